@@ -1,0 +1,392 @@
+"""Many systemd units of one role, brought to their declared state, in order, in one task.
+
+Whether a daemon needs a restart is decided by comparing its configuration's digest with the one stamped when it was started, never
+by what this run happened to write: a run killed between the writing and the restart is healed by the next, and check mode sees it.
+Standard library only, Python 3.9 or newer on the node.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from typing import Any, NamedTuple
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.rackwright_probe import probe, ticks
+from ansible.module_utils.rackwright_stamp import Digests, changed_at, digest, files_under, read_stamp, remove_stamp, write_stamp
+
+DOCUMENTATION = r"""
+module: rackwright_units
+short_description: systemd units of a role, in order, in one task
+options:
+  units:
+    description: Units in the order in which they are brought to their state.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name: {type: str, required: true, description: Unit name; C(.service) is added where it has no suffix.}
+      enabled: {type: bool, description: Started at boot or not; left alone when not given. A masked unit is unmasked for it.}
+      state:
+        description:
+          - C(started), C(stopped); C(absent-ok) is C(stopped) for a unit that need not exist.
+        choices: [started, stopped, absent-ok]
+        default: started
+      config:
+        description: Files and directories the daemon reads at its start; the unit file and its drop-ins are always counted among them.
+        type: list
+      reload: {type: bool, default: false, description: Changed C(config) is met by a reload; a changed unit file still restarts.}
+      ready:
+        description: What tells that the unit answers after it was started, one of C(tcp) ([host, port]), C(command) ([argv]), C(path).
+        type: dict
+      alive:
+        description:
+          - Same shape as C(ready), looked at in every run, check mode too. A running unit that fails it is restarted.
+          - No answer in 5 s is an error, since a restart seldom cures a hang.
+        type: dict
+      ready_timeout: {type: int, default: 30, description: Seconds until an unready unit is an error.}
+      wait:
+        description:
+          - C(false) queues the start and goes on; its outcome and readiness are awaited at the end of the task.
+        type: bool
+        default: true
+  daemon_reload_on:
+    description: Unit files and drop-ins of units that are not in C(units). For those that are, systemd itself tells.
+    type: list
+    elements: path
+"""
+
+RETURN = r"""
+actions:
+  description: What was, or in check mode would be, done, as unit, action and reason.
+  returned: always
+  type: list
+started: {description: Units that were down and were started., returned: always, type: list}
+restarted: {description: Units that ran and were restarted., returned: always, type: list}
+reloaded: {description: Units that ran and were reloaded., returned: always, type: list}
+stopped: {description: Units that ran and were stopped., returned: always, type: list}
+"""
+
+PROBE = {
+    "type": "dict",
+    "options": {"tcp": {"type": "list", "elements": "str"}, "command": {"type": "list", "elements": "str"}, "path": {"type": "path"}},
+    "mutually_exclusive": [("tcp", "command", "path")],
+    "required_one_of": [("tcp", "command", "path")],
+}
+UNIT = {
+    "name": {"type": "str", "required": True},
+    "enabled": {"type": "bool"},
+    "state": {"type": "str", "choices": ["started", "stopped", "absent-ok"], "default": "started"},
+    "config": {"type": "list", "elements": "path", "default": []},
+    "reload": {"type": "bool", "default": False},
+    "ready": PROBE,
+    "alive": PROBE,
+    "ready_timeout": {"type": "int", "default": 30},
+    "wait": {"type": "bool", "default": True},
+}
+ARGUMENTS = {
+    "units": {"type": "list", "elements": "dict", "required": True, "options": UNIT},
+    "daemon_reload_on": {"type": "list", "elements": "path", "default": []},
+}
+SUFFIXES = (".service", ".socket", ".mount", ".automount", ".timer", ".target", ".path", ".slice", ".swap")
+FIELDS = (
+    "LoadState,ActiveState,SubState,Result,UnitFileState,InvocationID,"
+    "InactiveExitTimestampMonotonic,NeedDaemonReload,FragmentPath,DropInPaths"
+)
+STAMPS = "/run/rackwright/units"
+UP = ("active", "reloading", "refreshing")
+STARTS_AT_BOOT = ("enabled", "static", "generated", "alias", "indirect", "transient")
+
+
+class UnitError(Exception):
+    """A unit that cannot be brought to its declared state: where, what, what now."""
+
+
+class Live(NamedTuple):
+    """What systemd says about one unit."""
+
+    load: str
+    active: str
+    detail: str
+    result: str
+    boot: str
+    invocation: str
+    started_at: float  # seconds since the epoch
+    stale: bool
+    unit_files: tuple[str, ...]
+
+    @property
+    def exists(self) -> bool:
+        return self.load not in ("not-found", "")
+
+
+class Systemd:
+    """The node's service manager, through systemctl and journalctl."""
+
+    def call(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """One systemctl call."""
+        return subprocess.run(("systemctl", *words), capture_output=True, text=True, check=False)
+
+    def show(self, names: list[str]) -> dict[str, Live]:
+        """The units as they are now, one call for all."""
+        told = self.call("show", f"--property={FIELDS}", "--", *names)
+        records = [parse_record(block) for block in told.stdout.strip().split("\n\n")]
+        if told.returncode or len(records) != len(names):
+            raise UnitError(f"systemctl show: {told.stderr.strip() or 'no answer for every unit'} - is systemd running on this node?")
+        return dict(zip(names, records))
+
+    def loaded_at(self) -> float:
+        """When the manager last read its unit files, seconds since the epoch; 0 where it does not tell (systemd before 250)."""
+        return since_epoch(self.call("show", "--value", "--property=UnitsLoadTimestampMonotonic").stdout.strip())
+
+    def must(self, *words: str) -> None:
+        """One systemctl call that has to succeed."""
+        done = self.call(*words)
+        if done.returncode:
+            raise UnitError(f"systemctl {' '.join(words)}: {done.stderr.strip()}")
+
+    def last_words(self, name: str) -> str:
+        """The unit's newest journal lines."""
+        command = ("journalctl", "--no-pager", "--quiet", "--output=cat", "--lines=15", f"--unit={name}")
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+class Units:
+    """One task's units and what it did to them."""
+
+    def __init__(self, systemd: Systemd, check: bool, stamps: str = STAMPS) -> None:
+        self.systemd = systemd
+        self.check = check
+        self.stamps = stamps
+        self.actions: list[dict[str, str]] = []
+        self.live: dict[str, Live] = {}
+        self.changed_units: list[dict[str, Any]] = []
+
+    def bring_about(self, units: list[dict[str, Any]], reload_on: list[str]) -> None:
+        """All units in their declared state."""
+        names = [unit["name"] for unit in units]
+        self.live = self.systemd.show(names)
+        self.reread(names, reload_on)
+        self.boot_states(units)
+        for unit in units:
+            self.bring_unit(unit)
+        for unit in self.changed_units:
+            if not unit["wait"]:
+                self.await_unit(unit)
+        self.stamp_changed()
+
+    def noted(self, unit: str, action: str, reason: str) -> bool:
+        """Notes an action; True where it is to be carried out."""
+        self.actions.append({"unit": unit, "action": action, "reason": reason})
+        return not self.check
+
+    def reread(self, names: list[str], reload_on: list[str]) -> None:
+        """daemon-reload where unit files are newer than what the manager holds."""
+        stale = [name for name in names if self.live[name].stale]
+        if reload_on and not stale:
+            loaded_at = self.systemd.loaded_at()
+            stale = [path for path in reload_on if changed_at(path) > loaded_at]
+        if stale and self.noted(stale[0], "daemon-reload", "unit files are newer than what systemd holds"):
+            self.systemd.must("daemon-reload")
+            self.live = self.systemd.show(names)
+
+    def boot_states(self, units: list[dict[str, Any]]) -> None:
+        """Masks, then what starts at boot, one call for all."""
+        for word, wanted in (("unmask", None), ("enable", True), ("disable", False)):
+            names = [unit["name"] for unit in units if boot_step(unit, self.live[unit["name"]]) == word]
+            reason = "it is masked" if wanted is None else f"it is declared {'' if wanted else 'not '}to start at boot"
+            if names and all([self.noted(name, word, reason) for name in names]):
+                self.systemd.must(word, "--", *names)
+            if names and word == "unmask" and not self.check:
+                self.live = self.systemd.show(list(self.live))
+
+    def bring_unit(self, unit: dict[str, Any]) -> None:
+        """One unit in its declared running state."""
+        name = unit["name"]
+        live = self.live[name]
+        if not live.exists:
+            self.missing(unit)
+            return
+        if unit["state"] != "started":
+            if live.active not in ("inactive", "failed") and self.noted(name, "stop", f"it is {live.active}"):
+                self.systemd.must("stop", "--", name)
+            return
+        digests = digests_of(unit, live)
+        action, reason = self.judge(unit, live, digests)
+        if not action:
+            self.adopt(unit, live, digests)
+        elif self.noted(name, action, reason):
+            self.carry_out(unit, action)
+
+    def missing(self, unit: dict[str, Any]) -> None:
+        """A unit that is not there: fine where declared so, to come in check mode, else an error."""
+        if unit["state"] == "absent-ok":
+            return
+        if self.noted(unit["name"], "start" if unit["state"] == "started" else "stop", "it does not exist yet"):
+            raise UnitError(f"{unit['name']}: there is no such unit - is its package installed?")
+
+    def judge(self, unit: dict[str, Any], live: Live, digests: Digests) -> tuple[str, str]:
+        """The action a unit declared started needs, with its reason; empty where it is as declared."""
+        stamp = read_stamp(self.stamps, unit["name"])
+        action, reason = needed_action(unit, live, digests, stamp)
+        if not action and unit["alive"]:
+            answered, said = probe(unit["alive"])
+            if answered is None:
+                raise UnitError(f"{unit['name']}: runs, but {said} - see what it waits for")
+            if not answered:
+                return "restart", f"it runs, but {said}"
+        return action, reason
+
+    def adopt(self, unit: dict[str, Any], live: Live, digests: Digests) -> None:
+        """Stamps a unit that was started by others, and waits for one whose starter was killed while it waited."""
+        if self.check or read_stamp(self.stamps, unit["name"]).get("invocation") == live.invocation:
+            return
+        if unit["ready"]:
+            self.await_ready(unit)
+        write_stamp(self.stamps, unit["name"], live.invocation, digests)
+
+    def carry_out(self, unit: dict[str, Any], action: str) -> None:
+        """Starts, restarts or reloads, and waits for the unit unless it said not to."""
+        name = unit["name"]
+        remove_stamp(self.stamps, name)
+        if self.live[name].active == "failed":
+            self.systemd.call("reset-failed", "--", name)
+        blocking = () if unit["wait"] else ("--no-block",)
+        done = self.systemd.call(action, *blocking, "--", name)
+        self.changed_units.append(unit)
+        if done.returncode:
+            raise self.failure(unit, f"{action} failed")
+        if unit["wait"] and unit["ready"]:
+            self.await_ready(unit)
+
+    def await_unit(self, unit: dict[str, Any]) -> None:
+        """Waits for a start that was only queued."""
+        until = time.monotonic() + unit["ready_timeout"]
+        for _ in ticks(until):
+            live = self.systemd.show([unit["name"]])[unit["name"]]
+            if live.active == "failed":
+                raise self.failure(unit, "start failed")
+            if live.active in UP:
+                break
+        else:
+            raise self.failure(unit, f"is not up after {unit['ready_timeout']} s")
+        if unit["ready"]:
+            self.await_ready(unit)
+
+    def await_ready(self, unit: dict[str, Any]) -> None:
+        """Waits until the unit answers; gives up early on one that has died."""
+        said = ""
+        looked = time.monotonic()
+        for now in ticks(looked + unit["ready_timeout"]):
+            answered, said = probe(unit["ready"])
+            if answered:
+                return
+            if now - looked > 0.5:
+                looked = now
+                if self.systemd.show([unit["name"]])[unit["name"]].active == "failed":
+                    raise self.failure(unit, "died before it answered")
+        raise self.failure(unit, f"runs, but after {unit['ready_timeout']} s {said}")
+
+    def failure(self, unit: dict[str, Any], what: str) -> UnitError:
+        """The error with the unit's own last words."""
+        live = self.systemd.show([unit["name"]])[unit["name"]]
+        lines = self.systemd.last_words(unit["name"]) or "(its journal is empty)"
+        return UnitError(f"{unit['name']}: {what} ({live.active}, {live.result}); its journal ends:\n{lines}")
+
+    def stamp_changed(self) -> None:
+        """Stamps what this task started, with the configuration that it was started on."""
+        if not self.changed_units:
+            return
+        fresh = self.systemd.show([unit["name"] for unit in self.changed_units])
+        for unit in self.changed_units:
+            live = fresh[unit["name"]]
+            write_stamp(self.stamps, unit["name"], live.invocation, digests_of(unit, live))
+
+
+def boot_step(unit: dict[str, Any], live: Live) -> str:
+    """What a unit's boot state needs: unmask, enable, disable or nothing."""
+    if live.load == "masked" and (unit["enabled"] or unit["state"] == "started"):
+        return "unmask"
+    if unit["enabled"] is None or not live.exists:
+        return ""
+    if unit["enabled"]:
+        return "" if live.boot in STARTS_AT_BOOT else "enable"
+    return "disable" if live.boot in ("enabled", "enabled-runtime") else ""
+
+
+def needed_action(unit: dict[str, Any], live: Live, digests: Digests, stamp: dict[str, Any]) -> tuple[str, str]:
+    """What a unit declared started needs, by its state and by what it was started on."""
+    if live.active not in UP:
+        return "start", f"it is {live.active} ({live.detail})"
+    again = "reload" if unit["reload"] else "restart"
+    if stamp.get("invocation") == live.invocation:
+        if stamp.get("unit") != digests.unit:
+            return "restart", "its unit file changed since it was started"
+        if stamp.get("config") != digests.config:
+            return again, "its configuration changed since it was started"
+        return "", ""
+    for path in live.unit_files:
+        if changed_at(path) > live.started_at:
+            return "restart", f"{path} is newer than its start"
+    for path in files_under(unit["config"]):
+        if changed_at(path) > live.started_at:
+            return again, f"{path} is newer than its start"
+    return "", ""
+
+
+def parse_record(block: str) -> Live:
+    """One unit of `systemctl show`."""
+    told = dict(line.partition("=")[::2] for line in block.splitlines())
+    return Live(
+        load=told.get("LoadState", ""),
+        active=told.get("ActiveState", ""),
+        detail=told.get("SubState", ""),
+        result=told.get("Result", ""),
+        boot=told.get("UnitFileState", ""),
+        invocation=told.get("InvocationID", ""),
+        started_at=since_epoch(told.get("InactiveExitTimestampMonotonic", "")),
+        stale=told.get("NeedDaemonReload") == "yes",
+        unit_files=tuple(filter(None, [told.get("FragmentPath", ""), *told.get("DropInPaths", "").split()])),
+    )
+
+
+def since_epoch(monotonic: str) -> float:
+    """systemd's monotonic microseconds as seconds since the epoch; 0 for none."""
+    if not monotonic.isdigit() or monotonic == "0":
+        return 0.0
+    return int(monotonic) / 1e6 + time.time() - time.monotonic()
+
+
+def digests_of(unit: dict[str, Any], live: Live) -> Digests:
+    """What the unit would be started on now."""
+    return Digests(config=digest(unit["config"]), unit=digest(list(live.unit_files)))
+
+
+def full_name(name: str) -> str:
+    """The unit's name with its suffix."""
+    return name if name.endswith(SUFFIXES) else f"{name}.service"
+
+
+def main() -> None:
+    """One task."""
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    wanted = [{**unit, "name": full_name(unit["name"])} for unit in module.params["units"]]
+    units = Units(Systemd(), bool(module.check_mode))
+    told: dict[str, Any] = {"invocation": {"module_args": {"units": [unit["name"] for unit in wanted]}}}
+    failure = ""
+    try:
+        units.bring_about(wanted, module.params["daemon_reload_on"])
+    except UnitError as error:
+        failure = str(error)
+    for past, action in (("started", "start"), ("restarted", "restart"), ("reloaded", "reload"), ("stopped", "stop")):
+        told[past] = [done["unit"] for done in units.actions if done["action"] == action]
+    told.update(actions=units.actions, changed=bool(units.actions))
+    if module._diff and units.actions:
+        told["diff"] = {"prepared": "".join(f"{done['unit']}: {done['action']}, since {done['reason']}\n" for done in units.actions)}
+    if failure:
+        module.fail_json(msg=failure, **told)
+    module.exit_json(**told)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Whether something on this node answers: a port, a command, a path."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+ANSWER_TIMEOUT = 5  # seconds one probe may take
+
+
+def ticks(until: float) -> Iterator[float]:
+    """Moments to look again, close together at first, at least one."""
+    pause = 0.02
+    while True:
+        now = time.monotonic()
+        yield now
+        if now > until:
+            return
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.25)
+
+
+def probe(question: dict[str, Any]) -> tuple[bool | None, str]:
+    """Whether the subject answers, None where it left us waiting, and what is wrong."""
+    if question["tcp"]:
+        return probe_tcp(*question["tcp"])
+    if question["command"]:
+        return probe_command(question["command"])
+    return os.path.exists(question["path"]), f"{question['path']} is not there"
+
+
+def probe_tcp(host: str, port: str) -> tuple[bool | None, str]:
+    """Whether a connection is accepted."""
+    try:
+        socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT).close()
+    except OSError as error:
+        return False, f"{host}:{port} does not answer ({error})"
+    return True, ""
+
+
+def probe_command(command: list[str]) -> tuple[bool | None, str]:
+    """Whether a command succeeds. One that hangs is left behind: a process stuck in the kernel cannot be waited for."""
+    try:
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    except OSError as error:
+        return False, f"`{command[0]}` cannot be run ({error.strerror})"
+    try:
+        _, complaint = child.communicate(timeout=ANSWER_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        return None, f"`{' '.join(command)}` gave no answer in {ANSWER_TIMEOUT} s"
+    return child.returncode == 0, f"`{' '.join(command)}` says: {complaint.strip() or f'exit code {child.returncode}'}"

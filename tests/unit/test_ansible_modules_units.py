@@ -1,0 +1,257 @@
+"""rackwright_units: what it does to units, against a service manager that is told in a few lines how its units are."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_modules import load
+
+units = load("rackwright_units")
+DEFAULTS: dict[str, Any] = {
+    "enabled": None, "state": "started", "config": [], "reload": False, "ready": None, "alive": None, "ready_timeout": 1, "wait": True,
+}  # fmt: skip
+UP: dict[str, str] = {"LoadState": "loaded", "ActiveState": "active", "SubState": "running", "UnitFileState": "enabled"}
+DOWN = {**UP, "ActiveState": "inactive", "SubState": "dead"}
+
+
+def command(*argv: str) -> dict[str, Any]:
+    return {"tcp": None, "path": None, "command": list(argv)}
+
+
+def unit(name: str = "d.service", **given: Any) -> dict[str, Any]:
+    return {**DEFAULTS, "name": name, **given}
+
+
+class Manager(units.Systemd):  # type: ignore[misc, name-defined]
+    """systemd with the given units; starting one gives it a new invocation, as the real one does."""
+
+    def __init__(self, **live: dict[str, str]) -> None:
+        self.live = {
+            name.replace("_", "."): {"InvocationID": "i0", "InactiveExitTimestampMonotonic": "1", **told} for name, told in live.items()
+        }
+        self.calls: list[str] = []
+        self.runs = 0
+        self.broken: set[str] = set()
+
+    def call(self, *words: str) -> subprocess.CompletedProcess[str]:
+        names = list(words[words.index("--") + 1 :]) if "--" in words else []
+        if words[0] == "show":
+            return self.show_records(words, names)
+        self.calls.append(" ".join(word for word in words if word != "--"))
+        for name in names:
+            self.live[name].update(self.after(words[0], name))
+        return subprocess.CompletedProcess(words, int(words[0] in ("start", "restart") and bool(self.broken & set(names))), "", "failed")
+
+    def after(self, word: str, name: str) -> dict[str, str]:
+        """What the word makes of a unit."""
+        if word in ("start", "restart"):
+            self.runs += 1
+            now = {"InvocationID": f"i{self.runs}", "InactiveExitTimestampMonotonic": str(int(time.monotonic() * 1e6))}
+            return {**now, "ActiveState": "failed" if name in self.broken else "active"}
+        simple = {"stop": {"ActiveState": "inactive"}, "enable": {"UnitFileState": "enabled"}, "disable": {"UnitFileState": "disabled"}}
+        return {**simple, "unmask": {"LoadState": "loaded", "UnitFileState": "disabled"}}.get(word, {})
+
+    def show_records(self, words: tuple[str, ...], names: list[str]) -> subprocess.CompletedProcess[str]:
+        """What `systemctl show` prints."""
+        if not names:
+            return subprocess.CompletedProcess(words, 0, "1\n", "")
+        told = (self.live.get(name, {"LoadState": "not-found", "ActiveState": "inactive"}) for name in names)
+        return subprocess.CompletedProcess(words, 0, "\n\n".join("\n".join(f"{k}={v}" for k, v in each.items()) for each in told), "")
+
+    def last_words(self, name: str) -> str:
+        return f"last words of {name}"
+
+
+class Node:
+    """A node's manager and stamps, and the runs made on it."""
+
+    def __init__(self, manager: Manager, stamps: Path) -> None:
+        self.manager, self.stamps = manager, stamps
+
+    def converge(self, *wanted: dict[str, Any], check: bool = False, reload_on: list[str] | None = None) -> list[tuple[str, str]]:
+        """The actions of one run, as (unit, action)."""
+        run = units.Units(self.manager, check, str(self.stamps))
+        self.last = run
+        run.bring_about(list(wanted), reload_on or [])
+        return [(done["unit"], done["action"]) for done in run.actions]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Any:
+    return lambda **live: Node(Manager(**live), tmp_path / "stamps")
+
+
+def test_down_units_are_enabled_together_and_started_in_order(node: Any) -> None:
+    lab = node(a_service={**DOWN, "UnitFileState": "disabled"}, b_service={**DOWN, "UnitFileState": "disabled"})
+    both = [unit("b.service", enabled=True), unit("a.service", enabled=True)]
+    assert lab.converge(*both, check=True) == lab.converge(*both)
+    assert lab.manager.calls == ["enable b.service a.service", "start b.service", "start a.service"]
+    assert lab.converge(*both) == [] == lab.converge(*both, check=True)
+
+
+def test_check_mode_calls_nothing_that_alters(node: Any) -> None:
+    lab = node(a_service={**DOWN, "UnitFileState": "disabled"}, b_service={**UP, "NeedDaemonReload": "yes"})
+    told = lab.converge(unit("a.service", enabled=True), unit("b.service", state="stopped", enabled=False), check=True)
+    assert [action for _, action in told] == ["daemon-reload", "enable", "disable", "start", "stop"]
+    assert lab.manager.calls == [] and not lab.stamps.exists()
+
+
+def test_a_config_changed_between_write_and_restart_of_a_killed_run_is_seen_and_healed(node: Any, tmp_path: Path) -> None:
+    config = tmp_path / "d.conf"
+    config.write_text("one")
+    lab, wanted = node(d_service=DOWN), unit(config=[str(config)])
+    lab.converge(wanted)
+    config.write_text("two")
+    assert lab.converge(wanted, check=True) == [("d.service", "restart")]
+    assert lab.converge(wanted) == [("d.service", "restart")]
+    assert lab.converge(wanted) == []
+
+
+def test_a_config_removed_or_added_in_a_directory_restarts(node: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "conf.d"
+    folder.mkdir()
+    lab, wanted = node(d_service=DOWN), unit(config=[str(folder)])
+    lab.converge(wanted)
+    (folder / "new").write_text("")
+    assert lab.converge(wanted) == [("d.service", "restart")]
+    (folder / "new").unlink()
+    assert lab.converge(wanted) == [("d.service", "restart")]
+
+
+def test_a_changed_drop_in_restarts_even_a_unit_that_reloads(node: Any, tmp_path: Path) -> None:
+    config, drop_in = tmp_path / "d.conf", tmp_path / "10.conf"
+    config.write_text("one")
+    drop_in.write_text("[Service]")
+    lab, wanted = node(d_service={**DOWN, "DropInPaths": str(drop_in)}), unit(config=[str(config)], reload=True)
+    lab.converge(wanted)
+    config.write_text("two")
+    assert lab.converge(wanted) == [("d.service", "reload")]
+    drop_in.write_text("[Service]\nNice=1")
+    assert lab.converge(wanted) == [("d.service", "restart")]
+    assert lab.converge(wanted) == []
+
+
+def test_a_unit_started_by_others_is_judged_by_time_and_then_stamped(node: Any, tmp_path: Path) -> None:
+    config = tmp_path / "d.conf"
+    config.write_text("one")
+    started_later = str(int(time.monotonic() * 1e6) + 5_000_000)
+    lab, wanted = node(d_service={**UP, "InactiveExitTimestampMonotonic": started_later}), unit(config=[str(config)])
+    assert lab.converge(wanted) == []
+    config.write_text("two")
+    assert lab.converge(wanted) == [("d.service", "restart")], "the stamp of the first look decides, not the time alone"
+
+
+def test_a_unit_older_than_its_config_is_restarted(node: Any, tmp_path: Path) -> None:
+    config = tmp_path / "d.conf"
+    config.write_text("one")
+    lab, wanted = node(d_service=UP), unit(config=[str(config)])
+    assert lab.converge(wanted, check=True) == [("d.service", "restart")]
+    assert lab.converge(wanted) == [("d.service", "restart")]
+
+
+def test_a_crashed_and_restarted_daemon_is_not_restarted_again(node: Any, tmp_path: Path) -> None:
+    config = tmp_path / "d.conf"
+    config.write_text("one")
+    lab, wanted = node(d_service=DOWN), unit(config=[str(config)])
+    lab.converge(wanted)
+    lab.manager.live["d.service"].update(lab.manager.after("restart", "d.service"))
+    assert lab.converge(wanted) == []
+
+
+@pytest.mark.parametrize(
+    ("live", "wanted", "action"),
+    [
+        ({**UP, "ActiveState": "failed"}, {}, "start"),
+        ({**UP, "ActiveState": "activating", "SubState": "auto-restart"}, {}, "start"),
+        (UP, {"state": "stopped"}, "stop"),
+        (UP, {"state": "absent-ok"}, "stop"),
+        (UP, {"enabled": False}, "disable"),
+        ({**UP, "UnitFileState": "enabled-runtime"}, {"enabled": True}, "enable"),
+    ],
+)
+def test_each_difference_is_seen_and_ends(node: Any, live: dict[str, str], wanted: dict[str, Any], action: str) -> None:
+    lab = node(d_service=live)
+    assert lab.converge(unit(**wanted), check=True) == [("d.service", action)] == lab.converge(unit(**wanted))
+    assert lab.converge(unit(**wanted)) == []
+
+
+def test_static_units_are_not_enabled_and_failed_ones_are_reset_before_the_start(node: Any) -> None:
+    lab = node(d_service={**UP, "UnitFileState": "static", "ActiveState": "failed"})
+    lab.converge(unit(enabled=True))
+    assert lab.manager.calls == ["reset-failed d.service", "start d.service"]
+
+
+def test_a_masked_unit_is_unmasked_to_be_started(node: Any) -> None:
+    lab = node(d_service={"LoadState": "masked", "ActiveState": "inactive", "UnitFileState": "masked"})
+    assert lab.converge(unit(enabled=True)) == [("d.service", "unmask"), ("d.service", "enable"), ("d.service", "start")]
+
+
+def test_an_unknown_unit_is_an_error_a_change_in_check_mode_and_fine_where_declared_so(node: Any) -> None:
+    lab = node()
+    assert lab.converge(unit(), check=True) == [("d.service", "start")]
+    assert lab.converge(unit(state="absent-ok", enabled=False)) == []
+    with pytest.raises(units.UnitError, match="no such unit"):
+        lab.converge(unit())
+
+
+def test_a_unit_that_does_not_start_is_reported_with_its_last_words_and_again_next_time(node: Any) -> None:
+    lab = node(d_service=DOWN)
+    lab.manager.broken.add("d.service")
+    for _ in range(2):
+        with pytest.raises(units.UnitError, match=r"start failed[\s\S]*last words of d\.service"):
+            lab.converge(unit())
+    assert lab.converge(unit(), check=True) == [("d.service", "start")]
+
+
+def test_an_unready_unit_is_an_error_now_and_still_one_in_the_next_run(node: Any, tmp_path: Path) -> None:
+    lab, wanted = node(d_service=DOWN), unit(ready=command("test", "-e", f"{tmp_path}/ready"), ready_timeout=0)
+    for _ in range(2):
+        with pytest.raises(units.UnitError, match="after 0 s `test -e"):
+            lab.converge(wanted)
+    (tmp_path / "ready").touch()
+    assert lab.converge(wanted) == []
+
+
+def test_units_that_need_not_be_waited_for_start_together(node: Any) -> None:
+    lab = node(a_service=DOWN, b_service=DOWN)
+    lab.converge(unit("a.service", wait=False), unit("b.service", wait=False))
+    assert lab.manager.calls == ["start --no-block a.service", "start --no-block b.service"]
+
+
+def test_a_unit_that_runs_but_is_dead_is_restarted_one_that_hangs_is_an_error(node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab, dead = node(d_service=UP), unit(alive=command("sh", "-c", "echo no >&2; exit 1"))
+    assert lab.converge(dead, check=True) == [("d.service", "restart")] == lab.converge(dead)
+    assert "no" in lab.last.actions[0]["reason"]
+    monkeypatch.setattr("ansible.module_utils.rackwright_probe.ANSWER_TIMEOUT", 0.05)
+    with pytest.raises(units.UnitError, match="gave no answer"):
+        lab.converge(unit(alive=command("sleep", "5")), check=True)
+
+
+def test_files_of_other_units_newer_than_the_manager_cause_a_reload(node: Any, tmp_path: Path) -> None:
+    (tmp_path / "x.mount").write_text("[Mount]")
+    lab = node(d_service=UP)
+    assert lab.converge(unit(), reload_on=[f"{tmp_path}/x.mount"]) == [(f"{tmp_path}/x.mount", "daemon-reload")]
+    assert lab.converge(unit(), reload_on=[f"{tmp_path}/missing"]) == []
+
+
+def test_probes_answer_for_ports_and_paths(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        assert units.probe({"tcp": ["127.0.0.1", port], "command": None, "path": None})[0] is True
+    assert units.probe({"tcp": ["127.0.0.1", port], "command": None, "path": None})[0] is False
+    assert units.probe({"tcp": None, "command": None, "path": str(tmp_path)})[0] is True
+    assert units.probe({"tcp": None, "command": None, "path": f"{tmp_path}/x"})[0] is False
+    assert units.probe(command("/no/such/command"))[0] is False
+
+
+def test_names_get_their_suffix() -> None:
+    assert [units.full_name(name) for name in ("munge", "mnt-sharedfs.mount", "a.b")] == [
+        "munge.service",
+        "mnt-sharedfs.mount",
+        "a.b.service",
+    ]
