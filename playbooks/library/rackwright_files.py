@@ -245,7 +245,8 @@ def number_of(name: str, kind: str) -> int | None:
 def set_attributes(path: str, wanted: Attributes) -> None:
     """Ownership first: changing it clears the setuid and setgid bits of the mode."""
     live = os.lstat(path)
-    assert wanted.uid is not None and wanted.gid is not None
+    assert wanted.uid is not None
+    assert wanted.gid is not None
     if (live.st_uid, live.st_gid) != (wanted.uid, wanted.gid):
         os.chown(path, wanted.uid, wanted.gid)
     os.chmod(path, wanted.mode)

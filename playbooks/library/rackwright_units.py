@@ -195,7 +195,9 @@ class Units:
         for word, wanted in (("unmask", None), ("enable", True), ("disable", False)):
             names = [unit["name"] for unit in units if boot_step(unit, self.live[unit["name"]]) == word]
             reason = "it is masked" if wanted is None else f"it is declared {'' if wanted else 'not '}to start at boot"
-            if names and all([self.noted(name, word, reason) for name in names]):
+            for name in names:
+                self.noted(name, word, reason)
+            if names and not self.check:
                 self.systemd.must(word, "--", *names)
             if names and word == "unmask" and not self.check:
                 self.live = self.systemd.show(list(self.live))

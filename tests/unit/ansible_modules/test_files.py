@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_modules import load, run
-
-files = load("rackwright_files")
+from ansible.modules import rackwright_files as files
 
 
 def mode_of(path: Path) -> int:
@@ -33,9 +31,10 @@ def everything(tmp_path: Path) -> dict[str, Any]:
     }
 
 
-def test_all_kinds_are_brought_about_then_nothing_is_left_to_do(tmp_path: Path, everything: dict[str, Any]) -> None:
+def test_all_kinds_are_brought_about_then_nothing_is_left_to_do(run: Any, tmp_path: Path, everything: dict[str, Any]) -> None:
     first = run(files, everything)
-    assert first["changed"] and not first["failed"]
+    assert first["changed"]
+    assert not first["failed"]
     assert first["changed_paths"] == [f"{tmp_path}/{name}" for name in ("d", "d/a.conf", "deep/er/b", "link", "old")]
     assert listing(tmp_path) == ["d", "d/a.conf", "deep", "deep/er", "deep/er/b", "link"]
     assert (tmp_path / "link").read_text() == "one\n"
@@ -43,7 +42,7 @@ def test_all_kinds_are_brought_about_then_nothing_is_left_to_do(tmp_path: Path, 
     assert run(files, everything)["changed_paths"] == []
 
 
-def test_check_mode_names_what_a_run_would_alter_and_alters_nothing(tmp_path: Path, everything: dict[str, Any]) -> None:
+def test_check_mode_names_what_a_run_would_alter_and_alters_nothing(run: Any, tmp_path: Path, everything: dict[str, Any]) -> None:
     told = run(files, everything, check=True)
     assert listing(tmp_path) == ["old"]
     assert told["changed_paths"] == run(files, everything)["changed_paths"]
@@ -60,17 +59,19 @@ def test_check_mode_names_what_a_run_would_alter_and_alters_nothing(tmp_path: Pa
     ],
     ids=["content", "mode", "missing", "a link in its place"],
 )
-def test_a_spoilt_file_is_seen_in_check_mode_and_mended(tmp_path: Path, spoil: Any) -> None:
+def test_a_spoilt_file_is_seen_in_check_mode_and_mended(run: Any, tmp_path: Path, spoil: Any) -> None:
     wanted = {"files": [{"path": f"{tmp_path}/a", "content": "one\n"}]}
     run(files, wanted)
     spoil(tmp_path / "a")
     assert run(files, wanted, check=True)["changed_paths"] == [f"{tmp_path}/a"]
     assert run(files, wanted)["changed"]
-    assert (tmp_path / "a").read_text() == "one\n" and not (tmp_path / "a").is_symlink() and mode_of(tmp_path / "a") == 0o644
+    assert (tmp_path / "a").read_text() == "one\n"
+    assert not (tmp_path / "a").is_symlink()
+    assert mode_of(tmp_path / "a") == 0o644
     assert run(files, wanted, check=True)["changed"] is False
 
 
-def test_a_link_with_another_target_is_turned(tmp_path: Path) -> None:
+def test_a_link_with_another_target_is_turned(run: Any, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/nowhere")
     wanted = {"links": [{"path": f"{tmp_path}/link", "target": "/etc/hosts"}]}
     assert run(files, wanted)["changed"]
@@ -78,7 +79,7 @@ def test_a_link_with_another_target_is_turned(tmp_path: Path) -> None:
     assert run(files, wanted)["changed"] is False
 
 
-def test_bytes_travel_as_base64(tmp_path: Path) -> None:
+def test_bytes_travel_as_base64(run: Any, tmp_path: Path) -> None:
     key = bytes(range(256))
     wanted = {"files": [{"path": f"{tmp_path}/key", "content": base64.b64encode(key).decode(), "base64": True, "mode": "0400"}]}
     assert run(files, wanted)["changed"]
@@ -86,21 +87,25 @@ def test_bytes_travel_as_base64(tmp_path: Path) -> None:
     assert run(files, wanted)["changed"] is False
 
 
-def test_content_that_its_checker_refuses_leaves_the_old_file(tmp_path: Path) -> None:
+def test_content_that_its_checker_refuses_leaves_the_old_file(run: Any, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("good\n")
     refused = run(files, {"files": [{"path": f"{tmp_path}/a", "content": "bad\n", "validate": "grep -q good %s"}]})
-    assert refused["failed"] and "grep -q good" in refused["msg"] and f"{tmp_path}/a" in refused["msg"]
-    assert (tmp_path / "a").read_text() == "good\n" and listing(tmp_path) == ["a"]
+    assert refused["failed"]
+    assert "grep -q good" in refused["msg"]
+    assert f"{tmp_path}/a" in refused["msg"]
+    assert (tmp_path / "a").read_text() == "good\n"
+    assert listing(tmp_path) == ["a"]
     assert not run(files, {"files": [{"path": f"{tmp_path}/a", "content": "good too\n", "validate": "grep -q good %s"}]})["failed"]
 
 
-def test_what_a_killed_run_left_half_written_does_not_disturb_the_next(tmp_path: Path) -> None:
+def test_what_a_killed_run_left_half_written_does_not_disturb_the_next(run: Any, tmp_path: Path) -> None:
     (tmp_path / ".a.rackwright").write_text("half")
     run(files, {"files": [{"path": f"{tmp_path}/a", "content": "whole\n"}]})
-    assert listing(tmp_path) == ["a"] and (tmp_path / "a").read_text() == "whole\n"
+    assert listing(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_text() == "whole\n"
 
 
-def test_diff_shows_contents_except_sensitive_ones(tmp_path: Path) -> None:
+def test_diff_shows_contents_except_sensitive_ones(run: Any, tmp_path: Path) -> None:
     (tmp_path / "open").write_text("before\n")
     wanted = {
         "files": [
@@ -116,26 +121,29 @@ def test_diff_shows_contents_except_sensitive_ones(tmp_path: Path) -> None:
     assert "canary" not in repr(told)
 
 
-def test_a_sensitive_file_that_is_refused_keeps_its_secret(tmp_path: Path) -> None:
+def test_a_sensitive_file_that_is_refused_keeps_its_secret(run: Any, tmp_path: Path) -> None:
     wanted = {"path": f"{tmp_path}/s", "content": "canary\n", "sensitive": True, "validate": "sh -c 'cat %s >&2; false'"}
     told = run(files, {"files": [wanted]})
-    assert told["failed"] and "canary" not in repr(told)
+    assert told["failed"]
+    assert "canary" not in repr(told)
 
 
-def test_an_owner_to_come_is_a_change_in_check_mode_and_an_error_in_a_run(tmp_path: Path) -> None:
+def test_an_owner_to_come_is_a_change_in_check_mode_and_an_error_in_a_run(run: Any, tmp_path: Path) -> None:
     wanted = {"files": [{"path": f"{tmp_path}/a", "content": "x", "owner": "no-such-user-here"}]}
     assert run(files, wanted, check=True)["changed"]
     refused = run(files, wanted)
-    assert refused["failed"] and "no-such-user-here" in refused["msg"]
+    assert refused["failed"]
+    assert "no-such-user-here" in refused["msg"]
 
 
 @pytest.mark.parametrize("mode", ["420", "0999", "u+x"])
-def test_a_mode_that_yaml_mangled_is_refused(tmp_path: Path, mode: str) -> None:
+def test_a_mode_that_yaml_mangled_is_refused(run: Any, tmp_path: Path, mode: str) -> None:
     refused = run(files, {"files": [{"path": f"{tmp_path}/a", "content": "x", "mode": mode}]})
-    assert refused["failed"] and "four octal digits" in refused["msg"]
+    assert refused["failed"]
+    assert "four octal digits" in refused["msg"]
 
 
-def test_something_else_in_the_way_is_an_error_not_a_loss(tmp_path: Path) -> None:
+def test_something_else_in_the_way_is_an_error_not_a_loss(run: Any, tmp_path: Path) -> None:
     (tmp_path / "d" / "kept").mkdir(parents=True)
     (tmp_path / "f").write_text("kept")
     assert run(files, {"files": [{"path": f"{tmp_path}/d", "content": "x"}]})["failed"]
@@ -144,7 +152,7 @@ def test_something_else_in_the_way_is_an_error_not_a_loss(tmp_path: Path) -> Non
     assert listing(tmp_path) == ["d", "d/kept", "f"]
 
 
-def test_a_mount_point_that_cannot_be_renamed_over_is_rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mount_point_that_cannot_be_renamed_over_is_rewritten(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "hosts"
     target.write_text("much longer before than after\n")
 
@@ -154,9 +162,11 @@ def test_a_mount_point_that_cannot_be_renamed_over_is_rewritten(tmp_path: Path, 
     monkeypatch.setattr(files.os, "replace", busy)
     before = target.stat().st_ino
     assert run(files, {"files": [{"path": str(target), "content": "short\n", "mode": "0600"}]})["changed"]
-    assert target.read_text() == "short\n" and target.stat().st_ino == before and mode_of(target) == 0o600
+    assert target.read_text() == "short\n"
+    assert target.stat().st_ino == before
+    assert mode_of(target) == 0o600
     assert listing(tmp_path) == ["hosts"]
 
 
-def test_the_result_does_not_echo_contents(tmp_path: Path) -> None:
+def test_the_result_does_not_echo_contents(run: Any, tmp_path: Path) -> None:
     assert "canary" not in repr(run(files, {"files": [{"path": f"{tmp_path}/a", "content": "canary"}]}))

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_modules import load
+from ansible.modules import rackwright_units as units
 
-units = load("rackwright_units")
 DEFAULTS: dict[str, Any] = {
     "enabled": None, "state": "started", "config": [], "reload": False, "ready": None, "alive": None, "ready_timeout": 1, "wait": True,
 }  # fmt: skip
@@ -27,7 +26,7 @@ def unit(name: str = "d.service", **given: Any) -> dict[str, Any]:
     return {**DEFAULTS, "name": name, **given}
 
 
-class Manager(units.Systemd):  # type: ignore[misc, name-defined]
+class Manager(units.Systemd):  # type: ignore[misc]
     """systemd with the given units; starting one gives it a new invocation, as the real one does."""
 
     def __init__(self, **live: dict[str, str]) -> None:
@@ -98,7 +97,8 @@ def test_check_mode_calls_nothing_that_alters(node: Any) -> None:
     lab = node(a_service={**DOWN, "UnitFileState": "disabled"}, b_service={**UP, "NeedDaemonReload": "yes"})
     told = lab.converge(unit("a.service", enabled=True), unit("b.service", state="stopped", enabled=False), check=True)
     assert [action for _, action in told] == ["daemon-reload", "enable", "disable", "start", "stop"]
-    assert lab.manager.calls == [] and not lab.stamps.exists()
+    assert lab.manager.calls == []
+    assert not lab.stamps.exists()
 
 
 def test_a_config_changed_between_write_and_restart_of_a_killed_run_is_seen_and_healed(node: Any, tmp_path: Path) -> None:
