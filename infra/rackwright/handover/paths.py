@@ -1,0 +1,128 @@
+"""The home: where everything of a stack lies on this machine. Standard library only, because the shim and the provider start from here."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Final
+
+from rackwright.errors import RackwrightError
+
+SOCKET_PATH_LIMIT: Final = 90
+"""Bytes a control socket's path may have: ssh appends 17 while it connects, and the kernel's own limit is 108."""
+
+
+def home() -> Path:
+    """RACKWRIGHT_HOME, or `rackwright` in the user's state folder; absolute, not created."""
+    chosen = os.environ.get("RACKWRIGHT_HOME")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state).expanduser().absolute() / "rackwright"
+
+
+def engine_state() -> Path:
+    """The engine's file backend. Its folder starts with a dot, which no stack name does."""
+    return home() / ".engine" / "state"
+
+
+def engine_passphrase() -> Path:
+    """The file that holds the passphrase of the engine's secrets (0600)."""
+    return home() / ".engine" / "passphrase"
+
+
+def folder(stack: str) -> Path:
+    """All files of one stack."""
+    return home() / stack
+
+
+def inventory(stack: str) -> Path:
+    """The hand-over as an Ansible inventory."""
+    return folder(stack) / "inventory.yml"
+
+
+def ssh_config(stack: str) -> Path:
+    """The one SSH configuration, for Ansible, testinfra and the person."""
+    return folder(stack) / "ssh_config"
+
+
+def known_hosts(stack: str) -> Path:
+    """The pinned host keys."""
+    return folder(stack) / "known_hosts"
+
+
+def private_key(stack: str) -> Path:
+    """The key that opens the nodes (0600)."""
+    return folder(stack) / "id_ed25519"
+
+
+def secrets(stack: str) -> Path:
+    """Extra variables of the playbooks (0600)."""
+    return folder(stack) / "secrets.yml"
+
+
+def report(stack: str) -> Path:
+    """The last verification, `rackwright.report/1`."""
+    return folder(stack) / "report.json"
+
+
+def report_junit(stack: str) -> Path:
+    """The same for CI systems."""
+    return folder(stack) / "report.junit.xml"
+
+
+def report_html(stack: str) -> Path:
+    """The same for a browser."""
+    return folder(stack) / "report.html"
+
+
+def results(stack: str) -> Path:
+    """Raw results of checks, one file per run."""
+    return folder(stack) / "results"
+
+
+def lock_file(stack: str) -> Path:
+    """Held while a run works on the stack."""
+    return folder(stack) / ".lock"
+
+
+def socket_folder(stack: str) -> Path:
+    """Where ssh keeps its control sockets: short and outside the home, because a deep home would exceed SOCKET_PATH_LIMIT."""
+    digest = hashlib.sha256(os.fsencode(folder(stack))).hexdigest()[:8]
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp") / f"rw-{digest}"
+
+
+def prepare(stack: str) -> Path:
+    """Create the stack's folders, readable by their owner alone, and answer the first."""
+    sockets = socket_folder(stack)
+    for place in (home(), folder(stack), results(stack), sockets):
+        _private(place)
+    link = folder(stack) / "sockets"
+    if not link.is_symlink() or Path(os.readlink(link)) != sockets:
+        link.unlink(missing_ok=True)
+        link.symlink_to(sockets)
+    return folder(stack)
+
+
+def _private(place: Path) -> None:
+    """Create a folder of our own, 0700; one that somebody else put there first (in /tmp, say) is refused."""
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if place.is_symlink() or place.stat().st_uid != os.getuid():
+        raise RackwrightError("is not a folder of this user", path=str(place), hint="remove it, or choose another RACKWRIGHT_HOME")
+    place.chmod(0o700)  # mkdir leaves an existing folder's mode alone
+
+
+def project_root() -> Path:
+    """The checkout: the folder with Pulumi.yaml, playbooks, roles and stacks."""
+    return Path(__file__).resolve().parents[3]
+
+
+def stacks() -> Path:
+    """Where stack files lie (`stackConfigDir` of Pulumi.yaml)."""
+    return project_root() / "stacks"
+
+
+def stack_file(stack: str) -> Path:
+    """The file that describes the stack."""
+    return stacks() / f"Pulumi.{stack}.yaml"

@@ -1,0 +1,25 @@
+"""What a user may write: frozen models, units parsed once, unknown keys forbidden. No I/O but reading the one file asked for."""
+
+from rackwright.model.cluster import Cluster, Level, Refresh
+from rackwright.model.finding import Finding, Severity, has_errors
+from rackwright.model.groups import Role, State
+from rackwright.model.load import Loaded, find_stack_file, load_cluster, load_configured, load_stack
+from rackwright.model.members import Member, members
+
+__all__ = [
+    "Cluster",
+    "Finding",
+    "Level",
+    "Loaded",
+    "Member",
+    "Refresh",
+    "Role",
+    "Severity",
+    "State",
+    "find_stack_file",
+    "has_errors",
+    "load_cluster",
+    "load_configured",
+    "load_stack",
+    "members",
+]

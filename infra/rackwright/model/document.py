@@ -1,0 +1,112 @@
+"""A stack file as data: YAML as the engine reads it, with what is wrong in it as findings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from rackwright.errors import BadInput
+from rackwright.model.finding import Finding, Severity
+
+_Base: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The C loader where PyYAML was built with it: several times faster."""
+_SIZE_LIMIT: Final = 1_000_000
+"""Bytes of a stack file: far above any real one, and below what alias expansion could turn into a full memory."""
+
+
+class _Loader(_Base):  # type: ignore[misc]
+    """Reads scalars as the engine's YAML 1.2 reader does, and remembers keys written twice.
+
+    PyYAML's YAML 1.1 would read `on` as true, `22:30` as 1350 and a date as an object; the engine reads words.
+    """
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self.repeated: list[yaml.MappingNode] = []
+
+
+def _mapping(loader: Any, node: yaml.MappingNode) -> Any:
+    seen: set[str] = set()
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode):
+            if key.value in seen and key.value != "<<":
+                loader.repeated.append(key)
+            seen.add(key.value)
+    return loader.construct_mapping_deep(node)
+
+
+def _construct_deep(loader: Any, node: yaml.MappingNode) -> dict[Hashable, Any]:
+    loader.flatten_mapping(node)
+    result: dict[Hashable, Any] = loader.construct_mapping(node, deep=True)
+    return result
+
+
+def _scalars() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+    kept = {"tag:yaml.org,2002:null", "tag:yaml.org,2002:float", "tag:yaml.org,2002:merge"}
+    table = {first: [row for row in rows if row[0] in kept] for first, rows in _Base.yaml_implicit_resolvers.items()}
+    own = (
+        ("tag:yaml.org,2002:bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+        ("tag:yaml.org,2002:int", r"[-+]?[0-9]+|0x[0-9a-fA-F]+|0o?[0-7]+", "-+0123456789"),
+    )
+    for tag, pattern, firsts in own:
+        for first in firsts:
+            table[first] = [(tag, re.compile(f"^(?:{pattern})$")), *table.get(first, [])]
+    return table
+
+
+_Loader.yaml_implicit_resolvers = _scalars()
+_Loader.construct_mapping_deep = _construct_deep
+_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+
+
+def read(file: Path) -> tuple[Any, list[Finding]]:
+    """The file's data, or None, and findings about its form. A missing file is BadInput."""
+    try:
+        raw = file.read_bytes()
+    except FileNotFoundError:
+        raise BadInput("there is no such file", path=str(file)) from None
+    except OSError as refused:
+        raise BadInput(f"cannot be read: {refused.strerror}", path=str(file)) from None
+    if len(raw) > _SIZE_LIMIT:
+        return None, [_finding("yaml-size", file.name, f"has {len(raw)} bytes", f"a stack file has at most {_SIZE_LIMIT}")]
+    try:
+        return parse(raw.decode(), file.name)
+    except UnicodeDecodeError as broken:
+        return None, [_finding("yaml-syntax", file.name, f"byte {broken.start} is no UTF-8", "save the file as UTF-8 text")]
+
+
+def parse(text: str, name: str) -> tuple[Any, list[Finding]]:
+    """Data and findings of one YAML text; `name` starts the paths of syntax findings."""
+    try:
+        loader = _Loader(text)
+        try:
+            data = loader.get_single_data()
+            repeated = [_repeated(node, name) for node in loader.repeated]
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as broken:
+        return None, [_syntax(broken, name)]
+    except (yaml.YAMLError, ValueError, RecursionError) as broken:
+        return None, [_finding("yaml-syntax", name, f"is no YAML: {str(broken).splitlines()[0]}", "")]
+    return data, repeated
+
+
+def _repeated(key: Any, name: str) -> Finding:
+    where = f"{name}:{key.start_mark.line + 1}:{key.start_mark.column + 1}"
+    return _finding("yaml-repeated-key", where, f"key `{key.value}` is written twice in one mapping", "only one would count: remove or rename one")
+
+
+def _syntax(broken: yaml.MarkedYAMLError, name: str) -> Finding:
+    mark = broken.problem_mark or broken.context_mark
+    where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+    cause = " ".join(part for part in (broken.context, broken.problem) if part)
+    hint = "YAML indents with spaces only" if "\\t" in cause else "check the indentation, quotes and brackets up to here"
+    return _finding("yaml-syntax", where, cause or "is no YAML", hint)
+
+
+def _finding(rule: str, path: str, cause: str, hint: str) -> Finding:
+    return Finding(Severity.ERROR, rule, path, cause, hint)

@@ -1,0 +1,160 @@
+"""Field errors as findings: pydantic's locations become the paths a user reads, its error types causes and hints.
+
+Paths leave out what the user did not write: a discriminator's tag, the mark of a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from rackwright.model.finding import Finding, Severity, did_you_mean
+
+_TYPE_NAMES: Final = {
+    "int": "a whole number",
+    "string": "text",
+    "bool": "true or false",
+    "dict": "a mapping",
+    "model": "a mapping",
+    "tuple": "a list",
+    "list": "a list",
+}
+_RULE_OF: Final = {"extra_forbidden": "unknown-key", "missing": "missing-key", "enum": "choice", "literal_error": "choice", "union_tag_invalid": "choice"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A location in the user's mapping."""
+
+    keys: tuple[str | int, ...]
+
+    def __str__(self) -> str:
+        text = ""
+        for key in self.keys:
+            text += f"[{key}]" if isinstance(key, int) else f".{key}" if text else str(key)
+        return text
+
+
+def explain(error: ValidationError, model: type[BaseModel]) -> list[tuple[Place, Finding]]:
+    """Each field error as its place and its finding."""
+    return [_one(dict(details), model) for details in error.errors(include_url=False)]
+
+
+def _one(details: dict[str, Any], model: type[BaseModel]) -> tuple[Place, Finding]:
+    place, known = walk(details["loc"], model)
+    kind: str = details["type"]
+    context: Mapping[str, Any] = details.get("ctx") or {}
+    rule = _RULE_OF.get(kind, kind if "hint" in context else "value")
+    cause, hint = _words(kind, details, context, place, known)
+    return place, Finding(Severity.ERROR, rule, str(place) or "rackwright:cluster", cause, hint)
+
+
+def _words(kind: str, details: Mapping[str, Any], context: Mapping[str, Any], place: Place, known: Sequence[str]) -> tuple[str, str]:
+    value = details.get("input")
+    if kind == "extra_forbidden":
+        return f"unknown key `{place.keys[-1]}`", did_you_mean(str(place.keys[-1]), known)
+    if kind == "missing":
+        return "is missing", f"add `{place.keys[-1]}:`"
+    if kind in {"enum", "literal_error", "union_tag_invalid"}:
+        choices = _choices(context)
+        return f"{_quoted(value)} is not one of {', '.join(choices)}", did_you_mean(str(value), choices)
+    if "hint" in context:
+        return str(context["cause"]), str(context["hint"])
+    if kind.endswith("_type"):
+        wanted = _TYPE_NAMES.get(kind.removesuffix("_type"), "of another kind")
+        return f"{_quoted(value)} is not {wanted}", _type_hint(kind, value)
+    return _plain(kind, str(details["msg"]), value, context)
+
+
+def _choices(context: Mapping[str, Any]) -> list[str]:
+    text = str(context.get("expected") or context.get("expected_tags") or "")
+    return [word.strip(" '") for word in text.replace(" or ", ",").split(",") if word.strip()]
+
+
+def _type_hint(kind: str, value: object) -> str:
+    if kind == "int_type" and isinstance(value, str) and value.strip().isdigit():
+        return "write it without quotes"
+    if kind == "string_type":
+        return "put it in quotes"
+    if kind == "tuple_type":
+        return "write it in brackets, like [a, b]"
+    return ""
+
+
+def _plain(kind: str, message: str, value: object, context: Mapping[str, Any]) -> tuple[str, str]:
+    if kind == "greater_than_equal":
+        return f"{_quoted(value)} is too small", f"at least {context['ge']}"
+    if kind == "less_than_equal":
+        return f"{_quoted(value)} is too large", f"at most {context['le']}"
+    if kind == "string_pattern_mismatch":
+        return f"{_quoted(value)} does not have the expected form", f"it must match {context['pattern']}"
+    return f"{_quoted(value)}: {message[:1].lower()}{message[1:]}", ""
+
+
+def _quoted(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    text = str(value)
+    return f"`{text[:60]}…`" if len(text) > 60 else f"`{text}`"
+
+
+def walk(location: Sequence[str | int], model: type[BaseModel]) -> tuple[Place, tuple[str, ...]]:
+    """The user's place for a pydantic location, and the keys known in the mapping that holds it."""
+    keys: list[str | int] = []
+    known: tuple[str, ...] = ()
+    kind: Any = model
+    for part in location:
+        kind = _bare(kind)
+        if get_origin(kind) is Union:
+            kind = _member(kind, part)
+            continue
+        if part == "[key]":
+            continue
+        keys.append(part)
+        known = tuple(kind.model_fields) if _is_model(kind) else ()
+        kind = _inside(kind, part)
+    return Place(tuple(keys)), known
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def _bare(kind: Any) -> Any:
+    """The type without Annotated and without Optional, neither of which adds a location part."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if get_args(kind) and type(None) in get_args(kind):
+        rest = tuple(arg for arg in get_args(kind) if arg is not type(None))
+        return _bare(rest[0]) if len(rest) == 1 else Union[rest]
+    if type(kind).__name__ == "UnionType":
+        return Union[get_args(kind)]
+    return kind
+
+
+def _member(union: Any, tag: str | int) -> Any:
+    """The member of a union discriminated by `kind` that has this tag."""
+    for member in get_args(union):
+        field = member.model_fields.get("kind") if _is_model(member) else None
+        if field is not None and tag in get_args(field.annotation):
+            return member
+    return object
+
+
+def _inside(kind: Any, key: str | int) -> Any:
+    if _is_model(kind):
+        field = kind.model_fields.get(str(key))
+        return field.annotation if field is not None else object
+    arguments = get_args(kind)
+    if get_origin(kind) is dict:
+        return arguments[1]
+    return arguments[0] if arguments else object

@@ -1,0 +1,54 @@
+"""What validation has to say: collected, never raised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How bad: an error refuses `up`, a warning is shown, information is for the curious."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to say about a stack file: where, what, what now."""
+
+    level: Severity
+    rule: str
+    path: str
+    """Like `groups.worker.count`; `file:line:column` where the file cannot be read."""
+    cause: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        mark = "" if self.level is Severity.ERROR else f" ({self.level})"
+        return f"{self.path}{mark}: {self.cause}" + (f"\n  {self.hint}" if self.hint else "")
+
+    def to_data(self) -> dict[str, str]:
+        """The finding as `validate --json` prints it."""
+        return asdict(self)
+
+
+def has_errors(findings: Iterable[Finding]) -> bool:
+    """Whether anything in it refuses `up`."""
+    return any(finding.level is Severity.ERROR for finding in findings)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint at the nearest known word, or the list of them.
+
+    >>> did_you_mean("wroker", ["login", "worker"])
+    'did you mean `worker`?'
+    """
+    choices = sorted(known)
+    near = get_close_matches(word.lower(), choices, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean `{near[0]}`?"
+    return f"known: {', '.join(choices)}" if choices else "none are declared"

@@ -1,0 +1,69 @@
+"""Groups of alike nodes, and what one node has differently."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from rackwright.model.base import Part
+from rackwright.model.units import Bytes, Day, Label
+
+
+class Role(StrEnum):
+    """What a node does. The order is that of the hand-over."""
+
+    LOGIN = "login"
+    CONTROLLER = "controller"
+    ACCOUNTING = "accounting"
+    WORKER = "worker"
+    STORAGE = "storage"
+
+
+class State(StrEnum):
+    """Whether a node takes part; `out` leaves it out of phases and checks."""
+
+    IN = "in"
+    OUT = "out"
+
+
+class Gpus(Part):
+    """The GPUs of each node of a group."""
+
+    model: Label = Field(description="A row of the GPU catalogue, like h100.")
+    count: int = Field(ge=0, description="GPUs per node.")
+
+
+class NodeGpus(Part):
+    """What one node has differently from its group."""
+
+    model: Label | None = Field(default=None, description="Another model than the group's.")
+    count: int | None = Field(default=None, ge=0, description="Another count than the group's; 0 means none.")
+
+
+class Group(Part):
+    """Alike nodes, named `<group><index>` from 0."""
+
+    count: int = Field(ge=0, description="How many nodes.")
+    roles: tuple[Role, ...] = Field(default=(), description="What they do; the group's own name where that is a role.")
+    cpus: int | None = Field(default=None, ge=1, description="Logical CPUs per node.")
+    memory: Bytes | None = Field(default=None, description="Memory per node, like 2GiB.")
+    gpus: Gpus | None = Field(default=None, description="GPUs per node.")
+    capacity: int | None = Field(
+        default=None,
+        ge=1,
+        description="Addresses set aside, so that scaling renumbers nothing: 64 for workers, 8 for others. Changing it moves the groups declared after this one.",
+    )
+    rack: Label | None = Field(default=None, description="The rack they stand in.")
+
+
+class NodeOverride(Part):
+    """What one node has differently from its group: second-hand machines differ, and some are broken."""
+
+    cpus: int | None = Field(default=None, ge=1, description="Logical CPUs.")
+    memory: Bytes | None = Field(default=None, description="Memory, like 2GiB.")
+    gpus: NodeGpus | None = Field(default=None, description="GPUs; what is left out is the group's.")
+    rack: Label | None = Field(default=None, description="The rack it stands in.")
+    state: State = Field(default=State.IN, description="`out` leaves it out of phases and checks.")
+    reason: str | None = Field(default=None, min_length=1, max_length=200, description="Why it is out.")
+    until: Day | None = Field(default=None, description="When it should be back, like 2026-12-01.")

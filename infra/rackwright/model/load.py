@@ -1,0 +1,145 @@
+"""From a stack file, or from what the engine hands the program, to a Cluster with every field finding at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from rackwright.errors import BadInput
+from rackwright.model import document
+from rackwright.model.cluster import Cluster
+from rackwright.model.explain import Place, explain
+from rackwright.model.finding import Finding, Severity, did_you_mean, has_errors
+
+CONFIG_KEY: Final = "rackwright:cluster"
+_OWN_PREFIX: Final = "rackwright:"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What became of a description."""
+
+    stack: str
+    cluster: Cluster | None
+    """None when a field is wrong."""
+    findings: tuple[Finding, ...] = ()
+    rest: Cluster | None = None
+    """The cluster without the parts in `doubtful`, so that rules can speak about what is left."""
+    doubtful: tuple[Place, ...] = ()
+
+
+def load_cluster(stack: str, described: object) -> Loaded:
+    """Validate the mapping below `rackwright:cluster`."""
+    if not isinstance(described, Mapping):
+        return _failed(stack, Finding(Severity.ERROR, "value", CONFIG_KEY, "is not a mapping", "it holds target, network, groups, …"))
+    try:
+        return Loaded(stack, _validate(described))
+    except ValidationError as error:
+        explained = explain(error, Cluster)
+    findings = tuple(finding for _, finding in explained)
+    rest, doubtful = _without(described, [place for place, _ in explained])
+    return Loaded(stack, None, findings, rest, doubtful)
+
+
+def load_stack(file: Path) -> Loaded:
+    """Read and validate a stack file; the stack's name is the file's."""
+    data, findings = document.read(file)
+    stack = stack_name(file)
+    if data is None:
+        empty = Finding(Severity.ERROR, "yaml-empty", file.name, "is empty", f"describe the cluster under config: {CONFIG_KEY}:")
+        return _failed(stack, *(findings or [empty]))
+    described, missing = _section(data, file.name)
+    if missing:
+        return _failed(stack, *findings, missing)
+    loaded = load_cluster(stack, described)
+    together = (*findings, *loaded.findings)
+    cluster = None if has_errors(together) else loaded.cluster
+    return Loaded(stack, cluster, together, loaded.rest or loaded.cluster, loaded.doubtful)
+
+
+def load_configured(stack: str, configured: object, file: Path) -> Loaded:
+    """The cluster the engine was given, with its groups in the order of the stack file.
+
+    The engine sorts mappings by key [tried, 3.259], and addresses follow the declared order: hence the file decides, and has to say the same.
+    """
+    given = load_cluster(stack, configured)
+    if given.cluster is None:
+        return given
+    if not file.is_file():
+        return _failed(stack, _elsewhere(file, "there is no such file"))
+    declared = load_stack(file)
+    if declared.cluster is not None and declared.cluster != given.cluster:
+        return _failed(stack, _elsewhere(file, "does not say what the engine was given"))
+    return declared
+
+
+def stack_name(file: Path) -> str:
+    """The stack a file describes: `lab` for Pulumi.lab.yaml."""
+    return file.name.removesuffix(".yaml").removesuffix(".yml").removeprefix("Pulumi.")
+
+
+def find_stack_file(asked: str, stacks: Path) -> Path:
+    """The file for a stack's name or a file's path; BadInput with the nearest name when there is none."""
+    given = Path(asked)
+    if "/" in asked or given.suffix in {".yaml", ".yml"}:
+        if given.is_file():
+            return given
+        raise BadInput("there is no such file", path=asked, hint=f"give a file's path or a stack's name; stacks are described in {stacks.name}/")
+    file = stacks / f"Pulumi.{asked}.yaml"
+    if file.is_file():
+        return file
+    known = [stack_name(path) for path in stacks.glob("Pulumi.*.yaml")]
+    raise BadInput(f"there is no stack `{asked}`", path=f"{stacks.name}/{file.name}", hint=did_you_mean(asked, known))
+
+
+def _validate(described: Mapping[Any, Any]) -> Cluster:
+    """Strict validation as JSON: a quoted number is text and `yes` is no truth value, while dates and networks are still read from words."""
+    return Cluster.model_validate_json(json.dumps(described, default=str), strict=True)
+
+
+def _section(data: object, name: str) -> tuple[Any, Finding | None]:
+    config = data.get("config") if isinstance(data, Mapping) else None
+    if not isinstance(config, Mapping):
+        return None, Finding(Severity.ERROR, "missing-key", name, "has no `config:` mapping", f"describe the cluster under config: {CONFIG_KEY}:")
+    if CONFIG_KEY in config:
+        return config[CONFIG_KEY], None
+    own = [str(key) for key in config if str(key).startswith(_OWN_PREFIX)]
+    wrong = f"; `{own[0]}` is not known" if own else ""
+    return None, Finding(Severity.ERROR, "missing-key", f"{name}: config", f"has no `{CONFIG_KEY}:`{wrong}", f"write `{CONFIG_KEY}:` there")
+
+
+def _without(described: Mapping[Any, Any], places: list[Place]) -> tuple[Cluster | None, tuple[Place, ...]]:
+    """The cluster without its wrong parts; None when it does not stand without them."""
+    pruned = json.loads(json.dumps(described, default=str))
+    for place in sorted(places, key=lambda place: place.keys.__repr__(), reverse=True):
+        _remove(pruned, place)
+    try:
+        return _validate(pruned), tuple(Place(place.keys[:-1]) for place in places)
+    except ValidationError:
+        return None, ()
+
+
+def _remove(tree: Any, place: Place) -> None:
+    for key in place.keys[:-1]:
+        try:
+            tree = tree[key]
+        except (KeyError, IndexError, TypeError):
+            return
+    if isinstance(tree, dict):
+        tree.pop(place.keys[-1] if place.keys else None, None)
+    elif isinstance(tree, list) and isinstance(place.keys[-1], int) and place.keys[-1] < len(tree):
+        del tree[place.keys[-1]]
+
+
+def _elsewhere(file: Path, cause: str) -> Finding:
+    name = f"{file.parent.name}/{file.name}"
+    return Finding(Severity.ERROR, "stack-file", name, cause, "keep the stack's description in this file; --config-file and --config are not supported")
+
+
+def _failed(stack: str, *findings: Finding) -> Loaded:
+    return Loaded(stack, None, findings)

@@ -1,0 +1,97 @@
+"""The nodes a cluster declares, with their group's and their own settings merged: what rules judge and the plan gives addresses to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+from rackwright.model.cluster import Cluster
+from rackwright.model.groups import Gpus, Group, NodeGpus, NodeOverride, Role, State
+
+WORKER_CAPACITY: Final = 64
+OTHER_CAPACITY: Final = 8
+_NOTHING: Final = NodeOverride()
+
+
+@dataclass(frozen=True)
+class Member:
+    """One declared node."""
+
+    name: str
+    group: str
+    index: int
+    roles: tuple[Role, ...]
+    cpus: int
+    memory: int
+    """Bytes."""
+    gpus: Gpus | None
+    rack: str | None
+    state: State
+    reason: str | None
+    until: date | None
+
+    @property
+    def is_in(self) -> bool:
+        """Whether it takes part in phases and checks."""
+        return self.state is State.IN
+
+
+def roles_of(name: str, group: Group) -> tuple[Role, ...]:
+    """The group's roles in the order of Role, or its own name where that is one.
+
+    >>> roles_of("worker", Group(count=1))
+    (<Role.WORKER: 'worker'>,)
+    """
+    if group.roles:
+        return tuple(role for role in Role if role in group.roles)
+    return tuple(role for role in Role if role.value == name)
+
+
+def capacity_of(name: str, group: Group) -> int:
+    """How many addresses the group owns."""
+    if group.capacity is not None:
+        return group.capacity
+    return WORKER_CAPACITY if Role.WORKER in roles_of(name, group) else OTHER_CAPACITY
+
+
+def members(cluster: Cluster) -> tuple[Member, ...]:
+    """All declared nodes in declared order, also those that are out."""
+    return tuple(_members(cluster))
+
+
+def _members(cluster: Cluster) -> Iterator[Member]:
+    for name, group in cluster.groups.items():
+        roles = roles_of(name, group)
+        for index in range(group.count):
+            yield _member(cluster, name, group, roles, index)
+
+
+def _member(cluster: Cluster, group_name: str, group: Group, roles: tuple[Role, ...], index: int) -> Member:
+    name = f"{group_name}{index}"
+    own = cluster.nodes.get(name, _NOTHING)
+    return Member(
+        name=name,
+        group=group_name,
+        index=index,
+        roles=roles,
+        cpus=own.cpus or group.cpus or cluster.target.default_cpus,
+        memory=own.memory or group.memory or cluster.target.default_memory,
+        gpus=merge_gpus(group.gpus, own.gpus),
+        rack=own.rack or group.rack,
+        state=own.state,
+        reason=own.reason,
+        until=own.until,
+    )
+
+
+def merge_gpus(group: Gpus | None, own: NodeGpus | None) -> Gpus | None:
+    """The group's GPUs with the node's own settings; None when nothing is left of them."""
+    if own is None:
+        merged = group
+    else:
+        model = own.model or (group.model if group else None)
+        count = own.count if own.count is not None else (group.count if group else 0)
+        merged = Gpus(model=model, count=count) if model else None
+    return merged if merged is not None and merged.count > 0 else None

@@ -1,0 +1,53 @@
+"""Where nodes come from. Each target is one class here, with what the plan must know of it as class attributes, and one folder in `targets/`.
+
+`Target` becomes a union discriminated by `kind` when the second one moves in; paths in findings leave the discriminator out already.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from rackwright.model.base import Part
+
+
+class LabOs(StrEnum):
+    """Operating systems the lab has an image recipe for."""
+
+    DEBIAN_12 = "debian-12"
+    DEBIAN_13 = "debian-13"
+
+
+class ImageSource(StrEnum):
+    """Where the base image comes from: `auto` pulls where a registry answers and bootstraps otherwise."""
+
+    AUTO = "auto"
+    PULL = "pull"
+    BOOTSTRAP = "bootstrap"
+
+
+class LabTarget(Part):
+    """Containers on this machine that run systemd: the real thing, smaller."""
+
+    simulated: ClassVar[tuple[str, ...]] = ("gpu",)
+    """Subsystems whose evidence is simulated here."""
+    owns_network: ClassVar[bool] = True
+    """Whether the network is ours: then only login nodes are published and all others are reached through them."""
+    gives_cgroups: ClassVar[bool] = False
+    """Whether the nodes' kernels give Slurm cgroups of its own."""
+    declared_hardware: ClassVar[bool] = True
+    """Whether CPUs and memory are what the stack declares rather than what the node shows."""
+    default_cpus: ClassVar[int] = 2
+    default_memory: ClassVar[int] = 2**30
+    bills: ClassVar[bool] = False
+    """Whether its nodes cost money by the hour."""
+
+    kind: Literal["lab"] = Field(description="Containers on this machine.")
+    os: LabOs = Field(default=LabOs.DEBIAN_13, description="The operating system of every node.")
+    image: ImageSource = Field(default=ImageSource.AUTO, description="Pull the base image, bootstrap it, or whichever works.")
+    mirror: str | None = Field(default=None, pattern=r"^https?://\S+$", description="Package mirror for the bootstrap; the system's own otherwise.")
+
+
+Target = LabTarget

@@ -1,0 +1,152 @@
+"""Words with a fixed form (labels, sizes, durations, dates), parsed once, at the edge. Inside, sizes are bytes and durations are seconds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date
+from ipaddress import IPv4Address, IPv4Network
+from typing import Annotated, Any, Final, NoReturn
+
+from pydantic import BeforeValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+_BINARY: Final = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_SIZE: Final = r"[0-9]+(\.[0-9]+)?(KiB|MiB|GiB|TiB)"
+_DURATION: Final = r"([0-9]+[smhd])+"
+_LABEL: Final = r"[a-z]([-a-z0-9]*[a-z0-9])?"
+_DOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
+_USER: Final = r"[a-z_][-a-z0-9_]*"
+_MOUNT: Final = r"/[^\s:,]*"
+_MODE: Final = r"[0-7]{3,4}"
+_ENGINE_DATE: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[T ]00:00:00(Z| \+0000 UTC)")
+"""What the engine makes of an unquoted YAML date when it rewrites or passes on a stack file."""
+
+
+def refuse(rule: str, cause: str, hint: str) -> NoReturn:
+    """Refuse a value inside a pydantic validator; `load` turns it into a finding."""
+    raise PydanticCustomError(rule, "{cause}", {"cause": cause, "hint": hint})  # type: ignore[misc]
+
+
+def parse_bytes(text: object) -> int:
+    """A size in bytes.
+
+    >>> parse_bytes("1.5GiB")
+    1610612736
+    """
+    if isinstance(text, int) and not isinstance(text, bool):
+        refuse("size", f"{text} has no unit", f"write {text}MiB or {text}GiB")
+    if not isinstance(text, str) or not re.fullmatch(_SIZE, text):
+        refuse("size", f"{text!r} is not a size", _size_hint(text))
+    number, unit = text[:-3], text[-3:]
+    return int(float(number) * _BINARY[unit])
+
+
+def _size_hint(text: object) -> str:
+    close = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt])(i?b)?\s*", str(text), re.IGNORECASE)
+    if close:
+        return f"write {close[1]}{close[2].upper()}iB"
+    return "a number and KiB, MiB, GiB or TiB, like 2GiB"
+
+
+def parse_seconds(text: object) -> int:
+    """A duration in seconds.
+
+    >>> parse_seconds("1h30m")
+    5400
+    """
+    if isinstance(text, int) and not isinstance(text, bool):
+        refuse("duration", f"{text} has no unit", f"write {text}s or {text}m")
+    if not isinstance(text, str) or not re.fullmatch(_DURATION, text):
+        refuse("duration", f"{text!r} is not a duration", "numbers with s, m, h or d, like 5m or 1h30m")
+    return sum(int(number) * _SECONDS[unit] for number, unit in re.findall(r"([0-9]+)([smhd])", text))
+
+
+def format_bytes(size: int) -> str:
+    """A size as a user would write it.
+
+    >>> format_bytes(2147483648)
+    '2GiB'
+    """
+    for unit, factor in reversed(_BINARY.items()):
+        if size >= factor and size % factor == 0:
+            return f"{size // factor}{unit}"
+    return f"{size / 2**20:.1f}MiB" if size else "0MiB"
+
+
+def mebibytes(size: int) -> int:
+    """Bytes as whole MiB, rounded down: what Slurm and the roles count in."""
+    return size // 2**20
+
+
+def parse_day(value: object) -> date:
+    """A calendar day; also as the engine spells an unquoted one when it passes it on."""
+    if isinstance(value, date):
+        return value
+    spoken = _ENGINE_DATE.fullmatch(value) if isinstance(value, str) else None
+    try:
+        return date.fromisoformat(spoken[1] if spoken else str(value))
+    except ValueError:
+        refuse("day", f"`{value}` is not a day", "year-month-day, like 2026-12-01")
+
+
+def parse_network(value: object) -> IPv4Network:
+    """An IPv4 network; one with host bits is refused with the network it lies in."""
+    if isinstance(value, IPv4Network):
+        return value
+    try:
+        around = IPv4Network(str(value), strict=False)
+    except ValueError:
+        refuse("network", f"`{value}` is not an IPv4 network", "address/prefix, like 10.77.0.0/24")
+    if str(value).split("/")[0] != str(around.network_address):
+        refuse("network", f"`{value}` is an address inside a network", f"write the network: {around}")
+    return around
+
+
+def parse_address(value: object) -> IPv4Address:
+    """An IPv4 address."""
+    try:
+        return value if isinstance(value, IPv4Address) else IPv4Address(str(value))
+    except ValueError:
+        refuse("address", f"`{value}` is not an IPv4 address", "four numbers from 0 to 255, like 127.0.0.1")
+
+
+def _word(rule: str, pattern: str, longest: int, what: str, hint: str) -> Callable[[object], str]:
+    def check(value: object) -> str:
+        if not isinstance(value, str):
+            refuse(rule, f"{value!r} is not {what}", f"put it in quotes: {hint}")
+        if not re.fullmatch(pattern, value):
+            refuse(rule, f"`{value}` is not {what}", hint)
+        if len(value) > longest:
+            refuse(rule, f"`{value}` has {len(value)} characters", f"at most {longest}")
+        return value
+
+    return check
+
+
+def _text(pattern: str, **more: Any) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": f"^{pattern}$", **more})
+
+
+def is_label(text: str) -> bool:
+    """Whether it can be a host name: lower-case letters, digits and inner hyphens, a letter first, at most 63."""
+    return len(text) <= 63 and re.fullmatch(_LABEL, text) is not None
+
+
+_LABEL_HINT = "lower-case letters, digits and inner hyphens, a letter first"
+
+Bytes = Annotated[int, BeforeValidator(parse_bytes), _text(_SIZE, examples=["512MiB", "2GiB"])]
+Seconds = Annotated[int, BeforeValidator(parse_seconds), _text(_DURATION, examples=["30s", "5m"])]
+Label = Annotated[str, BeforeValidator(_word("label", _LABEL, 63, "a DNS label", _LABEL_HINT)), _text(_LABEL, maxLength=63)]
+Domain = Annotated[
+    str, BeforeValidator(_word("domain", _DOMAIN, 200, "a domain name", "DNS labels joined by dots, like lab.internal")), _text(_DOMAIN)
+]
+UserName = Annotated[
+    str, BeforeValidator(_word("user-name", _USER, 32, "a user name", "lower-case letters, digits, - and _, a letter first")), _text(_USER)
+]
+MountPoint = Annotated[str, BeforeValidator(_word("mount", _MOUNT, 200, "a mount point", "an absolute path, like /mnt/sharedfs")), _text(_MOUNT)]
+Mode = Annotated[str, BeforeValidator(_word("mode", _MODE, 4, "a file mode", 'octal digits, like "1777"')), _text(_MODE)]
+Day = Annotated[date, BeforeValidator(parse_day)]
+Network4 = Annotated[IPv4Network, BeforeValidator(parse_network), _text(r"[0-9.]+/[0-9]+", examples=["10.77.0.0/24"])]
+Address4 = Annotated[IPv4Address, BeforeValidator(parse_address)]
