@@ -1,0 +1,96 @@
+"""The home: where state, passphrase, keys, ssh files and reports live, outside the checkout (docs/adr/0005-home.md).
+
+Standard library only and no pathlib: the `pulumi` shim loads this file on every call, before anything else exists.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LINK = ".rackwright"
+"""The link in the checkout that leads here."""
+
+
+class Home:
+    """Paths of one home; `create` makes what the engine needs on first use."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> Home:
+        """RACKWRIGHT_HOME, else `rackwright` in the user's state folder (XDG_STATE_HOME)."""
+        said = environ.get("RACKWRIGHT_HOME")
+        if said:
+            return cls(os.path.abspath(os.path.expanduser(said)))
+        states = environ.get("XDG_STATE_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".local", "state")
+        return cls(os.path.join(os.path.abspath(states), "rackwright"))
+
+    @property
+    def engine(self) -> str:
+        """What belongs to Pulumi: no stack has this name, since stack names are DNS labels."""
+        return os.path.join(self.root, ".engine")
+
+    @property
+    def state(self) -> str:
+        """The embedded file backend's folder."""
+        return os.path.join(self.engine, "state")
+
+    @property
+    def passphrase(self) -> str:
+        """File with the passphrase of the stacks' secrets, 0600."""
+        return os.path.join(self.engine, "passphrase")
+
+    def stack(self, name: str) -> str:
+        """Folder of one stack: inventory, ssh files, keys, reports."""
+        return os.path.join(self.root, name)
+
+    def stack_config(self, name: str) -> str:
+        """The stack file as the engine reads it: the committed one plus the salt (docs/adr/0006-no-salt-in-stack-files.md)."""
+        return os.path.join(self.engine, "config", f"Pulumi.{name}.yaml")
+
+    def create(self) -> None:
+        """Folders (0700) and passphrase, where they do not exist yet."""
+        os.makedirs(self.root, mode=0o700, exist_ok=True)
+        for folder in (self.engine, self.state, os.path.dirname(self.stack_config("x"))):
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        if not os.path.exists(self.passphrase):
+            _write_passphrase(self.passphrase)
+
+
+def link(checkout: str, home: Home) -> None:
+    """Points the checkout's link at the home; a folder or file somebody put there stays."""
+    path = os.path.join(checkout, LINK)
+    try:
+        if os.readlink(path) == home.root:
+            return
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return
+    fresh = f"{path}.{os.getpid()}"
+    try:
+        os.symlink(home.root, fresh)
+        os.replace(fresh, path)
+    except OSError:
+        pass  # a read-only checkout works without the link
+
+
+def _write_passphrase(path: str) -> None:
+    """256 random bits in hex. Linked into place, so that of two first runs at once both use the same one."""
+    fresh = f"{path}.{os.getpid()}"
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(os.urandom(32).hex() + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(fresh, path)
+    except FileExistsError:
+        pass
+    finally:
+        os.unlink(fresh)

@@ -1,0 +1,1 @@
+"""The Pulumi language host for Python: serves the engine's LanguageRuntime and runs the program."""

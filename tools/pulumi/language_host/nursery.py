@@ -1,0 +1,59 @@
+"""The nursery: a process that has the Pulumi SDK loaded and forks one runner per order."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+from contextlib import suppress
+from typing import NoReturn
+
+from language_host.order import SHOWN, receive_order, send
+
+_runner: int | None = None
+"""Process id of the runner under way."""
+
+
+def tend(host: socket.socket, engine: str) -> NoReturn:
+    """Loads the SDK, then runs orders one after the other until the host is gone."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _leave)
+    import language_host.program as program
+
+    gc.freeze()
+    orders, codes = host.makefile("r"), host.makefile("w")
+    while (order := receive_order(orders)) is not None:
+        code = _run_in_child(program, order, engine, host)
+        try:
+            send(codes, code)
+        except BrokenPipeError:
+            break
+    _leave()
+
+
+def _run_in_child(program: object, order: object, engine: str, host: socket.socket) -> int:
+    """Exit code of one run."""
+    global _runner
+    blocked = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    child = os.fork()
+    if child == 0:
+        host.close()
+        for number in blocked:
+            signal.signal(number, lambda *_: os._exit(SHOWN))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
+        program.run(order, engine)  # type: ignore[attr-defined]
+    _runner = child
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
+    _, status = os.waitpid(child, 0)
+    _runner = None
+    return os.waitstatus_to_exitcode(status)
+
+
+def _leave(*_: object) -> NoReturn:
+    """Ends the runner and this process at once."""
+    if _runner is not None:
+        with suppress(ProcessLookupError):
+            os.kill(_runner, signal.SIGKILL)
+    os._exit(0)

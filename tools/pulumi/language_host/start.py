@@ -1,0 +1,36 @@
+"""Entry of the Python language host: forks the nursery of program runners, then serves the engine.
+
+The fork comes first, while this process has imported next to nothing and has no threads: the nursery loads the Pulumi SDK while
+the host loads gRPC and answers, so a program starts at once when the engine asks for it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+
+def main() -> None:
+    """Becomes the host in this process and the nursery in a child."""
+    # Until each side has handlers of its own, a signal simply ends it: no KeyboardInterrupt, hence no traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    hosts_end, nurserys_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    child = os.fork()
+    if child == 0:
+        hosts_end.close()
+        from language_host.nursery import tend
+
+        tend(nurserys_end, engine=sys.argv[-1])
+    nurserys_end.close()
+    from language_host.host import serve
+
+    serve(hosts_end, nursery=child)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""What a `pulumi` command line says about stack, folder and stack file. Reads only what the shim needs; the engine parses the rest."""
+
+from __future__ import annotations
+
+_LONG_WITH_VALUE = frozenset(
+    "--color --tracing --otel-traces --profiling --memprofilerate --verbose --tracing-header --message --target --parallel".split()
+)
+_SHORT_WITH_VALUE = "sCcvmtp"
+
+
+class Command:
+    """One command line: `words` are the subcommand and its positional arguments."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        self.words: list[str] = []
+        self.stack: str | None = None
+        self.folder: str | None = None
+        self.names_config_file = False
+        self.saves_config = False
+        self.asks_for_help = False
+        rest = iter(arguments)
+        for argument in rest:
+            if argument == "--":
+                break
+            if argument.startswith("--"):
+                self._long(argument, rest)
+            elif argument.startswith("-") and len(argument) > 1:
+                self._short(argument[1:], rest)
+            else:
+                self.words.append(argument)
+        if self.stack is None and len(self.words) > 2 and self.words[0] == "stack":
+            self.stack = self.words[2] if self.words[1] in ("select", "rm", "remove", "delete") else None
+
+    def _long(self, argument: str, rest: object) -> None:
+        name, joined, value = argument.partition("=")
+        if name in ("--stack", "--cwd", "--config", "--config-file") or name in _LONG_WITH_VALUE:
+            self._value(name.lstrip("-"), value if joined else next(rest, ""))  # type: ignore[call-overload]
+        elif name == "--help":
+            self.asks_for_help = True
+
+    def _short(self, letters: str, rest: object) -> None:
+        for place, letter in enumerate(letters):
+            if letter == "h":
+                self.asks_for_help = True
+            if letter in _SHORT_WITH_VALUE:
+                value = letters[place + 1 :].removeprefix("=") or next(rest, "")  # type: ignore[call-overload]
+                self._value({"s": "stack", "C": "cwd", "c": "config"}.get(letter, letter), value)
+                return
+
+    def _value(self, name: str, value: str) -> None:
+        if name == "stack":
+            self.stack = value
+        elif name == "cwd":
+            self.folder = value
+        elif name == "config":
+            self.saves_config = True
+        elif name == "config-file":
+            self.names_config_file = True
+
+    @property
+    def subcommand(self) -> str:
+        """`up`, `stack`, …; empty where there is none."""
+        return self.words[0] if self.words else ""
+
+    @property
+    def makes_or_removes_a_stack(self) -> bool:
+        """`stack init` and `stack rm` say themselves what is to exist."""
+        return self.words[:1] == ["stack"] and self.words[1:2] in [[w] for w in ("new", "init", "create", "setup", "rm", "remove", "delete")]
+
+    @property
+    def may_write_stack_file(self) -> bool:
+        """Whether the engine may save the stack file: then the shim stays to bring the change home without the salt."""
+        return self.saves_config or self.subcommand in ("config", "stack", "new", "state", "import", "watch")
+
+    @property
+    def changes_login(self) -> bool:
+        """`login` and `logout` are about the user's own backend."""
+        return self.subcommand in ("login", "logout")

@@ -1,0 +1,151 @@
+"""The way of one command: defaults, first use, what the last run left behind, then the engine."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from shim import engine, environment, login, project, selection, stack
+from shim.command import Command
+from shim.file_backend import PREFIX, FileBackend
+from shim.stack_file import StackFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+_TYPES_SAFE_TO_REPEAT = "rackwright:"
+"""Resources of our own provider: a create that was cut off adopts or replaces what it finds, so nothing is left to confirm."""
+
+
+def main(venv: str, arguments: list[str]) -> NoReturn:
+    """Runs the engine as the user asked; does not return."""
+    venv = os.path.abspath(venv)
+    tools = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    environ = {**os.environ, **environment.for_every_project(os.environ, venv, tools)}
+    path = engine.find(environ, venv)
+    command = Command(arguments)
+    found = project.find(os.path.join(os.getcwd(), command.folder or ""))
+    if found is None or found.name != project.OURS or command.changes_login:
+        _become(path, arguments, environ)
+    Front(path, arguments, command, found, environ, tools).go()
+
+
+class Front:
+    """One command on our own project."""
+
+    def __init__(
+        self, engine_path: str, arguments: list[str], command: Command, of: project.Project, environ: dict[str, str], tools: str
+    ) -> None:
+        self._engine = engine_path
+        self._arguments = arguments
+        self._command = command
+        self._project = of
+        self._environ = environ
+        self._homes = _home_module(tools)
+        self._home = self._homes.Home.of(environ)
+
+    def go(self) -> NoReturn:
+        """Prepares and starts the engine."""
+        chosen = login.chosen_backend(self._environ)
+        self._home.create()
+        self._homes.link(self._project.root, self._home)
+        self._environ.update(environment.for_our_project(self._environ, self._home, chosen))
+        address = self._environ.get("PULUMI_BACKEND_URL") or chosen or ""
+        if not address.startswith(PREFIX) or self._command.asks_for_help:
+            _become(self._engine, self._arguments, self._environ)
+        backend = FileBackend(address, self._project.name, os.getcwd())
+        name = self._stack(address)
+        file = self._first_use(name, backend) if name else None
+        if self._command.may_write_stack_file:
+            self._stay(name or "", file, backend)
+        _become(self._engine, self._arguments, self._environ)
+
+    def _stack(self, address: str) -> str | None:
+        """Bare name of the stack the command is about."""
+        said = self._command.stack or self._environ.get("PULUMI_OPTION_STACK") or self._environ.get("PULUMI_STACK")
+        full = said or selection.selected_stack(self._environ, self._project.name, self._project.root, address) or ""
+        *owner, name = full.split("/")
+        return name if name and (len(owner) < 2 or owner[-1] == self._project.name) else None
+
+    def _first_use(self, name: str, backend: FileBackend) -> StackFile | None:
+        """Creates the stack where it is to exist, clears what a killed run left, and puts the salted copy in place."""
+        file = StackFile(self._project.stack_file(name), self._home.stack_config(name))
+        if not backend.has(name):
+            if not file.exists or self._command.makes_or_removes_a_stack:
+                return None
+            stack.create(name, self._project.name, backend, self._engine, self._environ, self._home.engine)
+            _say(f"stack {name} is new; its state is kept in {self._home.root}")
+        for pid in backend.remove_dead_locks(name):
+            _say(f"stack {name} was locked by process {pid}, which is gone; the lock is removed")
+        for urn in backend.forget_interrupted(name, _TYPES_SAFE_TO_REPEAT):
+            _say(f"a killed run left {urn.rpartition('::')[2]} unfinished; it is settled by the next up or destroy")
+        salt = backend.salt(name)
+        if salt is None:
+            return None
+        file.drop_salt(salt)
+        if file.keeps_its_own_secrets or self._command.names_config_file or "PULUMI_OPTION_CONFIG_FILE" in self._environ:
+            return None
+        file.write_copy(salt)
+        if self._command.words[:2] not in (["config", "cp"], ["config", "copy"]):  # copies between two stack files
+            self._environ["PULUMI_OPTION_CONFIG_FILE"] = file.copy
+        return file
+
+    def _stay(self, name: str, file: StackFile | None, backend: FileBackend) -> NoReturn:
+        """Runs the engine as a child, brings its changes home, and leaves as it left."""
+        status = _run_in_foreground(self._engine, self._arguments, self._environ)
+        complaint = file.bring_home() if file else None
+        if file and self._command.subcommand != "config":
+            file.undo_salting(backend.salt(name) or "-")
+        self._drop_salts(backend)
+        if complaint:
+            _say(complaint)
+        if os.WIFSIGNALED(status):
+            import signal
+
+            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+            os.kill(os.getpid(), os.WTERMSIG(status))
+        sys.stdout.flush()
+        os._exit(os.waitstatus_to_exitcode(status))
+
+    def _drop_salts(self, backend: FileBackend) -> None:
+        """`stack init` and its like write the salt beside Pulumi.yaml: for any stack, hence all files."""
+        try:
+            names = os.listdir(self._project.stack_files)
+        except OSError:
+            return
+        for name in (n[len("Pulumi.") : -len(".yaml")] for n in names if n.startswith("Pulumi.") and n.endswith(".yaml")):
+            file = StackFile(self._project.stack_file(name), self._home.stack_config(name))
+            salt = backend.salt(name) if file.keeps_its_own_secrets else None
+            if salt:
+                file.drop_salt(salt)
+
+
+def _become(path: str, arguments: list[str], environ: dict[str, str]) -> NoReturn:
+    os.execve(path, ["pulumi", *arguments], environ)
+
+
+def _run_in_foreground(path: str, arguments: list[str], environ: dict[str, str]) -> int:
+    """Wait status of the child. It shares our process group, so the terminal's signals reach it; others are passed on."""
+    import signal
+
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, lambda *_: None)
+    child = os.posix_spawn(path, ["pulumi", *arguments], environ)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, _: os.kill(child, received))
+    _, status = os.waitpid(child, 0)
+    return status
+
+
+def _home_module(tools: str) -> Any:
+    """rackwright.cli.home, loaded by path: importing it by name would run the package's own imports."""
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(tools)), "infra", "rackwright", "cli"))
+    import home  # type: ignore[import-not-found]
+
+    del sys.path[0]
+    return home
+
+
+def _say(text: str) -> None:
+    print(f"rackwright: {text}", file=sys.stderr, flush=True)
