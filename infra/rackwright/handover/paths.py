@@ -52,7 +52,7 @@ def known_hosts(stack: str) -> Path:
     return folder(stack) / "known_hosts"
 
 
-def private_key(stack: str) -> Path:
+def identity(stack: str) -> Path:
     """The key that opens the nodes (0600)."""
     return folder(stack) / "id_ed25519"
 

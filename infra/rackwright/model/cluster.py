@@ -51,4 +51,6 @@ class Cluster(Part):
     nodes: dict[Label, NodeOverride] = Field(default={}, description="What single nodes have differently, by node name.")
     rolling: Rolling = Field(default=Rolling(), description="How replacements proceed.")
     refresh: Refresh = Field(default=Refresh.ALL, description="How deep a refresh looks.")
-    time_zone: str = Field(default="Etc/UTC", pattern=r"^[A-Z][A-Za-z_]+(/[A-Z][A-Za-z_+-]+[0-9]*)*$", description="Time zone of all nodes.")
+    time_zone: str = Field(
+        default="Etc/UTC", pattern=r"^[A-Z][A-Za-z_]+(/[A-Z][A-Za-z_+-]+[0-9]*)*$", description="Time zone of all nodes."
+    )

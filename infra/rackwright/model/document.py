@@ -97,7 +97,9 @@ def parse(text: str, name: str) -> tuple[Any, list[Finding]]:
 
 def _repeated(key: Any, name: str) -> Finding:
     where = f"{name}:{key.start_mark.line + 1}:{key.start_mark.column + 1}"
-    return _finding("yaml-repeated-key", where, f"key `{key.value}` is written twice in one mapping", "only one would count: remove or rename one")
+    return _finding(
+        "yaml-repeated-key", where, f"key `{key.value}` is written twice in one mapping", "only one would count: remove or rename one"
+    )
 
 
 def _syntax(broken: yaml.MarkedYAMLError, name: str) -> Finding:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -22,7 +23,14 @@ _TYPE_NAMES: Final = {
     "tuple": "a list",
     "list": "a list",
 }
-_RULE_OF: Final = {"extra_forbidden": "unknown-key", "missing": "missing-key", "enum": "choice", "literal_error": "choice", "union_tag_invalid": "choice"}
+_UNIONS: Final = (Union, UnionType)
+_RULE_OF: Final = {
+    "extra_forbidden": "unknown-key",
+    "missing": "missing-key",
+    "enum": "choice",
+    "literal_error": "choice",
+    "union_tag_invalid": "choice",
+}
 
 
 @dataclass(frozen=True)
@@ -114,7 +122,7 @@ def walk(location: Sequence[str | int], model: type[BaseModel]) -> tuple[Place, 
     kind: Any = model
     for part in location:
         kind = _bare(kind)
-        if get_origin(kind) is Union:
+        if get_origin(kind) in _UNIONS:
             kind = _member(kind, part)
             continue
         if part == "[key]":
@@ -133,11 +141,10 @@ def _bare(kind: Any) -> Any:
     """The type without Annotated and without Optional, neither of which adds a location part."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
-    if get_args(kind) and type(None) in get_args(kind):
-        rest = tuple(arg for arg in get_args(kind) if arg is not type(None))
-        return _bare(rest[0]) if len(rest) == 1 else Union[rest]
-    if type(kind).__name__ == "UnionType":
-        return Union[get_args(kind)]
+    if get_origin(kind) in _UNIONS:
+        others = [member for member in get_args(kind) if member is not type(None)]
+        if len(others) == 1:
+            return _bare(others[0])
     return kind
 
 

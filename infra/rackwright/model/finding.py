@@ -27,6 +27,11 @@ class Finding:
     cause: str
     hint: str = ""
 
+    @property
+    def is_error(self) -> bool:
+        """Whether it refuses `up`."""
+        return self.level is Severity.ERROR
+
     def __str__(self) -> str:
         mark = "" if self.level is Severity.ERROR else f" ({self.level})"
         return f"{self.path}{mark}: {self.cause}" + (f"\n  {self.hint}" if self.hint else "")
@@ -38,7 +43,7 @@ class Finding:
 
 def has_errors(findings: Iterable[Finding]) -> bool:
     """Whether anything in it refuses `up`."""
-    return any(finding.level is Severity.ERROR for finding in findings)
+    return any(finding.is_error for finding in findings)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -52,7 +52,8 @@ class Group(Part):
     capacity: int | None = Field(
         default=None,
         ge=1,
-        description="Addresses set aside, so that scaling renumbers nothing: 64 for workers, 8 for others. Changing it moves the groups declared after this one.",
+        description="Addresses set aside, so that scaling renumbers nothing: 64 for workers, 8 for others. "
+        "Changing it moves the groups declared after this one.",
     )
     rack: Label | None = Field(default=None, description="The rack they stand in.")
 

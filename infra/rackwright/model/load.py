@@ -33,7 +33,7 @@ class Loaded:
     doubtful: tuple[Place, ...] = ()
 
 
-def load_cluster(stack: str, described: object) -> Loaded:
+def load_cluster(described: object, stack: str = "") -> Loaded:
     """Validate the mapping below `rackwright:cluster`."""
     if not isinstance(described, Mapping):
         return _failed(stack, Finding(Severity.ERROR, "value", CONFIG_KEY, "is not a mapping", "it holds target, network, groups, …"))
@@ -56,7 +56,7 @@ def load_stack(file: Path) -> Loaded:
     described, missing = _section(data, file.name)
     if missing:
         return _failed(stack, *findings, missing)
-    loaded = load_cluster(stack, described)
+    loaded = load_cluster(described, stack)
     together = (*findings, *loaded.findings)
     cluster = None if has_errors(together) else loaded.cluster
     return Loaded(stack, cluster, together, loaded.rest or loaded.cluster, loaded.doubtful)
@@ -65,9 +65,9 @@ def load_stack(file: Path) -> Loaded:
 def load_configured(stack: str, configured: object, file: Path) -> Loaded:
     """The cluster the engine was given, with its groups in the order of the stack file.
 
-    The engine sorts mappings by key [tried, 3.259], and addresses follow the declared order: hence the file decides, and has to say the same.
+    The engine sorts mappings by key [tried, 3.259], but addresses follow the declared order: so the file decides, and must say the same.
     """
-    given = load_cluster(stack, configured)
+    given = load_cluster(configured, stack)
     if given.cluster is None:
         return given
     if not file.is_file():
@@ -89,7 +89,9 @@ def find_stack_file(asked: str, stacks: Path) -> Path:
     if "/" in asked or given.suffix in {".yaml", ".yml"}:
         if given.is_file():
             return given
-        raise BadInput("there is no such file", path=asked, hint=f"give a file's path or a stack's name; stacks are described in {stacks.name}/")
+        raise BadInput(
+            "there is no such file", path=asked, hint=f"give a file's path or a stack's name; stacks are described in {stacks.name}/"
+        )
     file = stacks / f"Pulumi.{asked}.yaml"
     if file.is_file():
         return file
@@ -98,14 +100,16 @@ def find_stack_file(asked: str, stacks: Path) -> Path:
 
 
 def _validate(described: Mapping[Any, Any]) -> Cluster:
-    """Strict validation as JSON: a quoted number is text and `yes` is no truth value, while dates and networks are still read from words."""
+    """Strict validation as JSON: a quoted number is text and `yes` is no truth value, but dates and networks are read from words."""
     return Cluster.model_validate_json(json.dumps(described, default=str), strict=True)
 
 
 def _section(data: object, name: str) -> tuple[Any, Finding | None]:
     config = data.get("config") if isinstance(data, Mapping) else None
     if not isinstance(config, Mapping):
-        return None, Finding(Severity.ERROR, "missing-key", name, "has no `config:` mapping", f"describe the cluster under config: {CONFIG_KEY}:")
+        return None, Finding(
+            Severity.ERROR, "missing-key", name, "has no `config:` mapping", f"describe the cluster under config: {CONFIG_KEY}:"
+        )
     if CONFIG_KEY in config:
         return config[CONFIG_KEY], None
     own = [str(key) for key in config if str(key).startswith(_OWN_PREFIX)]
@@ -138,7 +142,9 @@ def _remove(tree: Any, place: Place) -> None:
 
 def _elsewhere(file: Path, cause: str) -> Finding:
     name = f"{file.parent.name}/{file.name}"
-    return Finding(Severity.ERROR, "stack-file", name, cause, "keep the stack's description in this file; --config-file and --config are not supported")
+    return Finding(
+        Severity.ERROR, "stack-file", name, cause, "keep the stack's description in this file; --config-file and --config are not supported"
+    )
 
 
 def _failed(stack: str, *findings: Finding) -> Loaded:

@@ -20,6 +20,8 @@ class Network(Part):
 class Access(Part):
     """How login nodes are reached from outside. Nothing else is."""
 
-    port: int = Field(default=2222, ge=1, le=65535, description="Published SSH port of the first login node; further ones take the next ports.")
+    port: int = Field(
+        default=2222, ge=1, le=65535, description="Published SSH port of the first login node; further ones take the next ports."
+    )
     listen: Address4 = Field(default=IPv4Address("127.0.0.1"), description="Address of this machine it is published on.")
     allow: tuple[Network4, ...] = Field(default=(IPv4Network("0.0.0.0/0"),), description="Networks the login node's firewall admits.")

@@ -1,4 +1,4 @@
-"""Where nodes come from. Each target is one class here, with what the plan must know of it as class attributes, and one folder in `targets/`.
+"""Where nodes come from. Each target is one class here, with what the plan must know of it as attributes, and one folder in `targets/`.
 
 `Target` becomes a union discriminated by `kind` when the second one moves in; paths in findings leave the discriminator out already.
 """
@@ -47,7 +47,9 @@ class LabTarget(Part):
     kind: Literal["lab"] = Field(description="Containers on this machine.")
     os: LabOs = Field(default=LabOs.DEBIAN_13, description="The operating system of every node.")
     image: ImageSource = Field(default=ImageSource.AUTO, description="Pull the base image, bootstrap it, or whichever works.")
-    mirror: str | None = Field(default=None, pattern=r"^https?://\S+$", description="Package mirror for the bootstrap; the system's own otherwise.")
+    mirror: str | None = Field(
+        default=None, pattern=r"^https?://\S+$", description="Package mirror for the bootstrap; the system's own otherwise."
+    )
 
 
 Target = LabTarget

@@ -1,4 +1,4 @@
-"""Words with a fixed form (labels, sizes, durations, dates), parsed once, at the edge. Inside, sizes are bytes and durations are seconds."""
+"""Words with a fixed form (labels, sizes, durations, days), parsed once, at the edge. Inside, sizes are bytes and durations seconds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import date
 from ipaddress import IPv4Address, IPv4Network
 from typing import Annotated, Any, Final, NoReturn
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 _BINARY: Final = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
@@ -26,11 +26,11 @@ _ENGINE_DATE: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[T ]00:00:00(Z| \+0000 UTC
 
 def refuse(rule: str, cause: str, hint: str) -> NoReturn:
     """Refuse a value inside a pydantic validator; `load` turns it into a finding."""
-    raise PydanticCustomError(rule, "{cause}", {"cause": cause, "hint": hint})  # type: ignore[misc]
+    raise PydanticCustomError(rule, "{cause}", {"cause": cause, "hint": hint})
 
 
 def parse_bytes(text: object) -> int:
-    """A size in bytes.
+    """A size in bytes, whole KiB.
 
     >>> parse_bytes("1.5GiB")
     1610612736
@@ -40,7 +40,7 @@ def parse_bytes(text: object) -> int:
     if not isinstance(text, str) or not re.fullmatch(_SIZE, text):
         refuse("size", f"{text!r} is not a size", _size_hint(text))
     number, unit = text[:-3], text[-3:]
-    return int(float(number) * _BINARY[unit])
+    return int(float(number) * _BINARY[unit]) // 1024 * 1024
 
 
 def _size_hint(text: object) -> str:
@@ -72,7 +72,19 @@ def format_bytes(size: int) -> str:
     for unit, factor in reversed(_BINARY.items()):
         if size >= factor and size % factor == 0:
             return f"{size // factor}{unit}"
-    return f"{size / 2**20:.1f}MiB" if size else "0MiB"
+    return "0MiB"
+
+
+def format_seconds(seconds: int) -> str:
+    """A duration as a user would write it.
+
+    >>> format_seconds(5400)
+    '90m'
+    """
+    for unit, factor in reversed(_SECONDS.items()):
+        if seconds >= factor and seconds % factor == 0:
+            return f"{seconds // factor}{unit}"
+    return "0s"
 
 
 def mebibytes(size: int) -> int:
@@ -136,8 +148,12 @@ def is_label(text: str) -> bool:
 
 _LABEL_HINT = "lower-case letters, digits and inner hyphens, a letter first"
 
-Bytes = Annotated[int, BeforeValidator(parse_bytes), _text(_SIZE, examples=["512MiB", "2GiB"])]
-Seconds = Annotated[int, BeforeValidator(parse_seconds), _text(_DURATION, examples=["30s", "5m"])]
+Bytes = Annotated[
+    int, BeforeValidator(parse_bytes), PlainSerializer(format_bytes, when_used="json"), _text(_SIZE, examples=["512MiB", "2GiB"])
+]
+Seconds = Annotated[
+    int, BeforeValidator(parse_seconds), PlainSerializer(format_seconds, when_used="json"), _text(_DURATION, examples=["30s", "5m"])
+]
 Label = Annotated[str, BeforeValidator(_word("label", _LABEL, 63, "a DNS label", _LABEL_HINT)), _text(_LABEL, maxLength=63)]
 Domain = Annotated[
     str, BeforeValidator(_word("domain", _DOMAIN, 200, "a domain name", "DNS labels joined by dots, like lab.internal")), _text(_DOMAIN)
@@ -145,8 +161,10 @@ Domain = Annotated[
 UserName = Annotated[
     str, BeforeValidator(_word("user-name", _USER, 32, "a user name", "lower-case letters, digits, - and _, a letter first")), _text(_USER)
 ]
-MountPoint = Annotated[str, BeforeValidator(_word("mount", _MOUNT, 200, "a mount point", "an absolute path, like /mnt/sharedfs")), _text(_MOUNT)]
+MountPoint = Annotated[
+    str, BeforeValidator(_word("mount", _MOUNT, 200, "a mount point", "an absolute path, like /mnt/sharedfs")), _text(_MOUNT)
+]
 Mode = Annotated[str, BeforeValidator(_word("mode", _MODE, 4, "a file mode", 'octal digits, like "1777"')), _text(_MODE)]
-Day = Annotated[date, BeforeValidator(parse_day)]
-Network4 = Annotated[IPv4Network, BeforeValidator(parse_network), _text(r"[0-9.]+/[0-9]+", examples=["10.77.0.0/24"])]
-Address4 = Annotated[IPv4Address, BeforeValidator(parse_address)]
+Day = Annotated[date, PlainValidator(parse_day), WithJsonSchema({"type": "string", "format": "date"})]
+Network4 = Annotated[IPv4Network, PlainValidator(parse_network), _text(r"[0-9.]+/[0-9]+", examples=["10.77.0.0/24"])]
+Address4 = Annotated[IPv4Address, PlainValidator(parse_address), WithJsonSchema({"type": "string", "format": "ipv4"})]

@@ -1,0 +1,70 @@
+"""Facts as data files beside this module, each row with its source and date. Nothing here knows a cluster."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+_FOLDER: Final = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class GpuModel:
+    """A GPU as its driver names it."""
+
+    model: str
+    product: str
+    memory_mib: int
+    power_watts: int
+    driver_minimum: str | None
+    """Oldest driver that knows it; None where no source was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortRange:
+    """TCP ports a service of the cluster listens on."""
+
+    first: int
+    last: int
+    service: str
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    """The rows of one data file, as text."""
+    with (_FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@cache
+def gpus() -> Mapping[str, GpuModel]:
+    """All known GPUs by model."""
+    return {
+        row["model"]: GpuModel(row["model"], row["product"], int(row["memory_mib"]), int(row["power_watts"]), row["driver_minimum"] or None)
+        for row in rows("gpus")
+    }
+
+
+@cache
+def software(name: str) -> str:
+    """The version of a piece of software that stacks get by default."""
+    versions = {row["name"]: row["version"] for row in rows("software")}
+    return versions[name]
+
+
+@cache
+def ports() -> tuple[PortRange, ...]:
+    """Ports that services of the cluster occupy."""
+    return tuple(PortRange(int(row["first"]), int(row["last"]), row["service"]) for row in rows("ports"))
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """A dotted version in the order of its numbers.
+
+    >>> version_key("570.133.20") < version_key("580")
+    True
+    """
+    return tuple(int(part) for part in version.split("."))

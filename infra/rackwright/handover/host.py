@@ -1,0 +1,49 @@
+"""A plan node that exists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+
+from rackwright.plan import Plan
+
+SSH_PORT = 22
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """How to reach a node, the key it must show, and which one of its lives this is."""
+
+    name: str
+    address: str
+    """The plan's address, or another one where a target says so."""
+    public_key: str
+    """The SSH host key, as in known_hosts: type and base64."""
+    incarnation: str
+    """Container or instance id: a node healed under the same name is another one."""
+    port: int = SSH_PORT
+    user: str = "root"
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The address and port a connection opens, and the node it passes through first."""
+
+    address: str
+    port: int
+    jump: str | None
+
+
+def reach(plan: Plan, host: Host) -> Reach:
+    """How a connection from outside comes to the host: published login nodes directly, all others through the first of them."""
+    if not plan.target.owns_network:
+        return Reach(host.address, host.port, None)
+    published = plan.access.ports.get(host.name)
+    if published is not None:
+        return Reach(_dialable(plan.access.listen), published, None)
+    return Reach(host.address, host.port, plan.access.entry[0] if plan.access.entry else None)
+
+
+def _dialable(listen: str) -> str:
+    """Where to connect to what listens there: `any address` is reached through this machine's own."""
+    return "127.0.0.1" if IPv4Address(listen).is_unspecified else listen

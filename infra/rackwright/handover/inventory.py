@@ -1,0 +1,94 @@
+"""(plan, hosts) -> Ansible inventory, `rackwright.handover/1`. Each host has one variable of its own, `node`: the plan's record."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from rackwright.handover import paths
+from rackwright.handover.host import Host
+from rackwright.plan import Plan
+from rackwright.plan.shape import PlanNode, Scheduler
+
+SCHEMA: Final = "rackwright.handover/1"
+BAKED: Final = (
+    "base",
+    "sshd",
+    "firewall",
+    "munge",
+    "gpu",
+    "storage_server",
+    "storage_client",
+    "slurm_controller",
+    "slurm_accounting",
+    "slurm_worker",
+    "slurm_login",
+)
+"""Roles whose install steps a baked image already holds."""
+
+
+def inventory(plan: Plan, hosts: Mapping[str, Host], *, baked_roles: Iterable[str] = BAKED) -> dict[str, Any]:
+    """The hand-over as Ansible reads it: nodes without a host are left out of everything."""
+    present = [node for node in plan.nodes if node.name in hosts]
+    known = {node.name for node in present}
+    groups: dict[str, Any] = {group: {"hosts": {name: {} for name in names if name in known}} for group, names in plan.groups.items()}
+    records = {node.name: {"ansible_host": node.name, "node": _node(node)} for node in present}
+    return {"all": {"vars": _variables(plan, tuple(baked_roles)), "children": groups, "hosts": records}}
+
+
+def _node(node: PlanNode) -> dict[str, Any]:
+    return node.model_dump(mode="json")
+
+
+def _variables(plan: Plan, baked_roles: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "ansible_user": "root",
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "ansible_ssh_common_args": f"-F {shlex.quote(str(paths.ssh_config(plan.stack)))}",
+        "handover": {"schema": SCHEMA, "stack": plan.stack, "target": plan.target.kind},
+        "cluster": _cluster(plan, baked_roles),
+    }
+
+
+def _cluster(plan: Plan, baked_roles: tuple[str, ...]) -> dict[str, Any]:
+    data = plan.to_data()
+    return {
+        "stack": plan.stack,
+        "domain": plan.domain,
+        "target": plan.target.kind,
+        "level": data["level"],
+        "time_zone": plan.time_zone,
+        "baked_roles": list(baked_roles),
+        "simulated": list(plan.simulated),
+        "network": data["network"],
+        "access": {key: data["access"][key] for key in ("entry", "port", "listen", "allow")},
+        "hosts": [{"name": node.name, "fqdn": node.fqdn, "address": node.address} for node in plan.nodes if node.is_in],
+        "users": data["users"],
+        "storage": data["storage"],
+        "scheduler": _scheduler(plan.scheduler),
+    }
+
+
+def _scheduler(scheduler: Scheduler) -> dict[str, Any]:
+    data = scheduler.model_dump(mode="json")
+    data["partitions"] = [{key: row[key] for key in ("name", "nodes", "default", "max_time")} for row in data["partitions"]]
+    return data
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The contract as a JSON schema."""
+    loaded: dict[str, Any] = json.loads((Path(__file__).parent / "handover.schema.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def breaches(handed_over: Mapping[str, Any]) -> list[str]:
+    """Where an inventory breaks the contract, as `path: what`; empty when it keeps it."""
+    from jsonschema import Draft202012Validator
+
+    found = sorted(Draft202012Validator(schema()).iter_errors(handed_over), key=lambda breach: breach.json_path)
+    return [f"{breach.json_path}: {breach.message}" for breach in found]

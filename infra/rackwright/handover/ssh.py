@@ -1,0 +1,81 @@
+"""One SSH configuration and one set of pinned keys per stack, for Ansible, testinfra and the person. Pure: text in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from rackwright.handover import paths
+from rackwright.handover.host import Host, reach
+from rackwright.plan import Plan
+
+_EVERYWHERE: Final = (
+    ("StrictHostKeyChecking", "yes"),
+    ("GlobalKnownHostsFile", "/dev/null"),
+    ("UpdateHostKeys", "no"),
+    ("IdentitiesOnly", "yes"),
+    ("PreferredAuthentications", "publickey"),
+    ("ControlMaster", "auto"),
+    ("ControlPersist", "300"),
+    ("ServerAliveInterval", "2"),
+    ("ServerAliveCountMax", "2"),
+    ("ConnectTimeout", "3"),
+    ("LogLevel", "ERROR"),
+)
+"""Dead nodes are noticed within about 5 s; a key that changed is refused, never learnt."""
+
+
+def ssh_config(plan: Plan, hosts: Mapping[str, Host]) -> str:
+    """The configuration: every node by its name, login nodes directly, the others through them."""
+    blocks = [_host(plan, hosts[node.name]) for node in plan.nodes if node.name in hosts]
+    return "\n".join([f"# Stack {plan.stack}; written by rackwright, overwritten by the next run.", *blocks, _common(plan.stack)])
+
+
+def known_hosts(plan: Plan, hosts: Mapping[str, Host]) -> str:
+    """The one key each node may show, under a name no other stack uses."""
+    lines = [f"{alias(plan, node.name)} {_key(hosts[node.name].public_key)}" for node in plan.nodes if node.name in hosts]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def alias(plan: Plan, node: str) -> str:
+    """The name a node's key is pinned under.
+
+    Addresses will not do: two stacks may publish their login nodes on the same address and port, one after the other.
+    """
+    return f"{plan.stack}-{node}"
+
+
+def _host(plan: Plan, host: Host) -> str:
+    way = reach(plan, host)
+    lines = [
+        f"Host {host.name}",
+        f"  HostName {way.address}",
+        f"  Port {way.port}",
+        f"  User {host.user}",
+        f"  HostKeyAlias {alias(plan, host.name)}",
+    ]
+    if way.jump and way.jump != host.name:
+        lines.append(f"  ProxyJump {way.jump}")
+    return "\n".join([*lines, ""])
+
+
+def _common(stack: str) -> str:
+    own = (
+        ("UserKnownHostsFile", _quoted(paths.known_hosts(stack))),
+        ("IdentityFile", _quoted(paths.identity(stack))),
+        ("ControlPath", _quoted(paths.socket_folder(stack) / "%n")),
+    )
+    return "\n".join(["Host *", *(f"  {name} {value}" for name, value in (*own, *_EVERYWHERE)), ""])
+
+
+def _key(public_key: str) -> str:
+    """Type and base64, without a comment."""
+    return " ".join(public_key.split()[:2])
+
+
+def _quoted(path: Path) -> str:
+    """ssh splits its configuration at spaces, and expands `%`."""
+    text = str(path)
+    head, tail = (text[:-2].replace("%", "%%"), "%n") if text.endswith("%n") else (text.replace("%", "%%"), "")
+    return f'"{head}{tail}"' if " " in text else f"{head}{tail}"

@@ -1,0 +1,25 @@
+"""Addresses and MACs of nodes; which block a group has is `model.layout`'s."""
+
+from __future__ import annotations
+
+import hashlib
+from ipaddress import IPv4Address, IPv4Network
+
+
+def address(cidr: IPv4Network, block: int, index: int) -> IPv4Address:
+    """The address of a group's node.
+
+    >>> str(address(IPv4Network("10.77.0.0/24"), 24, 1))
+    '10.77.0.25'
+    """
+    return cidr.network_address + (block + index)
+
+
+def mac(stack: str, node: str) -> str:
+    """A locally administered MAC, the same every time the node is made: a new one under an old address stalls peers on stale ARP.
+
+    >>> mac("lab", "login0")
+    '02:43:da:30:bc:e1'
+    """
+    digest = hashlib.sha256(f"{stack}/{node}".encode()).digest()[:5]
+    return ":".join(f"{byte:02x}" for byte in (2, *digest))

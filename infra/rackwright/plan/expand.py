@@ -1,0 +1,64 @@
+"""cluster -> plan. Pure and deterministic: no clock, no network, no file."""
+
+from __future__ import annotations
+
+from rackwright.model.cluster import Cluster
+from rackwright.model.groups import Role
+from rackwright.model.layout import login_ports
+from rackwright.plan.cost import expand_cost
+from rackwright.plan.groups import expand_groups
+from rackwright.plan.nodes import expand_nodes
+from rackwright.plan.scheduler import expand_scheduler, with_role
+from rackwright.plan.shape import Access, Network, Plan, PlanNode, Rolling, User
+from rackwright.plan.storage import expand_storage, expand_volumes
+
+
+def expand(cluster: Cluster, stack: str) -> Plan:
+    """The plan of a cluster that `rules` found no error in."""
+    domain = cluster.network.domain or f"{stack}.internal"
+    nodes = expand_nodes(cluster, stack, domain)
+    storage = expand_storage(cluster, nodes)
+    return Plan(
+        stack=stack,
+        target=cluster.target,
+        simulated=cluster.target.simulated,
+        level=cluster.level,
+        refresh=cluster.refresh,
+        rolling=Rolling(batch=cluster.rolling.batch),
+        domain=domain,
+        time_zone=cluster.time_zone,
+        network=Network(cidr=str(cluster.network.cidr), gateway=str(cluster.network.cidr.network_address + 1)),
+        access=_access(cluster, nodes),
+        nodes=nodes,
+        groups=expand_groups(cluster, nodes, storage),
+        users=_users(cluster),
+        storage=storage,
+        scheduler=expand_scheduler(cluster, stack, nodes),
+        volumes=expand_volumes(cluster, nodes),
+        cost=expand_cost(cluster),
+    )
+
+
+def _access(cluster: Cluster, nodes: tuple[PlanNode, ...]) -> Access:
+    return Access(
+        entry=tuple(node.name for node in with_role(nodes, Role.LOGIN)),
+        port=cluster.access.port,
+        listen=str(cluster.access.listen),
+        allow=tuple(str(network) for network in cluster.access.allow),
+        ports=login_ports(cluster),
+    )
+
+
+def _users(cluster: Cluster) -> tuple[User, ...]:
+    return tuple(
+        User(
+            name=name,
+            uid=user.uid,
+            gid=user.uid,
+            groups=user.groups,
+            shell=user.shell,
+            admin=user.admin,
+            ssh_keys=tuple(key.strip() for key in user.ssh_keys),
+        )
+        for name, user in cluster.users.items()
+    )

@@ -1,0 +1,28 @@
+"""Inventory groups: the stack's own, one per role, one per feature. A node that is out is in `out` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from rackwright.model.cluster import Cluster
+from rackwright.model.groups import Role
+from rackwright.plan.shape import PlanNode, Storage
+
+SCHEDULED: Final = frozenset({Role.LOGIN, Role.CONTROLLER, Role.ACCOUNTING, Role.WORKER})
+"""Roles that carry munge and Slurm."""
+
+
+def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence[Storage]) -> dict[str, tuple[str, ...]]:
+    """Every group the playbooks and checks may address, empty ones too: a feature is on if its group has hosts."""
+    clients = {name for declared in storage for name in declared.clients}
+    members: dict[str, Callable[[PlanNode], bool]] = {"nodes": lambda node: True}
+    members |= {name: lambda node, name=name: node.group == name for name in cluster.groups}  # type: ignore[misc]
+    members |= {f"role_{role}": lambda node, role=role: role in node.roles for role in Role}  # type: ignore[misc]
+    members |= {
+        "gpu": lambda node: node.gpus is not None,
+        "storage_client": lambda node: node.name in clients,
+        "slurm": lambda node: bool(SCHEDULED.intersection(node.roles)),
+    }
+    groups = {group: tuple(node.name for node in nodes if node.is_in and belongs(node)) for group, belongs in members.items()}
+    return groups | {"out": tuple(node.name for node in nodes if not node.is_in)}

@@ -1,0 +1,52 @@
+"""From declared members to the plan's nodes."""
+
+from __future__ import annotations
+
+from rackwright import catalog
+from rackwright.model.cluster import Cluster
+from rackwright.model.groups import Gpus
+from rackwright.model.layout import blocks
+from rackwright.model.members import Member, members
+from rackwright.model.units import mebibytes
+from rackwright.plan.addresses import address, mac
+from rackwright.plan.shape import NodeGpu, PlanNode
+
+
+def expand_nodes(cluster: Cluster, stack: str, domain: str) -> tuple[PlanNode, ...]:
+    """Every declared node, in declared order."""
+    offsets = blocks(cluster.groups)
+    return tuple(_node(cluster, stack, domain, member, offsets[member.group]) for member in members(cluster))
+
+
+def _node(cluster: Cluster, stack: str, domain: str, member: Member, block: int) -> PlanNode:
+    return PlanNode(
+        name=member.name,
+        group=member.group,
+        index=member.index,
+        roles=member.roles,
+        fqdn=f"{member.name}.{domain}",
+        address=str(address(cluster.network.cidr, block, member.index)),
+        mac=mac(stack, member.name),
+        cpus=member.cpus,
+        memory_mib=mebibytes(member.memory),
+        gpus=_gpus(member.gpus, simulated="gpu" in cluster.target.simulated),
+        os=cluster.target.os.value,
+        rack=member.rack,
+        state=member.state,
+        reason=member.reason,
+        until=member.until.isoformat() if member.until else None,
+    )
+
+
+def _gpus(declared: Gpus | None, *, simulated: bool) -> NodeGpu | None:
+    if declared is None:
+        return None
+    known = catalog.gpus()[declared.model]
+    return NodeGpu(
+        model=declared.model,
+        count=declared.count,
+        product=known.product,
+        memory_mib=known.memory_mib,
+        driver=catalog.software("nvidia-driver"),
+        simulated=simulated,
+    )

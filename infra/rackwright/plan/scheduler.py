@@ -1,0 +1,81 @@
+"""The batch system, expanded over the nodes that are in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rackwright.model.cluster import Cluster
+from rackwright.model.groups import Role
+from rackwright.model.scheduler import Partition as Declared
+from rackwright.model.scheduler import PowerSaving as DeclaredSaving
+from rackwright.plan.shape import Partition, PlanNode, PowerSaving, Scheduler, SchedulerNode
+
+
+def expand_scheduler(cluster: Cluster, stack: str, nodes: Sequence[PlanNode]) -> Scheduler:
+    """Controllers, workers and queues; nodes that are out are in none of them."""
+    declared = cluster.scheduler
+    workers = with_role(nodes, Role.WORKER)
+    accounting = with_role(nodes, Role.ACCOUNTING)
+    return Scheduler(
+        kind=declared.kind,
+        cluster_name=stack,
+        controllers=_controllers([node.name for node in with_role(nodes, Role.CONTROLLER)], declared.backup),
+        accounting=accounting[0].name if accounting else None,
+        submit=tuple(node.name for node in with_role(nodes, Role.LOGIN)),
+        nodes=tuple(_scheduled(node) for node in workers),
+        partitions=_partitions(declared.partitions, workers),
+        drain_timeout_s=declared.drain_timeout,
+        power_saving=_saving(declared.power_saving),
+        cgroups=cluster.target.gives_cgroups,
+        config_overrides=cluster.target.declared_hardware,
+    )
+
+
+def with_role(nodes: Sequence[PlanNode], role: Role) -> list[PlanNode]:
+    """The nodes that are in and have the role."""
+    return [node for node in nodes if node.is_in and role in node.roles]
+
+
+def _controllers(names: Sequence[str], backup: Sequence[str]) -> tuple[str, ...]:
+    first = [name for name in names if name not in backup]
+    return (*first, *(name for name in backup if name in names))
+
+
+def _scheduled(node: PlanNode) -> SchedulerNode:
+    return SchedulerNode(
+        name=node.name,
+        cpus=node.cpus,
+        memory_mib=node.memory_mib,
+        gpus=node.gpus.count if node.gpus else 0,
+        gpu_type=node.gpus.model if node.gpus else None,
+    )
+
+
+def _partitions(declared: dict[str, Declared], workers: Sequence[PlanNode]) -> tuple[Partition, ...]:
+    chosen = declared or _usual(workers)
+    first_default = next((name for name, partition in chosen.items() if partition.default), next(iter(chosen), None))
+    return tuple(
+        Partition(
+            name=name,
+            nodes=tuple(node.name for node in workers if node.group in partition.groups or node.name in partition.nodes),
+            default=name == first_default,
+            gres=partition.gres,
+            max_time=partition.max_time,
+        )
+        for name, partition in chosen.items()
+    )
+
+
+def _usual(workers: Sequence[PlanNode]) -> dict[str, Declared]:
+    """One queue over all workers, or one each for those with and those without GPUs."""
+    split = {
+        "gpu": tuple(node.name for node in workers if node.gpus),
+        "cpu": tuple(node.name for node in workers if not node.gpus),
+    }
+    return {name: Declared(nodes=nodes) for name, nodes in split.items() if nodes}
+
+
+def _saving(declared: DeclaredSaving | None) -> PowerSaving | None:
+    if declared is None:
+        return None
+    return PowerSaving(idle_s=declared.idle, suspend_timeout_s=declared.suspend_timeout, resume_timeout_s=declared.resume_timeout)

@@ -1,0 +1,217 @@
+"""The plan's plain data: every node and everything the phases and checks must know, with nothing left to derive."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import ConfigDict, Field
+
+from rackwright.model.base import Part
+from rackwright.model.cluster import Level, Refresh
+from rackwright.model.groups import Role, State
+from rackwright.model.scheduler import Gres
+from rackwright.model.target import Target
+
+
+class NodeGpu(Part):
+    """The GPUs of one node."""
+
+    model: str
+    count: int
+    product: str
+    memory_mib: int
+    driver: str
+    simulated: bool
+
+
+class PlanNode(Part):
+    """One node: the record that travels, unchanged, to roles, tests and the report."""
+
+    name: str
+    group: str
+    index: int
+    roles: tuple[Role, ...]
+    fqdn: str
+    address: str
+    mac: str
+    cpus: int
+    memory_mib: int
+    gpus: NodeGpu | None
+    os: str
+    rack: str | None
+    rails: tuple[str, ...] = ()
+    state: State
+    reason: str | None
+    until: str | None
+
+    @property
+    def is_in(self) -> bool:
+        """Whether it takes part in phases and checks."""
+        return self.state is State.IN
+
+
+class Network(Part):
+    """The network all nodes share."""
+
+    cidr: str
+    gateway: str
+
+
+class Access(Part):
+    """The way in: the login nodes that are in, and the ports they are published on."""
+
+    entry: tuple[str, ...]
+    port: int
+    listen: str
+    allow: tuple[str, ...]
+    ports: dict[str, int]
+    """Published port of every declared login node; a node's port never moves when others come, go, or are out."""
+
+
+class User(Part):
+    """Somebody who runs jobs."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[str, ...]
+    shell: str
+    admin: bool
+    ssh_keys: tuple[str, ...]
+
+
+class Storage(Part):
+    """A shared file system with the nodes that serve and mount it."""
+
+    name: str
+    kind: str
+    mount: str
+    servers: tuple[str, ...]
+    clients: tuple[str, ...]
+    size_mib: int
+    """Space each server sets aside."""
+    mode: str
+    simulated: bool
+
+
+class SchedulerNode(Part):
+    """A worker as the scheduler counts it."""
+
+    name: str
+    cpus: int
+    memory_mib: int
+    gpus: int
+    gpu_type: str | None
+
+
+class Partition(Part):
+    """A queue."""
+
+    name: str
+    nodes: tuple[str, ...]
+    default: bool
+    gres: tuple[Gres, ...]
+    max_time: int | None
+    """Seconds."""
+
+
+class PowerSaving(Part):
+    """When idle workers are stopped, and how long stopping and starting may take."""
+
+    idle_s: int
+    suspend_timeout_s: int
+    resume_timeout_s: int
+
+
+class Scheduler(Part):
+    """The batch system; controllers in the order in which they take over."""
+
+    kind: str
+    cluster_name: str
+    controllers: tuple[str, ...]
+    accounting: str | None
+    submit: tuple[str, ...]
+    nodes: tuple[SchedulerNode, ...]
+    partitions: tuple[Partition, ...]
+    drain_timeout_s: int
+    power_saving: PowerSaving | None
+    cgroups: bool
+    config_overrides: bool
+
+
+class Volume(Part):
+    """Data that outlives its node: a node healed under the same name finds it again."""
+
+    name: str
+    node: str
+    mount: str
+    size_mib: int | None
+    purpose: Literal["storage", "metadata", "accounting", "scheduler"]
+
+
+class CostLine(Part):
+    """What one group costs."""
+
+    group: str
+    count: int
+    usd_per_hour: float
+    source: str
+
+
+class Cost(Part):
+    """What the stack costs while it is up."""
+
+    usd_per_hour: float
+    lines: tuple[CostLine, ...]
+
+
+class Rolling(Part):
+    """How many nodes are replaced at a time."""
+
+    batch: int
+
+
+class Plan(Part):
+    """The cluster, expanded. Equal inputs give equal plans, byte for byte."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
+
+    contract: Literal["rackwright.plan/1"] = Field(default="rackwright.plan/1", alias="schema")
+    stack: str
+    target: Target
+    simulated: tuple[str, ...]
+    level: Level
+    refresh: Refresh
+    rolling: Rolling
+    domain: str
+    time_zone: str
+    network: Network
+    access: Access
+    nodes: tuple[PlanNode, ...]
+    groups: dict[str, tuple[str, ...]]
+    """Inventory groups and the names of their nodes."""
+    users: tuple[User, ...]
+    storage: tuple[Storage, ...]
+    scheduler: Scheduler
+    volumes: tuple[Volume, ...]
+    cost: Cost
+
+    def node(self, name: str) -> PlanNode:
+        """A node by name; KeyError when the plan has none."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)
+
+    def is_in(self, name: str) -> bool:
+        """Whether the plan has the node and it takes part."""
+        return any(node.name == name and node.is_in for node in self.nodes)
+
+    def to_data(self) -> dict[str, Any]:
+        """The plan as JSON-ready data."""
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def from_data(cls, data: object) -> Self:
+        """A plan from what `to_data` gave."""
+        return cls.model_validate(data)

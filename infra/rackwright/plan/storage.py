@@ -1,0 +1,62 @@
+"""Shared file systems and the volumes under them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rackwright.model.cluster import Cluster
+from rackwright.model.groups import Role
+from rackwright.model.storage import Storage as Declared
+from rackwright.model.units import mebibytes
+from rackwright.plan.shape import PlanNode, Storage, Volume
+
+DATA_PATH = "/srv/rackwright"
+METADATA_PATH = "/var/lib/mfs"
+ACCOUNTING_PATH = "/var/lib/mysql"
+SCHEDULER_PATH = "/var/lib/slurm"
+
+
+def expand_storage(cluster: Cluster, nodes: Sequence[PlanNode]) -> tuple[Storage, ...]:
+    """Every shared file system with the nodes that serve and mount it; nodes that are out do neither."""
+    return tuple(_storage(name, declared, nodes) for name, declared in cluster.storage.items())
+
+
+def _storage(name: str, declared: Declared, nodes: Sequence[PlanNode]) -> Storage:
+    taking_part = [node for node in nodes if node.is_in]
+    return Storage(
+        name=name,
+        kind=declared.kind,
+        mount=declared.mount,
+        servers=_names(node for node in taking_part if serves(node, declared)),
+        clients=_names(node for node in taking_part if not declared.clients or node.group in declared.clients),
+        size_mib=mebibytes(declared.size),
+        mode=declared.mode,
+        simulated=False,
+    )
+
+
+def serves(node: PlanNode, declared: Declared) -> bool:
+    """Whether the node is one of the file system's servers."""
+    return node.group in declared.servers if declared.servers else Role.STORAGE in node.roles
+
+
+def _names(nodes: Iterable[PlanNode]) -> tuple[str, ...]:
+    return tuple(node.name for node in nodes)
+
+
+def expand_volumes(cluster: Cluster, nodes: Sequence[PlanNode]) -> tuple[Volume, ...]:
+    """What must outlive its node, also of nodes that are out: being out for a while loses no data."""
+    return tuple(volume for node in nodes for volume in _volumes(cluster, node))
+
+
+def _volumes(cluster: Cluster, node: PlanNode) -> Iterator[Volume]:
+    served = [(name, declared) for name, declared in cluster.storage.items() if serves(node, declared)]
+    for name, declared in served:
+        size = mebibytes(declared.size)
+        yield Volume(name=f"{node.name}-{name}", node=node.name, mount=DATA_PATH, size_mib=size, purpose="storage")
+    if served:
+        yield Volume(name=f"{node.name}-metadata", node=node.name, mount=METADATA_PATH, size_mib=None, purpose="metadata")
+    if Role.ACCOUNTING in node.roles:
+        yield Volume(name=f"{node.name}-accounting", node=node.name, mount=ACCOUNTING_PATH, size_mib=None, purpose="accounting")
+    if Role.CONTROLLER in node.roles:
+        yield Volume(name=f"{node.name}-scheduler", node=node.name, mount=SCHEDULER_PATH, size_mib=None, purpose="scheduler")
