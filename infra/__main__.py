@@ -1,0 +1,32 @@
+"""The Pulumi program: one stack file in, one proven cluster out."""
+
+import pulumi
+
+from rackwright import targets
+from rackwright.targets import outcome, program
+from rackwright.targets.resources import Bytes, Converge, KeyPair, Verification
+
+plan = program.load_plan(pulumi.Config().require_object("cluster"), pulumi.get_stack())
+access = KeyPair("access-key", comment=f"rackwright {plan.stack}")
+hosts = targets.target(plan.kind).build(plan, access.public_key)
+
+converge = Converge(
+    "converge",
+    plan=plan.to_data(),
+    hosts=hosts,
+    secrets={
+        "access_key": access.private_key,
+        "munge_key": Bytes("munge-key", length=1024).base64,
+        "accounting_password": Bytes("accounting-password", length=24).hex,
+    },
+    digests=program.converge_digests(),
+    options=program.options(plan),
+)
+verification = Verification(
+    "verification",
+    level=plan.level.value,
+    generation=converge.generation,
+    digests=program.verification_digests(),
+    options=program.options(plan),
+)
+outcome.export(plan, converge, verification)

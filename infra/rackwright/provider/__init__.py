@@ -1,0 +1,1 @@
+"""The `rackwright` resource provider: a plugin process that makes nodes, converges them and verifies them."""

@@ -1,0 +1,123 @@
+"""Converge: the playbooks applied to the hosts of a plan, remembered as good or not, and looked at again on refresh."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from rackwright.errors import RackwrightError
+from rackwright.provider import stack_files
+from rackwright.provider.diff import Change, Difference
+from rackwright.provider.drivers import ansible, ssh
+from rackwright.provider.resource import Made, Operation, Resource, State
+from rackwright.provider.wire import UNKNOWN, Properties
+
+_BOOT: Final = 45.0
+"""Seconds a new node may take until it answers over SSH."""
+_LOOK: Final = 6.0
+"""Seconds a node that was there may take to answer when it is only looked at."""
+_SITE: Final = "site.yml"
+
+
+class Converge(Resource):
+    """Inputs: plan, hosts {name: record}, secrets, digests, options.
+
+    Outputs: `converged`, `reasons`, `changes` (what was out of place), `members` (nodes that belong to the cluster), `generation`
+    (new with every run that may have changed something; what was verified before says nothing about it).
+    """
+
+    token: ClassVar[str] = "rackwright:ansible:Converge"
+    required: ClassVar[tuple[str, ...]] = ("plan", "hosts", "secrets", "digests")
+
+    def diff(self, state: State, news: Properties) -> Difference:
+        """Changed inputs, or a record that says it is not converged."""
+        found = super().diff(state, news)
+        return found if state.outputs.get("converged") else found.with_change("converged", Change.UPDATE)
+
+    def foresee(self, news: Properties) -> Properties:
+        """It ends converged, or fails."""
+        return {**news, "converged": True, "reasons": [], "changes": 0, "members": sorted(news["hosts"]), "generation": UNKNOWN}
+
+    async def create(self, operation: Operation, news: Properties) -> Made:
+        """Apply all phases to all hosts."""
+        return await self._apply(operation, news, news["hosts"])
+
+    async def update(self, operation: Operation, state: State, news: Properties) -> Made:
+        """Let nodes that are no longer declared leave in order, then apply all phases to those that are."""
+        leaving = sorted(set(state.outputs.get("members", [])) - set(news["hosts"]))
+        if leaving:
+            await self._leave(operation, state, leaving)
+        return await self._apply(operation, news, [name for name in news["hosts"] if name not in state.outputs.get("members", [])])
+
+    async def read(self, operation: Operation, state: State) -> Made:
+        """What the phases would change now. Where it was not looked, what is on record stands, a failure included."""
+        if state.inputs.get("options", {}).get("refresh") == "resources":
+            return Made(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
+        lost, applied = await self._play(operation, state.inputs, within=_LOOK, check=True)
+        drift = [f"{result} (would change)" for result in applied.changed]
+        reasons = [*lost, *applied.reasons, *drift]
+        return Made(state.id, {**state.outputs, "converged": not reasons, "reasons": reasons}, reasons=tuple(reasons))
+
+    async def delete(self, operation: Operation, state: State) -> None:
+        """The nodes go, and with them what was applied; what remains are the stack's files."""
+        stack_files.remove(operation.stack)
+
+    async def _apply(self, operation: Operation, news: Properties, newcomers: Sequence[str]) -> Made:
+        started = time.monotonic()
+        for name in newcomers:
+            await ssh.close(operation.stack, name)
+        lost, applied = await self._play(operation, news, within=_BOOT, check=False)
+        reasons = [*lost, *applied.reasons]
+        if not reasons:
+            await operation.status(f"converged: {len(applied.changed)} changes in {time.monotonic() - started:.1f} s")
+        outputs = {
+            **news,
+            "converged": not reasons,
+            "reasons": reasons,
+            "changes": len(applied.changed),
+            "members": sorted(news["hosts"]),
+            "generation": uuid.uuid4().hex,
+        }
+        return Made(operation.name, outputs, reasons=tuple(reasons))
+
+    async def _play(self, operation: Operation, inputs: Properties, *, within: float, check: bool) -> tuple[list[str], ansible.Applied]:
+        """Run the phases on every host that answers; the reasons of those that do not, and what was done on the others."""
+        files = stack_files.write(operation.stack, inputs)
+        await operation.status("waiting for the nodes to answer over SSH")
+        lost = await ssh.reach(operation.stack, files.hosts, within=within)
+        reached = [name for name in files.hosts if name not in lost]
+        reasons = [f"{name}: {reason}" for name, reason in lost.items()]
+        if not reached:
+            return reasons, ansible.Applied()
+        applied = await ansible.play(
+            files.root,
+            _SITE,
+            inventory=files.inventory,
+            extra_vars=[files.secrets],
+            limit=reached if lost else (),
+            check=check,
+            on_progress=operation.status,
+        )
+        return reasons, applied
+
+    async def _leave(self, operation: Operation, state: State, leaving: Sequence[str]) -> None:
+        """Drain the leaving nodes and stop their services; raises, naming the jobs, when they do not end in time."""
+        await operation.info(f"leaving the cluster: {', '.join(leaving)}")
+        files = stack_files.write_leaving(operation.stack, state.inputs)
+        lost = await ssh.reach(operation.stack, files.hosts, within=_LOOK)
+        applied = await ansible.play(
+            files.root,
+            "leave.yml",
+            inventory=files.inventory,
+            extra_vars=[files.secrets],
+            values={"leaving": list(leaving)},
+            limit=[name for name in files.hosts if name not in lost] if lost else (),
+            on_progress=operation.status,
+        )
+        if applied.reasons:
+            raise RackwrightError(
+                "\n".join([f"{', '.join(leaving)} cannot leave yet:", *applied.reasons]),
+                hint="nothing was removed; end those jobs (scancel) or raise scheduler.drain_timeout, then run the command again",
+            )

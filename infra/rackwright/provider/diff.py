@@ -1,0 +1,68 @@
+"""Differences between recorded and wanted inputs, as property paths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Change(StrEnum):
+    """What happens to one property."""
+
+    ADD = "add"
+    DELETE = "delete"
+    UPDATE = "update"
+    ADD_REPLACE = "add-replace"
+    DELETE_REPLACE = "delete-replace"
+    UPDATE_REPLACE = "update-replace"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Changes by property path, and whether the old resource must go before the new one comes."""
+
+    changes: dict[str, Change] = field(default_factory=dict)
+    delete_before_replace: bool = True
+
+    @property
+    def replaces(self) -> list[str]:
+        """The properties that force a replacement."""
+        return [path for path, change in self.changes.items() if change.value.endswith("-replace")]
+
+    def with_change(self, path: str, change: Change = Change.UPDATE) -> Difference:
+        """The same with one more change."""
+        return Difference({**self.changes, path: change}, self.delete_before_replace)
+
+
+def compare(
+    olds: Mapping[str, Any], news: Mapping[str, Any], *, replace_on: frozenset[str] = frozenset(), ignore: frozenset[str] = frozenset()
+) -> Difference:
+    """Top-level properties in `ignore` are left out; those in `replace_on` force a replacement.
+
+    >>> compare({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 3}}).changes
+    {'b.c': <Change.UPDATE: 'update'>}
+    """
+    changes: dict[str, Change] = {}
+    for key in sorted((olds.keys() | news.keys()) - ignore):
+        for path, change in _walk(key, olds.get(key), news.get(key)).items():
+            changes[path] = Change(f"{change}-replace") if key in replace_on else change
+    return Difference(changes)
+
+
+def _walk(path: str, old: Any, new: Any) -> dict[str, Change]:
+    if old == new:
+        return {}
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        found: dict[str, Change] = {}
+        for key in sorted(old.keys() | new.keys()):
+            found |= _walk(_join(path, key), old.get(key), new.get(key))
+        return found
+    if old is None:
+        return {path: Change.ADD}
+    return {path: Change.DELETE if new is None else Change.UPDATE}
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if key.isidentifier() else f'{path}["{key}"]'

@@ -1,0 +1,111 @@
+"""Runs playbooks in a child process and gathers what decided: which hosts changed, which failed and why.
+
+The child starts from an allow-list of environment variables: an inherited ANSIBLE_HOST_KEY_CHECKING=False would switch off host key
+checking under Mitogen, whatever ansible.cfg says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from rackwright.provider.drivers.process import stream
+
+_INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "RACKWRIGHT_HOME", "SSH_AUTH_SOCK")
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """One task on one host."""
+
+    host: str
+    phase: str
+    task: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        """Where and what, in one line, then the decisive lines."""
+        return f"{self.host}: {self.phase}: {self.task}" + (f": {self.detail}" if self.detail else "")
+
+
+@dataclass
+class Applied:
+    """What a playbook run did."""
+
+    status: int = 0
+    failed: list[TaskResult] = field(default_factory=list)
+    unreachable: list[TaskResult] = field(default_factory=list)
+    changed: list[TaskResult] = field(default_factory=list)
+    message: str = ""
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it is not good; empty when it is."""
+        found = [str(result) for result in (*self.unreachable, *self.failed)]
+        return found or ([self.message or f"ansible ended with status {self.status}"] if self.status else [])
+
+
+async def play(
+    root: Path,
+    playbook: str,
+    *,
+    inventory: Path,
+    extra_vars: Sequence[Path] = (),
+    values: dict[str, Any] | None = None,
+    limit: Sequence[str] = (),
+    check: bool = False,
+    on_progress: Callable[[str], Awaitable[None]],
+) -> Applied:
+    """Run one playbook of the project; `check` looks only."""
+    applied = Applied()
+    request = {
+        "root": str(root),
+        "playbook": playbook,
+        "inventory": str(inventory),
+        "extra_vars": [str(path) for path in extra_vars],
+        "values": values or {},
+        "limit": list(limit),
+        "check": check,
+    }
+
+    async def on_line(line: str) -> None:
+        if line.startswith("{"):
+            await _take(json.loads(line), applied, on_progress)
+
+    command = [sys.executable, "-m", "rackwright.provider.drivers.ansible_child"]
+    ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env=_environment(root))
+    applied.status = applied.status or ended.status
+    if ended.status and not applied.message:
+        applied.message = "\n".join(ended.stderr.strip().splitlines()[-8:])
+    return applied
+
+
+async def _take(event: dict[str, Any], applied: Applied, on_progress: Callable[[str], Awaitable[None]]) -> None:
+    kind = event.pop("event")
+    if kind == "progress":
+        await on_progress(event["text"])
+    elif kind == "end":
+        applied.status, applied.message = event["status"], event["message"]
+    else:
+        getattr(applied, kind).append(TaskResult(**event))
+
+
+def _environment(root: Path) -> dict[str, str]:
+    """What Ansible and the ssh below it may see of this process's environment."""
+    import ansible_mitogen
+
+    strategies = Path(next(iter(ansible_mitogen.__path__))) / "plugins" / "strategy"
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    return {
+        **inherited,
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(Path(__file__).parents[3]),
+        "ANSIBLE_CONFIG": str(root / "ansible.cfg"),
+        "ANSIBLE_STRATEGY_PLUGINS": str(strategies),
+        "ANSIBLE_STRATEGY": "mitogen_linear",
+    }

@@ -1,0 +1,97 @@
+"""The child that runs one playbook through ansible-runner: a request as JSON on standard input, events as JSON lines on standard output."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+_LONGEST_DETAIL: Final = 12
+"""Lines of a failure worth showing."""
+
+
+class Reporter:
+    """Turns ansible-runner's events into the few that matter."""
+
+    def __init__(self) -> None:
+        self._phase = ""
+        self.message = ""
+
+    def handle(self, event: dict[str, Any]) -> bool:
+        """Take one event; the answer tells ansible-runner not to keep it on disk."""
+        kind, data = event.get("event", ""), event.get("event_data", {})
+        if kind == "playbook_on_play_start":
+            self._phase = data.get("name", "").split(":")[0]
+        elif kind == "playbook_on_task_start":
+            _say("progress", text=f"{self._phase}: {data.get('task', '')}")
+        elif kind in ("runner_on_failed", "runner_on_unreachable"):
+            if not data.get("ignore_errors"):
+                _say("failed" if kind.endswith("failed") else "unreachable", **self._result(data, decisive(data.get("res", {}))))
+        elif kind == "runner_on_ok" and data.get("res", {}).get("changed"):
+            _say("changed", **self._result(data, what_changed(data["res"])))
+        elif kind in ("error", "verbose") and event.get("stdout", "").strip():
+            self._remember(event["stdout"])
+        return False
+
+    def _remember(self, stdout: str) -> None:
+        if "ERROR" in stdout or "rror:" in stdout:
+            self.message = stdout.strip()
+
+    def _result(self, data: dict[str, Any], detail: str) -> dict[str, str]:
+        return {"host": data.get("host", ""), "phase": self._phase, "task": data.get("task", ""), "detail": detail}
+
+
+def decisive(result: dict[str, Any]) -> str:
+    """The lines of a failed task that tell why: its message, then what the command said on standard error."""
+    message = str(result.get("msg") or "").strip()
+    said = str(result.get("stderr") or result.get("module_stderr") or result.get("stdout") or "").strip()
+    parts = [message] if message else []
+    if said and said not in message:
+        parts.append(said)
+    lines = "\n".join(parts).splitlines() or ["no reason given"]
+    return "\n".join(lines if len(lines) <= _LONGEST_DETAIL else ["…", *lines[-_LONGEST_DETAIL:]])
+
+
+def what_changed(result: dict[str, Any]) -> str:
+    """What a changed task says it changed."""
+    names = [*result.get("changed_paths", []), *result.get("restarted", []), *result.get("started", []), *result.get("changes", [])]
+    return ", ".join(str(name) for name in dict.fromkeys(names))
+
+
+def run(request: dict[str, Any]) -> int:
+    """Run the playbook; the status of ansible-playbook."""
+    import ansible_runner
+
+    reporter, root = Reporter(), Path(request["root"])
+    with tempfile.TemporaryDirectory(prefix="rw-ansible-") as folder:
+        outcome = ansible_runner.run(
+            private_data_dir=folder,
+            project_dir=str(root),
+            playbook=str(root / "playbooks" / request["playbook"]),
+            inventory=request["inventory"],
+            extravars=request["values"],
+            cmdline=_options(request),
+            limit=",".join(request["limit"]) or None,
+            event_handler=reporter.handle,
+            quiet=True,
+            settings={"pexpect_timeout": 1, "suppress_ansible_output": True},
+        )
+    _say("end", status=int(outcome.rc or 0), message=reporter.message)
+    return int(outcome.rc or 0)
+
+
+def _options(request: dict[str, Any]) -> str:
+    options = [f"-e @{path}" for path in request["extra_vars"]]
+    return " ".join([*options, *(["--check", "--diff"] if request["check"] else [])])
+
+
+def _say(event: str, **data: Any) -> None:
+    print(json.dumps({"event": event, **data}), flush=True)
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    sys.exit(run(json.load(sys.stdin)))

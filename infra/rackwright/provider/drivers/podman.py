@@ -1,0 +1,197 @@
+"""The container engine of the lab: what this machine's podman can do, and the few calls that nodes need.
+
+Everything made here carries the label `rackwright.stack`; everything removed is found by it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from rackwright.errors import RackwrightError
+from rackwright.provider.drivers.process import Ended, run
+
+STACK_LABEL: Final = "rackwright.stack"
+NODE_LABEL: Final = "rackwright.node"
+SPEC_LABEL: Final = "rackwright.spec"
+SECRET_PREFIX: Final = "rackwright"
+"""podman 4.3 has no labels on secrets: theirs is the name, `rackwright.<stack>.…`, unambiguous since stack names hold no dot."""
+_MOST_FILES: Final = 1_048_576
+_MOST_PROCESSES: Final = 32_768
+"""Enough for systemd, Slurm and MariaDB in one node; lower limits of the machine win."""
+
+
+async def podman(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0) -> Ended:
+    """Run podman; the caller looks at the status."""
+    return await run(["podman", *_runtime(), *arguments], stdin=stdin, timeout=timeout)
+
+
+async def must(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0) -> str:
+    """Run podman and return what it printed; raises with podman's own words when it fails."""
+    ended = await podman(*arguments, stdin=stdin, timeout=timeout)
+    if not ended.ok:
+        raise RackwrightError(f"podman {arguments[0]}: {_last_line(ended.stderr)}", hint=_hint(ended.stderr))
+    return ended.stdout.strip()
+
+
+@cache
+def unified_cgroups() -> bool:
+    """Whether this machine has cgroup v2 alone (`man 7 cgroups`)."""
+    return Path("/sys/fs/cgroup/cgroup.controllers").exists()
+
+
+def rootless() -> bool:
+    """Whether podman runs without root here."""
+    return os.geteuid() != 0
+
+
+def limits() -> list[str]:
+    """`--ulimit` options within what the kernel grants this user."""
+    return [
+        *_limit("nofile", resource.RLIMIT_NOFILE, _MOST_FILES),
+        *_limit("nproc", resource.RLIMIT_NPROC, _MOST_PROCESSES),
+    ]
+
+
+async def image_exists(name: str) -> bool:
+    """Whether the image is in local storage."""
+    return (await podman("image", "exists", name)).ok
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container as podman sees it."""
+
+    id: str
+    name: str
+    running: bool
+    paused: bool
+    started_at: str
+    image: str
+    labels: Mapping[str, str]
+
+    @property
+    def status(self) -> str:
+        """`running`, `paused` or `stopped`."""
+        if self.paused:
+            return "paused"
+        return "running" if self.running else "stopped"
+
+    @property
+    def incarnation(self) -> str:
+        """Changes whenever the node starts afresh: a new container, or the same one started again."""
+        return f"{self.id[:12]}@{self.started_at[:23]}"
+
+
+async def inspect(name: str) -> Container | None:
+    """The container of that name; None when there is none."""
+    ended = await podman("container", "inspect", name, timeout=20)
+    if not ended.ok:
+        if "no such container" in ended.stderr.lower():
+            return None
+        raise RackwrightError(f"podman container inspect {name}: {_last_line(ended.stderr)}")
+    return _container(json.loads(ended.stdout)[0])
+
+
+async def stack_leftovers(stack: str) -> list[str]:
+    """All containers, volumes, networks and secrets that still belong to the stack, as `kind name`."""
+    label = f"label={STACK_LABEL}={stack}"
+    found: list[str] = []
+    for kind, command in (
+        ("container", ("ps", "--all", "--filter", label, "--format", "{{.Names}}")),
+        ("volume", ("volume", "ls", "--filter", label, "--format", "{{.Name}}")),
+        ("network", ("network", "ls", "--filter", label, "--format", "{{.Name}}")),
+    ):
+        found += [f"{kind} {name}" for name in (await must(*command)).split()]
+    secrets = (await must("secret", "ls", "--format", "{{.Name}}")).split()
+    return [*found, *(f"secret {name}" for name in secrets if name.startswith(f"{SECRET_PREFIX}.{stack}."))]
+
+
+async def sweep(stack: str) -> list[str]:
+    """Remove everything that carries the stack's label; what was removed. Raises when something stays."""
+    found = await stack_leftovers(stack)
+    by_kind = {
+        kind: [item.split()[1] for item in found if item.startswith(f"{kind} ")] for kind in ("container", "volume", "network", "secret")
+    }
+    if by_kind["container"]:
+        await podman("rm", "--force", "--time", "0", "--volumes", *by_kind["container"])
+    if by_kind["volume"]:
+        await podman("volume", "rm", "--force", *by_kind["volume"])
+    if by_kind["network"]:
+        await podman("network", "rm", "--force", *by_kind["network"])
+    if by_kind["secret"]:
+        await podman("secret", "rm", *by_kind["secret"])
+    if left := await stack_leftovers(stack):
+        raise RackwrightError(
+            f"stack {stack}: still there after removal: {', '.join(left)}", hint=f"run `rackwright down --by-label {stack}` again"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class SecretFile:
+    """A file that is in a container before its first start, readable by root alone."""
+
+    name: str
+    path: str
+    content: str
+
+
+@asynccontextmanager
+async def handed_over(files: Sequence[SecretFile]) -> AsyncIterator[list[str]]:
+    """The options that put files into a new container; their content passes through pipes and podman forgets it afterwards.
+
+    Five times faster than copying into a created container, which mounts its file system once more.
+    """
+    names = [file.name for file in files]
+    await podman("secret", "rm", *names)
+    try:
+        await asyncio.gather(*(must("secret", "create", file.name, "-", stdin=file.content.encode()) for file in files))
+        yield [option for file in files for option in ("--secret", f"{file.name},target={file.path},mode=0600")]
+    finally:
+        await podman("secret", "rm", *names)
+
+
+def _container(found: Mapping[str, Any]) -> Container:
+    state = found["State"]
+    return Container(
+        id=found["Id"],
+        name=found["Name"],
+        running=bool(state.get("Running")),
+        paused=bool(state.get("Paused")),
+        started_at=str(state.get("StartedAt", "")),
+        image=found.get("ImageName", ""),
+        labels=found["Config"].get("Labels") or {},
+    )
+
+
+def _runtime() -> Sequence[str]:
+    """crun refuses hybrid cgroup hierarchies; runc takes them."""
+    return () if unified_cgroups() else ("--runtime", "runc")
+
+
+def _limit(name: str, kind: int, wanted: int) -> list[str]:
+    hard = resource.getrlimit(kind)[1]
+    granted = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    return ["--ulimit", f"{name}={granted}:{granted}"]
+
+
+def _last_line(stderr: str) -> str:
+    lines = [line for line in stderr.splitlines() if line.strip() and "level=warning" not in line]
+    return lines[-1].removeprefix("Error: ") if lines else "no reason given"
+
+
+def _hint(stderr: str) -> str:
+    if "rlimit" in stderr:
+        return "this kernel grants fewer open files or processes than asked: see `ulimit -Hn`, `ulimit -Hu`"
+    if "subnet" in stderr and ("used" in stderr or "overlap" in stderr or "conflict" in stderr):
+        return "choose another network.cidr in the stack file; `podman network ls` shows those in use"
+    return "`make doctor` checks what the lab needs"

@@ -1,0 +1,123 @@
+"""Child processes that can be ended: each leads its own process group, and long ones die with this process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rackwright.errors import RackwrightError
+from rackwright.provider.lifetime import current
+
+_LONGEST_LINE = 64 * 1024 * 1024
+_AFTERMATH = 2.0
+"""Seconds to wait for the rest of the output of a command that has ended."""
+_GUARD = Path(__file__).with_name("guard.py")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A child that has ended: exit status and what it said."""
+
+    argv: tuple[str, ...]
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended with status 0."""
+        return self.status == 0
+
+
+async def run(argv: Sequence[str], *, stdin: bytes | None = None, timeout: float = 60.0, env: Mapping[str, str] | None = None) -> Ended:
+    """Run a short command to its end; one that takes longer than `timeout` seconds is killed and is an error."""
+    async with _child(argv, stdin=stdin is not None, env=env) as child:
+        try:
+            out, err = await asyncio.wait_for(child.communicate(stdin), timeout)
+        except TimeoutError:
+            raise RackwrightError(f"{argv[0]} {argv[1] if len(argv) > 1 else ''}: no end after {timeout:.0f} s") from None
+    return Ended(tuple(argv), child.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace"))
+
+
+async def stream(
+    argv: Sequence[str],
+    on_line: Callable[[str], Awaitable[None]],
+    *,
+    stdin: bytes | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 3600.0,
+) -> Ended:
+    """Run a long command and hand over its output line by line; it and all its descendants die with this process."""
+    lifeline, held = os.pipe()
+    try:
+        guarded = [sys.executable, "-I", "-S", str(_GUARD), str(lifeline), *argv]
+        async with _child(guarded, stdin=stdin is not None, env=env, pass_fds=(lifeline,)) as child:
+            os.close(lifeline)
+            lifeline = -1
+            try:
+                err = await asyncio.wait_for(_pump(child, on_line, stdin), timeout)
+            except TimeoutError:
+                raise RackwrightError(f"{argv[0]}: no end after {timeout:.0f} s") from None
+    finally:
+        for descriptor in (lifeline, held):
+            if descriptor >= 0:
+                os.close(descriptor)
+    return Ended(tuple(argv), child.returncode or 0, "", err.decode(errors="replace"))
+
+
+async def _pump(child: asyncio.subprocess.Process, on_line: Callable[[str], Awaitable[None]], stdin: bytes | None) -> bytes:
+    assert child.stdout is not None and child.stderr is not None
+    if stdin is not None and child.stdin is not None:
+        child.stdin.write(stdin)
+        child.stdin.close()
+    lines, errors = asyncio.create_task(_read_lines(child.stdout, on_line)), asyncio.create_task(child.stderr.read())
+    await child.wait()
+    # A background ssh master may hold the pipes open after the command has ended.
+    await asyncio.wait((lines, errors), timeout=_AFTERMATH)
+    for reader in (lines, errors):
+        reader.cancel()
+    return errors.result() if errors.done() and not errors.cancelled() else b""
+
+
+async def _read_lines(stream: asyncio.StreamReader, on_line: Callable[[str], Awaitable[None]]) -> None:
+    async for line in stream:
+        await on_line(line.decode(errors="replace").rstrip("\n"))
+
+
+@contextlib.asynccontextmanager
+async def _child(
+    argv: Sequence[str], *, stdin: bool, env: Mapping[str, str] | None, pass_fds: tuple[int, ...] = ()
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    if current.cancelled:
+        raise RackwrightError("the run was cancelled")
+    pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    try:
+        child = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=pipe if stdin else null,
+            stdout=pipe,
+            stderr=pipe,
+            env=env,
+            start_new_session=True,
+            pass_fds=pass_fds,
+            limit=_LONGEST_LINE,
+        )
+    except FileNotFoundError:
+        raise RackwrightError(
+            f"{argv[0]} is not installed", hint="`make doctor` names what is missing and the command that installs it"
+        ) from None
+    current.adopt(child.pid)
+    try:
+        yield child
+    finally:
+        if child.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            await child.wait()
+        current.release(child.pid)

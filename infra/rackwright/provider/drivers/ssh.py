@@ -1,0 +1,63 @@
+"""SSH connections of a stack: opening their masters, telling why one does not open, closing a stale one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from typing import Final
+
+from rackwright.handover import paths
+from rackwright.provider.drivers.process import Ended, run
+
+_PAUSE: Final = 0.15
+"""Seconds between attempts while a node boots."""
+_ATTEMPT: Final = 12.0
+"""Seconds one attempt may take: connect time-outs of two hops (3 s each) and the death of a stale master (2 x 2 s)."""
+
+
+async def reach(stack: str, names: Iterable[str], *, within: float) -> dict[str, str]:
+    """Open a connection to every node, all at once; the reason for each that gave no answer within the time (seconds)."""
+    wanted = list(names)
+    found = await asyncio.gather(*(_reach_one(stack, name, within) for name in wanted))
+    return {name: reason for name, reason in zip(wanted, found, strict=True) if reason is not None}
+
+
+async def close(stack: str, name: str) -> None:
+    """End the node's master connection, so that the next one is made afresh; a stale one hangs for 20 s and more."""
+    socket = paths.socket_folder(stack) / name
+    if not socket.exists():
+        return
+    with contextlib.suppress(Exception):
+        await run(["ssh", "-F", "none", "-o", f"ControlPath={socket}", "-O", "exit", name], timeout=3)
+    with contextlib.suppress(FileNotFoundError):
+        socket.unlink()
+
+
+async def _reach_one(stack: str, name: str, within: float) -> str | None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within
+    while True:
+        reason = await _attempt(stack, name, min(_ATTEMPT, max(1.0, deadline - loop.time())))
+        if reason is None:
+            return None
+        if loop.time() + _PAUSE >= deadline or "host key" in reason:
+            return reason
+        await asyncio.sleep(_PAUSE)
+
+
+async def _attempt(stack: str, name: str, patience: float) -> str | None:
+    try:
+        ended = await run(["ssh", "-F", str(paths.ssh_config(stack)), name, "true"], timeout=patience)
+    except Exception as error:
+        await close(stack, name)
+        return f"no answer over SSH ({error})" if "no end after" in str(error) else str(error)
+    return None if ended.ok else _reason(ended)
+
+
+def _reason(ended: Ended) -> str:
+    """ssh's own words, shortened to what decides."""
+    said = ended.stderr.strip()
+    if "REMOTE HOST IDENTIFICATION HAS CHANGED" in said or "Host key verification failed" in said:
+        return "its host key is not the pinned one: this is another machine, or somebody is in between"
+    return said.splitlines()[-1] if said else f"ssh ended with status {ended.status}"

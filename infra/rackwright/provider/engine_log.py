@@ -1,0 +1,39 @@
+"""Progress and messages on the engine's screen."""
+
+from __future__ import annotations
+
+import grpc
+from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
+
+
+class EngineLog:
+    """Lines under a resource: status lines overwrite each other, others stay. A screen that is gone stops nothing."""
+
+    def __init__(self, address: str) -> None:
+        self._stub: engine_pb2_grpc.EngineStub | None = None
+        if address:
+            self.attach(address)
+
+    def attach(self, address: str) -> None:
+        """Speak to the engine at this address from now on."""
+        self._stub = engine_pb2_grpc.EngineStub(grpc.aio.insecure_channel(address))
+
+    async def status(self, urn: str, text: str) -> None:
+        """A line that the next one overwrites."""
+        await self._send(urn, text, engine_pb2.INFO, ephemeral=True)
+
+    async def info(self, urn: str, text: str) -> None:
+        """A line that stays."""
+        await self._send(urn, text, engine_pb2.INFO, ephemeral=False)
+
+    async def warn(self, urn: str, text: str) -> None:
+        """A warning that stays."""
+        await self._send(urn, text, engine_pb2.WARNING, ephemeral=False)
+
+    async def _send(self, urn: str, text: str, severity: engine_pb2.LogSeverity.ValueType, *, ephemeral: bool) -> None:
+        if self._stub is None:
+            return
+        try:
+            await self._stub.Log(engine_pb2.LogRequest(severity=severity, message=text, urn=urn, ephemeral=ephemeral))
+        except grpc.RpcError:
+            self._stub = None

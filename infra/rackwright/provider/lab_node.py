@@ -1,0 +1,154 @@
+"""A lab node: a container that runs systemd and looks, from its SSH port inwards, like any other machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from rackwright.provider.drivers import ssh
+from rackwright.provider.drivers.podman import (
+    NODE_LABEL,
+    SPEC_LABEL,
+    STACK_LABEL,
+    Container,
+    SECRET_PREFIX,
+    SecretFile,
+    handed_over,
+    inspect,
+    limits,
+    must,
+    podman,
+    rootless,
+)
+from rackwright.provider.resource import Made, Operation, Resource, State
+from rackwright.provider.wire import UNKNOWN, Properties
+
+_SIMULATED_GPU_MAJOR: Final = 61
+"""A character-device major for local and experimental use (kernel: Documentation/admin-guide/devices.txt): never a real driver's."""
+_SPEC: Final = ("name", "network", "address", "mac", "hostname", "gpus", "volumes", "published", "host_public_key", "authorized_key")
+_RUNNING: Final = "running"
+
+
+class Node(Resource):
+    """Inputs: see `required`, and `gpus` (count), `volumes` {mount: name}, `published` ["ip:port:22"].
+
+    Outputs: the inputs and `incarnation`, which changes whenever the node starts afresh.
+    """
+
+    token: ClassVar[str] = "rackwright:lab:Node"
+    required: ClassVar[tuple[str, ...]] = (
+        "stack",
+        "name",
+        "hostname",
+        "image",
+        "network",
+        "address",
+        "mac",
+        "host_key",
+        "host_public_key",
+        "authorized_key",
+    )
+    replace_on: ClassVar[frozenset[str]] = frozenset({"stack", *_SPEC})
+    only_at_creation: ClassVar[frozenset[str]] = frozenset({"image", "host_key"})
+
+    def normalise(self, news: Properties) -> Properties:
+        """A declared node runs."""
+        return {"gpus": 0, "volumes": {}, "published": [], **news, "status": _RUNNING}
+
+    def foresee(self, news: Properties) -> Properties:
+        """A new node is a new incarnation."""
+        return {**news, "incarnation": UNKNOWN}
+
+    async def create(self, operation: Operation, news: Properties) -> Made:
+        """Create and start it. A running one of the same shape, left by a run that died, is adopted; any other is replaced."""
+        found = await inspect(news["name"])
+        if found is not None and not (found.status == _RUNNING and found.labels.get(SPEC_LABEL) == _spec(news)):
+            await self._remove(news["stack"], news["hostname"], news["name"])
+            found = None
+        if found is None:
+            await operation.status("starting")
+            async with handed_over(_identity(news)) as secrets:
+                await must("run", "--detach", *_options(news), *secrets, news["image"], "/sbin/init")
+            found = await inspect(news["name"])
+            assert found is not None
+        return _made(found, news)
+
+    async def read(self, operation: Operation, state: State) -> Made | None:
+        """Whether the container exists and runs; a paused or stopped one differs from its declaration."""
+        found = await inspect(state.id)
+        if found is None:
+            return None
+        inputs = {**state.inputs, "status": found.status}
+        return Made(state.id, {**_made(found, inputs).outputs}, inputs=inputs)
+
+    async def update(self, operation: Operation, state: State, news: Properties) -> Made:
+        """Make it run again."""
+        found = await inspect(news["name"])
+        if found is None:
+            return await self.create(operation, news)
+        if found.paused:
+            await must("unpause", news["name"])
+        elif not found.running:
+            await must("start", news["name"])
+        await ssh.close(operation.stack, news["hostname"])
+        found = await inspect(news["name"])
+        assert found is not None
+        return _made(found, news)
+
+    async def delete(self, operation: Operation, state: State) -> None:
+        """Remove the container, reachable or not."""
+        await self._remove(operation.stack, state.inputs["hostname"], state.id)
+
+    async def _remove(self, stack: str, hostname: str, name: str) -> None:
+        await podman("rm", "--force", "--time", "0", "--volumes", name)
+        await ssh.close(stack, hostname)
+
+
+def _made(found: Container, news: Properties) -> Made:
+    return Made(found.name, {**news, "status": found.status, "incarnation": found.incarnation})
+
+
+def _spec(news: Properties) -> str:
+    """What a container cannot change after its creation, as a digest."""
+    return hashlib.sha256(json.dumps({key: news.get(key) for key in _SPEC}, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _options(news: Properties) -> list[str]:
+    return [
+        *("--name", news["name"], "--hostname", news["hostname"], "--no-hosts", "--http-proxy=false"),
+        *(
+            "--label",
+            f"{STACK_LABEL}={news['stack']}",
+            "--label",
+            f"{NODE_LABEL}={news['hostname']}",
+            "--label",
+            f"{SPEC_LABEL}={_spec(news)}",
+        ),
+        *("--network", news["network"], "--ip", news["address"], "--mac-address", news["mac"]),
+        *("--systemd=always", "--stop-signal", "SIGRTMIN+3"),
+        *limits(),
+        *("--cap-add", "SYS_ADMIN,NET_ADMIN,MKNOD", "--device", "/dev/fuse"),
+        *_gpus(news["gpus"]),
+        *(option for mount, name in sorted(news["volumes"].items()) for option in ("--volume", f"{name}:{mount}")),
+        *(option for address in news["published"] for option in ("--publish", address)),
+    ]
+
+
+def _gpus(count: int) -> Iterator[str]:
+    """As root the gpu role makes devices with numbers of their own; a user namespace may only borrow /dev/null."""
+    if rootless():
+        for index in range(count):
+            yield from ("--device", f"/dev/null:/dev/nvidia{index}")
+    elif count:
+        yield from ("--device-cgroup-rule", f"c {_SIMULATED_GPU_MAJOR}:* rwm")
+
+
+def _identity(news: Properties) -> list[SecretFile]:
+    """The host key and the one key that opens it, there before sshd starts for the first time."""
+    prefix = f"{SECRET_PREFIX}.{news['stack']}.{news['hostname']}"
+    return [
+        SecretFile(f"{prefix}.host-key", "/etc/ssh/ssh_host_ed25519_key", news["host_key"]),
+        SecretFile(f"{prefix}.authorized-key", "/root/.ssh/authorized_keys", news["authorized_key"] + "\n"),
+    ]

@@ -1,0 +1,36 @@
+"""Resource tokens and where their classes live; a class is imported when the engine first asks for it."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from rackwright.provider.resource import Resource
+
+_CLASSES = {
+    "rackwright:lab:Image": "rackwright.provider.lab_image:Image",
+    "rackwright:lab:Network": "rackwright.provider.lab_network:Network",
+    "rackwright:lab:Node": "rackwright.provider.lab_node:Node",
+    "rackwright:lab:Volume": "rackwright.provider.lab_volume:Volume",
+    "rackwright:secret:KeyPair": "rackwright.provider.key_pair:KeyPair",
+    "rackwright:secret:Bytes": "rackwright.provider.secret_bytes:Bytes",
+    "rackwright:ansible:Converge": "rackwright.provider.converge:Converge",
+    "rackwright:test:Verification": "rackwright.provider.verification:Verification",
+}
+
+
+@cache
+def resource(token: str) -> Resource | None:
+    """The resource type behind a token; None when there is none."""
+    path = _CLASSES.get(token)
+    if path is None:
+        return None
+    module, name = path.split(":")
+    made = getattr(import_module(module), name)()
+    assert isinstance(made, Resource)
+    return made
+
+
+def tokens() -> tuple[str, ...]:
+    """Every token this provider serves."""
+    return tuple(_CLASSES)

@@ -1,0 +1,64 @@
+"""The files of a stack in the home, written from Converge's inputs: inventory, SSH configuration, key and secrets."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from rackwright import handover
+from rackwright.handover import paths
+from rackwright.plan import Plan
+from rackwright.provider.wire import Properties
+
+
+@dataclass(frozen=True)
+class StackFiles:
+    """Where a playbook run finds its inputs, and the hosts it is about."""
+
+    root: Path
+    inventory: Path
+    secrets: Path
+    hosts: tuple[str, ...]
+
+
+def write(stack: str, inputs: Properties) -> StackFiles:
+    """Write all files of the stack."""
+    return _write(stack, inputs, paths.inventory(stack))
+
+
+def write_leaving(stack: str, inputs: Properties) -> StackFiles:
+    """The same from the record, with an inventory of its own: nodes that leave are still in it."""
+    return _write(stack, inputs, paths.folder(stack) / "inventory.leaving.yml")
+
+
+def remove(stack: str) -> None:
+    """Remove the stack's folder: keys and secrets with it."""
+    shutil.rmtree(paths.folder(stack), ignore_errors=True)
+    shutil.rmtree(paths.socket_folder(stack), ignore_errors=True)
+
+
+def _write(stack: str, inputs: Properties, inventory: Path) -> StackFiles:
+    plan = Plan.from_data(inputs["plan"])
+    hosts = {name: handover.Host(name=name, **record) for name, record in inputs["hosts"].items()}
+    paths.prepare(stack)
+    secrets = {name: value for name, value in inputs["secrets"].items() if name != "access_key"}
+    _private(paths.private_key(stack), inputs["secrets"]["access_key"])
+    _private(paths.secrets(stack), yaml.safe_dump({"secrets": secrets}))
+    _private(paths.known_hosts(stack), handover.known_hosts(plan, hosts))
+    _private(paths.ssh_config(stack), handover.ssh_config(plan, hosts))
+    _private(inventory, yaml.safe_dump(handover.inventory(plan, hosts), sort_keys=False))
+    return StackFiles(paths.project_root(), inventory, paths.secrets(stack), tuple(node.name for node in plan.nodes if node.is_in))
+
+
+def _private(path: Path, content: str) -> None:
+    """Write a file that only its owner may read, whole or not at all; unchanged content is left alone."""
+    if path.exists() and path.read_text() == content:
+        return
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.touch(mode=0o600)
+    draft.write_text(content)
+    draft.replace(path)

@@ -1,0 +1,100 @@
+"""Verification: the checks run against the hosts at the stack's level, and the passive ones again on refresh."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from rackwright.handover import paths
+from rackwright.provider.diff import Change, Difference
+from rackwright.provider.drivers.pytest_run import Kind, run_checks
+from rackwright.provider.resource import Made, Operation, Resource, State
+from rackwright.provider.wire import UNKNOWN, Properties
+
+_PASSED: Final = "passed"
+_SHOWN: Final = 12
+"""Reasons listed one by one; the report has the rest."""
+
+
+class Verification(Resource):
+    """Inputs: level, generation (of Converge), digests, options. Outputs: verdict, totals, finished, run (new with every run)."""
+
+    token: ClassVar[str] = "rackwright:test:Verification"
+    required: ClassVar[tuple[str, ...]] = ("level", "generation", "digests")
+
+    def diff(self, state: State, news: Properties) -> Difference:
+        """Changed inputs, or a verdict on record that is not good."""
+        found = super().diff(state, news)
+        return found if state.outputs.get("verdict") == _PASSED else found.with_change("verdict", Change.UPDATE)
+
+    def foresee(self, news: Properties) -> Properties:
+        """It passes, or fails; when and with what totals nobody knows."""
+        return {**news, "verdict": _PASSED, "reasons": [], "totals": UNKNOWN, "finished": UNKNOWN, "run": UNKNOWN}
+
+    async def create(self, operation: Operation, news: Properties) -> Made:
+        """Run the checks of the level."""
+        return await self._verify(operation, news)
+
+    async def update(self, operation: Operation, state: State, news: Properties) -> Made:
+        """Run the checks of the level again."""
+        return await self._verify(operation, news)
+
+    async def read(self, operation: Operation, state: State) -> Made:
+        """The passive checks now. Where it was not looked, the verdict on record stands."""
+        if state.inputs.get("options", {}).get("refresh") == "resources":
+            return Made(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
+        report = await _run(operation, "checks", paths.folder(operation.stack) / "refresh")
+        if report["verdict"] == _PASSED and state.outputs.get("verdict") == _PASSED:
+            return Made(state.id, state.outputs)
+        reasons = _reasons(report) or list(state.outputs.get("reasons", []))
+        outputs = {**state.outputs, "verdict": report["verdict"] if report["verdict"] != _PASSED else "unknown", "reasons": reasons}
+        return Made(state.id, outputs, reasons=tuple(reasons))
+
+    async def delete(self, operation: Operation, state: State) -> None:
+        """A verdict about nodes that are going is no verdict."""
+        for file in (paths.report(operation.stack), paths.report_junit(operation.stack), paths.report_html(operation.stack)):
+            file.unlink(missing_ok=True)
+
+    async def _verify(self, operation: Operation, news: Properties) -> Made:
+        report = await _run(operation, news["level"], paths.folder(operation.stack))
+        reasons = _reasons(report)
+        outputs = {
+            **news,
+            "verdict": report["verdict"],
+            "reasons": reasons,
+            "totals": report["totals"],
+            "finished": report["started"],
+            "run": uuid.uuid4().hex,
+        }
+        return Made(operation.name, outputs, reasons=tuple(reasons))
+
+
+async def _run(operation: Operation, level: str, folder: Path) -> dict[str, Any]:
+    """Run the checks and read the report they left."""
+    await run_checks(
+        inventory=paths.inventory(operation.stack),
+        ssh_config=paths.ssh_config(operation.stack),
+        results=folder,
+        level=level,
+        kinds=Kind.ALL,
+        on_progress=operation.status,
+    )
+    report: dict[str, Any] = json.loads((folder / "report.json").read_text())
+    return report
+
+
+def _reasons(report: dict[str, Any]) -> list[str]:
+    """What is not good, worst first, as lines that stand alone."""
+    bad = [check for verdict in ("unknown", "failed") for check in report["checks"] if check["verdict"] == verdict]
+    lines = [_reason(check) for check in bad[:_SHOWN]]
+    if len(bad) > _SHOWN:
+        lines.append(f"and {len(bad) - _SHOWN} more: `rackwright status` lists all")
+    if not lines and report["verdict"] != _PASSED:
+        lines.append(f"the verdict is {report['verdict']}")
+    return lines
+
+
+def _reason(check: dict[str, Any]) -> str:
+    return f"{check['node']}: {check['id']} {check['verdict']}: {check.get('reason') or 'expected ' + str(check.get('expected')) + ', found ' + str(check.get('found'))}"

@@ -1,0 +1,42 @@
+"""Digests of the project's own files, so that a changed role is converged and a changed check is run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+_IGNORED = frozenset({"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"})
+
+
+def converge(root: Path) -> dict[str, str]:
+    """What Converge applies."""
+    return {
+        "playbooks": _digest(root, ["playbooks"]),
+        "roles": _digest(root, ["roles"]),
+        "ansible_cfg": _digest(root, ["ansible.cfg"]),
+    }
+
+
+def verification(root: Path) -> dict[str, str]:
+    """What Verification runs."""
+    return {"checks": _digest(root, ["tests/cluster"])}
+
+
+def bake(root: Path) -> str:
+    """What goes into a node image: install steps and the facts they use, nothing that configures."""
+    files = [*root.glob("roles/*/tasks/install*.yml"), *root.glob("roles/*/vars/*.yml"), root / "playbooks" / "bake.yml"]
+    return _digest(root, [str(file.relative_to(root)) for file in files])
+
+
+def _digest(root: Path, parts: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for path in sorted({file for part in parts for file in _files(root / part)}):
+        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _files(path: Path) -> Iterable[Path]:
+    if path.is_file():
+        return [path]
+    return [file for file in path.rglob("*") if file.is_file() and not _IGNORED & set(file.parts) and file.suffix != ".pyc"]

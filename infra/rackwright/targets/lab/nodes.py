@@ -1,0 +1,45 @@
+"""Lab nodes: containers from one baked image, each with an identity made before it exists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pulumi
+
+from rackwright.handover import paths
+from rackwright.plan import Node, Plan
+from rackwright.targets import digests, resources
+
+
+def image(plan: Plan) -> resources.Image:
+    """The image all nodes start from."""
+    target = plan.target
+    return resources.Image(
+        "image", os=target["os"], source=target["image"], mirror=target["mirror"], digest=digests.bake(paths.project_root())
+    )
+
+
+def node(
+    plan: Plan,
+    planned: Node,
+    *,
+    baked: resources.Image,
+    bridge: resources.Network,
+    volumes: Mapping[str, resources.Volume],
+    access_key: pulumi.Input[str],
+) -> resources.Node:
+    """One container; only login nodes are published."""
+    port = plan.access.ports.get(planned.name)
+    return resources.Node(
+        planned.name,
+        stack=plan.stack,
+        image=baked.image,
+        network=bridge.id,
+        address=planned.address,
+        mac=planned.mac,
+        gpus=planned.gpus.count if planned.gpus else 0,
+        volumes={mount: volume.id for mount, volume in volumes.items()},
+        published=[] if port is None else [f"{plan.access.listen}:{port}:22"],
+        host_key=resources.KeyPair(f"{planned.name}-host-key", comment=f"{planned.name}.{plan.stack}"),
+        authorized_key=access_key,
+    )

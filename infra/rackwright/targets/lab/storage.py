@@ -1,0 +1,14 @@
+"""Lab volumes: what must survive the loss of a container."""
+
+from __future__ import annotations
+
+from rackwright.plan import Plan
+from rackwright.targets import resources
+
+
+def volumes(plan: Plan) -> dict[str, dict[str, resources.Volume]]:
+    """Node -> mount -> volume, for every volume of the plan."""
+    made: dict[str, dict[str, resources.Volume]] = {}
+    for volume in plan.volumes:
+        made.setdefault(volume.node, {})[volume.mount] = resources.Volume(volume.name, stack=plan.stack)
+    return made

@@ -1,0 +1,147 @@
+"""The provider's resources as the program sees them: constructors with types, tokens in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pulumi
+
+
+class Image(pulumi.CustomResource):
+    """The lab's node image."""
+
+    image: pulumi.Output[str]
+
+    def __init__(
+        self, name: str, *, os: str, source: str, mirror: str | None, digest: str, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(
+            "rackwright:lab:Image", name, {"os": os, "source": source, "mirror": mirror, "digest": digest, "image": None}, opts
+        )
+
+
+class Network(pulumi.CustomResource):
+    """The lab's bridge."""
+
+    gateway: pulumi.Output[str]
+
+    def __init__(self, name: str, *, stack: str, cidr: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("rackwright:lab:Network", name, {"stack": stack, "name": stack, "cidr": cidr, "gateway": None}, opts)
+
+
+class Volume(pulumi.CustomResource):
+    """Data that outlives a lab node."""
+
+    def __init__(self, name: str, *, stack: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("rackwright:lab:Volume", name, {"stack": stack, "name": f"{stack}-{name}"}, opts)
+
+
+class Node(pulumi.CustomResource):
+    """A lab node."""
+
+    incarnation: pulumi.Output[str]
+    host_public_key: pulumi.Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        stack: str,
+        image: pulumi.Input[str],
+        network: pulumi.Input[str],
+        address: str,
+        mac: str,
+        gpus: int,
+        volumes: Mapping[str, pulumi.Input[str]],
+        published: Sequence[str],
+        host_key: KeyPair,
+        authorized_key: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        inputs = {
+            "stack": stack,
+            "name": f"{stack}-{name}",
+            "hostname": name,
+            "image": image,
+            "network": network,
+            "address": address,
+            "mac": mac,
+            "gpus": gpus,
+            "volumes": dict(volumes),
+            "published": list(published),
+            "host_key": host_key.private_key,
+            "host_public_key": host_key.public_key,
+            "authorized_key": authorized_key,
+            "incarnation": None,
+        }
+        super().__init__("rackwright:lab:Node", name, inputs, opts)
+
+
+class KeyPair(pulumi.CustomResource):
+    """An SSH key pair made once."""
+
+    public_key: pulumi.Output[str]
+    private_key: pulumi.Output[str]
+
+    def __init__(self, name: str, *, comment: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("rackwright:secret:KeyPair", name, {"comment": comment, "public_key": None, "private_key": None}, opts)
+
+
+class Bytes(pulumi.CustomResource):
+    """Random bytes made once."""
+
+    base64: pulumi.Output[str]
+    hex: pulumi.Output[str]
+
+    def __init__(self, name: str, *, length: int, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("rackwright:secret:Bytes", name, {"length": length, "base64": None, "hex": None}, opts)
+
+
+class Converge(pulumi.CustomResource):
+    """The playbooks applied to the hosts."""
+
+    converged: pulumi.Output[bool]
+    generation: pulumi.Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        plan: Mapping[str, Any],
+        hosts: Mapping[str, Any],
+        secrets: Mapping[str, pulumi.Input[str]],
+        digests: Mapping[str, str],
+        options: Mapping[str, Any],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        inputs = {
+            "plan": plan,
+            "hosts": hosts,
+            "secrets": secrets,
+            "digests": digests,
+            "options": options,
+            "converged": None,
+            "generation": None,
+        }
+        super().__init__("rackwright:ansible:Converge", name, inputs, opts)
+
+
+class Verification(pulumi.CustomResource):
+    """The checks run against the hosts."""
+
+    verdict: pulumi.Output[str]
+    run: pulumi.Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        level: str,
+        generation: pulumi.Input[str],
+        digests: Mapping[str, str],
+        options: Mapping[str, Any],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        inputs = {"level": level, "generation": generation, "digests": digests, "options": options, "verdict": None, "run": None}
+        super().__init__("rackwright:test:Verification", name, inputs, opts)
