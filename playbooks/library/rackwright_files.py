@@ -6,18 +6,10 @@ and tells in check mode exactly what a real run would alter. Standard library on
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import errno
-import grp
-import os
-import pwd
-import re
-import shlex
-import stat
-from typing import Any, NamedTuple
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.rackwright_tree import TREE_ARGUMENTS, PathError, Tree
 
 DOCUMENTATION = r"""
 module: rackwright_files
@@ -61,283 +53,24 @@ changed_paths:
   type: list
 """
 
-PLACE = {"path": {"type": "path", "required": True}}
-OWNERSHIP = {"owner": {"type": "str"}, "group": {"type": "str"}}
-FILE = {
-    **PLACE,
-    **OWNERSHIP,
-    "mode": {"type": "str", "default": "0644"},
-    "content": {"type": "str", "required": True},
-    "base64": {"type": "bool", "default": False},
-    "sensitive": {"type": "bool", "default": False},
-    "validate": {"type": "str"},
-}
-DIRECTORY = {**PLACE, **OWNERSHIP, "mode": {"type": "str", "default": "0755"}}
-LINK = {**PLACE, "target": {"type": "str", "required": True}}
-ARGUMENTS = {
-    "files": {"type": "list", "elements": "dict", "default": [], "options": FILE},
-    "directories": {"type": "list", "elements": "dict", "default": [], "options": DIRECTORY},
-    "links": {"type": "list", "elements": "dict", "default": [], "options": LINK},
-    "absent": {"type": "list", "elements": "path", "default": []},
-}
-LARGEST_DIFF = 100_000  # bytes of one file; more than that helps nobody who reads a diff
-
-
-class PathError(Exception):
-    """A path that cannot be brought to its declared state: where, what, what now."""
-
-
-class Attributes(NamedTuple):
-    """Permission bits and numeric ownership; None where the name has no number on this node yet."""
-
-    mode: int
-    uid: int | None
-    gid: int | None
-
-    def __str__(self) -> str:
-        return f"mode {self.mode:04o} owner {self.uid} group {self.gid}"
-
-
-class Tree:
-    """The node's files as this task leaves them, and the list of what it altered."""
-
-    def __init__(self, module: AnsibleModule) -> None:
-        self.module = module
-        self.check = bool(module.check_mode)
-        self.changed_paths: list[str] = []
-        self.diffs: list[dict[str, str]] = []
-
-    def altered(self, path: str, before: str, after: str) -> None:
-        """Notes one change with what a reader of `--diff` should see."""
-        self.changed_paths.append(path)
-        self.diffs.append({"before_header": path, "after_header": path, "before": before, "after": after})
-
-    def directory(self, spec: dict[str, Any]) -> None:
-        """A directory with its attributes."""
-        path, wanted = spec["path"], wanted_attributes(spec, self.check)
-        live = status(path)
-        if live is not None and not stat.S_ISDIR(live.st_mode):
-            raise PathError(f"{path}: a directory is declared, but something else is there - remove it")
-        if live is not None and attributes(live) == wanted:
-            return
-        self.altered(path, "absent\n" if live is None else f"{attributes(live)}\n", f"directory {wanted}\n")
-        if self.check:
-            return
-        if live is None:
-            os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-            os.mkdir(path, 0o700)
-        set_attributes(path, wanted)
-
-    def file(self, spec: dict[str, Any]) -> None:
-        """A regular file with its content and attributes."""
-        path, wanted, content = spec["path"], wanted_attributes(spec, self.check), wanted_bytes(spec)
-        live = status(path)
-        if live is not None and stat.S_ISDIR(live.st_mode):
-            raise PathError(f"{path}: a file is declared, but a directory is there - remove it")
-        present = read(path) if live is not None and stat.S_ISREG(live.st_mode) else None
-        if live is not None and present == content and attributes(live) == wanted:
-            return
-        self.altered(path, *shown_change(spec, live, present, content, wanted))
-        if self.check:
-            return
-        if present == content:
-            set_attributes(path, wanted)
-        else:
-            self.replace(spec, content, wanted)
-
-    def replace(self, spec: dict[str, Any], content: bytes, wanted: Attributes) -> None:
-        """Puts the content in place through a sibling file, so that a reader, or a killed run, never sees half of it."""
-        path = spec["path"]
-        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-        # A fixed name: what a killed run left is taken over by the next one. The dot keeps it out of *.conf globs.
-        sibling = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.rackwright")
-        remove_if_there(sibling)
-        descriptor = os.open(sibling, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            set_attributes(sibling, wanted)
-            if spec["validate"]:
-                self.judge(spec, sibling)
-            put_in_place(sibling, path, content, wanted)
-        finally:
-            remove_if_there(sibling)
-
-    def judge(self, spec: dict[str, Any], candidate: str) -> None:
-        """Runs the file's own checker on the candidate."""
-        command = [word.replace("%s", candidate) for word in shlex.split(spec["validate"])]
-        code, out, err = self.module.run_command(command)
-        if code:
-            said = "(its words are withheld: the file is sensitive)" if spec["sensitive"] else (err or out).strip()
-            raise PathError(f"{spec['path']}: `{spec['validate']}` refuses the new content, the old one stays - {said}")
-
-    def link(self, spec: dict[str, Any]) -> None:
-        """A symbolic link to its target."""
-        path, target = spec["path"], spec["target"]
-        live = status(path)
-        if live is not None and stat.S_ISDIR(live.st_mode):
-            raise PathError(f"{path}: a link is declared, but a directory is there - remove it")
-        present = os.readlink(path) if live is not None and stat.S_ISLNK(live.st_mode) else None
-        if present == target:
-            return
-        self.altered(path, f"{'absent' if live is None else present or 'a file'}\n", f"link to {target}\n")
-        if self.check:
-            return
-        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-        sibling = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.rackwright")
-        remove_if_there(sibling)
-        os.symlink(target, sibling)
-        os.replace(sibling, path)
-
-    def absent(self, path: str) -> None:
-        """Nothing at the path."""
-        live = status(path)
-        if live is None:
-            return
-        if stat.S_ISDIR(live.st_mode) and os.listdir(path):
-            raise PathError(f"{path}: declared absent, but it is a directory with content - remove it by hand if it may go")
-        self.altered(path, "present\n", "absent\n")
-        if self.check:
-            return
-        if stat.S_ISDIR(live.st_mode):
-            os.rmdir(path)
-        else:
-            os.unlink(path)
-
-
-def status(path: str) -> os.stat_result | None:
-    """The path's own status, links not followed; None where nothing is there."""
-    try:
-        return os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def attributes(live: os.stat_result) -> Attributes:
-    """What the path carries now."""
-    return Attributes(stat.S_IMODE(live.st_mode), live.st_uid, live.st_gid)
-
-
-def wanted_attributes(spec: dict[str, Any], check: bool) -> Attributes:
-    """What the path shall carry; in check mode an owner may still be missing, a real run needs it."""
-    if not re.fullmatch(r"[0-7]{4}", spec["mode"]):
-        raise PathError(f'{spec["path"]}: mode {spec["mode"]!r} is not four octal digits - write it quoted, like "0644"')
-    uid = os.geteuid() if spec["owner"] is None else number_of(spec["owner"], "user")
-    gid = os.getegid() if spec["group"] is None else number_of(spec["group"], "group")
-    if not check and (uid is None or gid is None):
-        missing = f"user {spec['owner']}" if uid is None else f"group {spec['group']}"
-        raise PathError(f"{spec['path']}: {missing} does not exist - install its package or create it before this task")
-    return Attributes(int(spec["mode"], 8), uid, gid)
-
-
-def number_of(name: str, kind: str) -> int | None:
-    """Numeric id of a user or group; None where it does not exist."""
-    if name.isdigit():
-        return int(name)
-    try:
-        return pwd.getpwnam(name).pw_uid if kind == "user" else grp.getgrnam(name).gr_gid
-    except KeyError:
-        return None
-
-
-def set_attributes(path: str, wanted: Attributes) -> None:
-    """Ownership first: changing it clears the setuid and setgid bits of the mode."""
-    live = os.lstat(path)
-    assert wanted.uid is not None
-    assert wanted.gid is not None
-    if (live.st_uid, live.st_gid) != (wanted.uid, wanted.gid):
-        os.chown(path, wanted.uid, wanted.gid)
-    os.chmod(path, wanted.mode)
-
-
-def put_in_place(sibling: str, path: str, content: bytes, wanted: Attributes) -> None:
-    """Renames the sibling over the path, or rewrites the path where it is a mount point and cannot be renamed over."""
-    try:
-        os.replace(sibling, path)
-    except OSError as error:
-        if error.errno != errno.EBUSY:
-            raise
-        with open(path, "wb") as stream:
-            stream.write(content)
-        set_attributes(path, wanted)
-
-
-def remove_if_there(path: str) -> None:
-    """Removes a file that may be gone already."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
-
-
-def read(path: str) -> bytes:
-    """The file's bytes."""
-    with open(path, "rb") as stream:
-        return stream.read()
-
-
-def wanted_bytes(spec: dict[str, Any]) -> bytes:
-    """The bytes a file shall hold."""
-    if not spec["base64"]:
-        return str(spec["content"]).encode()
-    try:
-        return base64.b64decode(spec["content"], validate=True)
-    except ValueError:
-        raise PathError(f"{spec['path']}: its content is declared as base64 but is not - encode it, or drop `base64: true`") from None
-
-
-def shown_change(
-    spec: dict[str, Any], live: os.stat_result | None, present: bytes | None, content: bytes, wanted: Attributes
-) -> tuple[str, str]:
-    """Before and after, as a reader may see them."""
-    if present == content and live is not None:
-        return f"{attributes(live)}\n", f"{wanted}\n"
-    if spec["sensitive"]:
-        return "(sensitive)\n", "(sensitive, altered)\n"
-    if live is not None and present is None:
-        return "(not a regular file)\n", shown(content)
-    return shown(present or b""), shown(content)
-
-
-def shown(content: bytes) -> str:
-    """Text for a diff."""
-    if len(content) > LARGEST_DIFF:
-        return f"({len(content)} bytes)\n"
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return f"(binary, {len(content)} bytes)\n"
-
-
-def bring_about(tree: Tree, wanted: dict[str, Any]) -> None:
-    """All declared things, containers before what they contain."""
-    for spec in wanted["directories"]:
-        tree.directory(spec)
-    for spec in wanted["files"]:
-        tree.file(spec)
-    for spec in wanted["links"]:
-        tree.link(spec)
-    for path in wanted["absent"]:
-        tree.absent(path)
-
 
 def main() -> None:
     """One task."""
     # Neither the node's journal nor the result may hold file contents: no_log keeps them from the one, the invocation below from the other.
-    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True, no_log=True)
-    tree = Tree(module)
+    module = AnsibleModule(argument_spec=TREE_ARGUMENTS, supports_check_mode=True, no_log=True)
+    tree = Tree(bool(module.check_mode))
     told: dict[str, Any] = {"invocation": {"module_args": {"paths": [spec["path"] for spec in module.params["files"]]}}}
+    failure = ""
     try:
-        bring_about(tree, module.params)
+        tree.bring_about(module.params)
     except PathError as error:
-        module.fail_json(msg=str(error), changed_paths=tree.changed_paths, changed=bool(tree.changed_paths), **told)
-    except OSError as error:
-        module.fail_json(
-            msg=f"{error.filename}: {error.strerror}", changed_paths=tree.changed_paths, changed=bool(tree.changed_paths), **told
-        )
+        failure = str(error)
+    told.update(changed=bool(tree.changed_paths), changed_paths=tree.changed_paths)
     if module._diff and tree.diffs:
         told["diff"] = tree.diffs
-    module.exit_json(changed=bool(tree.changed_paths), changed_paths=tree.changed_paths, **told)
+    if failure:
+        module.fail_json(msg=failure, **told)
+    module.exit_json(**told)
 
 
 if __name__ == "__main__":

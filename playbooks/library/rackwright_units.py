@@ -1,4 +1,4 @@
-"""Many systemd units of one role, brought to their declared state, in order, in one task.
+"""The systemd units of one role, and the files they are made of, brought to their declared state, in order, in one task.
 
 Whether a daemon needs a restart is decided by comparing its configuration's digest with the one stamped when it was started, never
 by what this run happened to write: a run killed between the writing and the restart is healed by the next, and check mode sees it.
@@ -7,17 +7,22 @@ Standard library only, Python 3.9 or newer on the node.
 
 from __future__ import annotations
 
-import subprocess
 import time
 from typing import Any, NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.rackwright_probe import probe, ticks
 from ansible.module_utils.rackwright_stamp import Digests, changed_at, digest, files_under, read_stamp, remove_stamp, write_stamp
+from ansible.module_utils.rackwright_systemd import Live, Systemd, UnitError
+from ansible.module_utils.rackwright_tree import TREE_ARGUMENTS, PathError, Tree
 
 DOCUMENTATION = r"""
 module: rackwright_units
-short_description: systemd units of a role, in order, in one task
+short_description: systemd units of a role and the files they are made of, in order, in one task
+description:
+  - C(files), C(directories), C(links) and C(absent) are those of M(rackwright_files) and are brought about before the units are looked at.
+    A role whose files and units belong together needs but one task. In check mode a unit whose C(config)
+    would be altered counts as changed.
 options:
   units:
     description: Units in the order in which they are brought to their state.
@@ -57,6 +62,7 @@ options:
 """
 
 RETURN = r"""
+changed_paths: {description: Every path that was, or in check mode would be, altered., returned: always, type: list}
 actions:
   description: What was, or in check mode would be, done, as unit, action and reason.
   returned: always
@@ -87,68 +93,12 @@ UNIT = {
 ARGUMENTS = {
     "units": {"type": "list", "elements": "dict", "required": True, "options": UNIT},
     "daemon_reload_on": {"type": "list", "elements": "path", "default": []},
+    **TREE_ARGUMENTS,
 }
 SUFFIXES = (".service", ".socket", ".mount", ".automount", ".timer", ".target", ".path", ".slice", ".swap")
-FIELDS = (
-    "LoadState,ActiveState,SubState,Result,UnitFileState,InvocationID,"
-    "InactiveExitTimestampMonotonic,NeedDaemonReload,FragmentPath,DropInPaths"
-)
 STAMPS = "/run/rackwright/units"
 UP = ("active", "reloading", "refreshing")
 STARTS_AT_BOOT = ("enabled", "static", "generated", "alias", "indirect", "transient")
-
-
-class UnitError(Exception):
-    """A unit that cannot be brought to its declared state: where, what, what now."""
-
-
-class Live(NamedTuple):
-    """What systemd says about one unit."""
-
-    load: str
-    active: str
-    detail: str
-    result: str
-    boot: str
-    invocation: str
-    started_at: float  # seconds since the epoch
-    stale: bool
-    unit_files: tuple[str, ...]
-
-    @property
-    def exists(self) -> bool:
-        return self.load not in ("not-found", "")
-
-
-class Systemd:
-    """The node's service manager, through systemctl and journalctl."""
-
-    def call(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """One systemctl call."""
-        return subprocess.run(("systemctl", *words), capture_output=True, text=True, check=False)
-
-    def show(self, names: list[str]) -> dict[str, Live]:
-        """The units as they are now, one call for all."""
-        told = self.call("show", f"--property={FIELDS}", "--", *names)
-        records = [parse_record(block) for block in told.stdout.strip().split("\n\n")]
-        if told.returncode or len(records) != len(names):
-            raise UnitError(f"systemctl show: {told.stderr.strip() or 'no answer for every unit'} - is systemd running on this node?")
-        return dict(zip(names, records))
-
-    def loaded_at(self) -> float:
-        """When the manager last read its unit files, seconds since the epoch; 0 where it does not tell (systemd before 250)."""
-        return since_epoch(self.call("show", "--value", "--property=UnitsLoadTimestampMonotonic").stdout.strip())
-
-    def must(self, *words: str) -> None:
-        """One systemctl call that has to succeed."""
-        done = self.call(*words)
-        if done.returncode:
-            raise UnitError(f"systemctl {' '.join(words)}: {done.stderr.strip()}")
-
-    def last_words(self, name: str) -> str:
-        """The unit's newest journal lines."""
-        command = ("journalctl", "--no-pager", "--quiet", "--output=cat", "--lines=15", f"--unit={name}")
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 class Units:
@@ -158,6 +108,7 @@ class Units:
         self.systemd = systemd
         self.check = check
         self.stamps = stamps
+        self.pending: tuple[str, ...] = ()  # paths that a real run would have altered by now
         self.actions: list[dict[str, str]] = []
         self.live: dict[str, Live] = {}
         self.changed_units: list[dict[str, Any]] = []
@@ -231,6 +182,9 @@ class Units:
         """The action a unit declared started needs, with its reason; empty where it is as declared."""
         stamp = read_stamp(self.stamps, unit["name"])
         action, reason = needed_action(unit, live, digests, stamp)
+        for path in self.pending:
+            if not action and concerns(path, unit, live):
+                return "reload" if unit["reload"] else "restart", f"{path} changes"
         if not action and unit["alive"]:
             answered, said = probe(unit["alive"])
             if answered is None:
@@ -316,6 +270,12 @@ def boot_step(unit: dict[str, Any], live: Live) -> str:
     return "disable" if live.boot in ("enabled", "enabled-runtime") else ""
 
 
+def concerns(path: str, unit: dict[str, Any], live: Live) -> bool:
+    """Whether the path is part of what the unit is started on."""
+    parts = [*unit["config"], *live.unit_files, f"/etc/systemd/system/{unit['name']}", f"/etc/systemd/system/{unit['name']}.d"]
+    return any(path == part or path.startswith(f"{part}/") for part in parts)
+
+
 def needed_action(unit: dict[str, Any], live: Live, digests: Digests, stamp: dict[str, Any]) -> tuple[str, str]:
     """What a unit declared started needs, by its state and by what it was started on."""
     if live.active not in UP:
@@ -336,29 +296,6 @@ def needed_action(unit: dict[str, Any], live: Live, digests: Digests, stamp: dic
     return "", ""
 
 
-def parse_record(block: str) -> Live:
-    """One unit of `systemctl show`."""
-    told = dict(line.partition("=")[::2] for line in block.splitlines())
-    return Live(
-        load=told.get("LoadState", ""),
-        active=told.get("ActiveState", ""),
-        detail=told.get("SubState", ""),
-        result=told.get("Result", ""),
-        boot=told.get("UnitFileState", ""),
-        invocation=told.get("InvocationID", ""),
-        started_at=since_epoch(told.get("InactiveExitTimestampMonotonic", "")),
-        stale=told.get("NeedDaemonReload") == "yes",
-        unit_files=tuple(filter(None, [told.get("FragmentPath", ""), *told.get("DropInPaths", "").split()])),
-    )
-
-
-def since_epoch(monotonic: str) -> float:
-    """systemd's monotonic microseconds as seconds since the epoch; 0 for none."""
-    if not monotonic.isdigit() or monotonic == "0":
-        return 0.0
-    return int(monotonic) / 1e6 + time.time() - time.monotonic()
-
-
 def digests_of(unit: dict[str, Any], live: Live) -> Digests:
     """What the unit would be started on now."""
     return Digests(config=digest(unit["config"]), unit=digest(list(live.unit_files)))
@@ -371,23 +308,35 @@ def full_name(name: str) -> str:
 
 def main() -> None:
     """One task."""
-    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    # As in rackwright_files, contents of files are kept from the node's journal and from the result.
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True, no_log=True)
+    check = bool(module.check_mode)
     wanted = [{**unit, "name": full_name(unit["name"])} for unit in module.params["units"]]
-    units = Units(Systemd(), bool(module.check_mode))
-    told: dict[str, Any] = {"invocation": {"module_args": {"units": [unit["name"] for unit in wanted]}}}
-    failure = ""
+    tree, units, failure = Tree(check), Units(Systemd(), check), ""
     try:
+        tree.bring_about(module.params)
+        units.pending = tuple(tree.changed_paths) if check else ()
         units.bring_about(wanted, module.params["daemon_reload_on"])
-    except UnitError as error:
+    except (PathError, UnitError) as error:
         failure = str(error)
-    for past, action in (("started", "start"), ("restarted", "restart"), ("reloaded", "reload"), ("stopped", "stop")):
-        told[past] = [done["unit"] for done in units.actions if done["action"] == action]
-    told.update(actions=units.actions, changed=bool(units.actions))
-    if module._diff and units.actions:
-        told["diff"] = {"prepared": "".join(f"{done['unit']}: {done['action']}, since {done['reason']}\n" for done in units.actions)}
+    told = report(tree, units)
+    if module._diff and told["changed"]:
+        told["diff"] = [*tree.diffs, {"prepared": "".join(f"{d['unit']}: {d['action']}, since {d['reason']}\n" for d in units.actions)}]
+    told["invocation"] = {"module_args": {"units": [unit["name"] for unit in wanted]}}
     if failure:
         module.fail_json(msg=failure, **told)
     module.exit_json(**told)
+
+
+def report(tree: Tree, units: Units) -> dict[str, Any]:
+    """The task's result."""
+    past = {"started": "start", "restarted": "restart", "reloaded": "reload", "stopped": "stop"}
+    return {
+        "changed": bool(tree.changed_paths or units.actions),
+        "changed_paths": tree.changed_paths,
+        "actions": units.actions,
+        **{word: [done["unit"] for done in units.actions if done["action"] == action] for word, action in past.items()},
+    }
 
 
 if __name__ == "__main__":

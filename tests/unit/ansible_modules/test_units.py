@@ -72,9 +72,12 @@ class Node:
     def __init__(self, manager: Manager, stamps: Path) -> None:
         self.manager, self.stamps = manager, stamps
 
-    def converge(self, *wanted: dict[str, Any], check: bool = False, reload_on: list[str] | None = None) -> list[tuple[str, str]]:
+    def converge(
+        self, *wanted: dict[str, Any], check: bool = False, reload_on: list[str] | None = None, pending: tuple[str, ...] = ()
+    ) -> list[tuple[str, str]]:
         """The actions of one run, as (unit, action)."""
         run = units.Units(self.manager, check, str(self.stamps))
+        run.pending = pending
         self.last = run
         run.bring_about(list(wanted), reload_on or [])
         return [(done["unit"], done["action"]) for done in run.actions]
@@ -215,6 +218,31 @@ def test_an_unready_unit_is_an_error_now_and_still_one_in_the_next_run(node: Any
             lab.converge(wanted)
     (tmp_path / "ready").touch()
     assert lab.converge(wanted) == []
+
+
+@pytest.mark.parametrize("path", ["/etc/d/d.conf", "/etc/systemd/system/d.service.d/x.conf", "/etc/systemd/system/d.service"])
+def test_check_mode_foresees_the_restart_that_a_changing_file_will_cause(node: Any, path: str) -> None:
+    lab, wanted = node(d_service=UP), unit(config=["/etc/d"])
+    assert lab.converge(wanted, check=True, pending=(path,)) == [("d.service", "restart")]
+    assert lab.converge(wanted, check=True, pending=("/etc/dd",)) == []
+
+
+def test_files_and_units_of_one_task(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manager = Manager(d_service=UP)
+    monkeypatch.setattr(units, "Systemd", lambda: manager)
+    monkeypatch.setattr(units.Units.__init__, "__defaults__", (str(tmp_path / "stamps"),))
+    path = str(tmp_path / "d.conf")
+    wanted = {"files": [{"path": path, "content": "canary\n"}], "units": [{"name": "d", "config": [path]}]}
+    seen = run(units, wanted, check=True)
+    assert (seen["changed_paths"], seen["restarted"]) == ([path], ["d.service"])
+    assert not (tmp_path / "d.conf").exists()
+    done = run(units, wanted)
+    assert (done["changed_paths"], done["restarted"]) == ([path], ["d.service"])
+    assert run(units, wanted)["changed"] is False
+    assert "canary" not in repr([seen, done])
+    refused = run(units, {**wanted, "files": [{"path": path, "content": "x", "mode": "9"}]})
+    assert refused["failed"]
+    assert manager.calls == ["restart d.service"]
 
 
 def test_units_that_need_not_be_waited_for_start_together(node: Any) -> None:

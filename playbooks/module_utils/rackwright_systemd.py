@@ -1,0 +1,88 @@
+"""A node's service manager: what it says about units, and how it is told to act on them."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from typing import NamedTuple
+
+FIELDS = (
+    "LoadState,ActiveState,SubState,Result,UnitFileState,InvocationID,"
+    "InactiveExitTimestampMonotonic,NeedDaemonReload,FragmentPath,DropInPaths"
+)
+
+
+class UnitError(Exception):
+    """A unit that cannot be brought to its declared state: where, what, what now."""
+
+
+class Live(NamedTuple):
+    """What systemd says about one unit."""
+
+    load: str
+    active: str
+    detail: str
+    result: str
+    boot: str
+    invocation: str
+    started_at: float  # seconds since the epoch
+    stale: bool
+    unit_files: tuple[str, ...]
+
+    @property
+    def exists(self) -> bool:
+        return self.load not in ("not-found", "")
+
+
+class Systemd:
+    """The node's service manager, through systemctl and journalctl."""
+
+    def call(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """One systemctl call."""
+        return subprocess.run(("systemctl", *words), capture_output=True, text=True, check=False)
+
+    def show(self, names: list[str]) -> dict[str, Live]:
+        """The units as they are now, one call for all."""
+        told = self.call("show", f"--property={FIELDS}", "--", *names)
+        records = [parse_record(block) for block in told.stdout.strip().split("\n\n")]
+        if told.returncode or len(records) != len(names):
+            raise UnitError(f"systemctl show: {told.stderr.strip() or 'no answer for every unit'} - is systemd running on this node?")
+        return dict(zip(names, records))
+
+    def loaded_at(self) -> float:
+        """When the manager last read its unit files, seconds since the epoch; 0 where it does not tell (systemd before 250)."""
+        return since_epoch(self.call("show", "--value", "--property=UnitsLoadTimestampMonotonic").stdout.strip())
+
+    def must(self, *words: str) -> None:
+        """One systemctl call that has to succeed."""
+        done = self.call(*words)
+        if done.returncode:
+            raise UnitError(f"systemctl {' '.join(words)}: {done.stderr.strip()}")
+
+    def last_words(self, name: str) -> str:
+        """The unit's newest journal lines."""
+        command = ("journalctl", "--no-pager", "--quiet", "--output=cat", "--lines=15", f"--unit={name}")
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def parse_record(block: str) -> Live:
+    """One unit of `systemctl show`."""
+    told = dict(line.partition("=")[::2] for line in block.splitlines())
+    return Live(
+        load=told.get("LoadState", ""),
+        active=told.get("ActiveState", ""),
+        detail=told.get("SubState", ""),
+        result=told.get("Result", ""),
+        boot=told.get("UnitFileState", ""),
+        invocation=told.get("InvocationID", ""),
+        started_at=since_epoch(told.get("InactiveExitTimestampMonotonic", "")),
+        stale=told.get("NeedDaemonReload") == "yes",
+        unit_files=tuple(filter(None, [told.get("FragmentPath", ""), *told.get("DropInPaths", "").split()])),
+    )
+
+
+def since_epoch(monotonic: str) -> float:
+    """systemd's monotonic microseconds as seconds since the epoch; 0 for none."""
+    if not monotonic.isdigit() or monotonic == "0":
+        return 0.0
+    return int(monotonic) / 1e6 + time.time() - time.monotonic()
