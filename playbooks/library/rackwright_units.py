@@ -8,7 +8,7 @@ Standard library only, Python 3.9 or newer on the node.
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.rackwright_probe import probe, ticks

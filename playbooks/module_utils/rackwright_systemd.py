@@ -47,7 +47,7 @@ class Systemd:
         records = [parse_record(block) for block in told.stdout.strip().split("\n\n")]
         if told.returncode or len(records) != len(names):
             raise UnitError(f"systemctl show: {told.stderr.strip() or 'no answer for every unit'} - is systemd running on this node?")
-        return dict(zip(names, records))
+        return {names[place]: record for place, record in enumerate(records)}
 
     def loaded_at(self) -> float:
         """When the manager last read its unit files, seconds since the epoch; 0 where it does not tell (systemd before 250)."""
