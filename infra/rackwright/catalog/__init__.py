@@ -61,6 +61,18 @@ def ports() -> tuple[PortRange, ...]:
     return tuple(PortRange(int(row["first"]), int(row["last"]), row["service"]) for row in rows("ports"))
 
 
+@cache
+def accounts() -> Mapping[str, bool]:
+    """User and group names that exist on nodes already, and whether being in the group is being root."""
+    return {row["name"]: row["gives_root"] == "yes" for row in rows("accounts")}
+
+
+@cache
+def system_folders() -> Mapping[str, bool]:
+    """Folders that nothing may be mounted over, and whether that holds for all below them."""
+    return {row["path"]: row["also_below"] == "yes" for row in rows("system_folders")}
+
+
 def version_key(version: str) -> tuple[int, ...]:
     """A dotted version in the order of its numbers.
 

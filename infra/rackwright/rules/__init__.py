@@ -1,0 +1,41 @@
+"""Cross-field rules: one module per subject, each rule registered by name. They collect findings and never raise. No I/O, no SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import date
+
+from rackwright.model.cluster import Cluster
+from rackwright.model.finding import Finding
+from rackwright.model.load import Loaded
+from rackwright.rules import access, gpus, groups, names, network, nodes, partitions, scheduler, storage, users
+from rackwright.rules.registry import RULES, Case, Rule
+
+__all__ = ["RULES", "Case", "Rule", "check", "examine"]
+
+SUBJECTS = (names, network, groups, gpus, storage, scheduler, partitions, access, users, nodes)
+"""Importing a subject registers its rules; findings come in this order."""
+
+
+def examine(case: Case) -> Iterator[Finding]:
+    """What all rules find in a cluster whose fields are valid."""
+    for rule in RULES.values():
+        yield from rule.findings(case)
+
+
+def check(loaded: Loaded, today: date, neighbours: Mapping[str, Cluster] | None = None) -> tuple[Finding, ...]:
+    """Everything there is to say about a description: field findings first, then the rules'.
+
+    Where fields are wrong, rules judge the rest, and what they say about the wrong parts or what depends on them is left out.
+    """
+    cluster = loaded.cluster or loaded.rest
+    if cluster is None:
+        return loaded.findings
+    found = examine(Case(cluster, loaded.stack, today, dict(neighbours or {})))
+    return (*loaded.findings, *(finding for finding in found if not _is_doubtful(finding, loaded)))
+
+
+def _is_doubtful(finding: Finding, loaded: Loaded) -> bool:
+    """Whether the finding is about a part that was left out: the same place, one inside it, or one around it."""
+    path = f"{finding.path}."
+    return any(path.startswith(f"{place}.") or f"{place}.".startswith(path) for place in loaded.doubtful)

@@ -1,0 +1,88 @@
+"""GPUs: known models, believable counts, on nodes that run jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rackwright import catalog
+from rackwright.model.finding import Severity, did_you_mean
+from rackwright.model.groups import Role
+from rackwright.model.members import roles_of
+from rackwright.rules.registry import Case, Complaint, rule
+
+MOST_PER_NODE: Final = 16
+"""HGX-2 and EC2's p2.16xlarge had 16; no server since has more that its driver shows as whole GPUs."""
+
+
+@rule("gpu-model")
+def gpu_model(case: Case) -> Iterator[Complaint]:
+    """Product name, memory and driver follow from the model."""
+    for path, model in _models(case):
+        if model not in catalog.gpus():
+            yield Complaint(path, f"GPU model `{model}` is not in the catalogue", did_you_mean(model, catalog.gpus()))
+
+
+def _models(case: Case) -> Iterator[tuple[str, str]]:
+    for name, group in case.cluster.groups.items():
+        if group.gpus is not None:
+            yield f"groups.{name}.gpus.model", group.gpus.model
+    for name, node in case.cluster.nodes.items():
+        if node.gpus is not None and node.gpus.model is not None:
+            yield f"nodes.{name}.gpus.model", node.gpus.model
+
+
+@rule("gpu-count")
+def gpu_count(case: Case) -> Iterator[Complaint]:
+    """More GPUs than any server holds is a typing error."""
+    for path, count in _counts(case):
+        if count > MOST_PER_NODE:
+            yield Complaint(path, f"{count} GPUs in one node", f"at most {MOST_PER_NODE}; nodes are counted in the group's `count`")
+
+
+def _counts(case: Case) -> Iterator[tuple[str, int]]:
+    for name, group in case.cluster.groups.items():
+        if group.gpus is not None:
+            yield f"groups.{name}.gpus.count", group.gpus.count
+    for name, node in case.cluster.nodes.items():
+        if node.gpus is not None and node.gpus.count is not None:
+            yield f"nodes.{name}.gpus.count", node.gpus.count
+
+
+@rule("gpu-count-zero", Severity.WARNING)
+def gpu_count_zero(case: Case) -> Iterator[Complaint]:
+    """A group without GPUs says so by not mentioning them."""
+    for name, group in case.cluster.groups.items():
+        if group.gpus is not None and group.gpus.count == 0:
+            yield Complaint(f"groups.{name}.gpus.count", "0 GPUs", "leave `gpus` out")
+
+
+@rule("gpu-without-worker")
+def gpu_without_worker(case: Case) -> Iterator[Complaint]:
+    """Only workers offer GPUs to the scheduler; elsewhere they would idle unseen."""
+    for name, group in case.cluster.groups.items():
+        if group.gpus is not None and group.gpus.count and Role.WORKER not in roles_of(name, group):
+            yield Complaint(
+                f"groups.{name}.gpus", f"group {name} has GPUs but not the role worker", "add the role worker, or remove the GPUs"
+            )
+
+
+@rule("gpu-model-unsaid")
+def gpu_model_unsaid(case: Case) -> Iterator[Complaint]:
+    """A node's own GPU count needs a model, its own or its group's."""
+    for member in case.members:
+        own = case.cluster.nodes.get(member.name)
+        group = case.cluster.groups[member.group]
+        if own is not None and own.gpus is not None and own.gpus.count and own.gpus.model is None and group.gpus is None:
+            yield Complaint(f"nodes.{member.name}.gpus", f"group {member.group} has no GPUs, so their model is unknown", "add `model:`")
+
+
+@rule("gpu-mixed", Severity.WARNING)
+def gpu_mixed(case: Case) -> Iterator[Complaint]:
+    """Jobs that span unequal GPUs run at the pace of the slowest."""
+    for name in case.cluster.groups:
+        models = sorted({member.gpus.model for member in case.members if member.group == name and member.gpus is not None})
+        if len(models) > 1:
+            yield Complaint(
+                f"groups.{name}.gpus", f"nodes with {' and '.join(models)} in one group", "give each model a group and a partition"
+            )

@@ -1,0 +1,96 @@
+"""Names: of the stack, of groups, and of the nodes that follow from them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from rackwright.model.finding import Severity
+from rackwright.model.groups import Role
+from rackwright.model.units import is_label
+from rackwright.rules.registry import Case, Complaint, rule
+
+STACK_LIMIT: Final = 40
+"""Slurm's accounting database takes cluster names up to 40 characters."""
+_OWN_GROUPS: Final = frozenset({"all", "ungrouped", "nodes", "gpu", "slurm", "out", "localhost"})
+"""Inventory groups with a meaning of their own; the others hold an underscore, which no label does."""
+_NODE_LIMIT: Final = 63
+
+
+@rule("stack-name")
+def stack_name(case: Case) -> Iterator[Complaint]:
+    """The stack's name becomes part of host names, container names and folder names."""
+    if not is_label(case.stack):
+        yield Complaint(
+            "stack", f"`{case.stack}` is not a DNS label", "name the file Pulumi.<lower-case letters, digits, inner hyphens>.yaml"
+        )
+
+
+@rule("stack-name-length")
+def stack_name_length(case: Case) -> Iterator[Complaint]:
+    """The stack's name becomes the Slurm cluster's."""
+    if len(case.stack) > STACK_LIMIT:
+        yield Complaint("stack", f"`{case.stack}` has {len(case.stack)} characters", f"at most {STACK_LIMIT}: rename the file")
+
+
+@rule("group-name-reserved")
+def group_name_reserved(case: Case) -> Iterator[Complaint]:
+    """A group named like one of the inventory's own would mix its nodes into it."""
+    for name in case.cluster.groups:
+        if name in _OWN_GROUPS:
+            yield Complaint(
+                f"groups.{name}", f"`{name}` means something else in the inventory", f"rename the group, {name}-nodes for instance"
+            )
+
+
+@rule("node-name-collision")
+def node_name_collision(case: Case) -> Iterator[Complaint]:
+    """Groups `a` and `a1` can make two nodes of one name: a + 11 and a1 + 1."""
+    owners: dict[str, list[str]] = defaultdict(list)
+    for member in case.members:
+        owners[member.name].append(member.group)
+    for name, groups in owners.items():
+        if len(groups) > 1:
+            yield Complaint(
+                f"groups.{groups[-1]}", f"node {name} would exist twice, in groups {' and '.join(groups)}", "rename one of the groups"
+            )
+
+
+@rule("group-name-is-node")
+def group_name_is_node(case: Case) -> Iterator[Complaint]:
+    """Ansible cannot tell a group from a host of the same name."""
+    for name in case.cluster.groups:
+        if name in case.node_names:
+            yield Complaint(f"groups.{name}", f"a node is also named {name}", "rename the group")
+
+
+@rule("node-name-length")
+def node_name_length(case: Case) -> Iterator[Complaint]:
+    """A host name has at most 63 characters, the index included."""
+    longest: dict[str, str] = {}
+    for member in case.members:
+        if len(member.name) > _NODE_LIMIT:
+            longest[member.group] = member.name
+    for group, name in longest.items():
+        yield Complaint(
+            f"groups.{group}", f"node name {name} has {len(name)} characters", f"at most {_NODE_LIMIT}: shorten the group's name"
+        )
+
+
+@rule("group-named-like-role", Severity.WARNING)
+def group_named_like_role(case: Case) -> Iterator[Complaint]:
+    """A group `storage` that does not store misleads whoever reads an inventory or a report."""
+    for name, group in case.cluster.groups.items():
+        if group.roles and name in {role.value for role in Role} and name not in {role.value for role in group.roles}:
+            yield Complaint(f"groups.{name}.roles", f"group {name} does not have the role {name}", "add the role, or rename the group")
+
+
+@rule("domain-local", Severity.WARNING)
+def domain_local(case: Case) -> Iterator[Complaint]:
+    """`.local` belongs to multicast DNS (RFC 6762): look-ups may hang or go astray."""
+    domain = case.cluster.network.domain
+    if domain is not None and domain.split(".")[-1] == "local":
+        yield Complaint(
+            "network.domain", f"`{domain}` is looked up by multicast DNS on many machines", f"use {domain.removesuffix('local')}internal"
+        )

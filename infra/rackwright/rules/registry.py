@@ -1,0 +1,80 @@
+"""The register of rules. A rule is a generator over a case: it complains as often as it likes and never raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cached_property
+from typing import Final
+
+from rackwright.model.cluster import Cluster
+from rackwright.model.finding import Finding, Severity
+from rackwright.model.groups import Role
+from rackwright.model.members import Member, members
+
+
+@dataclass(frozen=True)
+class Case:
+    """What rules judge."""
+
+    cluster: Cluster
+    stack: str
+    today: date
+    neighbours: Mapping[str, Cluster] = field(default_factory=dict)
+    """Other stacks described beside this one, by name."""
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        """All declared nodes."""
+        return members(self.cluster)
+
+    def having(self, role: Role) -> list[Member]:
+        """All declared nodes with a role, also those that are out."""
+        return [member for member in self.members if role in member.roles]
+
+    @property
+    def node_names(self) -> frozenset[str]:
+        """The names of all declared nodes."""
+        return frozenset(member.name for member in self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """What a rule says; its name and level are the rule's."""
+
+    path: str
+    cause: str
+    hint: str = ""
+
+
+Check = Callable[[Case], Iterator[Complaint]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A registered rule."""
+
+    name: str
+    level: Severity
+    check: Check
+
+    def findings(self, case: Case) -> Iterator[Finding]:
+        """What the rule finds in a case."""
+        for complaint in self.check(case):
+            yield Finding(self.level, self.name, complaint.path, complaint.cause, complaint.hint)
+
+
+RULES: Final[dict[str, Rule]] = {}
+
+
+def rule(name: str, level: Severity = Severity.ERROR) -> Callable[[Check], Check]:
+    """Register a rule under a name that is its own."""
+
+    def register(check: Check) -> Check:
+        if name in RULES:
+            raise ValueError(f"two rules are named {name}")
+        RULES[name] = Rule(name, level, check)
+        return check
+
+    return register

@@ -1,0 +1,114 @@
+"""The batch system: controllers, accounting, power saving. Partitions have a module of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rackwright.model.finding import Severity, did_you_mean
+from rackwright.model.groups import Role
+from rackwright.model.units import format_seconds
+from rackwright.rules.registry import Case, Complaint, rule
+
+_LONG_DRAIN: Final = 86400
+_SHORT_IDLE: Final = 60
+"""Slurm looks for idle nodes about once a minute; below that nodes are stopped between two jobs of one user."""
+
+
+@rule("controller-backup-undeclared")
+def controller_backup_undeclared(case: Case) -> Iterator[Complaint]:
+    """Two controllers that both think they are first lose jobs."""
+    names = [member.name for member in case.having(Role.CONTROLLER)]
+    first = [name for name in names if name not in case.cluster.scheduler.backup]
+    if len(first) > 1:
+        cause = f"{', '.join(first)} are all controllers, and none is declared the backup of another"
+        yield Complaint("scheduler.backup", cause, f"add `backup: [{', '.join(first[1:])}]`, or leave one controller")
+
+
+@rule("controller-all-backup")
+def controller_all_backup(case: Case) -> Iterator[Complaint]:
+    """A backup takes over from somebody."""
+    names = [member.name for member in case.having(Role.CONTROLLER)]
+    if names and all(name in case.cluster.scheduler.backup for name in names):
+        yield Complaint("scheduler.backup", "every controller is declared a backup", "leave the first one out of the list")
+
+
+@rule("backup-unknown")
+def backup_unknown(case: Case) -> Iterator[Complaint]:
+    """Backups are controller nodes."""
+    controllers = {member.name for member in case.having(Role.CONTROLLER)}
+    for index, name in enumerate(case.cluster.scheduler.backup):
+        path = f"scheduler.backup[{index}]"
+        if name not in case.node_names:
+            yield Complaint(path, f"there is no node `{name}`", did_you_mean(name, controllers))
+        elif name not in controllers:
+            yield Complaint(path, f"{name} does not have the role controller", "give its group the role")
+
+
+@rule("backup-without-storage")
+def backup_without_storage(case: Case) -> Iterator[Complaint]:
+    """A backup continues from the first controller's state, so both must see one StateSaveLocation."""
+    if case.cluster.scheduler.backup and not case.cluster.storage:
+        yield Complaint("scheduler.backup", "controllers share no file system for their state", "declare one under storage")
+
+
+@rule("accounting-repeated")
+def accounting_repeated(case: Case) -> Iterator[Complaint]:
+    """Two databases would each know half of the jobs."""
+    names = [member.name for member in case.having(Role.ACCOUNTING)]
+    if len(names) > 1:
+        yield Complaint("groups", f"{len(names)} nodes have the role accounting: {', '.join(names)}", "leave it on one node")
+
+
+@rule("accounting-missing", Severity.WARNING)
+def accounting_missing(case: Case) -> Iterator[Complaint]:
+    """sacct, limits and fair share need the database."""
+    if not case.having(Role.ACCOUNTING):
+        yield Complaint(
+            "groups", "no node has the role accounting: sacct, limits and fair share will not work", "add it to the login group's roles"
+        )
+
+
+@rule("power-saving-idle")
+def power_saving_idle(case: Case) -> Iterator[Complaint]:
+    """A worker must be allowed to finish stopping before it counts as idle again."""
+    saving = case.cluster.scheduler.power_saving
+    if saving is not None and saving.idle < _SHORT_IDLE:
+        cause = f"{format_seconds(saving.idle)} stops workers between two jobs of one user"
+        yield Complaint("scheduler.power_saving.idle", cause, f"at least {format_seconds(_SHORT_IDLE)}, better 5m")
+
+
+@rule("power-saving-times", Severity.WARNING)
+def power_saving_times(case: Case) -> Iterator[Complaint]:
+    """Slurm's guide: SuspendTime should exceed SuspendTimeout + ResumeTimeout (slurm.schedmd.com/power_save.html)."""
+    saving = case.cluster.scheduler.power_saving
+    if saving is not None and saving.idle <= saving.suspend_timeout + saving.resume_timeout:
+        cycle = format_seconds(saving.suspend_timeout + saving.resume_timeout)
+        cause = f"{format_seconds(saving.idle)} is no longer than stopping and starting may take ({cycle})"
+        yield Complaint("scheduler.power_saving.idle", cause, f"more than {cycle}")
+
+
+@rule("power-saving-timeout")
+def power_saving_timeout(case: Case) -> Iterator[Complaint]:
+    """A node that may take no time to stop or start is down at once."""
+    saving = case.cluster.scheduler.power_saving
+    for key, seconds in (("suspend_timeout", saving.suspend_timeout), ("resume_timeout", saving.resume_timeout)) if saving else ():
+        if seconds == 0:
+            yield Complaint(f"scheduler.power_saving.{key}", "0s marks every node down at once", "30s or more")
+
+
+@rule("drain-timeout-zero", Severity.WARNING)
+def drain_timeout_zero(case: Case) -> Iterator[Complaint]:
+    """A leaving node with running jobs then makes `up` fail at once."""
+    if case.cluster.scheduler.drain_timeout == 0:
+        yield Complaint("scheduler.drain_timeout", "0s waits for no job", "how long a leaving node may wait for its jobs, like 5m")
+
+
+@rule("drain-timeout-long", Severity.WARNING)
+def drain_timeout_long(case: Case) -> Iterator[Complaint]:
+    """`up` waits that long before it fails."""
+    timeout = case.cluster.scheduler.drain_timeout
+    if timeout > _LONG_DRAIN:
+        yield Complaint(
+            "scheduler.drain_timeout", f"`up` may wait {format_seconds(timeout)} for jobs to end", "a day is the most that makes sense"
+        )

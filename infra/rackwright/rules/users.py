@@ -1,0 +1,110 @@
+"""Users: numbers and names that collide with nobody's, keys that are keys."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from rackwright import catalog
+from rackwright.model.finding import Severity
+from rackwright.rules.registry import Case, Complaint, rule
+
+FIRST_UID: Final = 1000
+LAST_UID: Final = 60000
+"""Debian's useradd ends here (login.defs); systemd hands out what follows 61183 to services, 65534 is nobody."""
+_KEY_TYPES: Final = frozenset(
+    {
+        "ssh-ed25519",
+        "ssh-rsa",
+        "ecdsa-sha2-nistp256",
+        "ecdsa-sha2-nistp384",
+        "ecdsa-sha2-nistp521",
+        "sk-ssh-ed25519@openssh.com",
+        "sk-ecdsa-sha2-nistp256@openssh.com",
+    }
+)
+
+
+@rule("uid-range")
+def uid_range(case: Case) -> Iterator[Complaint]:
+    """Lower numbers are the system's, higher ones are handed out at run time."""
+    for name, user in case.cluster.users.items():
+        if not FIRST_UID <= user.uid <= LAST_UID:
+            yield Complaint(f"users.{name}.uid", f"{user.uid} is no ordinary user's number", f"from {FIRST_UID} to {LAST_UID}")
+
+
+@rule("uid-repeated")
+def uid_repeated(case: Case) -> Iterator[Complaint]:
+    """Two names with one number are one user to every file system."""
+    first: dict[int, str] = {}
+    for name, user in case.cluster.users.items():
+        other = first.setdefault(user.uid, name)
+        if other != name:
+            yield Complaint(f"users.{name}.uid", f"{user.uid} is also {other}'s", "give each user a number of their own")
+
+
+@rule("user-reserved")
+def user_reserved(case: Case) -> Iterator[Complaint]:
+    """Names that exist on every node already."""
+    for name in case.cluster.users:
+        if name in catalog.accounts():
+            yield Complaint(f"users.{name}", f"`{name}` is an account of the system", "choose another name")
+
+
+@rule("user-group-strong")
+def user_group_strong(case: Case) -> Iterator[Complaint]:
+    """Such groups make a user root by the back door."""
+    for name, user in case.cluster.users.items():
+        for group in user.groups:
+            if catalog.accounts().get(group, False):
+                yield Complaint(f"users.{name}.groups", f"group {group} gives the rights of root", "use `admin: true`, which says so")
+
+
+@rule("ssh-key")
+def ssh_key(case: Case) -> Iterator[Complaint]:
+    """A key that sshd cannot read locks the user out without a word."""
+    for name, user in case.cluster.users.items():
+        for index, key in enumerate(user.ssh_keys):
+            wrong = _wrong_with(key)
+            if wrong:
+                hint = "the content of ~/.ssh/id_ed25519.pub: type, base64, comment, on one line"
+                yield Complaint(f"users.{name}.ssh_keys[{index}]", wrong, hint)
+
+
+def _wrong_with(key: str) -> str | None:
+    words = key.split()
+    if "PRIVATE KEY" in key:
+        return "is a private key: keep it secret, and replace it if this file was shared"
+    if len(key.strip().splitlines()) != 1 or len(words) < 2:
+        return "is no public key"
+    if words[0] not in _KEY_TYPES:
+        return f"`{words[0][:40]}` is no key type that sshd accepts"
+    try:
+        blob = base64.b64decode(words[1], validate=True)
+        (length,) = struct.unpack(">I", blob[:4])
+    except (binascii.Error, struct.error):
+        return "is damaged: what follows the type is no base64"
+    if blob[4 : 4 + length] != words[0].encode():
+        return "is damaged: type and key do not belong together"
+    return None
+
+
+@rule("ssh-key-shared", Severity.WARNING)
+def ssh_key_shared(case: Case) -> Iterator[Complaint]:
+    """Who logged in cannot be told when two users have one key."""
+    first: dict[str, str] = {}
+    for name, user in case.cluster.users.items():
+        for index, key in enumerate(user.ssh_keys):
+            other = first.setdefault(" ".join(key.split()[:2]), name)
+            if other != name:
+                yield Complaint(f"users.{name}.ssh_keys[{index}]", f"is also a key of {other}", "give each user a key of their own")
+
+
+@rule("users-missing", Severity.WARNING)
+def users_missing(case: Case) -> Iterator[Complaint]:
+    """Jobs are submitted, and proven at level smoke, by an ordinary user."""
+    if not case.cluster.users:
+        yield Complaint("users", "there is no ordinary user to submit jobs", "add one: `users: {alice: {uid: 2001}}`")
