@@ -1,0 +1,48 @@
+# The commands that save typing; `pulumi` and `rackwright` in .venv/bin do the work.
+
+STACK ?= lab
+BOOTSTRAP := tools/bootstrap/run
+BIN := .venv/bin
+TESTS := $(wildcard tests/unit tests/components tests/roles tests/e2e tests/faults)
+
+.DEFAULT_GOAL := venv
+.PHONY: help venv ready up down doctor check test faults soak bench lock
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 16
+	@echo "  STACK=lab chooses the stack: $(patsubst stacks/Pulumi.%.yaml,%,$(wildcard stacks/Pulumi.*.yaml))"
+
+venv: ## Python environment and Pulumi; then `source .venv/bin/activate`
+	@$(BOOTSTRAP) venv
+
+ready: ## the same and the system packages STACK needs
+	@$(BOOTSTRAP) ready --stack $(STACK)
+
+up: ready ## brings STACK up and proves it
+	@$(BIN)/pulumi up -s $(STACK) --yes --skip-preview
+
+down: venv ## removes everything of STACK and proves it
+	@$(BIN)/pulumi destroy -s $(STACK) --yes --skip-preview
+	@$(BIN)/rackwright down --by-label $(STACK)
+
+doctor: ## every package and sudo command `make up` would run, and what is missing; changes nothing
+	@$(BOOTSTRAP) doctor --stack $(STACK)
+
+check: venv ## formatting, types, layers, roles, shell
+	@PATH="$(CURDIR)/$(BIN):$$PATH" tools/check
+
+test: ready ## what a change must pass; of the faults a sample
+	@PATH="$(CURDIR)/$(BIN):$$PATH" RACKWRIGHT_FAULTS=sample $(BIN)/python -m pytest -q $(TESTS)
+
+faults: ready ## every check against the fault that must turn it red
+	@PATH="$(CURDIR)/$(BIN):$$PATH" RACKWRIGHT_FAULTS=all $(BIN)/python -m pytest -q tests/faults
+
+soak: ready ## long runs: kills at random moments, many ups and downs
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -m soak tests
+
+bench: ready ## speed against the floor, measured in the same run
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks
+
+lock: ## writes requirements.lock again from requirements.in (needs uv)
+	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \
+	  --upgrade requirements.in -o requirements.lock

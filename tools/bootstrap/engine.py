@@ -1,0 +1,138 @@
+"""Finds, downloads or builds the Pulumi engine, and records where it is for the shim."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple, Optional
+
+from bootstrap.failure import Failure
+from bootstrap.machine import Machine
+from bootstrap.stage import Stages
+
+VERSION = "3.259.0"
+_OLDEST = (3, 259)
+
+RECORD = "rackwright-engine"
+"""In the virtual environment; tools/pulumi/shim/engine.py reads it."""
+
+OFFICIAL_MARK = "official"
+"""File beside an engine that was downloaded, hence came with its own language host."""
+
+
+class Found(NamedTuple):
+    """An engine and where it came from."""
+
+    pulumi: Path
+    origin: str
+
+
+def provide(machine: Machine, stages: Stages, checkout: Path) -> None:
+    """An engine is there and recorded when this returns."""
+    venv = checkout / ".venv"
+    found = look(machine, venv)
+    if found is None:
+        folder = cache_folder(machine)
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another checkout may be building the same engine
+            found = look(machine, venv) or _obtain(machine, stages, checkout, folder)
+    if found.pulumi.parent == cache_folder(machine):
+        _lay_language_host(checkout, found.pulumi.parent)
+    if found.origin != "recorded":
+        (venv / RECORD).write_text(f"{found.pulumi}\n{_identity(found.pulumi)}\n", encoding="utf-8")
+
+
+def look(machine: Machine, venv: Path) -> Optional[Found]:
+    """What is already there: recorded (and still the same file), on PATH, or cached."""
+    recorded = _recorded(venv)
+    if recorded:
+        return Found(recorded, "recorded")
+    on_path = _on_path(machine, venv)
+    if on_path:
+        return Found(on_path, "on PATH")
+    cached = cache_folder(machine) / "pulumi"
+    return Found(cached, "cached") if os.access(cached, os.X_OK) else None
+
+
+def cache_folder(machine: Machine) -> Path:
+    """Per user and version."""
+    return machine.cache() / f"pulumi-{VERSION}"
+
+
+def _recorded(venv: Path) -> Optional[Path]:
+    try:
+        path, identity, *_ = (venv / RECORD).read_text(encoding="utf-8").splitlines()
+        return Path(path) if os.access(path, os.X_OK) and _identity(Path(path)) == identity else None
+    except (OSError, ValueError):
+        return None
+
+
+def _identity(pulumi: Path) -> str:
+    """Tells an engine that was upgraded in place from the one whose version was looked at."""
+    status = pulumi.stat()
+    return f"{status.st_size} {status.st_mtime_ns}"
+
+
+def _on_path(machine: Machine, venv: Path) -> Optional[Path]:
+    """The first `pulumi` on PATH that suits: 3.259 or newer of the 3.x line, with its own Python language host beside it."""
+    for folder in machine.environ.get("PATH", "").split(os.pathsep):
+        candidate = Path(folder or ".") / "pulumi"
+        if candidate.parent.resolve() == (venv / "bin").resolve() or not os.access(candidate, os.X_OK):
+            continue
+        real = candidate.resolve()
+        if suits(version_of(real)) and os.access(real.parent / "pulumi-language-python", os.X_OK):
+            return real
+    return None
+
+
+def version_of(pulumi: Path) -> str:
+    """What `pulumi version` prints; empty when it does not start."""
+    environ = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+    try:
+        told = subprocess.run([str(pulumi), "version"], capture_output=True, text=True, timeout=20, env=environ, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return told.stdout.strip()
+
+
+def suits(version: str) -> bool:
+    """Whether the Python SDK that is pinned here works with this engine."""
+    numbers = re.match(r"v?(\d+)\.(\d+)\.\d+", version)
+    return numbers is not None and (3, 0) <= (int(numbers[1]), int(numbers[2])) < (4, 0) and (int(numbers[1]), int(numbers[2])) >= _OLDEST
+
+
+def _obtain(machine: Machine, stages: Stages, checkout: Path, folder: Path) -> Found:
+    from bootstrap import go_build, official  # 50 ms of imports, for a thing done once per user
+
+    with stages.stage(f"Pulumi {VERSION}: official download") as stage:
+        try:
+            official.download(machine, VERSION, folder)
+            reason = ""
+        except Failure as failure:
+            reason = str(failure)
+            stage.note(reason)
+    if not reason:
+        return Found(folder / "pulumi", "downloaded")
+    print(f"    not there: {reason}", flush=True)
+    with stages.stage(f"Pulumi {VERSION}: built from its pinned Go modules, once per user; about 4 minutes on 2 cores") as stage:
+        go_build.build(machine, checkout / "tools" / "pulumi", folder / "pulumi", VERSION, stage)
+    if version_of(folder / "pulumi") != f"v{VERSION}":
+        raise Failure(f"{folder / 'pulumi'} was built but does not print v{VERSION}; remove the folder and run make again")
+    return Found(folder / "pulumi", "built")
+
+
+def _lay_language_host(checkout: Path, folder: Path) -> None:
+    """Beside a built engine lies the starter of the checkout's own language host; a downloaded one brings the official host."""
+    target = folder / "pulumi-language-python"
+    source = checkout / "tools" / "pulumi" / "pulumi-language-python"
+    if (folder / OFFICIAL_MARK).exists() or (target.exists() and target.read_bytes() == source.read_bytes()):
+        return
+    fresh = target.with_suffix(f".{os.getpid()}")
+    shutil.copy(source, fresh)
+    fresh.chmod(0o755)
+    fresh.replace(target)

@@ -1,0 +1,131 @@
+"""The virtual environment: made from requirements.lock, with this checkout's package and the `pulumi` shim in it."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Optional
+
+from bootstrap.failure import Failure
+from bootstrap.machine import Machine
+from bootstrap.stage import Stage, Stages
+
+OLDEST = (3, 11)
+"""The package's own lower bound (pyproject.toml)."""
+
+SUPPLIED = "3.12"
+"""What uv brings where the system's Python is older."""
+
+_STAMP = "rackwright-installed"
+
+
+def create(machine: Machine, stages: Stages, checkout: Path) -> None:
+    """Brings .venv up to date; returns at once where its stamp says it is."""
+    venv = checkout / ".venv"
+    wanted = fingerprint(checkout)
+    if _stamped(venv) != wanted:
+        with stages.stage("Python environment from requirements.lock") as stage:
+            if not _usable(venv):
+                _make(machine, venv, stage)
+            _fill(machine, checkout, venv, stage)
+        (venv / _STAMP).write_text(wanted, encoding="utf-8")
+    install_shim(checkout, venv)
+
+
+def fingerprint(checkout: Path) -> str:
+    """Changes when the environment has to: other requirements, other package metadata, another place on disk."""
+    digest = hashlib.sha256(str(checkout).encode())
+    for name in ("requirements.lock", "pyproject.toml"):
+        digest.update(b"\0" + (checkout / name).read_bytes())
+    return digest.hexdigest()
+
+
+def is_current(checkout: Path) -> bool:
+    """Whether `create` would do nothing."""
+    return _stamped(checkout / ".venv") == fingerprint(checkout)
+
+
+def install_shim(checkout: Path, venv: Path) -> None:
+    """`.venv/bin/pulumi`; a copy, since the file finds the checkout from where it lies."""
+    source, target = checkout / "tools" / "pulumi" / "shim.sh", venv / "bin" / "pulumi"
+    text = source.read_bytes()
+    if not target.exists() or target.read_bytes() != text:
+        target.unlink(missing_ok=True)
+        target.write_bytes(text)
+        target.chmod(0o755)
+
+
+def _stamped(venv: Path) -> str:
+    try:
+        return (venv / _STAMP).read_text(encoding="utf-8") if (venv / "bin" / "python").exists() else ""
+    except OSError:
+        return ""
+
+
+def _usable(venv: Path) -> bool:
+    """Whether the environment's interpreter starts, is new enough and lives where it was made."""
+    python = venv / "bin" / "python"
+    if not python.exists():
+        return False
+    code = f"import sys; sys.exit(sys.version_info < {OLDEST} or sys.prefix != {str(venv)!r})"
+    return subprocess.run([str(python), "-I", "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def _make(machine: Machine, venv: Path, stage: Stage) -> None:
+    if venv.exists():
+        shutil.rmtree(venv)
+    python = suitable_python(machine)
+    if python:
+        stage.note(f"venv by {python}")
+        stage.run([python, "-m", "venv", str(venv)])
+        return
+    stage.note(f"Python {SUPPLIED} by uv")
+    stage.run([_uv(machine, stage), "venv", "--quiet", "--seed", "--python", SUPPLIED, str(venv)])
+
+
+def suitable_python(machine: Machine) -> Optional[str]:
+    """A Python of at least 3.11: the one that runs this, else a newer one on PATH; None where uv has to bring one."""
+    if machine.python >= OLDEST and machine.makes_environments():
+        return sys.executable
+    return next((path for path in (machine.which(f"python3.{minor}") for minor in (14, 13, 12, 11)) if path and _starts(path)), None)
+
+
+def _starts(python: str) -> bool:
+    """pyenv puts a python3.12 on PATH that only says it is not installed."""
+    return subprocess.run([python, "-c", "import ensurepip"], capture_output=True, check=False).returncode == 0
+
+
+def _uv(machine: Machine, stage: Stage) -> str:
+    """uv from PATH, else from the package index into the cache (tools/bootstrap/uv.txt pins it)."""
+    found = machine.which("uv")
+    if found:
+        return found
+    home = machine.cache() / "uv"
+    if not (home / "bin" / "uv").exists():
+        if machine.python < (3, 8):
+            raise Failure("Python 3.8 or newer is needed to fetch uv, which brings the Python that rackwright runs on.")
+        stage.run([sys.executable, "-m", "venv", str(home)])
+        pins = Path(__file__).resolve().parent / "uv.txt"
+        stage.run([str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--require-hashes", "-r", str(pins)])
+    return str(home / "bin" / "uv")
+
+
+def _fill(machine: Machine, checkout: Path, venv: Path, stage: Stage) -> None:
+    """Requirements by digest, then this checkout itself, without looking anywhere."""
+    python = str(venv / "bin" / "python")
+    lock = str(checkout / "requirements.lock")
+    stage.note("packages")
+    uv = machine.which("uv")
+    if uv:
+        stage.run([uv, "pip", "install", "--quiet", "--python", python, "--require-hashes", "-r", lock])
+    else:
+        stage.run(
+            [python, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "--require-hashes", "-r", lock],
+            on_line=lambda line: stage.note(line.split(" (")[0][:60]) if line.startswith(("Collecting", "Installing")) else None,
+        )
+    stage.note("rackwright")
+    own = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-index", "-e", str(checkout)]
+    stage.run([python, "-m", "pip", *own])

@@ -1,0 +1,99 @@
+"""The machine the bootstrap runs on."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from bootstrap.failure import Failure
+
+_ELSEWHERE = {
+    "Darwin": "macOS: the lab needs a Linux kernel. Use a Linux machine or a virtual one, for example\n"
+    "  limactl start template://debian-12 && limactl shell debian-12\n"
+    "and run make there, in a checkout inside the virtual machine. Never tried by this project.",
+    "Windows": "Windows: the lab needs a Linux kernel. Use WSL 2, for example\n"
+    "  wsl --install -d Debian\n"
+    "and run make there, in a checkout inside WSL's own file system. Never tried by this project.",
+}
+
+
+class Machine:
+    """What the bootstrap needs to know; tests make one up with another root folder and PATH."""
+
+    def __init__(
+        self, system: str, processor: str, root: Path, environ: Mapping[str, str], user_id: int, python: tuple[int, int] = (0, 0)
+    ) -> None:
+        self.system = system
+        self.processor = processor
+        self.root = root
+        self.environ = environ
+        self.user_id = user_id
+        self.python = python
+        self.release = _os_release(root)
+
+    @classmethod
+    def this(cls, environ: Mapping[str, str]) -> Machine:
+        """The real one."""
+        return cls(platform.system(), platform.machine(), Path("/"), environ, os.getuid(), sys.version_info[:2])
+
+    def must_be_linux(self) -> None:
+        """Elsewhere there is nothing to set up, but something to say."""
+        if self.system != "Linux":
+            raise Failure(_ELSEWHERE.get(self.system, f"{self.system}: rackwright runs on Linux."))
+
+    @property
+    def name(self) -> str:
+        """`Debian GNU/Linux 12 (bookworm)` or the like."""
+        return self.release.get("PRETTY_NAME", "unknown Linux")
+
+    @property
+    def manager(self) -> str:
+        """`apt`, `dnf`, or nothing the bootstrap can drive."""
+        kin = {self.release.get("ID", ""), *self.release.get("ID_LIKE", "").split()}
+        if kin & {"debian", "ubuntu"}:
+            return "apt"
+        if kin & {"fedora", "rhel", "centos"}:
+            return "dnf"
+        return ""
+
+    @property
+    def is_root(self) -> bool:
+        """Whether packages can be installed without sudo."""
+        return self.user_id == 0
+
+    def which(self, command: str) -> str | None:
+        """The command's path; administrators' folders count, though a user's PATH often leaves them out."""
+        path = self.environ.get("PATH", os.defpath).split(os.pathsep)
+        administrators = [str(self.root / folder) for folder in ("usr/local/sbin", "usr/sbin", "sbin")]
+        return shutil.which(command, path=os.pathsep.join([*path, *administrators]))
+
+    def has_file(self, *candidates: str) -> bool:
+        """Whether one of these files is there."""
+        return any((self.root / candidate.lstrip("/")).exists() for candidate in candidates)
+
+    def makes_environments(self) -> bool:
+        """Whether this Python can: Debian's comes without ensurepip."""
+        importlib.invalidate_caches()
+        return importlib.util.find_spec("ensurepip") is not None and importlib.util.find_spec("venv") is not None
+
+    def cache(self) -> Path:
+        """The user's cache folder for rackwright."""
+        said = self.environ.get("XDG_CACHE_HOME")
+        return (Path(said) if said else Path(self.environ.get("HOME", "~")).expanduser() / ".cache") / "rackwright"
+
+
+def _os_release(root: Path) -> dict[str, str]:
+    for place in ("etc/os-release", "usr/lib/os-release"):
+        try:
+            text = (root / place).read_text(encoding="utf-8")
+        except OSError:
+            continue
+        pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+        return {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
+    return {}

@@ -1,0 +1,115 @@
+"""What the system's package manager has to bring: the lab's container engine, and Python's own missing parts."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple, Optional
+
+from bootstrap.failure import Failure
+from bootstrap.machine import Machine
+from bootstrap.stage import Stages
+
+
+class Need(NamedTuple):
+    """One thing that has to be there: how it is recognised, and which package brings it."""
+
+    what: str
+    commands: tuple[str, ...]
+    files: tuple[str, ...]
+    apt: str
+    dnf: str
+    """Empty where the distribution has it in a package named elsewhere in the table."""
+
+
+# The Fedora/RHEL column is untested: written from the distributions' package lists.
+LAB = (
+    Need("containers", ("podman",), (), "podman", "podman"),
+    Need("container runtime", ("runc", "crun"), (), "runc", "crun"),
+    Need("container network", (), ("/usr/lib/podman/netavark", "/usr/libexec/podman/netavark"), "netavark", "netavark"),
+    Need("container names", (), ("/usr/lib/podman/aardvark-dns", "/usr/libexec/podman/aardvark-dns"), "aardvark-dns", "aardvark-dns"),
+    Need("address translation", ("iptables",), (), "iptables", "iptables-nft"),
+    Need("packet filter", ("nft",), (), "nftables", "nftables"),
+    Need("base image builder", ("mmdebstrap",), (), "mmdebstrap", "mmdebstrap"),
+    Need("ssh client", ("ssh",), (), "openssh-client", "openssh-clients"),
+)
+ROOTLESS = (
+    Need("user name spaces", ("newuidmap",), (), "uidmap", "shadow-utils"),
+    Need("rootless network", ("slirp4netns", "pasta"), (), "slirp4netns", "slirp4netns"),
+)
+PYTHON = Need("python environments", (), (), "python3-venv", "python3-pip")
+UBUNTU_KEYRING = Need("Debian's signing keys", (), ("/usr/share/keyrings/debian-archive-keyring.gpg",), "debian-archive-keyring", "debian-keyring")
+
+
+def wanted(checkout: Path, stack: str | None, machine: Machine) -> tuple[Need, ...]:
+    """The needs of `stack`; of none (`make venv`), only Python's."""
+    python = () if machine.which("uv") else (PYTHON,)
+    if stack is None or not is_lab(checkout, stack):
+        return python
+    rootless = () if machine.is_root else ROOTLESS
+    return (*python, *LAB, UBUNTU_KEYRING, *rootless)
+
+
+def is_lab(checkout: Path, stack: str) -> bool:
+    """Whether the stack's nodes are containers on this machine. A stack file that cannot be read is not ours to judge here."""
+    try:
+        text = (checkout / "stacks" / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8")
+    except OSError:
+        return True
+    said: Optional[re.Match[str]] = re.search(r"^\s*target:\s*(?:\{\s*|\n\s+)kind:\s*(\w+)", text, re.MULTILINE)
+    return said is None or said.group(1) == "lab"
+
+
+def missing(machine: Machine, needs: tuple[Need, ...]) -> tuple[Need, ...]:
+    """Those of `needs` that are not there."""
+    return tuple(need for need in needs if not _there(machine, need))
+
+
+def _there(machine: Machine, need: Need) -> bool:
+    if need is PYTHON:
+        return machine.makes_environments()
+    return any(machine.which(command) for command in need.commands) or (bool(need.files) and machine.has_file(*need.files))
+
+
+def commands(machine: Machine, needs: tuple[Need, ...]) -> list[list[str]]:
+    """The command lines that bring `needs`, sudo included where this user needs it."""
+    if not needs:
+        return []
+    sudo = [] if machine.is_root else ["sudo"]
+    if machine.manager == "apt":
+        names = [need.apt for need in needs]
+        quiet = [*sudo, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
+        return [[*quiet, "update", "-q"], [*quiet, "install", "-y", "-q", "--no-install-recommends", *names]]
+    if machine.manager == "dnf":
+        return [[*sudo, "dnf", "install", "-y", "--setopt=install_weak_deps=False", *[need.dnf for need in needs]]]
+    return []
+
+
+def install(machine: Machine, stages: Stages, needs: tuple[Need, ...]) -> None:
+    """Brings what is missing; says which command a person has to run where this process may not."""
+    absent = missing(machine, needs)
+    if not absent:
+        return
+    lines = commands(machine, absent)
+    if not lines:
+        things = ", ".join(f"{need.what} (Debian: {need.apt})" for need in absent)
+        raise Failure(f"{machine.name}: no package manager that rackwright drives (apt, dnf).\nInstall these, then run make again: {things}")
+    if not machine.is_root and not _may_sudo(machine):
+        told = "\n".join("  " + shlex.join(line) for line in lines)
+        raise Failure(f"System packages are missing and sudo is not available without a password here. Run, then make again:\n{told}")
+    with stages.stage("system packages: " + " ".join(need.apt if machine.manager == "apt" else need.dnf for need in absent)) as stage:
+        for line in lines:
+            stage.run(line, on_terminal=not machine.is_root)
+    still = missing(machine, absent)
+    if still:
+        raise Failure("The packages were installed, yet these are not found: " + ", ".join(need.what for need in still))
+
+
+def _may_sudo(machine: Machine) -> bool:
+    """With a terminal sudo may ask; without one it must not need to."""
+    if machine.which("sudo") is None:
+        return False
+    return sys.stdin.isatty() or subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0

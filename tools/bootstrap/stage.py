@@ -1,0 +1,118 @@
+"""Shows what the bootstrap is doing, and for how long it has been at it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Callable, Optional
+
+from bootstrap.failure import Failure
+
+_KEPT = 40
+"""Lines of a failed command's output that are shown."""
+
+_SIGN_OF_LIFE = 30.0
+"""Seconds between signs of life where there is no terminal to redraw."""
+
+
+class Stages:
+    """The stages of one bootstrap; silent while there is nothing to do."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._count = 0
+
+    def stage(self, title: str) -> Stage:
+        """A stage, to be used in a `with`."""
+        self._count += 1
+        return Stage(title)
+
+    def end(self) -> None:
+        """A closing line, if there was anything to close."""
+        if self._count:
+            print(f"ready in {_elapsed(self._begun)}", flush=True)
+
+
+class Stage:
+    """One stage: a line with its title and the time it has taken."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._note = ""
+        self._begun = time.monotonic()
+        self._over = threading.Event()
+        self._terminal = sys.stdout.isatty()
+        self._pauses = False
+        self._clock = threading.Thread(target=self._tick, daemon=True)
+
+    def __enter__(self) -> Stage:
+        self._line(end="" if self._terminal else "\n")
+        self._clock.start()
+        return self
+
+    def __exit__(self, kind: Optional[type], *_: object) -> None:
+        self._over.set()
+        self._clock.join()
+        self._line(word="stopped after" if kind else "done in", end="\n")
+
+    def note(self, text: str) -> None:
+        """What the stage is at, shown with the time."""
+        self._note = text
+
+    def _tick(self) -> None:
+        while not self._over.wait(1.0 if self._terminal else _SIGN_OF_LIFE):
+            if not self._pauses:
+                self._line(end="" if self._terminal else "\n")
+
+    def _line(self, word: str = "", end: str = "\n") -> None:
+        note = f" ({self._note})" if self._note and not word else ""
+        text = f"==> {self._title}{note} {word + ' ' if word else ''}{_elapsed(self._begun)}"
+        print(("\r\x1b[K" if self._terminal else "") + text, end=end, flush=True)
+
+    def run(
+        self,
+        command: list[str],
+        cwd: Optional[Path] = None,
+        env: Optional[Mapping[str, str]] = None,
+        on_line: Optional[Callable[[str], None]] = None,
+        on_terminal: bool = False,
+    ) -> None:
+        """Runs a command; raises with its last lines when it fails. `on_terminal`: it may ask the person something."""
+        if on_terminal and self._terminal:
+            self._pauses = True
+            print(flush=True)
+            code, kept = subprocess.run(command, cwd=cwd, env=env, check=False).returncode, deque([""])
+            self._pauses = False
+        else:
+            code, kept = _watched(command, cwd, env, on_line)
+        if code:
+            shown = "\n".join("  " + line for line in kept)
+            raise Failure(f"{self._title}: `{' '.join(command[:6])} …` failed with exit code {code}\n{shown}")
+
+
+def _watched(
+    command: list[str], cwd: Optional[Path], env: Optional[Mapping[str, str]], on_line: Optional[Callable[[str], None]]
+) -> tuple[int, deque[str]]:
+    kept: deque[str] = deque(maxlen=_KEPT)
+    try:
+        process = subprocess.Popen(
+            command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        )
+    except OSError as error:
+        raise Failure(f"{command[0]} cannot be started: {error.strerror}") from None
+    with process:
+        for line in process.stdout or ():
+            kept.append(line.rstrip())
+            if on_line:
+                on_line(line.rstrip())
+    return process.returncode, kept
+
+
+def _elapsed(begun: float) -> str:
+    seconds = time.monotonic() - begun
+    return f"{seconds:.0f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
