@@ -8,11 +8,11 @@ from rackwright.targets.resources import Bytes, Converge, KeyPair, Verification
 
 plan = program.load_plan(pulumi.Config().require_object("cluster"), pulumi.get_stack())
 access = KeyPair("access-key", comment=f"rackwright {plan.stack}")
-hosts = targets.target(plan.kind).build(plan, access.public_key)
+hosts = targets.target(plan.target.kind).build(plan, access.public_key)
 
 converge = Converge(
     "converge",
-    plan=plan.to_data(),
+    plan=program.wire(plan),
     hosts=hosts,
     secrets={
         "access_key": access.private_key,

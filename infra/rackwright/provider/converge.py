@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from typing import ClassVar, Final
 
 from rackwright.errors import RackwrightError
 from rackwright.provider import stack_files
-from rackwright.provider.diff import Change, Difference
+from rackwright.provider.diff import Change, Difference, compare
 from rackwright.provider.drivers import ansible, ssh
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import UNKNOWN, Properties
@@ -33,7 +34,7 @@ class Converge(Resource):
 
     def diff(self, state: State, news: Properties) -> Difference:
         """Changed inputs, or a record that says it is not converged."""
-        found = super().diff(state, news)
+        found = compare(_with_plan_open(state.inputs), _with_plan_open(news))
         return found if state.outputs.get("converged") else found.with_change("converged", Change.UPDATE)
 
     def foresee(self, news: Properties) -> Properties:
@@ -121,3 +122,8 @@ class Converge(Resource):
                 "\n".join([f"{', '.join(leaving)} cannot leave yet:", *applied.reasons]),
                 hint="nothing was removed; end those jobs (scancel) or raise scheduler.drain_timeout, then run the command again",
             )
+
+
+def _with_plan_open(inputs: Properties) -> Properties:
+    """The inputs with the plan as data, so that a difference names what differs."""
+    return {**inputs, "plan": json.loads(inputs["plan"])} if inputs.get("plan") else inputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from dataclasses import dataclass
@@ -42,11 +43,11 @@ def remove(stack: str) -> None:
 
 
 def _write(stack: str, inputs: Properties, inventory: Path) -> StackFiles:
-    plan = Plan.from_data(inputs["plan"])
+    plan = Plan.from_data(json.loads(inputs["plan"]))
     hosts = {name: handover.Host(name=name, **record) for name, record in inputs["hosts"].items()}
     paths.prepare(stack)
     secrets = {name: value for name, value in inputs["secrets"].items() if name != "access_key"}
-    _private(paths.private_key(stack), inputs["secrets"]["access_key"])
+    _private(paths.identity(stack), inputs["secrets"]["access_key"])
     _private(paths.secrets(stack), yaml.safe_dump({"secrets": secrets}))
     _private(paths.known_hosts(stack), handover.known_hosts(plan, hosts))
     _private(paths.ssh_config(stack), handover.ssh_config(plan, hosts))

@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+import json
 from typing import Any
 
 import pulumi
 
 from rackwright import rules
 from rackwright.handover import paths
-from rackwright.model import load_cluster
+from rackwright.model import Severity, has_errors, load_configured
 from rackwright.plan import Plan, expand
 from rackwright.targets import digests
 
 
-def load_plan(mapping: Mapping[str, Any], stack: str) -> Plan:
+def load_plan(configured: object, stack: str) -> Plan:
     """The plan of a stack; every finding is shown, and an error among them ends the program without a traceback."""
-    today = datetime.date.today()
-    cluster, findings = load_cluster(mapping)
-    if cluster is not None:
-        findings = [*findings, *rules.check(cluster, stack=stack, today=today)]
+    loaded = load_configured(stack, configured, paths.stack_file(stack))
+    findings = rules.check(loaded, datetime.date.today())
     for finding in findings:
-        if not finding.is_error:
+        if finding.level is Severity.WARNING:
             pulumi.log.warn(str(finding))
-    errors = [str(finding) for finding in findings if finding.is_error]
-    if errors or cluster is None:
-        raise pulumi.RunError(f"stack {stack}: {len(errors)} finding(s)\n" + "\n".join(errors))
-    return expand(cluster, stack, today)
+    if has_errors(findings) or loaded.cluster is None:
+        errors = [str(finding) for finding in findings if finding.level is Severity.ERROR]
+        raise pulumi.RunError(f"stacks/Pulumi.{stack}.yaml: {len(errors)} finding(s)\n" + "\n".join(errors))
+    return expand(loaded.cluster, stack)
+
+
+def wire(plan: Plan) -> str:
+    """The plan as the provider receives it: one text, because the engine drops absent values from mappings and sorts their keys."""
+    return json.dumps(plan.to_data(), sort_keys=True)
 
 
 def options(plan: Plan) -> dict[str, Any]:
     """Settings of the stack that steer a run and are no part of any node."""
-    return {"refresh": str(plan.refresh)}
+    return {"refresh": plan.refresh.value}
 
 
 def converge_digests() -> dict[str, str]:

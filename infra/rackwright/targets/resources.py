@@ -108,7 +108,7 @@ class Converge(pulumi.CustomResource):
         self,
         name: str,
         *,
-        plan: Mapping[str, Any],
+        plan: str,
         hosts: Mapping[str, Any],
         secrets: Mapping[str, pulumi.Input[str]],
         digests: Mapping[str, str],

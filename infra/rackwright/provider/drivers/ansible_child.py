@@ -6,8 +6,11 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
+
+import yaml
 
 _LONGEST_DETAIL: Final = 12
 """Lines of a failure worth showing."""
@@ -16,7 +19,8 @@ _LONGEST_DETAIL: Final = 12
 class Reporter:
     """Turns ansible-runner's events into the few that matter."""
 
-    def __init__(self) -> None:
+    def __init__(self, phases: Mapping[str, str]) -> None:
+        self._phases = phases
         self._phase = ""
         self.message = ""
 
@@ -24,7 +28,7 @@ class Reporter:
         """Take one event; the answer tells ansible-runner not to keep it on disk."""
         kind, data = event.get("event", ""), event.get("event_data", {})
         if kind == "playbook_on_play_start":
-            self._phase = data.get("name", "").split(":")[0]
+            self._phase = self._phases.get(data.get("name", ""), "")
         elif kind == "playbook_on_task_start":
             _say("progress", text=f"{self._phase}: {data.get('task', '')}")
         elif kind in ("runner_on_failed", "runner_on_unreachable"):
@@ -42,6 +46,13 @@ class Reporter:
 
     def _result(self, data: dict[str, Any], detail: str) -> dict[str, str]:
         return {"host": data.get("host", ""), "phase": self._phase, "task": data.get("task", ""), "detail": detail}
+
+
+def phases(playbooks: Path) -> dict[str, str]:
+    """Play name -> phase: the playbook file it stands in."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    files = {file.stem: yaml.load(file.read_text(), Loader=loader) for file in sorted(playbooks.glob("*.yml"))}  # noqa: S506
+    return {str(play["name"]): stem for stem, plays in files.items() for play in plays or [] if "name" in play and "hosts" in play}
 
 
 def decisive(result: dict[str, Any]) -> str:
@@ -65,7 +76,8 @@ def run(request: dict[str, Any]) -> int:
     """Run the playbook; the status of ansible-playbook."""
     import ansible_runner
 
-    reporter, root = Reporter(), Path(request["root"])
+    root = Path(request["root"])
+    reporter = Reporter(phases(root / "playbooks"))
     with tempfile.TemporaryDirectory(prefix="rw-ansible-") as folder:
         outcome = ansible_runner.run(
             private_data_dir=folder,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pulumi
 
 from rackwright.handover import paths
-from rackwright.plan import Node, Plan
+from rackwright.plan import Plan, PlanNode
 from rackwright.targets import digests, resources
 
 
@@ -15,13 +15,13 @@ def image(plan: Plan) -> resources.Image:
     """The image all nodes start from."""
     target = plan.target
     return resources.Image(
-        "image", os=target["os"], source=target["image"], mirror=target["mirror"], digest=digests.bake(paths.project_root())
+        "image", os=target.os.value, source=target.image.value, mirror=target.mirror, digest=digests.bake(paths.project_root())
     )
 
 
 def node(
     plan: Plan,
-    planned: Node,
+    planned: PlanNode,
     *,
     baked: resources.Image,
     bridge: resources.Network,

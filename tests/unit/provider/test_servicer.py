@@ -1,0 +1,122 @@
+"""The provider over its own protocol: partial failures, secrets and mistakes as the engine sees them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import grpc
+import pytest
+from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
+
+from rackwright.errors import RackwrightError
+from rackwright.provider import registry
+from rackwright.provider.engine_log import EngineLog
+from rackwright.provider.lifetime import Lifetime
+from rackwright.provider.resource import Made, Operation, Resource, State
+from rackwright.provider.servicer import ProviderServicer
+from rackwright.provider.wire import UNKNOWN, Properties, Secret, decode, encode
+
+_URN = "urn:pulumi:unit::rackwright::rackwright:unit:Thing::thing"
+
+
+class Thing(Resource):
+    """A resource whose behaviour each test sets."""
+
+    token: ClassVar[str] = "rackwright:unit:Thing"
+    required: ClassVar[tuple[str, ...]] = ("wanted",)
+    behave: ClassVar[Callable[[Properties], Made]]
+
+    async def create(self, operation: Operation, news: Properties) -> Made:
+        """What the test says."""
+        return type(self).behave(news)
+
+    async def read(self, operation: Operation, state: State) -> Made | None:
+        """What the test says."""
+        return type(self).behave(state.outputs)
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Callable[..., Any]:
+    """Calls one method of a served provider."""
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
+    monkeypatch.setattr(registry, "resource", lambda token: Thing() if token == Thing.token else None)
+
+    def make(method: str, request: Any) -> Any:
+        async def run() -> Any:
+            server = grpc.aio.server()
+            provider_pb2_grpc.add_ResourceProviderServicer_to_server(ProviderServicer(EngineLog(""), Lifetime()), server)
+            port = server.add_insecure_port("127.0.0.1:0")
+            await server.start()
+            async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+                try:
+                    return await getattr(provider_pb2_grpc.ResourceProviderStub(channel), method)(request)
+                finally:
+                    await server.stop(0)
+
+        return asyncio.run(run())
+
+    return make
+
+
+def _create(properties: Properties, *, preview: bool = False) -> provider_pb2.CreateRequest:
+    return provider_pb2.CreateRequest(urn=_URN, properties=encode(properties), preview=preview)
+
+
+def test_a_missing_input_is_a_finding_not_an_exception(call: Callable[..., Any]) -> None:
+    answer = call("Check", provider_pb2.CheckRequest(urn=_URN, news=encode({})))
+    assert [(failure.property, failure.reason) for failure in answer.failures] == [("wanted", "is missing")]
+
+
+def test_an_unknown_input_is_accepted_by_check(call: Callable[..., Any]) -> None:
+    assert not call("Check", provider_pb2.CheckRequest(urn=_URN, news=encode({"wanted": UNKNOWN}))).failures
+
+
+def test_a_secret_input_stays_a_secret_through_check_and_create(call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Thing, "behave", staticmethod(lambda news: Made("id", {**news, "copy": f"<{news['wanted']}>"})), raising=False)
+    checked = call("Check", provider_pb2.CheckRequest(urn=_URN, news=encode({"wanted": Secret("swordfish")})))
+    assert decode(checked.inputs) == {"wanted": Secret("swordfish")}
+    made = call("Create", _create({"wanted": Secret("swordfish")}))
+    assert decode(made.properties) == {"wanted": Secret("swordfish"), "copy": Secret("<swordfish>")}
+
+
+def test_a_resource_that_is_not_good_is_a_partial_failure_with_redacted_reasons(
+    call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Thing, "behave", staticmethod(lambda news: Made("id", {"ok": False}, reasons=("no swordfish here",))), raising=False)
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        call("Create", _create({"wanted": Secret("swordfish")}))
+    detail = dict(raised.value.trailing_metadata() or ())["grpc-status-details-bin"]
+    status = status_pb2.Status.FromString(detail)  # type: ignore[arg-type]
+    failed = provider_pb2.ErrorResourceInitFailed()
+    assert status.details[0].Unpack(failed)
+    assert (failed.id, list(failed.reasons), decode(failed.properties)) == ("id", ["no [secret] here"], {"ok": False})
+    assert decode(failed.inputs) == {"wanted": Secret("swordfish")}
+
+
+def test_a_persons_mistake_is_told_without_a_traceback(call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(news: Properties) -> Made:
+        raise RackwrightError("the range is taken", hint="choose another")
+
+    monkeypatch.setattr(Thing, "behave", staticmethod(refuse), raising=False)
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        call("Create", _create({"wanted": 1}))
+    assert raised.value.details() == "the range is taken\n  choose another"
+
+
+def test_what_is_gone_reads_as_empty(call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Thing, "behave", staticmethod(lambda outputs: None), raising=False)
+    answer = call("Read", provider_pb2.ReadRequest(urn=_URN, id="id", inputs=encode({"wanted": 1}), properties=encode({"wanted": 1})))
+    assert answer.id == ""
+
+
+def test_read_returns_the_recorded_inputs_so_that_the_state_keeps_them(call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Thing, "behave", staticmethod(lambda outputs: Made("id", outputs)), raising=False)
+    answer = call("Read", provider_pb2.ReadRequest(urn=_URN, id="id", inputs=encode({"wanted": Secret("swordfish")}), properties=encode({})))
+    assert decode(answer.inputs) == {"wanted": Secret("swordfish")}
+
+
+def test_an_unknown_resource_type_is_named(call: Callable[..., Any]) -> None:
+    with pytest.raises(grpc.aio.AioRpcError, match="no resource rackwright:no:Such"):
+        call("Create", provider_pb2.CreateRequest(urn=_URN.replace("unit:Thing", "no:Such")))
