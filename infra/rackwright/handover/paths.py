@@ -18,8 +18,8 @@ def home() -> Path:
     chosen = os.environ.get("RACKWRIGHT_HOME")
     if chosen:
         return Path(chosen).expanduser().absolute()
-    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(state).expanduser().absolute() / "rackwright"
+    states = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
+    return Path(states).absolute() / "rackwright"
 
 
 def engine_state() -> Path:

@@ -1,0 +1,94 @@
+"""`rackwright`: the table of commands. A command's module is imported when the command runs, so that starting costs nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from rackwright.errors import RackwrightError
+
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "validate": ("rackwright.cli.validate:validate", "Everything that is wrong with a stack file, at once and offline."),
+    "plan": ("rackwright.cli.plan:plan", "Nodes, addresses, storage and queues a stack file stands for."),
+    "cost": ("rackwright.cli.cost:cost", "What a stack costs while it is up."),
+    "schema": ("rackwright.cli.validate:schema", "The JSON schema of stack files, for editors."),
+}
+"""Command -> (module:function, one line of help), in the order of the help text."""
+
+_DEFECT_HINT: Final = "this is a defect of rackwright: run it again with RACKWRIGHT_TRACEBACK=1 and report what it prints"
+_COULD_NOT_TELL: Final = 3
+
+
+class Commands(TyperGroup):
+    """The commands of the table, each made when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All names, for completion and suggestions."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name; None when there is none."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, function = entry[0].split(":")
+        return _command(cmd_name, getattr(import_module(module), function))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The list in the help text, without importing a single command."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+def _command(name: str, function: Callable[..., Any]) -> Any:
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(name)(function)
+    return typer.main.get_command(single)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(version("rackwright"))
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")] = False,
+) -> None:
+    """One typed description of a GPU cluster: provisioned, converged and proven."""
+
+
+def _program() -> Any:
+    root = typer.Typer(name="rackwright", cls=Commands, add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+    root.callback()(_root)
+    return typer.main.get_command(root)
+
+
+def app() -> None:
+    """The program. Exit codes: 0 good, 1 not as declared, 2 bad input or usage, 3 could not tell."""
+    try:
+        _program()(prog_name="rackwright")
+    except RackwrightError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough (`| head`); Python would complain once more while it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as defect:
+        if os.environ.get("RACKWRIGHT_TRACEBACK"):
+            raise
+        print(f"{type(defect).__name__}: {defect}\n  {_DEFECT_HINT}", file=sys.stderr)
+        sys.exit(_COULD_NOT_TELL)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,57 @@
+"""`rackwright plan`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from rackwright.cli.stack import planned
+from rackwright.cli.table import table
+from rackwright.model.units import format_seconds
+from rackwright.plan import Plan, PlanNode
+
+
+def plan(
+    stack: Annotated[str, typer.Argument(help="A stack's name, or a file's path.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole plan.")] = False,
+) -> None:
+    """Nodes, addresses, storage and queues a stack file stands for."""
+    expanded = planned(stack)
+    print(json.dumps(expanded.to_data(), indent=2) if as_json else "\n\n".join(_sections(expanded)))
+
+
+def _sections(plan: Plan) -> Iterator[str]:
+    yield _headline(plan)
+    yield table(["node", "address", "roles", "cpus", "memory", "gpus", "rack", "state"], [_row(node) for node in plan.nodes])
+    yield table(
+        ["storage", "kind", "mount", "servers", "clients"],
+        [[s.name, s.kind, s.mount, s.servers, _most(s.clients, plan.groups["nodes"])] for s in plan.storage],
+    )
+    yield table(
+        ["partition", "nodes", "default", "max time"],
+        [
+            [p.name, p.nodes, "yes" if p.default else None, format_seconds(p.max_time) if p.max_time else None]
+            for p in plan.scheduler.partitions
+        ],
+    )
+
+
+def _headline(plan: Plan) -> str:
+    gpus = sum(node.gpus.count for node in plan.nodes if node.gpus and node.is_in)
+    taking_part = f"{len(plan.groups['nodes'])} of {len(plan.nodes)} nodes in" if plan.groups["out"] else f"{len(plan.nodes)} nodes"
+    entry = ", ".join(f"{name} on {plan.access.listen}:{plan.access.ports[name]}" for name in plan.access.entry)
+    simulated = f"; simulated: {', '.join(plan.simulated)}" if plan.simulated else ""
+    return f"stack {plan.stack} on {plan.target.kind}: {taking_part}, {gpus} GPUs, level {plan.level}, {plan.network.cidr}{simulated}\nway in: {entry}"
+
+
+def _row(node: PlanNode) -> list[object]:
+    gpus = f"{node.gpus.count} x {node.gpus.model}" if node.gpus else None
+    state = f"out: {node.reason}" if not node.is_in else "in"
+    return [node.name, node.address, node.roles, node.cpus, f"{node.memory_mib} MiB", gpus, node.rack, state]
+
+
+def _most(names: tuple[str, ...], everybody: tuple[str, ...]) -> str:
+    return "all nodes" if set(names) == set(everybody) else ", ".join(names)

@@ -1,0 +1,62 @@
+"""From what a person typed to a judged description: the first step of every command that reads a stack file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from rackwright import rules
+from rackwright.errors import BadInput
+from rackwright.handover import paths
+from rackwright.model.cluster import Cluster
+from rackwright.model.finding import Finding, has_errors
+from rackwright.model.load import Loaded, find_stack_file, load_stack, stack_name
+from rackwright.plan import Plan, expand
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A stack file with everything there is to say about it."""
+
+    loaded: Loaded
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether `up` would accept it."""
+        return self.loaded.cluster is not None and not has_errors(self.findings)
+
+
+def judge(asked: str) -> Judged:
+    """Load and judge a stack by name or path; BadInput when there is no such file."""
+    file = find_stack_file(asked, paths.stacks())
+    loaded = load_stack(file)
+    return Judged(loaded, rules.check(loaded, date.today(), _neighbours(file)))
+
+
+def planned(asked: str) -> Plan:
+    """The plan of a stack; BadInput with all findings when it has errors. Warnings go to stderr."""
+    judged = judge(asked)
+    if judged.loaded.cluster is None or not judged.ok:
+        raise BadInput("\n".join(str(finding) for finding in judged.findings))
+    show(judged.findings, to_stderr=True)
+    return expand(judged.loaded.cluster, judged.loaded.stack)
+
+
+def show(findings: Iterable[Finding], *, to_stderr: bool = False) -> None:
+    """Print findings as `path: cause`, each with its hint below."""
+    for finding in findings:
+        print(finding, file=sys.stderr if to_stderr else sys.stdout)
+
+
+def _neighbours(file: Path) -> dict[str, Cluster]:
+    """The other stacks in the stack's own folder; those with errors are somebody else's worry."""
+    others = {}
+    for path in sorted(file.parent.glob("Pulumi.*.yaml")):
+        other = load_stack(path) if path.name != file.name else None
+        if other is not None and other.cluster is not None:
+            others[stack_name(path)] = other.cluster
+    return others
