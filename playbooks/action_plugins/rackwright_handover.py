@@ -1,0 +1,114 @@
+"""Whether the hand-over can be worked with, answered on the controller before any node is touched.
+
+It looks at what the roles rely on. The whole contract has its JSON schema in the package, which the writing side is held to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+CLUSTER_KEYS = ("stack", "target", "time_zone", "baked_roles", "network", "access", "hosts", "users", "storage", "scheduler")
+NODE_KEYS = ("name", "group", "index", "roles", "fqdn", "address", "os", "gpus")
+SECRET_KEYS = ("munge_key", "accounting_password")
+ROLES = ("login", "controller", "accounting", "worker", "storage")
+
+
+def problems(schema: str, groups: Mapping[str, list[str]], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Everything that is wrong, each as where, what, what now; `variables` holds those of each host in the play."""
+    hosts = groups.get("nodes", [])
+    if not hosts:
+        return ["inventory: the group `nodes` is missing or empty - write the hand-over again with `rackwright inventory`"]
+    first = variables[hosts[0]]
+    found = version_problems(schema, first) or [*cluster_problems(first), *secret_problems(first)]
+    for host in hosts:
+        found += node_problems(host, variables[host])
+    return found or group_problems(groups, variables)
+
+
+def version_problems(schema: str, host: Mapping[str, Any]) -> list[str]:
+    """Another version of the contract cannot be read at all."""
+    told = (host.get("handover") or {}).get("schema", "none")
+    if told == schema:
+        return []
+    return [f"handover.schema: it is {told}, these playbooks read {schema} - write the hand-over again with `rackwright inventory`"]
+
+
+def cluster_problems(host: Mapping[str, Any]) -> list[str]:
+    """What is missing from the facts that all nodes share."""
+    cluster = host.get("cluster") or {}
+    found = [
+        f"cluster.{key}: it is missing - write the hand-over again with `rackwright inventory`" for key in missing(CLUSTER_KEYS, cluster)
+    ]
+    known = {record["name"] for record in cluster.get("hosts", [])}
+    for entry in cluster.get("access", {}).get("entry", []):
+        if entry not in known:
+            found.append(f"cluster.access.entry: {entry} is no host of the cluster - nobody could log in")
+    for filesystem in cluster.get("storage", []):
+        strangers = sorted({*filesystem["servers"], *filesystem["clients"]} - known)
+        found += [f"cluster.storage.{filesystem['name']}: {name} is no host of the cluster" for name in strangers]
+    return found
+
+
+def secret_problems(host: Mapping[str, Any]) -> list[str]:
+    """Which secrets are missing; their values are nobody's business here."""
+    absent = missing(SECRET_KEYS, host.get("secrets") or {})
+    return [f"secrets.{key}: it is missing - pass the stack's secrets.yml with `-e @secrets.yml`" for key in absent]
+
+
+def node_problems(host: str, variables: Mapping[str, Any]) -> list[str]:
+    """What is wrong with one host's record."""
+    node = variables.get("node")
+    if not isinstance(node, Mapping):
+        return [f"{host}: it has no variable `node` - write the hand-over again with `rackwright inventory`"]
+    found = [f"{host}.node.{key}: it is missing" for key in missing(NODE_KEYS, node)]
+    if node.get("name") != host:
+        found.append(f"{host}.node.name: it is {node.get('name')}, the inventory says {host} - one of them belongs to another node")
+    listed = {record["name"]: record["address"] for record in (variables.get("cluster") or {}).get("hosts", [])}
+    if listed.get(host, node.get("address")) != node.get("address"):
+        found.append(f"{host}.node.address: it is {node.get('address')}, cluster.hosts says {listed[host]}")
+    if host not in listed:
+        found.append(f"{host}: cluster.hosts does not list it - the others could not find it")
+    return found
+
+
+def group_problems(groups: Mapping[str, list[str]], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Where groups and records disagree: a node in a wrong group gets, or misses, a whole phase."""
+    hosts, found = groups["nodes"], []
+    for role in ROLES:
+        wanted = {host for host in hosts if role in variables[host]["node"]["roles"]}
+        found += disagreement(f"role_{role}", set(groups.get(f"role_{role}", [])), wanted)
+    found += disagreement("gpu", set(groups.get("gpu", [])), {host for host in hosts if variables[host]["node"]["gpus"]})
+    return found
+
+
+def disagreement(group: str, members: set[str], wanted: set[str]) -> list[str]:
+    """Who is in a group without belonging there, and the other way round."""
+    return [
+        *(f"group {group}: {host} is in it, but its record says otherwise" for host in sorted(members - wanted)),
+        *(f"group {group}: {host} belongs in it by its record" for host in sorted(wanted - members)),
+    ]
+
+
+def missing(keys: tuple[str, ...], record: Mapping[str, Any]) -> list[str]:
+    """Those keys that the record does not have."""
+    return [key for key in keys if key not in record]
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]
+    """The task `rackwright_handover: {schema: …}`."""
+
+    _requires_connection = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Fails with all problems at once."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        given = task_vars or {}
+        groups = {name: list(hosts) for name, hosts in given["groups"].items()}
+        variables = {host: given["hostvars"][host] for host in groups.get("nodes", [])}
+        found = problems(self._task.args["schema"], groups, variables)
+        if found:
+            result.update(failed=True, msg="the hand-over cannot be used:\n" + "\n".join(found))
+        return result
