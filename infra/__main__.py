@@ -3,7 +3,8 @@
 import pulumi
 
 from rackwright import targets
-from rackwright.targets import outcome, program
+from rackwright.cli import outcome
+from rackwright.targets import program
 from rackwright.targets.resources import Bytes, Converge, KeyPair, Verification
 
 plan = program.load_plan(pulumi.Config().require_object("cluster"), pulumi.get_stack())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 import yaml
 
 from rackwright.errors import BadInput
@@ -14,19 +14,26 @@ from rackwright.handover import paths
 from rackwright.model.finding import did_you_mean
 
 
-def ssh(stack: str, node: str, command: Sequence[str]) -> None:
-    """Become ssh to a node of the stack; raises BadInput when there is no such node."""
+def ssh(
+    stack: Annotated[str, typer.Argument(help="The stack's name.")],
+    node: Annotated[str, typer.Argument(help="The node's name.")],
+    command: Annotated[list[str] | None, typer.Argument(help="What to run there; a shell where nothing is given.")] = None,
+) -> None:
+    """Log in to a node, or run a command there."""
     known = list(load(stack)["all"]["hosts"])
     if node not in known:
         raise BadInput(f"stack {stack} has no node `{node}`", path=node, hint=did_you_mean(node, known))
     config = str(paths.ssh_config(stack))
-    os.execvp("ssh", ["ssh", "-F", config, node, *command])
+    os.execvp("ssh", ["ssh", "-F", config, node, *(command or [])])
 
 
-def inventory(stack: str, *, as_json: bool) -> str:
-    """The hand-over of the stack, as Ansible and testinfra read it."""
+def inventory(
+    stack: Annotated[str, typer.Argument(help="The stack's name.")],
+    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of YAML.")] = False,
+) -> None:
+    """The hand-over of a stack that is up, as Ansible and testinfra read it."""
     found = load(stack)
-    return json.dumps(found, indent=2) if as_json else yaml.safe_dump(found, sort_keys=False)
+    typer.echo(json.dumps(found, indent=2) if as_json else yaml.safe_dump(found, sort_keys=False))
 
 
 def load(stack: str) -> dict[str, Any]:

@@ -3,29 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Annotated
 
-from rackwright.errors import RackwrightError
+import typer
+
+from rackwright.errors import CouldNotTell, RackwrightError
 from rackwright.handover import paths
 
 
-def up(stack: str) -> int:
-    """`pulumi up` without questions; its exit status."""
-    return _pulumi("up", "--stack", stack, "--yes", "--skip-preview")
+def up(stack: Annotated[str, typer.Argument(help="The stack's name.")]) -> None:
+    """Bring a stack up and prove it: `pulumi up` without questions."""
+    raise typer.Exit(_pulumi("up", stack))
 
 
-def down(stack: str) -> int:
-    """`pulumi destroy` without questions; its exit status."""
-    return _pulumi("destroy", "--stack", stack, "--yes", "--skip-preview")
+def down(
+    stack: Annotated[str, typer.Argument(help="The stack's name.")],
+    by_label: Annotated[bool, typer.Option("--by-label", help="Without state: remove whatever carries the stack's label.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="What was removed by label, as JSON.")] = False,
+) -> None:
+    """Remove a stack: `pulumi destroy` without questions, or by label where the state is lost."""
+    if not by_label:
+        raise typer.Exit(_pulumi("destroy", stack))
+    removed = remove_by_label(stack)
+    if as_json:
+        typer.echo(json.dumps({"stack": stack, "removed": removed}))
+    elif removed:
+        typer.echo("\n".join(f"removed {item}" for item in removed))
+    else:
+        typer.echo(f"nothing is left of stack {stack}: no container, volume, network or secret carries its label")
 
 
-def down_by_label(stack: str) -> list[str]:
+def remove_by_label(stack: str) -> list[str]:
     """Remove everything labelled with the stack, without state; what was removed. Raises when something stays."""
     from rackwright.provider import stack_files
     from rackwright.provider.drivers import podman
 
+    if shutil.which("podman") is None:
+        raise CouldNotTell("podman is not installed, so nobody can look what is left", hint="`make doctor` names the command that installs it")
     removed = asyncio.run(podman.sweep(stack))
     if paths.folder(stack).exists():
         stack_files.remove(stack)
@@ -33,8 +52,9 @@ def down_by_label(stack: str) -> list[str]:
     return removed
 
 
-def _pulumi(*arguments: str) -> int:
+def _pulumi(verb: str, stack: str) -> int:
     pulumi = Path(sys.executable).with_name("pulumi")
     if not pulumi.exists():
         raise RackwrightError("pulumi is not set up in this environment", hint="run `make`")
-    return subprocess.run([str(pulumi), *arguments], cwd=paths.project_root(), check=False).returncode
+    command = [str(pulumi), verb, "--stack", stack, "--yes", "--skip-preview"]
+    return subprocess.run(command, cwd=paths.project_root(), check=False).returncode

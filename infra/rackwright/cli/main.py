@@ -17,6 +17,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "validate": ("rackwright.cli.validate:validate", "Everything that is wrong with a stack file, at once and offline."),
     "plan": ("rackwright.cli.plan:plan", "Nodes, addresses, storage and queues a stack file stands for."),
     "cost": ("rackwright.cli.cost:cost", "What a stack costs while it is up."),
+    "up": ("rackwright.cli.life:up", "Bring a stack up and prove it (pulumi up)."),
+    "ssh": ("rackwright.cli.connect:ssh", "Log in to a node, or run a command there."),
+    "inventory": ("rackwright.cli.connect:inventory", "The hand-over of a stack that is up."),
+    "down": ("rackwright.cli.life:down", "Remove a stack (pulumi destroy), or whatever carries its label."),
     "schema": ("rackwright.cli.validate:schema", "The JSON schema of stack files, for editors."),
 }
 """Command -> (module:function, one line of help), in the order of the help text."""

@@ -44,7 +44,8 @@ def _headline(plan: Plan) -> str:
     taking_part = f"{len(plan.groups['nodes'])} of {len(plan.nodes)} nodes in" if plan.groups["out"] else f"{len(plan.nodes)} nodes"
     entry = ", ".join(f"{name} on {plan.access.listen}:{plan.access.ports[name]}" for name in plan.access.entry)
     simulated = f"; simulated: {', '.join(plan.simulated)}" if plan.simulated else ""
-    return f"stack {plan.stack} on {plan.target.kind}: {taking_part}, {gpus} GPUs, level {plan.level}, {plan.network.cidr}{simulated}\nway in: {entry}"
+    first = f"stack {plan.stack} on {plan.target.kind}: {taking_part}, {gpus} GPUs, level {plan.level}, {plan.network.cidr}{simulated}"
+    return f"{first}\nway in: {entry}"
 
 
 def _row(node: PlanNode) -> list[object]:

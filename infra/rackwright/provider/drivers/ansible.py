@@ -103,6 +103,7 @@ def _environment(root: Path) -> dict[str, str]:
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     return {
         **inherited,
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), inherited.get("PATH", os.defpath)]),
         "LANG": "C.UTF-8",
         "PYTHONPATH": str(Path(__file__).parents[3]),
         "ANSIBLE_CONFIG": str(root / "ansible.cfg"),

@@ -1,0 +1,46 @@
+"""What a Pulumi run ends with: stack outputs, and the verdict on the screen, also when nothing ran."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pulumi
+
+from rackwright.handover import paths
+from rackwright.plan import Plan
+from rackwright.report import age, store
+from rackwright.report.document import Report
+from rackwright.targets.resources import Converge, Verification
+
+_BEGAN = datetime.now(UTC)
+
+
+def export(plan: Plan, converge: Converge, verification: Verification) -> None:
+    """Export what a person asks for next: the verdict, and how to get in."""
+    pulumi.export("verdict", verification.verdict)
+    pulumi.export("converged", converge.converged)
+    pulumi.export("ssh_config", f".rackwright/{plan.stack}/ssh_config")
+    pulumi.export("nodes", [node.name for node in plan.nodes])
+    if not pulumi.runtime.is_dry_run():
+        verification.run.apply(lambda _: pulumi.log.info(_last_words(plan.stack)))
+
+
+def _last_words(stack: str) -> str:
+    """The report in full where checks ran, else the verdict on record with its age."""
+    file = paths.report(stack)
+    if not file.exists():
+        return "no verdict is on record: `rackwright verify` looks now"
+    report = store.read(file)
+    ended = report.started + timedelta(seconds=report.seconds)
+    return _table(report) if ended > _BEGAN else f"nothing was to do. {stack}: {age.proof(report)}"
+
+
+def _table(report: Report) -> str:
+    from rich.console import Console
+
+    from rackwright.report import terminal
+
+    console = Console(width=100, color_system=None, force_terminal=False)
+    with console.capture() as captured:
+        terminal.show(report, console)
+    return "\n" + captured.get().rstrip()

@@ -1,0 +1,1 @@
+"""The bootstrap's parts on the real engine."""

@@ -1,0 +1,74 @@
+"""What is broken behind Pulumi's back is seen by refresh, told truly, and healed by the next up."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+import pytest
+
+from project import Project
+
+
+def _podman(*arguments: str) -> None:
+    subprocess.run(["podman", *arguments], check=True, capture_output=True, timeout=60)
+
+
+def test_a_stopped_slurmd_is_seen_in_configuration_and_behaviour_and_healed(healthy: Project) -> None:
+    healthy.ssh("worker1", "systemctl stop slurmd")
+    seen = healthy.must("refresh")
+    assert "worker1: scheduler" in seen.output and "would change" in seen.output, seen.output
+    assert "slurm." in seen.output and "failed" in seen.output, seen.output
+    resources = healthy.resources()
+    assert resources["converge"]["outputs"]["converged"] is False
+    assert resources["verification"]["outputs"]["verdict"] == "failed"
+    healthy.must("up", timeout=240)
+    assert healthy.ssh("worker1", "systemctl is-active slurmd").output.strip() == "active"
+    assert healthy.report()["verdict"] == "passed"
+
+
+def test_an_edited_slurm_conf_is_seen_and_put_right(healthy: Project) -> None:
+    healthy.ssh("login0", "sed -i s/gpu:h100:8/gpu:h100:7/ /etc/slurm/slurm.conf")
+    assert "slurm.conf" in healthy.must("refresh").output
+    healthy.must("up", timeout=240)
+    assert "gpu:h100:7" not in healthy.ssh("login0", "cat /etc/slurm/slurm.conf").output
+
+
+def test_a_deleted_node_is_made_again_converged_and_checked(healthy: Project) -> None:
+    before = healthy.incarnations()["worker1"]
+    _podman("rm", "--force", "--time", "0", f"{healthy.stack}-worker1")
+    assert "worker1" in healthy.must("refresh").output
+    healthy.must("up", timeout=240)
+    assert healthy.incarnations()["worker1"] != before
+    assert healthy.as_user("srun -w worker1 --gres=gpu:8 hostname").output.strip() == "worker1"
+    assert healthy.report()["verdict"] == "passed"
+
+
+def test_a_stopped_node_is_started_converged_and_checked(healthy: Project) -> None:
+    _podman("stop", "--time", "3", f"{healthy.stack}-worker1")
+    healthy.must("up", "--refresh", timeout=240)
+    assert healthy.report()["verdict"] == "passed"
+    assert healthy.as_user("srun -w worker1 hostname").output.strip() == "worker1"
+
+
+def test_a_paused_node_is_unknown_within_15_seconds_and_holds_up_nobody(healthy: Project) -> None:
+    _podman("pause", f"{healthy.stack}-worker1")
+    started = time.monotonic()
+    said = healthy.rackwright("verify", healthy.stack, "--json")
+    assert time.monotonic() - started < 15
+    assert said.status == 3, said.output
+    import json
+
+    report = json.loads(said.output)
+    of = {node: {check["verdict"] for check in report["checks"] if check["node"] == node} for node in ("worker0", "worker1")}
+    assert of["worker1"] == {"unknown"}
+    assert "passed" in of["worker0"]
+    assert "status" in healthy.must("refresh").output
+
+
+@pytest.mark.parametrize("verb", ["pause", "stop"])
+def test_up_with_refresh_heals_in_one_go(healthy: Project, verb: str) -> None:
+    _podman(verb, *(("--time", "3") if verb == "stop" else ()), f"{healthy.stack}-storage0")
+    healthy.must("up", "--refresh", timeout=240)
+    assert healthy.ssh("login0", "timeout 5 ls /mnt/sharedfs").ok
+    assert healthy.report()["verdict"] == "passed"

@@ -1,0 +1,90 @@
+"""Runs that are killed leave nothing that the next plain `pulumi up` does not heal, and no process behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from project import Project
+
+
+def _of_this_stack(project: Project) -> list[str]:
+    """Processes whose environment names this copy's home: the engine, the provider and all that they started."""
+    marker = f"RACKWRIGHT_HOME={project.home}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            environment, command = (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if marker in environment and b"ControlPersist" not in command and not command.startswith(b"ssh: "):
+            found.append(command.replace(b"\0", b" ").decode()[:120])
+    return found
+
+
+def _wait_for(project: Project, child: subprocess.Popen[str], text: str, seconds: float = 60) -> None:
+    """Read the run's output until a text appears in it."""
+    assert child.stdout is not None
+    deadline = time.monotonic() + seconds
+    seen = []
+    for line in child.stdout:
+        seen.append(line)
+        if text in line:
+            return
+        assert time.monotonic() < deadline, "".join(seen)
+    raise AssertionError(f"`{text}` never came:\n" + "".join(seen))
+
+
+def _third_worker(present: bool) -> Any:
+    def change(cluster: dict[str, Any]) -> None:
+        cluster["groups"]["worker"]["count"] = 3 if present else 2
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("moment", "blow", "whole_group"),
+    [
+        ("worker2 creating", signal.SIGKILL, False),
+        ("converge updating", signal.SIGKILL, True),
+        ("scheduler:", signal.SIGKILL, False),
+        ("bootstrap:", signal.SIGINT, True),
+    ],
+)
+def test_a_killed_up_is_healed_by_a_plain_up(healthy: Project, moment: str, blow: signal.Signals, whole_group: bool) -> None:
+    healthy.edit(_third_worker(True))
+    child = healthy.start(healthy.pulumi_command("up"))
+    _wait_for(healthy, child, moment)
+    (os.killpg if whole_group else os.kill)(child.pid, blow)
+    child.communicate(timeout=60)
+    deadline = time.monotonic() + 10
+    while (left := _of_this_stack(healthy)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert left == []
+    said = healthy.must("up", timeout=240)
+    assert healthy.report()["verdict"] == "passed"
+    assert "worker2" in healthy.incarnations()
+    assert "pending" not in said.output.lower(), said.output
+    healthy.edit(_third_worker(False))
+    after = healthy.must("up", timeout=240)
+    assert "warning" not in after.output.lower(), after.output
+
+
+def test_a_second_up_at_the_same_time_gets_one_clear_error(healthy: Project) -> None:
+    healthy.edit(_third_worker(True))
+    first = healthy.start(healthy.pulumi_command("up"))
+    _wait_for(healthy, first, "creating")
+    second = healthy.pulumi("up")
+    assert not second.ok and "lock" in second.output and "Traceback" not in second.output, second.output
+    output, _ = first.communicate(timeout=240)
+    assert first.returncode == 0, output
+    healthy.edit(_third_worker(False))
+    healthy.must("up", timeout=240)
