@@ -1,0 +1,190 @@
+"""`make bench`: what rackwright costs above the floor, both measured in the same run.
+
+usage: python benchmarks [--rounds N] [--write]      --write puts the table into docs/performance.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tests" / "e2e"))
+
+from project import Project, clone  # noqa: E402
+
+_PAGE = HERE.parent / "docs" / "performance.md"
+_MARK = "<!-- measured -->"
+_FLOOR_NET = 199
+"""Second number of the floor's 10.N.0.0/24; stacks of tests use 100 to 179."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: what was measured, its floor, and the goal in words."""
+
+    what: str
+    seconds: list[float]
+    floor: list[float]
+    floor_name: str
+    goal: str
+    results: int = 0
+
+    def cells(self) -> list[str]:
+        """Medians; ratios are taken within each round, so that a busy machine weighs on both sides."""
+        measured = statistics.median(self.seconds)
+        if self.results:
+            return [self.what, f"{measured:.2f} s", f"{1000 * measured / self.results:.1f} ms per result ({self.results})", self.goal]
+        if not self.floor:
+            return [self.what, f"{measured:.2f} s", "", self.goal]
+        ratio = statistics.median(mine / floor for mine, floor in zip(self.seconds, self.floor, strict=True))
+        return [self.what, f"{measured:.2f} s", f"{ratio:.2f} × {self.floor_name} ({statistics.median(self.floor):.2f} s)", self.goal]
+
+
+def main() -> int:
+    """Measure everything and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="rackwright-bench-") as folder:
+        project = clone(Path(folder) / "checkout", number=181)
+        try:
+            rows = measure(project, asked.rounds, Path(folder))
+        finally:
+            project.remove()
+    table = as_markdown(rows)
+    print(table)
+    if asked.write:
+        head = _PAGE.read_text().split(_MARK)[0] if _PAGE.exists() else "# Performance\n\n"
+        _PAGE.write_text(f"{head}{_MARK}\n\n{machine()}\n\n{table}\n")
+    return 0
+
+
+def measure(project: Project, rounds: int, folder: Path) -> list[Row]:
+    """All rows, on one stack."""
+    say("the image, if it is not cached yet")
+    project.must("up", timeout=1800)
+    image = project.resources()["image"]["outputs"]["image"]
+    floor, up = [], []
+    for number in range(rounds):
+        say(f"from nothing to verified, round {number + 1} of {rounds}")
+        project.must("destroy")
+        floor.append(timed(lambda: shell(["bash", str(HERE / "lab-floor.sh"), image, f"10.{_FLOOR_NET}.0"])))
+        up.append(timed(lambda: project.must("up", timeout=300)))
+    say("what changes nothing")
+    engine = [timed(lambda: empty(folder, project)) for _ in range(rounds)]
+    unchanged = [timed(lambda: project.must("up")) for _ in range(rounds)]
+    refresh = [timed(lambda: project.must("refresh")) for _ in range(rounds)]
+    verify = [timed(lambda: verified(project)) for _ in range(rounds)]
+    results = sum(check["kind"] == "passive" for check in project.report()["checks"])
+    looked = [timed(lambda: lookups(project)) for _ in range(rounds)]
+    converge = [timed(lambda: converged(project)) for _ in range(rounds)]
+    return [
+        Row("nothing → verified at level smoke, image cached", up, floor, "floor", "≤ 3.0 × floor"),
+        Row("`pulumi up`, nothing to do", unchanged, engine, "the engine with an empty program", "≤ 2 s"),
+        Row("`pulumi refresh`, three layers", refresh, [], "", "≤ 8 s"),
+        Row("`rackwright verify`, passive checks", verify, [], "", "≤ 15 ms per result", results),
+        Row("converge of 4 nodes, nothing to do", converge, looked, "one SSH script", "≤ 4 × one SSH script + 1 s"),
+    ]
+
+
+def verified(project: Project) -> None:
+    """The passive checks, as a person starts them."""
+    said = project.run([str(HERE.parent / ".venv/bin/rackwright"), "verify", project.stack])
+    assert said.ok, said.output
+
+
+def lookups(project: Project) -> None:
+    """The look-ups of a converge as one script per node, all nodes at once."""
+    script = (HERE / "lookups.sh").read_bytes()
+    config = str(project.home / project.stack / "ssh_config")
+    children = []
+    for node in project.incarnations():
+        child = subprocess.Popen(["ssh", "-F", config, node, "sh -s"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        assert child.stdin is not None
+        child.stdin.write(script)
+        child.stdin.close()
+        children.append(child)
+    assert all(child.wait() == 0 for child in children)
+
+
+_CONVERGE = """
+import asyncio, sys
+from pathlib import Path
+from rackwright.provider.drivers import ansible
+
+async def quiet(text): pass
+
+folder = Path(sys.argv[1])
+applied = asyncio.run(ansible.play(Path(sys.argv[2]), "site.yml", inventory=folder / "inventory.yml", extra_vars=[folder / "secrets.yml"],
+    skip_tags=["install"], on_progress=quiet))
+sys.exit(bool(applied.reasons or applied.changed))
+"""
+
+
+def converged(project: Project) -> None:
+    """The phases once more, with nothing to change."""
+    said = project.run([sys.executable, "-c", _CONVERGE, str(project.home / project.stack), str(project.folder)])
+    assert said.ok, f"a no-change converge changed something\n{said.output}"
+
+
+def empty(folder: Path, project: Project) -> None:
+    """The engine with a program that declares nothing."""
+    place = folder / "empty"
+    if not place.exists():
+        place.mkdir()
+        (place / "Pulumi.yaml").write_text("name: rackwright\nruntime: python\n")
+        (place / "Pulumi.empty.yaml").write_text("config: {}\n")
+        (place / "__main__.py").write_text("")
+    command = [*project.pulumi_command("up")[:1], "up", "--stack", "empty", "--yes", "--skip-preview", "--non-interactive"]
+    said = Project(place, "empty", project.environment).run(command)
+    assert said.ok, said.output
+
+
+def timed(call: Callable[[], object]) -> float:
+    """Seconds a call takes."""
+    started = time.monotonic()
+    call()
+    return time.monotonic() - started
+
+
+def shell(command: list[str]) -> None:
+    """Run a command; what it says is shown only when it fails."""
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def say(text: str) -> None:
+    """Progress on standard error."""
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def machine() -> str:
+    """What it was measured on."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    podman = subprocess.run(["podman", "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    return (
+        f"Measured on {date.today()} with `make bench`: {os.cpu_count()} cores, {memory:.0f} GiB, kernel {platform.release().split('-')[0]}, "
+        f"{podman}, Python {platform.python_version()}. Containers on one machine; nothing here says how fast real hardware is."
+    )
+
+
+def as_markdown(rows: list[Row]) -> str:
+    """The table."""
+    lines = ["| what | median | against its floor | goal |", "|---|---|---|---|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row.cells())} |" for row in rows)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
