@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from pydantic import Field
 
 from rackwright.model.base import Part
 from rackwright.model.units import Bytes, Day, Label
+
+
+MOST_NODES: Final = 4096
+"""Per group; four times what the design aims at. A larger number is a typing error that would only cost time to expand."""
 
 
 class Role(StrEnum):
@@ -44,7 +49,7 @@ class NodeGpus(Part):
 class Group(Part):
     """Alike nodes, named `<group><index>` from 0."""
 
-    count: int = Field(ge=0, description="How many nodes.")
+    count: int = Field(ge=0, le=MOST_NODES, description="How many nodes.")
     roles: tuple[Role, ...] = Field(default=(), description="What they do; the group's own name where that is a role.")
     cpus: int | None = Field(default=None, ge=1, description="Logical CPUs per node.")
     memory: Bytes | None = Field(default=None, description="Memory per node, like 2GiB.")
@@ -52,6 +57,7 @@ class Group(Part):
     capacity: int | None = Field(
         default=None,
         ge=1,
+        le=65536,
         description="Addresses set aside, so that scaling renumbers nothing: 64 for workers, 8 for others. "
         "Changing it moves the groups declared after this one.",
     )

@@ -32,10 +32,7 @@ def out_overdue(case: Case) -> Iterator[Complaint]:
     """A node that should be back is either back, or needs another date."""
     for name, node in case.cluster.nodes.items():
         if node.state is State.OUT and node.until is not None and node.until < case.today:
-            days = (case.today - node.until).days
-            yield Complaint(
-                f"nodes.{name}.until", f"{name} should be back for {days} day{'s' if days > 1 else ''}", "put it back in, or move the date"
-            )
+            yield Complaint(f"nodes.{name}.until", f"{name} should have been back on {node.until}", "put it back in, or move the date")
 
 
 @rule("out-words-unused", Severity.WARNING)

@@ -50,7 +50,7 @@ def partition_not_worker(case: Case) -> Iterator[Complaint]:
         strangers = [member.name for member in _inside(case, partition) if Role.WORKER not in member.roles]
         strangers += [group for group in partition.groups if _is_empty_stranger(case, group)]
         if strangers:
-            cause = f"{', '.join(strangers)} {'have' if len(strangers) > 1 else 'has'} not the role worker"
+            cause = f"without the role worker: {', '.join(strangers)}"
             yield Complaint(f"scheduler.partitions.{name}", cause, "add the role worker, or take them out of the partition")
 
 
@@ -65,7 +65,7 @@ def partition_gres(case: Case) -> Iterator[Complaint]:
     for name, partition in case.cluster.scheduler.partitions.items():
         bare = [member.name for member in _inside(case, partition) if member.gpus is None]
         if Gres.GPU in partition.gres and bare:
-            cause = f"asks for GPUs, but {', '.join(bare)} {'have' if len(bare) > 1 else 'has'} none"
+            cause = f"asks for GPUs; without any: {', '.join(bare)}"
             yield Complaint(
                 f"scheduler.partitions.{name}.gres", cause, "add `gpus:` to the group, or give CPU nodes a partition of their own"
             )

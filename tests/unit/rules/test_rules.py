@@ -1,0 +1,69 @@
+"""Every rule against rows that break it and rows that do not. A row names all rules it breaks: nothing else may complain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rackwright import rules
+from rackwright.model import Finding, document, load_cluster
+
+_HERE = Path(__file__).parent
+BAD: list[dict[str, Any]] = document.read(_HERE / "bad.yml")[0]
+GOOD: list[dict[str, Any]] = document.read(_HERE / "good.yml")[0]
+TODAY = date(2026, 12, 1)
+
+
+def merge(base: Any, change: Any) -> Any:
+    """The base with a change: mappings merge, a null removes, anything else replaces."""
+    if not isinstance(base, Mapping) or not isinstance(change, Mapping):
+        return change
+    merged = {**base, **{key: merge(base.get(key), value) for key, value in change.items()}}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def findings(row: Mapping[str, Any]) -> tuple[Finding, ...]:
+    """What is said about a row; its fields are valid, so that rules alone speak."""
+    described = merge(GOOD[0]["cluster"], row.get("change", {}))
+    loaded = load_cluster(described, row.get("stack", "lab"))
+    assert loaded.cluster is not None, loaded.findings
+    beside = {name: load_cluster(merge(GOOD[0]["cluster"], change)).cluster for name, change in row.get("beside", {}).items()}
+    return rules.check(loaded, TODAY, {name: cluster for name, cluster in beside.items() if cluster is not None})
+
+
+@pytest.mark.parametrize("row", BAD, ids=[f"{index}-{row['rule']}" for index, row in enumerate(BAD)])
+def test_a_bad_row_yields_its_finding_and_no_other(row: Mapping[str, Any]) -> None:
+    """Where, what, what now; and nothing beside the point."""
+    found = findings(row)
+    assert {finding.rule for finding in found} == {row["rule"], *row.get("also", [])}, "\n".join(map(str, found))
+    mine = [finding for finding in found if finding.rule == row["rule"]]
+    assert row["path"] in [finding.path for finding in mine]
+    assert all(finding.cause and finding.hint for finding in mine)
+    assert any(row.get("says", "") in str(finding) for finding in mine), "\n".join(map(str, mine))
+
+
+@pytest.mark.parametrize("row", GOOD, ids=[row["name"] for row in GOOD])
+def test_a_good_row_yields_nothing(row: Mapping[str, Any]) -> None:
+    """Rules that complain about good clusters are switched off by their users."""
+    assert findings(row) == ()
+
+
+def test_every_rule_is_reached() -> None:
+    """A rule that no row breaks may be dead code."""
+    reached = {finding.rule for row in BAD for finding in findings(row)}
+    assert reached == set(rules.RULES)
+
+
+def test_every_rule_has_a_row_of_its_own() -> None:
+    """Being broken by the way, in another rule's row, says nothing about the path and the hint."""
+    assert {row["rule"] for row in BAD} == set(rules.RULES)
+
+
+def test_rule_names_are_registered_once() -> None:
+    """The second one would silently replace the first."""
+    with pytest.raises(ValueError, match="stack-name"):
+        rules.registry.rule("stack-name")(lambda case: iter(()))
