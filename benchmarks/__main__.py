@@ -175,7 +175,8 @@ def machine() -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     podman = subprocess.run(["podman", "--version"], capture_output=True, text=True, check=False).stdout.strip()
     return (
-        f"Measured on {date.today()} with `make bench`: {os.cpu_count()} cores, {memory:.0f} GiB, kernel {platform.release().split('-')[0]}, "
+        f"Measured on {date.today()} with `make bench`: {os.cpu_count()} cores, {memory:.0f} GiB, "
+        f"kernel {platform.release().split('-')[0]}, "
         f"{podman}, Python {platform.python_version()}. Containers on one machine; nothing here says how fast real hardware is."
     )
 

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-
 from project import Project, clone
 
 

@@ -6,7 +6,6 @@ import base64
 from pathlib import Path
 
 import yaml
-
 from project import Project
 
 _ALLOWED = ("secrets.yml", "id_ed25519")

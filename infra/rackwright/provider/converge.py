@@ -98,6 +98,7 @@ class Converge(Resource):
             inventory=files.inventory,
             extra_vars=[files.secrets],
             limit=reached if lost else (),
+            skip_tags=files.skip_tags,
             check=check,
             on_progress=operation.status,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import grpc
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
 
@@ -10,7 +12,7 @@ class EngineLog:
     """Lines under a resource: status lines overwrite each other, others stay. A screen that is gone stops nothing."""
 
     def __init__(self, address: str) -> None:
-        self._stub: engine_pb2_grpc.EngineStub | None = None
+        self._stub: Any = None
         if address:
             self.attach(address)
 

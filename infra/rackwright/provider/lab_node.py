@@ -10,10 +10,10 @@ from typing import ClassVar, Final
 from rackwright.provider.drivers import ssh
 from rackwright.provider.drivers.podman import (
     NODE_LABEL,
+    SECRET_PREFIX,
     SPEC_LABEL,
     STACK_LABEL,
     Container,
-    SECRET_PREFIX,
     SecretFile,
     handed_over,
     inspect,

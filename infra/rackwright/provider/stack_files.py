@@ -24,6 +24,8 @@ class StackFiles:
     inventory: Path
     secrets: Path
     hosts: tuple[str, ...]
+    skip_tags: tuple[str, ...]
+    """Steps with nothing to do here: a baked image holds what the roles install."""
 
 
 def write(stack: str, inputs: Properties) -> StackFiles:
@@ -51,8 +53,15 @@ def _write(stack: str, inputs: Properties, inventory: Path) -> StackFiles:
     _private(paths.secrets(stack), yaml.safe_dump({"secrets": secrets}))
     _private(paths.known_hosts(stack), handover.known_hosts(plan, hosts))
     _private(paths.ssh_config(stack), handover.ssh_config(plan, hosts))
-    _private(inventory, yaml.safe_dump(handover.inventory(plan, hosts), sort_keys=False))
-    return StackFiles(paths.project_root(), inventory, paths.secrets(stack), tuple(node.name for node in plan.nodes if node.is_in))
+    handed_over = handover.inventory(plan, hosts)
+    _private(inventory, yaml.safe_dump(handed_over, sort_keys=False))
+    return StackFiles(
+        root=paths.project_root(),
+        inventory=inventory,
+        secrets=paths.secrets(stack),
+        hosts=tuple(node.name for node in plan.nodes if node.is_in),
+        skip_tags=("install",) if set(handed_over["all"]["vars"]["cluster"]["baked_roles"]) >= set(handover.BAKED) else (),
+    )
 
 
 def _private(path: Path, content: str) -> None:

@@ -97,4 +97,5 @@ def _reasons(report: dict[str, Any]) -> list[str]:
 
 
 def _reason(check: dict[str, Any]) -> str:
-    return f"{check['node']}: {check['id']} {check['verdict']}: {check.get('reason') or 'expected ' + str(check.get('expected')) + ', found ' + str(check.get('found'))}"
+    told = check["reason"] or f"expected {check['expected']}, found {check['found']}"
+    return f"{check['node']}: {check['id']} {check['verdict']}: {told}"

@@ -31,8 +31,7 @@ class Secret:
 
 def decode(struct: struct_pb2.Struct) -> Properties:
     """The struct as plain data; secrets stay wrapped in `Secret`, whole numbers become ints."""
-    decoded = {key: _decode(value) for key, value in json_format.MessageToDict(struct).items()}
-    return decoded
+    return {key: _decode(value) for key, value in json_format.MessageToDict(struct).items()}
 
 
 def encode(properties: Mapping[str, Any]) -> struct_pb2.Struct:

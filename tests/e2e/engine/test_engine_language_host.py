@@ -34,7 +34,9 @@ def test_a_program_gets_config_secrets_stack_and_arguments(project: Project) -> 
     told = project.pulumi("up", "-s", "lab", "--yes", "--skip-preview")
     assert "hush" not in told
     assert project.pulumi("stack", "output", "-s", "lab", "--show-secrets", "secret").strip() == "hush"
-    assert '["lab","rackwright",false,"infra"]' in project.pulumi("stack", "output", "-s", "lab", "--json", "told").replace(" ", "").replace("\n", "")
+    assert '["lab","rackwright",false,"infra"]' in project.pulumi("stack", "output", "-s", "lab", "--json", "told").replace(
+        " ", ""
+    ).replace("\n", "")
 
 
 def test_a_run_error_is_one_message_without_traceback(project: Project) -> None:
@@ -48,7 +50,7 @@ def test_an_exception_is_told_from_the_program_on(project: Project) -> None:
     project.program("def inner():\n    return {}['missing']\n\ninner()\n")
     told = project.pulumi("preview", "-s", "lab", code=1)
     assert "KeyError: 'missing'" in told
-    assert "infra/__main__.py\", line 2, in inner" in told
+    assert 'infra/__main__.py", line 2, in inner' in told
     assert "language_host" not in told
     assert "runpy" not in told
 

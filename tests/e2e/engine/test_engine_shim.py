@@ -37,7 +37,9 @@ def shim_environment(project: Project) -> dict[str, str]:
 def bare(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
     """One command without the shim."""
     command = [bare_engine(), *arguments, "--color", "never", "--non-interactive"]
-    return subprocess.run(command, cwd=project.root, env=shim_environment(project), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    return subprocess.run(
+        command, cwd=project.root, env=shim_environment(project), capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
 
 
 def test_first_use_makes_home_stack_and_link(project: Project) -> None:

@@ -9,7 +9,9 @@ from rackwright.provider.diff import Change, compare
 from rackwright.provider.lab_node import Node
 from rackwright.provider.resource import State
 
-_TREES = st.dictionaries(st.sampled_from("abc"), st.integers() | st.dictionaries(st.sampled_from("xyz"), st.integers(), max_size=3), max_size=3)
+_TREES = st.dictionaries(
+    st.sampled_from("abc"), st.integers() | st.dictionaries(st.sampled_from("xyz"), st.integers(), max_size=3), max_size=3
+)
 
 
 @given(_TREES)

@@ -84,7 +84,9 @@ def test_a_secret_input_stays_a_secret_through_check_and_create(call: Callable[.
 def test_a_resource_that_is_not_good_is_a_partial_failure_with_redacted_reasons(
     call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Thing, "behave", staticmethod(lambda news: Made("id", {"ok": False}, reasons=("no swordfish here",))), raising=False)
+    monkeypatch.setattr(
+        Thing, "behave", staticmethod(lambda news: Made("id", {"ok": False}, reasons=("no swordfish here",))), raising=False
+    )
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         call("Create", _create({"wanted": Secret("swordfish")}))
     detail = dict(raised.value.trailing_metadata() or ())["grpc-status-details-bin"]
@@ -113,7 +115,9 @@ def test_what_is_gone_reads_as_empty(call: Callable[..., Any], monkeypatch: pyte
 
 def test_read_returns_the_recorded_inputs_so_that_the_state_keeps_them(call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Thing, "behave", staticmethod(lambda outputs: Made("id", outputs)), raising=False)
-    answer = call("Read", provider_pb2.ReadRequest(urn=_URN, id="id", inputs=encode({"wanted": Secret("swordfish")}), properties=encode({})))
+    answer = call(
+        "Read", provider_pb2.ReadRequest(urn=_URN, id="id", inputs=encode({"wanted": Secret("swordfish")}), properties=encode({}))
+    )
     assert decode(answer.inputs) == {"wanted": Secret("swordfish")}
 
 

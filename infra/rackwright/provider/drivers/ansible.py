@@ -58,6 +58,7 @@ async def play(
     extra_vars: Sequence[Path] = (),
     values: dict[str, Any] | None = None,
     limit: Sequence[str] = (),
+    skip_tags: Sequence[str] = (),
     check: bool = False,
     on_progress: Callable[[str], Awaitable[None]],
 ) -> Applied:
@@ -70,6 +71,7 @@ async def play(
         "extra_vars": [str(path) for path in extra_vars],
         "values": values or {},
         "limit": list(limit),
+        "skip_tags": list(skip_tags),
         "check": check,
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -51,7 +52,7 @@ class Reporter:
 def phases(playbooks: Path) -> dict[str, str]:
     """Play name -> phase: the playbook file it stands in."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    files = {file.stem: yaml.load(file.read_text(), Loader=loader) for file in sorted(playbooks.glob("*.yml"))}  # noqa: S506
+    files = {file.stem: yaml.load(file.read_text(), Loader=loader) for file in sorted(playbooks.glob("*.yml"))}
     return {str(play["name"]): stem for stem, plays in files.items() for play in plays or [] if "name" in play and "hosts" in play}
 
 
@@ -96,8 +97,9 @@ def run(request: dict[str, Any]) -> int:
 
 
 def _options(request: dict[str, Any]) -> str:
-    options = [f"-e @{path}" for path in request["extra_vars"]]
-    return " ".join([*options, *(["--check", "--diff"] if request["check"] else [])])
+    options = [f"-e {shlex.quote(f'@{path}')}" for path in request["extra_vars"]]
+    skipped = [f"--skip-tags {','.join(request['skip_tags'])}"] if request["skip_tags"] else []
+    return " ".join([*options, *skipped, *(["--check", "--diff"] if request["check"] else [])])
 
 
 def _say(event: str, **data: Any) -> None:

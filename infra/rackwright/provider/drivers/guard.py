@@ -6,6 +6,7 @@ Standard library only, and no site: this process starts before every long child.
 parents have gone (`man 2 prctl`, PR_SET_CHILD_SUBREAPER), so that none escapes by daemonising.
 """
 
+import contextlib
 import ctypes
 import os
 import select
@@ -100,10 +101,8 @@ def _reap(wanted: int = -1) -> "int | None":
 
 
 def _send(pid: int, number: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
-    except ProcessLookupError:
-        pass
 
 
 if __name__ == "__main__":
