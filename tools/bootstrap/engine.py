@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
@@ -47,7 +47,7 @@ def provide(machine: Machine, stages: Stages, checkout: Path) -> None:
         (venv / RECORD).write_text(f"{found.pulumi}\n{_identity(found.pulumi)}\n", encoding="utf-8")
 
 
-def look(machine: Machine, venv: Path) -> Optional[Found]:
+def look(machine: Machine, venv: Path) -> Found | None:
     """What is already there: recorded (and still the same file), on PATH, or cached."""
     recorded = _recorded(venv)
     if recorded:
@@ -64,7 +64,7 @@ def cache_folder(machine: Machine) -> Path:
     return machine.cache() / f"pulumi-{VERSION}"
 
 
-def _recorded(venv: Path) -> Optional[Path]:
+def _recorded(venv: Path) -> Path | None:
     try:
         path, identity, *_ = (venv / RECORD).read_text(encoding="utf-8").splitlines()
         return Path(path) if os.access(path, os.X_OK) and _identity(Path(path)) == identity else None
@@ -78,7 +78,7 @@ def _identity(pulumi: Path) -> str:
     return f"{status.st_size} {status.st_mtime_ns}"
 
 
-def _on_path(machine: Machine, venv: Path) -> Optional[Path]:
+def _on_path(machine: Machine, venv: Path) -> Path | None:
     """The first `pulumi` on PATH that suits: 3.259 or newer of the 3.x line, with its own Python language host beside it."""
     for folder in machine.environ.get("PATH", "").split(os.pathsep):
         candidate = Path(folder or ".") / "pulumi"

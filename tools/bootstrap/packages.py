@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
@@ -41,7 +41,9 @@ ROOTLESS = (
     Need("rootless network", ("slirp4netns", "pasta"), (), "slirp4netns", "slirp4netns"),
 )
 PYTHON = Need("python environments", (), (), "python3-venv", "python3-pip")
-UBUNTU_KEYRING = Need("Debian's signing keys", (), ("/usr/share/keyrings/debian-archive-keyring.gpg",), "debian-archive-keyring", "debian-keyring")
+UBUNTU_KEYRING = Need(
+    "Debian's signing keys", (), ("/usr/share/keyrings/debian-archive-keyring.gpg",), "debian-archive-keyring", "debian-keyring"
+)
 
 
 def wanted(checkout: Path, stack: str | None, machine: Machine) -> tuple[Need, ...]:
@@ -59,7 +61,7 @@ def is_lab(checkout: Path, stack: str) -> bool:
         text = (checkout / "stacks" / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8")
     except OSError:
         return True
-    said: Optional[re.Match[str]] = re.search(r"^\s*target:\s*(?:\{\s*|\n\s+)kind:\s*(\w+)", text, re.MULTILINE)
+    said: re.Match[str] | None = re.search(r"^\s*target:\s*(?:\{\s*|\n\s+)kind:\s*(\w+)", text, re.MULTILINE)
     return said is None or said.group(1) == "lab"
 
 
@@ -96,7 +98,9 @@ def install(machine: Machine, stages: Stages, needs: tuple[Need, ...]) -> None:
     lines = commands(machine, absent)
     if not lines:
         things = ", ".join(f"{need.what} (Debian: {need.apt})" for need in absent)
-        raise Failure(f"{machine.name}: no package manager that rackwright drives (apt, dnf).\nInstall these, then run make again: {things}")
+        raise Failure(
+            f"{machine.name}: no package manager that rackwright drives (apt, dnf).\nInstall these, then run make again: {things}"
+        )
     if not machine.is_root and not _may_sudo(machine):
         told = "\n".join("  " + shlex.join(line) for line in lines)
         raise Failure(f"System packages are missing and sudo is not available without a password here. Run, then make again:\n{told}")

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Callable
 
 from bootstrap.failure import Failure
 
@@ -55,7 +55,7 @@ class Stage:
         self._clock.start()
         return self
 
-    def __exit__(self, kind: Optional[type], *_: object) -> None:
+    def __exit__(self, kind: type | None, *_: object) -> None:
         self._over.set()
         self._clock.join()
         self._line(word="stopped after" if kind else "done in", end="\n")
@@ -77,9 +77,9 @@ class Stage:
     def run(
         self,
         command: list[str],
-        cwd: Optional[Path] = None,
-        env: Optional[Mapping[str, str]] = None,
-        on_line: Optional[Callable[[str], None]] = None,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        on_line: Callable[[str], None] | None = None,
         on_terminal: bool = False,
     ) -> None:
         """Runs a command; raises with its last lines when it fails. `on_terminal`: it may ask the person something."""
@@ -96,12 +96,19 @@ class Stage:
 
 
 def _watched(
-    command: list[str], cwd: Optional[Path], env: Optional[Mapping[str, str]], on_line: Optional[Callable[[str], None]]
+    command: list[str], cwd: Path | None, env: Mapping[str, str] | None, on_line: Callable[[str], None] | None
 ) -> tuple[int, deque[str]]:
     kept: deque[str] = deque(maxlen=_KEPT)
     try:
         process = subprocess.Popen(
-            command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+            command,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
         )
     except OSError as error:
         raise Failure(f"{command[0]} cannot be started: {error.strerror}") from None

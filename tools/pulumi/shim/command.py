@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-_LONG_WITH_VALUE = frozenset(
-    "--color --tracing --otel-traces --profiling --memprofilerate --verbose --tracing-header --message --target --parallel".split()
-)
+_ROOT_FLAGS = {"--color", "--tracing", "--otel-traces", "--profiling", "--memprofilerate", "--verbose", "--tracing-header"}
+_LONG_WITH_VALUE = _ROOT_FLAGS | {"--message", "--target", "--parallel"}
 _SHORT_WITH_VALUE = "sCcvmtp"
+_MAKES_OR_REMOVES = {"new", "init", "create", "setup", "rm", "remove", "delete"}
 
 
 class Command:
@@ -65,7 +65,7 @@ class Command:
     @property
     def makes_or_removes_a_stack(self) -> bool:
         """`stack init` and `stack rm` say themselves what is to exist."""
-        return self.words[:1] == ["stack"] and self.words[1:2] in [[w] for w in ("new", "init", "create", "setup", "rm", "remove", "delete")]
+        return self.subcommand == "stack" and len(self.words) > 1 and self.words[1] in _MAKES_OR_REMOVES
 
     @property
     def may_write_stack_file(self) -> bool:

@@ -20,7 +20,10 @@ def find(environ: Mapping[str, str], venv: str) -> str:
     for path in (_recorded(venv), os.path.join(cache_folder(environ), "pulumi")):
         if path and os.access(path, os.X_OK):
             return path
-    sys.exit("pulumi: the engine is missing (no path recorded in the virtual environment, none in the cache)\n  run `make venv` once: it finds, downloads or builds Pulumi " + VERSION)
+    sys.exit(
+        "pulumi: the engine is missing (no path recorded in the virtual environment, none in the cache)\n"
+        f"  run `make venv` once: it finds, downloads or builds Pulumi {VERSION}"
+    )
 
 
 def cache_folder(environ: Mapping[str, str]) -> str:

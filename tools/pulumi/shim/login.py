@@ -22,8 +22,22 @@ def chosen_backend(environ: Mapping[str, str]) -> str | None:
     return _logged_in(environ)
 
 
+def pulumi_home(environ: Mapping[str, str]) -> str:
+    """The engine's own folder: in the home that the user database names, whatever HOME says."""
+    said = environ.get("PULUMI_HOME")
+    if said:
+        return said
+    try:
+        import pwd
+
+        home = pwd.getpwuid(os.getuid()).pw_dir
+    except (ImportError, KeyError):
+        home = environ.get("HOME", "")
+    return os.path.join(home, ".pulumi")
+
+
 def _logged_in(environ: Mapping[str, str]) -> str | None:
-    folder = environ.get("PULUMI_CREDENTIALS_PATH") or environ.get("PULUMI_HOME") or os.path.join(environ.get("HOME", ""), ".pulumi")
+    folder = environ.get("PULUMI_CREDENTIALS_PATH") or pulumi_home(environ)
     try:
         with open(os.path.join(folder, "credentials.json"), encoding="utf-8") as file:
             content = file.read()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from shim.login import pulumi_home
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +16,7 @@ def selected_stack(environ: Mapping[str, str], project_name: str, project_root: 
     import hashlib
     import json
 
-    home = environ.get("PULUMI_HOME") or os.path.join(environ.get("HOME", ""), ".pulumi")
+    home = pulumi_home(environ)
     digest = hashlib.sha1(os.path.join(project_root, "Pulumi.yaml").encode(), usedforsecurity=False).hexdigest()
     try:
         with open(os.path.join(home, "workspaces", f"{project_name}-{digest}-workspace.json"), encoding="utf-8") as file:
