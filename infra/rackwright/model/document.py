@@ -15,7 +15,9 @@ from rackwright.model.finding import Finding, Severity
 _Base: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The C loader where PyYAML was built with it: several times faster."""
 _SIZE_LIMIT: Final = 1_000_000
-"""Bytes of a stack file: far above any real one, and below what alias expansion could turn into a full memory."""
+"""Bytes of a stack file: far above any real one."""
+_VALUE_LIMIT: Final = 100_000
+"""Values of a stack file with its aliases expanded: a few lines of nested aliases can stand for billions."""
 
 
 class _Loader(_Base):  # type: ignore[misc]
@@ -84,15 +86,32 @@ def parse(text: str, name: str) -> tuple[Any, list[Finding]]:
     try:
         loader = _Loader(text)
         try:
-            data = loader.get_single_data()
+            node = loader.get_single_node()
+            if node is None:
+                return None, []
+            if _weight(node, {}) > _VALUE_LIMIT:
+                return None, [
+                    _finding("yaml-size", name, "its aliases stand for too many values", f"at most {_VALUE_LIMIT}, aliases expanded")
+                ]
+            data = loader.construct_document(node)
             repeated = [_repeated(node, name) for node in loader.repeated]
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as broken:
-        return None, [_syntax(broken, name)]
+        return None, [_syntax(broken, text, name)]
     except (yaml.YAMLError, ValueError, RecursionError) as broken:
         return None, [_finding("yaml-syntax", name, f"is no YAML: {str(broken).splitlines()[0]}", "")]
     return data, repeated
+
+
+def _weight(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values a node stands for with aliases expanded; more than any limit where it contains itself."""
+    if id(node) not in known:
+        known[id(node)] = _VALUE_LIMIT + 1  # until it is weighed: what contains itself has no end
+        children = [child for pair in node.value for child in pair] if isinstance(node, yaml.MappingNode) else node.value
+        inside = children if isinstance(node, yaml.CollectionNode) else ()
+        known[id(node)] = min(1 + sum(_weight(child, known) for child in inside), _VALUE_LIMIT + 1)
+    return known[id(node)]
 
 
 def _repeated(key: Any, name: str) -> Finding:
@@ -102,12 +121,19 @@ def _repeated(key: Any, name: str) -> Finding:
     )
 
 
-def _syntax(broken: yaml.MarkedYAMLError, name: str) -> Finding:
+def _syntax(broken: yaml.MarkedYAMLError, text: str, name: str) -> Finding:
     mark = broken.problem_mark or broken.context_mark
     where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
     cause = " ".join(part for part in (broken.context, broken.problem) if part)
-    hint = "YAML indents with spaces only" if "\\t" in cause else "check the indentation, quotes and brackets up to here"
+    hint = (
+        "YAML indents with spaces, this line has a tab" if _has_tab(text, mark) else "check the indentation, quotes and brackets up to here"
+    )
     return _finding("yaml-syntax", where, cause or "is no YAML", hint)
+
+
+def _has_tab(text: str, mark: Any) -> bool:
+    lines = text.splitlines()
+    return mark is not None and mark.line < len(lines) and "\t" in lines[mark.line]
 
 
 def _finding(rule: str, path: str, cause: str, hint: str) -> Finding:

@@ -83,6 +83,8 @@ def _choices(context: Mapping[str, Any]) -> list[str]:
 
 
 def _type_hint(kind: str, value: object) -> str:
+    if value is None:
+        return "fill it in, or remove the key"
     if kind == "int_type" and isinstance(value, str) and value.strip().isdigit():
         return "write it without quotes"
     if kind == "string_type":

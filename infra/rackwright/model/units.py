@@ -20,8 +20,8 @@ _DOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _USER: Final = r"[a-z_][-a-z0-9_]*"
 _MOUNT: Final = r"/[^\s:,]*"
 _MODE: Final = r"[0-7]{3,4}"
-_ENGINE_DATE: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[T ]00:00:00(Z| \+0000 UTC)")
-"""What the engine makes of an unquoted YAML date when it rewrites or passes on a stack file."""
+_DAY: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})([T ]00:00:00(Z| \+0000 UTC))?")
+"""A day; the tail is what the engine adds to an unquoted one when it rewrites or passes on a stack file."""
 
 
 def refuse(rule: str, cause: str, hint: str) -> NoReturn:
@@ -96,9 +96,9 @@ def parse_day(value: object) -> date:
     """A calendar day; also as the engine spells an unquoted one when it passes it on."""
     if isinstance(value, date):
         return value
-    spoken = _ENGINE_DATE.fullmatch(value) if isinstance(value, str) else None
+    spoken = _DAY.fullmatch(str(value))
     try:
-        return date.fromisoformat(spoken[1] if spoken else str(value))
+        return date.fromisoformat(spoken[1] if spoken else "")
     except ValueError:
         refuse("day", f"`{value}` is not a day", "year-month-day, like 2026-12-01")
 

@@ -1,0 +1,268 @@
+"""From a description to a cluster, or to every field finding at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from rackwright.errors import BadInput
+from rackwright.model import Role, find_stack_file, load_cluster, load_configured, load_stack, members
+from rackwright.model.explain import walk
+
+LAB = """\
+config:
+  rackwright:cluster:
+    target: {kind: lab}
+    network: {cidr: 10.77.0.0/24}
+    groups:
+      login: {count: 1, roles: [login, controller, accounting]}
+      worker: {count: 2, gpus: {model: h100, count: 8}}
+"""
+
+
+def described() -> dict[str, Any]:
+    """A small description, as the engine would pass it."""
+    return {
+        "target": {"kind": "lab"},
+        "network": {"cidr": "10.77.0.0/24"},
+        "groups": {"login": {"count": 1}, "worker": {"count": 2, "memory": "2GiB", "gpus": {"model": "h100", "count": 8}}},
+    }
+
+
+def put(path: str, value: object) -> dict[str, Any]:
+    """The description with one value changed."""
+    whole = described()
+    *parents, last = path.split(".")
+    place: Any = whole
+    for parent in parents:
+        place = place.setdefault(parent, {})
+    place[last] = value
+    return whole
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "rule", "where", "cause", "hint"),
+    [
+        ("leval", "smoke", "unknown-key", "leval", "unknown key `leval`", "did you mean `level`?"),
+        ("groups.worker.cout", 1, "unknown-key", "groups.worker.cout", "unknown key", "did you mean `count`?"),
+        ("groups.worker.gpus.kind", 1, "unknown-key", "groups.worker.gpus.kind", "unknown key", "known: count, model"),
+        ("target.mirrors", "x", "unknown-key", "target.mirrors", "unknown key", "did you mean `mirror`?"),
+        (
+            "scheduler",
+            {"kind": "slurm", "partitions": {"gpu": {"group": []}}},
+            "unknown-key",
+            "scheduler.partitions.gpu.group",
+            "unknown",
+            "`groups`",
+        ),
+        ("nodes.worker0", {"gpu": 1}, "unknown-key", "nodes.worker0.gpu", "unknown key `gpu`", "`gpus`"),
+        ("groups.worker", {}, "missing-key", "groups.worker.count", "is missing", "add `count:`"),
+        ("target", {}, "missing-key", "target.kind", "is missing", "add `kind:`"),
+        ("target.kind", "lap", "choice", "target.kind", "`lap` is not one of lab", "did you mean `lab`?"),
+        ("target.os", "debian-11", "choice", "target.os", "is not one of debian-12, debian-13", "did you mean"),
+        ("level", "smok", "choice", "level", "checks, smoke, full", "did you mean `smoke`?"),
+        ("groups.worker.roles", ["wroker"], "choice", "groups.worker.roles[0]", "`wroker` is not one of", "did you mean `worker`?"),
+        ("groups.worker.roles", "worker", "value", "groups.worker.roles", "`worker` is not a list", "brackets"),
+        ("groups.worker.count", "2", "value", "groups.worker.count", "`2` is not a whole number", "without quotes"),
+        ("groups.worker.count", 2.5, "value", "groups.worker.count", "`2.5`", ""),
+        ("groups.worker.count", True, "value", "groups.worker.count", "`true` is not a whole number", ""),
+        ("groups.worker.count", -1, "value", "groups.worker.count", "too small", "at least 0"),
+        ("groups.worker.count", 10**9, "value", "groups.worker.count", "too large", "at most 4096"),
+        ("groups.worker", None, "value", "groups.worker", "nothing is not a mapping", "remove the key"),
+        ("groups.worker.memory", "2GB", "size", "groups.worker.memory", "is not a size", "write 2GiB"),
+        ("groups.worker.memory", 2048, "size", "groups.worker.memory", "has no unit", "2048MiB"),
+        ("groups.Worker", {"count": 1}, "label", "groups.Worker", "not a DNS label", "lower-case"),
+        ("groups.a_b", {"count": 1}, "label", "groups.a_b", "not a DNS label", "lower-case"),
+        (f"groups.{'a' * 64}", {"count": 1}, "label", f"groups.{'a' * 64}", "has 64 characters", "at most 63"),
+        ("network.cidr", "10.77.0.5/24", "network", "network.cidr", "inside a network", "write the network: 10.77.0.0/24"),
+        ("network.cidr", "10.77.0.0/33", "network", "network.cidr", "not an IPv4 network", "address/prefix"),
+        ("network.domain", "lab..internal", "domain", "network.domain", "not a domain name", "lab.internal"),
+        ("access.allow", ["10.0.0.0/8", "all"], "network", "access.allow[1]", "not an IPv4 network", "address/prefix"),
+        ("access.listen", "localhost", "address", "access.listen", "not an IPv4 address", "127.0.0.1"),
+        ("access.port", 70000, "value", "access.port", "too large", "at most 65535"),
+        ("storage.fs", {"kind": "moosefs", "mount": "mnt/x", "size": "1GiB"}, "mount", "storage.fs.mount", "not a mount point", "absolute"),
+        (
+            "storage.fs",
+            {"kind": "moosefs", "mount": "/mnt/x", "size": "1GiB", "mode": 511},
+            "mode",
+            "storage.fs.mode",
+            "not a file mode",
+            "quotes",
+        ),
+        (
+            "storage.fs",
+            {"kind": "moosefs", "mount": "/mnt/x", "size": "1GiB", "mode": "0888"},
+            "mode",
+            "storage.fs.mode",
+            "`0888`",
+            "octal",
+        ),
+        (
+            "storage.fs",
+            {"kind": "lustre", "mount": "/mnt/x", "size": "1GiB"},
+            "choice",
+            "storage.fs.kind",
+            "`lustre` is not one of moosefs",
+            "",
+        ),
+        ("scheduler", {"kind": "slurm", "drain_timeout": "5 minutes"}, "duration", "scheduler.drain_timeout", "not a duration", "like 5m"),
+        ("scheduler", {"kind": "slurm", "power_saving": {}}, "missing-key", "scheduler.power_saving.idle", "is missing", "add `idle:`"),
+        ("users.Alice", {"uid": 2001}, "user-name", "users.Alice", "not a user name", "lower-case"),
+        ("users.alice", {"uid": 2001, "shell": "bash"}, "value", "users.alice.shell", "expected form", "must match"),
+        ("nodes.worker0", {"state": "off"}, "choice", "nodes.worker0.state", "is not one of in, out", ""),
+        ("nodes.worker0", {"until": "soon"}, "day", "nodes.worker0.until", "not a day", "2026-12-01"),
+        ("time_zone", "utc", "value", "time_zone", "expected form", "must match"),
+    ],
+)
+def test_a_wrong_field_is_one_finding(path: str, value: object, rule: str, where: str, cause: str, hint: str) -> None:
+    """Where, what, what now."""
+    loaded = load_cluster(put(path, value))
+    assert loaded.cluster is None
+    (finding,) = loaded.findings
+    assert (finding.rule, finding.path) == (rule, where)
+    assert cause in finding.cause
+    assert hint in finding.hint
+
+
+def test_all_findings_come_at_once() -> None:
+    """Nobody wants to run a tool five times for five mistakes."""
+    whole = put("groups.worker.cout", 1) | {"level": "smok", "access": {"port": 0}, "network": {}}
+    assert {finding.path for finding in load_cluster(whole).findings} == {"groups.worker.cout", "level", "access.port", "network.cidr"}
+
+
+@pytest.mark.parametrize("value", [None, [], "lab", 3])
+def test_what_is_no_mapping_is_a_finding(value: object) -> None:
+    """Also at the very top."""
+    (finding,) = load_cluster(value).findings
+    assert finding.path == "rackwright:cluster"
+
+
+def test_rules_can_judge_what_is_left() -> None:
+    """The wrong part is left out, and what hangs on it is marked."""
+    loaded = load_cluster(put("groups.worker.memory", "much"))
+    assert loaded.cluster is None
+    assert loaded.rest is not None
+    assert loaded.rest.groups["worker"].memory is None
+    assert [str(place) for place in loaded.doubtful] == ["groups.worker"]
+
+
+def test_nothing_is_left_without_what_is_required() -> None:
+    """A cluster without a network is none."""
+    assert load_cluster(put("network", {})).rest is None
+
+
+def test_paths_through_a_union_leave_the_tag_out() -> None:
+    """The user wrote `target.os`, not `target.lab.os`; this is what makes room for further targets."""
+
+    class Lab(BaseModel):
+        kind: Literal["lab"]
+        os: int
+
+    class Rack(BaseModel):
+        kind: Literal["rack"]
+        machines: dict[str, Lab | None]
+
+    class Whole(BaseModel):
+        target: Lab | Rack = Field(discriminator="kind")
+        spare: Lab | Rack | None = Field(default=None, discriminator="kind")
+
+    assert [str(part) for part in walk(("target", "lab", "os"), Whole)[:1]] == ["target.os"]
+    place, known = walk(("spare", "rack", "machines", "m1", "oss"), Whole)
+    assert str(place) == "spare.machines.m1.oss"
+    assert known == ("kind", "os")
+
+
+@pytest.fixture
+def stacks(tmp_path: Path) -> Path:
+    """A folder with one stack file."""
+    (tmp_path / "Pulumi.lab.yaml").write_text(LAB)
+    return tmp_path
+
+
+def test_a_stack_is_found_by_name_and_by_path(stacks: Path) -> None:
+    """`lab`, or any file."""
+    file = stacks / "Pulumi.lab.yaml"
+    assert find_stack_file("lab", stacks) == file
+    assert find_stack_file(str(file), Path("/nowhere")) == file
+
+
+@pytest.mark.parametrize(("asked", "hint"), [("lap", "did you mean `lab`?"), ("./lab.yaml", "file's path"), ("lab.yml", "file's path")])
+def test_a_stack_that_is_not_there(stacks: Path, asked: str, hint: str) -> None:
+    """With the nearest name."""
+    with pytest.raises(BadInput) as missing:
+        find_stack_file(asked, stacks)
+    assert hint in missing.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "path"),
+    [
+        ("", "yaml-empty", "Pulumi.lab.yaml"),
+        ("a: [", "yaml-syntax", "Pulumi.lab.yaml:2:1"),
+        ("- a\n", "missing-key", "Pulumi.lab.yaml"),
+        ("target: {kind: lab}\n", "missing-key", "Pulumi.lab.yaml"),
+        ("config:\n  rackwright:clutser: {}\n", "missing-key", "Pulumi.lab.yaml: config"),
+        ("config: {}\nconfig: {}\n", "yaml-repeated-key", "Pulumi.lab.yaml:2:1"),
+    ],
+)
+def test_a_file_without_a_description(stacks: Path, text: str, rule: str, path: str) -> None:
+    """Each with the place that is wrong."""
+    file = stacks / "Pulumi.lab.yaml"
+    file.write_text(text)
+    loaded = load_stack(file)
+    assert loaded.cluster is None
+    assert (loaded.findings[0].rule, loaded.findings[0].path) == (rule, path)
+
+
+def test_a_repeated_key_refuses_an_otherwise_good_file(stacks: Path) -> None:
+    """Which of the two counts is anybody's guess, and the fields are judged all the same."""
+    file = stacks / "Pulumi.lab.yaml"
+    file.write_text(LAB + "      worker: {count: 3, cuont: 3}\n")
+    loaded = load_stack(file)
+    assert loaded.cluster is None
+    assert [finding.rule for finding in loaded.findings] == ["yaml-repeated-key", "unknown-key"]
+
+
+def test_the_engine_gives_groups_in_alphabetical_order_and_the_file_puts_them_right(stacks: Path) -> None:
+    """Addresses follow the declared order: with the engine's, workers would move when the program runs."""
+    file = stacks / "Pulumi.lab.yaml"
+    file.write_text(LAB + "      storage: {count: 1}\n")
+    given = described()
+    given["groups"] = {
+        "login": {"count": 1, "roles": ["login", "controller", "accounting"]},
+        "storage": {"count": 1},
+        "worker": {"count": 2, "gpus": {"count": 8, "model": "h100"}},
+    }
+    loaded = load_configured("lab", given, file)
+    assert loaded.cluster is not None
+    assert list(loaded.cluster.groups) == ["login", "worker", "storage"]
+
+
+def test_a_description_from_elsewhere_is_refused(stacks: Path) -> None:
+    """Another file given to the engine would be planned with this file's order, or without any."""
+    for file in (stacks / "Pulumi.lab.yaml", stacks / "Pulumi.none.yaml"):
+        (finding,) = load_configured("lab", described(), file).findings
+        assert finding.rule == "stack-file"
+
+
+def test_wrong_fields_from_the_engine_are_found_too(stacks: Path) -> None:
+    """The program validates what it was given."""
+    (finding,) = load_configured("lab", put("level", "smok"), stacks / "Pulumi.lab.yaml").findings
+    assert finding.path == "level"
+
+
+def test_members_merge_group_and_node(stacks: Path) -> None:
+    """Second-hand machines differ."""
+    whole = described() | {
+        "nodes": {"worker1": {"gpus": {"count": 4}, "cpus": 3, "rack": "r1"}, "login0": {"gpus": {"model": "a100", "count": 1}}}
+    }
+    cluster = load_cluster(whole).cluster
+    assert cluster is not None
+    login, first, second = members(cluster)
+    assert (login.roles, login.cpus, login.memory) == ((Role.LOGIN,), 2, 2**30)
+    assert (login.gpus.model, login.gpus.count) == ("a100", 1) if login.gpus else False
+    assert (first.cpus, first.rack, first.gpus.count if first.gpus else 0) == (2, None, 8)
+    assert (second.cpus, second.rack, second.gpus.count if second.gpus else 0) == (3, "r1", 4)
