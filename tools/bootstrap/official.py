@@ -1,6 +1,6 @@
 """The official download of the engine, checked against its published SHA-256.
 
-Never run against the real server, which no machine this was written on could reach; tested are the check and that it gives way to the build.
+Never run against the real server, which no machine this was written on could reach; tested are the check and the giving way to the build.
 """
 
 from __future__ import annotations
