@@ -10,7 +10,6 @@ from pydantic import Field
 from rackwright.model.base import Part
 from rackwright.model.units import Bytes, Day, Label
 
-
 MOST_NODES: Final = 4096
 """Per group; four times what the design aims at. A larger number is a typing error that would only cost time to expand."""
 

@@ -16,6 +16,7 @@ COMMITTED: Final = Path(__file__).parent / "stack.schema.json"
 def schema() -> dict[str, Any]:
     """The schema of a whole stack file: the cluster below `config`, beside whatever else the engine keeps there."""
     cluster = Cluster.model_json_schema(mode="validation")
+    _close_patterns(cluster)
     definitions = cluster.pop("$defs")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -31,6 +32,18 @@ def schema() -> dict[str, Any]:
         },
         "$defs": definitions,
     }
+
+
+def _close_patterns(part: Any) -> None:
+    """Forbid keys that match no pattern: pydantic says what a name looks like, but not that others are wrong."""
+    if isinstance(part, dict):
+        if "patternProperties" in part:
+            part.setdefault("additionalProperties", False)
+        for inside in part.values():
+            _close_patterns(inside)
+    elif isinstance(part, list):
+        for inside in part:
+            _close_patterns(inside)
 
 
 def text() -> str:

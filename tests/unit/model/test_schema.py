@@ -1,0 +1,60 @@
+"""The schema editors use says what the model says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from rackwright import catalog
+from rackwright.handover import paths
+from rackwright.model import document, schema
+
+
+def errors(file_data: object) -> list[str]:
+    """Where an editor would draw a red line."""
+    return [error.json_path for error in Draft202012Validator(schema.schema()).iter_errors(file_data)]
+
+
+def test_the_committed_schema_is_current() -> None:
+    """`rackwright schema > infra/rackwright/model/stack.schema.json` writes it."""
+    assert schema.COMMITTED.read_text() == schema.text()
+
+
+def test_it_is_a_schema() -> None:
+    """Editors say nothing about a broken one."""
+    Draft202012Validator.check_schema(json.loads(schema.text()))
+
+
+@pytest.mark.parametrize("file", sorted(paths.stacks().glob("Pulumi.*.yaml")), ids=lambda file: file.name)
+def test_committed_stacks_keep_to_it(file: Any) -> None:
+    """They are the examples."""
+    assert errors(document.read(file)[0]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("level: smok", "level"),
+        ("groups: {worker: {cout: 2, count: 2}}", "groups.worker"),
+        ("groups: {worker: {count: 2, memory: 2GB}}", "groups.worker.memory"),
+        ("groups: {Worker: {count: 2}}", "groups"),
+        ("groups: {worker: {count: two}}", "groups.worker.count"),
+        ("nodes: {worker0: {state: off}}", "nodes.worker0.state"),
+    ],
+)
+def test_an_editor_draws_its_line_at_the_mistake(text: str, path: str) -> None:
+    """While one types, not at `up`."""
+    lab = document.read(paths.stack_file("lab"))[0]
+    lab["config"]["rackwright:cluster"] |= document.parse(text, "x")[0]
+    assert errors(lab) == [f"$.config['rackwright:cluster'].{path}"]
+
+
+def test_every_gpu_of_the_catalogue_can_be_written() -> None:
+    """Models are labels."""
+    lab = document.read(paths.stack_file("lab"))[0]
+    for model in catalog.gpus():
+        lab["config"]["rackwright:cluster"]["groups"]["worker"]["gpus"] = {"model": model, "count": 1}
+        assert errors(lab) == []

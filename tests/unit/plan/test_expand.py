@@ -1,0 +1,203 @@
+"""cluster -> plan: what every plan keeps to, whatever the cluster."""
+
+from __future__ import annotations
+
+import json
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rackwright.model import Cluster, Role, load_cluster
+from rackwright.plan import Plan, expand
+
+calm = settings(deadline=None, max_examples=50, derandomize=True)
+"""No clock and no chance: a slow or lucky machine must not decide a test."""
+NAMES = ("login", "worker", "storage", "a", "b-c", "compute")
+ROLES = st.lists(st.sampled_from([role.value for role in Role]), min_size=1, max_size=3, unique=True)
+
+
+def cluster(groups: dict[str, Any], **more: Any) -> Cluster:
+    """A cluster of these groups, its fields valid."""
+    loaded = load_cluster({"target": {"kind": "lab"}, "network": {"cidr": "10.77.0.0/20"}, "groups": groups, **more})
+    assert loaded.cluster is not None, loaded.findings
+    return loaded.cluster
+
+
+@st.composite
+def group_sets(draw: st.DrawFn) -> dict[str, Any]:
+    """Some groups in some order, with roles and counts within their capacity."""
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=5, unique=True))
+    groups = {}
+    for name in names:
+        roles = draw(ROLES)
+        capacity = draw(st.none() | st.integers(min_value=1, max_value=40))
+        most = capacity or (64 if "worker" in roles else 8)
+        groups[name] = {"roles": roles, "count": draw(st.integers(min_value=0, max_value=most)), "capacity": capacity}
+    return groups
+
+
+@calm
+@given(group_sets())
+def test_names_addresses_and_macs_are_unique_and_inside_the_network(groups: dict[str, Any]) -> None:
+    """Two nodes with one address stall each other in ways that take a day to find."""
+    plan = expand(cluster(groups), "lab")
+    network = IPv4Network(plan.network.cidr)
+    for values in ([n.name for n in plan.nodes], [n.address for n in plan.nodes], [n.mac for n in plan.nodes]):
+        assert len(set(values)) == len(values)
+    addresses = {IPv4Address(node.address) for node in plan.nodes}
+    assert all(address in network for address in addresses)
+    assert not addresses & {network.network_address, network.broadcast_address, IPv4Address(plan.network.gateway)}
+
+
+@calm
+@given(group_sets(), st.data())
+def test_scaling_moves_nobody(groups: dict[str, Any], data: st.DataObject) -> None:
+    """Adding worker2 never renumbers worker1, nor any node of any other group."""
+    name = data.draw(st.sampled_from(sorted(groups)))
+    most = groups[name]["capacity"] or (64 if "worker" in groups[name]["roles"] else 8)
+    scaled = {**groups, name: {**groups[name], "count": data.draw(st.integers(min_value=0, max_value=most))}}
+    before = {node.name: node for node in expand(cluster(groups), "lab").nodes}
+    after = {node.name: node for node in expand(cluster(scaled), "lab").nodes}
+    for node in before.keys() & after.keys():
+        assert before[node] == after[node]
+    assert {node for node in before if not node.startswith(name)} == {node for node in after if not node.startswith(name)}
+
+
+@calm
+@given(group_sets())
+def test_a_new_group_at_the_end_moves_nobody(groups: dict[str, Any]) -> None:
+    """What the schema tells the user: add new groups at the end."""
+    before = expand(cluster(groups), "lab").nodes
+    after = expand(cluster({**groups, "zz": {"roles": ["worker"], "count": 2}}), "lab").nodes
+    assert after[: len(before)] == before
+
+
+@calm
+@given(group_sets(), st.data())
+def test_a_node_that_is_out_is_in_group_out_alone(groups: dict[str, Any], data: st.DataObject) -> None:
+    """Left out of phases and checks, but still planned, at the same address."""
+    names = [node.name for node in expand(cluster(groups), "lab").nodes]
+    out = set(data.draw(st.lists(st.sampled_from(names), unique=True))) if names else set()
+    without = expand(cluster(groups), "lab")
+    plan = expand(cluster(groups, nodes={name: {"state": "out", "reason": "x"} for name in out}), "lab")
+    assert set(plan.groups["out"]) == out
+    assert all(not out & set(nodes) for group, nodes in plan.groups.items() if group != "out")
+    assert set(plan.groups["nodes"]) == set(names) - out
+    assert [node.address for node in plan.nodes] == [node.address for node in without.nodes]
+    assert plan.access.ports == without.access.ports
+    assert plan.volumes == without.volumes
+    scheduled = {*plan.scheduler.controllers, *plan.scheduler.submit, *(node.name for node in plan.scheduler.nodes)}
+    assert not out & scheduled
+
+
+@calm
+@given(group_sets())
+def test_a_plan_survives_being_written_and_read(groups: dict[str, Any]) -> None:
+    """The provider receives it as JSON."""
+    plan = expand(cluster(groups, storage={"fs": {"kind": "moosefs", "mount": "/mnt/fs", "size": "1GiB"}}), "lab")
+    assert Plan.from_data(json.loads(json.dumps(plan.to_data()))) == plan
+
+
+@calm
+@given(group_sets())
+def test_groups_name_only_nodes_and_every_role_has_one(groups: dict[str, Any]) -> None:
+    """An empty group is there and empty; a missing one would make a play skip silently."""
+    plan = expand(cluster(groups), "lab")
+    names = {node.name for node in plan.nodes}
+    assert all(set(nodes) <= names for nodes in plan.groups.values())
+    assert {f"role_{role}" for role in Role} | {"gpu", "storage_client", "slurm", "nodes", "out"} | set(groups) == set(plan.groups)
+
+
+GPU_AND_CPU = {
+    "login": {"count": 1},
+    "worker": {"count": 2, "gpus": {"model": "h100", "count": 8}},
+    "cpu": {"count": 1, "roles": ["worker"]},
+}
+
+
+def test_workers_with_and_without_gpus_get_a_queue_each() -> None:
+    """A job for the queue `gpu` must never land on a node without one."""
+    partitions = expand(cluster(GPU_AND_CPU), "lab").scheduler.partitions
+    assert [(p.name, p.nodes, p.default) for p in partitions] == [("gpu", ("worker0", "worker1"), True), ("cpu", ("cpu0",), False)]
+
+
+def test_the_first_queue_is_the_default_unless_one_says_so() -> None:
+    """A job that names no queue must go somewhere."""
+    queues: dict[str, Any] = {"a": {"groups": ["worker"]}, "b": {"nodes": ["cpu0", "worker1"], "max_time": "1h"}}
+    first, second = expand(cluster(GPU_AND_CPU, scheduler={"kind": "slurm", "partitions": queues}), "lab").scheduler.partitions
+    assert (first.default, second.default, second.nodes, second.max_time) == (True, False, ("worker1", "cpu0"), 3600)
+    queues["b"]["default"] = True
+    first, second = expand(cluster(GPU_AND_CPU, scheduler={"kind": "slurm", "partitions": queues}), "lab").scheduler.partitions
+    assert (first.default, second.default) == (False, True)
+
+
+def test_controllers_stand_in_the_order_in_which_they_take_over() -> None:
+    """The backup may have been declared first."""
+    groups = {"b": {"count": 2, "roles": ["controller"]}, "a": {"count": 1, "roles": ["controller"]}}
+    plan = expand(cluster(groups, scheduler={"kind": "slurm", "backup": ["b1", "b0"]}), "lab")
+    assert plan.scheduler.controllers == ("a0", "b1", "b0")
+
+
+def test_storage_is_served_and_mounted_by_the_groups_it_names() -> None:
+    """Or by all with the role, and mounted everywhere."""
+    groups = {"login": {"count": 1}, "storage": {"count": 1}, "archive": {"count": 1, "roles": ["storage"]}}
+    declared = {"kind": "moosefs", "mount": "/mnt/a", "size": "1GiB"}
+    (usual,) = expand(cluster(groups, storage={"a": declared}), "lab").storage
+    assert (usual.servers, usual.clients) == (("storage0", "archive0"), ("login0", "storage0", "archive0"))
+    (chosen,) = expand(cluster(groups, storage={"a": {**declared, "servers": ["archive"], "clients": ["login"]}}), "lab").storage
+    assert (chosen.servers, chosen.clients) == (("archive0",), ("login0",))
+
+
+def test_login_nodes_are_published_on_ports_that_never_move() -> None:
+    """A node's port follows from its address, so a second group of login nodes keeps its ports when the first one grows."""
+    one = expand(cluster({"login": {"count": 1}, "front": {"count": 1, "roles": ["login"]}}), "lab").access.ports
+    two = expand(cluster({"login": {"count": 2}, "front": {"count": 1, "roles": ["login"]}}), "lab").access.ports
+    assert one == {"login0": 2222, "front0": 2230}
+    assert two == {**one, "login1": 2223}
+
+
+def test_macs_differ_between_stacks() -> None:
+    """Two stacks may share a bridge's neighbours."""
+    groups = {"login": {"count": 1}}
+    assert expand(cluster(groups), "a").nodes[0].mac != expand(cluster(groups), "b").nodes[0].mac
+
+
+def test_data_outlives_its_node() -> None:
+    """A controller healed under its name finds its jobs, a storage node its files."""
+    groups = {"head": {"count": 1, "roles": ["login", "controller", "accounting"]}, "storage": {"count": 1}, "worker": {"count": 1}}
+    plan = expand(cluster(groups, storage={"fs": {"kind": "moosefs", "mount": "/mnt/fs", "size": "2GiB"}}), "lab")
+    assert {(v.node, v.purpose, v.mount) for v in plan.volumes} == {
+        ("head0", "accounting", "/var/lib/mysql"),
+        ("head0", "scheduler", "/var/lib/slurm"),
+        ("storage0", "storage", "/srv/rackwright"),
+        ("storage0", "metadata", "/var/lib/mfs"),
+    }
+    assert len({volume.name for volume in plan.volumes}) == len(plan.volumes)
+
+
+def test_a_lab_costs_nothing_and_says_why() -> None:
+    """The command exists for all targets."""
+    cost = expand(cluster({"login": {"count": 1}, "worker": {"count": 3}}), "lab").cost
+    assert cost.usd_per_hour == 0
+    assert [(line.group, line.count) for line in cost.lines] == [("login", 1), ("worker", 3)]
+
+
+def test_a_plan_answers_for_its_nodes() -> None:
+    """By name."""
+    plan = expand(cluster({"login": {"count": 2}}, nodes={"login1": {"state": "out", "reason": "x", "until": "2026-12-01"}}), "lab")
+    assert plan.node("login1").until == "2026-12-01"
+    assert (plan.is_in("login0"), plan.is_in("login1"), plan.is_in("login2")) == (True, False, False)
+    with pytest.raises(KeyError):
+        plan.node("login2")
+
+
+def test_the_scale_the_design_aims_at_is_expanded_in_a_moment() -> None:
+    """256 nodes with 2048 GPUs; a hang here would be somebody's quadratic loop."""
+    plan = expand(
+        cluster({"login": {"count": 1}, "worker": {"count": 256, "capacity": 512, "gpus": {"model": "h100", "count": 8}}}), "rack"
+    )
+    assert len(plan.nodes) == 257
+    assert sum(node.gpus for node in plan.scheduler.nodes) == 2048
