@@ -67,6 +67,7 @@ class Converge(Resource):
 
     async def _apply(self, operation: Operation, news: Properties, newcomers: Sequence[str]) -> Made:
         started = time.monotonic()
+        stack_files.forget_verdict(operation.stack)
         for name in newcomers:
             await ssh.close(operation.stack, name)
         lost, applied = await self._play(operation, news, within=_BOOT, check=False)

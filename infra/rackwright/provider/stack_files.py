@@ -38,6 +38,12 @@ def write_leaving(stack: str, inputs: Properties) -> StackFiles:
     return _write(stack, inputs, paths.folder(stack) / "inventory.leaving.yml")
 
 
+def forget_verdict(stack: str) -> None:
+    """Take the report off the record: what was proven says nothing about nodes that are about to change."""
+    for file in (paths.report(stack), paths.report_junit(stack), paths.report_html(stack)):
+        file.unlink(missing_ok=True)
+
+
 def remove(stack: str) -> None:
     """Remove the stack's folder: keys and secrets with it."""
     shutil.rmtree(paths.folder(stack), ignore_errors=True)

@@ -7,9 +7,11 @@ import uuid
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from rackwright.errors import CouldNotTell
 from rackwright.handover import paths
+from rackwright.provider import stack_files
 from rackwright.provider.diff import Change, Difference
-from rackwright.provider.drivers.pytest_run import Kind, run_checks
+from rackwright.provider.drivers.pytest_run import run_checks
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import UNKNOWN, Properties
 
@@ -45,7 +47,7 @@ class Verification(Resource):
         """The passive checks now. Where it was not looked, the verdict on record stands."""
         if state.inputs.get("options", {}).get("refresh") == "resources":
             return Made(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
-        report = await _run(operation, "checks", paths.folder(operation.stack) / "refresh")
+        report = await _run(operation, "checks", paths.folder(operation.stack) / "refresh" / "results")
         if report["verdict"] == _PASSED and state.outputs.get("verdict") == _PASSED:
             return Made(state.id, state.outputs)
         reasons = _reasons(report) or list(state.outputs.get("reasons", []))
@@ -54,11 +56,10 @@ class Verification(Resource):
 
     async def delete(self, operation: Operation, state: State) -> None:
         """A verdict about nodes that are going is no verdict."""
-        for file in (paths.report(operation.stack), paths.report_junit(operation.stack), paths.report_html(operation.stack)):
-            file.unlink(missing_ok=True)
+        stack_files.forget_verdict(operation.stack)
 
     async def _verify(self, operation: Operation, news: Properties) -> Made:
-        report = await _run(operation, news["level"], paths.folder(operation.stack))
+        report = await _run(operation, news["level"], paths.results(operation.stack))
         reasons = _reasons(report)
         outputs = {
             **news,
@@ -71,17 +72,18 @@ class Verification(Resource):
         return Made(operation.name, outputs, reasons=tuple(reasons))
 
 
-async def _run(operation: Operation, level: str, folder: Path) -> dict[str, Any]:
+async def _run(operation: Operation, level: str, results: Path) -> dict[str, Any]:
     """Run the checks and read the report they left."""
-    await run_checks(
+    outcome = await run_checks(
         inventory=paths.inventory(operation.stack),
         ssh_config=paths.ssh_config(operation.stack),
-        results=folder,
+        results=results,
         level=level,
-        kinds=Kind.ALL,
         on_progress=operation.status,
     )
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text())
+    if not outcome.report.exists():
+        raise CouldNotTell(f"the checks left no report; they said: {outcome.said.strip() or 'nothing'}")
+    report: dict[str, Any] = json.loads(outcome.report.read_text())
     return report
 
 
