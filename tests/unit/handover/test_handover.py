@@ -1,0 +1,199 @@
+"""(plan, hosts) -> inventory and SSH files: the whole of it as golden files, the contract, and what the real ssh makes of it.
+
+`UPDATE_GOLDEN=1 pytest tests/unit/handover` writes the golden files anew.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rackwright import handover
+from rackwright.handover import Host, paths
+from rackwright.model import load_cluster, load_stack
+from rackwright.plan import Plan, expand
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "handover"
+HOME = "/home/alice/.local/state/rackwright"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJk5tdQFZ8nOuT0aPYQ3mXrGqB7qk8pZVZ3oU5t9WnY"
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same home for everybody who runs this."""
+    monkeypatch.setenv("RACKWRIGHT_HOME", HOME)
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+
+
+def lab() -> Plan:
+    """The plan of the committed lab."""
+    cluster = load_stack(paths.stack_file("lab")).cluster
+    assert cluster is not None
+    return expand(cluster, "lab")
+
+
+def small(**more: Any) -> Plan:
+    """A cluster of two login nodes and a worker."""
+    groups = {"login": {"count": 2, "roles": ["login", "controller"]}, "worker": {"count": 1}}
+    loaded = load_cluster({"target": {"kind": "lab"}, "network": {"cidr": "10.77.0.0/24"}, "groups": groups, **more})
+    assert loaded.cluster is not None
+    return expand(loaded.cluster, "small")
+
+
+def hosts(plan: Plan) -> dict[str, Host]:
+    """Every node of the plan, existing."""
+    return {node.name: Host(node.name, node.address, f"{KEY}{index} comment", f"id-{node.name}") for index, node in enumerate(plan.nodes)}
+
+
+def golden(name: str, text: str) -> str:
+    """The golden file's text; written first where that was asked for."""
+    file = GOLDEN / name
+    if os.environ.get("UPDATE_GOLDEN"):
+        file.write_text(text)
+    return file.read_text()
+
+
+def test_the_inventory_is_as_it_was() -> None:
+    """Roles and checks are written against exactly this."""
+    plan = lab()
+    text = yaml.safe_dump(handover.inventory(plan, hosts(plan)), sort_keys=False, width=1000)
+    assert text == golden("inventory.yml", text)
+
+
+def test_the_ssh_files_are_as_they_were() -> None:
+    """One configuration for Ansible, testinfra and the person."""
+    plan = lab()
+    config, known = handover.ssh_config(plan, hosts(plan)), handover.known_hosts(plan, hosts(plan))
+    assert config == golden("ssh_config", config)
+    assert known == golden("known_hosts", known)
+
+
+def test_the_inventory_keeps_the_contract() -> None:
+    """The schema is what both sides agree on."""
+    for plan in (lab(), small(nodes={"login1": {"state": "out", "reason": "disk", "until": "2026-12-01"}})):
+        assert handover.breaches(handover.inventory(plan, hosts(plan))) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "breach"),
+    [
+        ("all.vars.handover.schema", "rackwright.handover/2", "$.all.vars.handover.schema"),
+        ("all.vars.cluster.level", "high", "$.all.vars.cluster.level"),
+        ("all.vars.cluster.secrets", {"munge_key": "x"}, "$.all.vars.cluster"),
+        ("all.hosts.worker0.node.mac", "52:54:00:00:00:01", "$.all.hosts.worker0.node.mac"),
+        ("all.hosts.worker0.node.gpus.count", 0, "$.all.hosts.worker0.node.gpus.count"),
+        ("all.hosts.worker0.ansible_port", 22, "$.all.hosts.worker0"),
+        ("all.hosts.Worker9", {}, "$.all.hosts"),
+        ("all.children.gpu.hosts.worker0.extra", 1, "$.all.children.gpu.hosts.worker0"),
+    ],
+)
+def test_a_breach_of_the_contract_is_named(path: str, value: object, breach: str) -> None:
+    """Where, so that it can be mended."""
+    plan = lab()
+    broken = copy.deepcopy(handover.inventory(plan, hosts(plan)))
+    *parents, last = path.split(".")
+    place: Any = broken
+    for parent in parents:
+        place = place[parent]
+    place[last] = value
+    assert breach in {said.split(": ")[0] for said in handover.breaches(broken)}
+
+
+def test_a_missing_group_breaks_the_contract() -> None:
+    """A play on a group that does not exist skips, and looks green."""
+    plan = lab()
+    broken = handover.inventory(plan, hosts(plan))
+    del broken["all"]["children"]["gpu"]
+    assert "'gpu' is a required property" in handover.breaches(broken)[0]
+
+
+def test_each_host_has_one_variable_of_its_own() -> None:
+    """The plan's record, unchanged; nobody recomputes it."""
+    plan = lab()
+    for name, host in handover.inventory(plan, hosts(plan))["all"]["hosts"].items():
+        assert host == {"ansible_host": name, "node": plan.node(name).model_dump(mode="json")}
+
+
+def test_a_node_without_a_host_is_nowhere() -> None:
+    """While nodes come and go, the inventory names those that exist."""
+    plan = lab()
+    there = {name: host for name, host in hosts(plan).items() if name != "worker1"}
+    inventory = handover.inventory(plan, there)["all"]
+    assert "worker1" not in inventory["hosts"]
+    assert all("worker1" not in group["hosts"] for group in inventory["children"].values())
+    assert "worker1" not in handover.ssh_config(plan, there) + handover.known_hosts(plan, there)
+
+
+def test_a_node_that_is_out_can_be_reached_but_is_in_no_other_group() -> None:
+    """A person repairs it through the same configuration."""
+    plan = small(nodes={"worker0": {"state": "out", "reason": "fan"}})
+    children = handover.inventory(plan, hosts(plan))["all"]["children"]
+    assert [name for name, group in children.items() if "worker0" in group["hosts"]] == ["out"]
+    assert "Host worker0\n" in handover.ssh_config(plan, hosts(plan))
+
+
+def test_baked_roles_are_what_the_image_holds() -> None:
+    """An image that was pulled bare holds none."""
+    plan = lab()
+    assert handover.inventory(plan, hosts(plan), baked_roles=["base"])["all"]["vars"]["cluster"]["baked_roles"] == ["base"]
+
+
+def resolved(config: Path, name: str) -> dict[str, str]:
+    """What the real ssh would do for a host."""
+    told = subprocess.run(["ssh", "-G", "-F", str(config), name], capture_output=True, text=True, check=True).stdout
+    return dict(line.split(" ", 1) for line in told.splitlines() if " " in line)
+
+
+def test_the_real_ssh_reads_it_so(tmp_path: Path) -> None:
+    """A misspelt option would be an error at the first connection."""
+    plan = small(access={"port": 3333, "listen": "0.0.0.0"})
+    config = tmp_path / "ssh_config"
+    config.write_text(handover.ssh_config(plan, hosts(plan)))
+    login, second, worker = (resolved(config, name) for name in ("login0", "login1", "worker0"))
+    assert (login["hostname"], login["port"], login.get("proxyjump")) == ("127.0.0.1", "3333", None)
+    assert (second["hostname"], second["port"], second.get("proxyjump")) == ("127.0.0.1", "3334", None)
+    assert (worker["hostname"], worker["port"], worker["proxyjump"]) == ("10.77.0.24", "22", "login0")
+    for options in (login, second, worker):
+        assert options["user"] == "root"
+        assert options["stricthostkeychecking"] == "true"
+        assert options["userknownhostsfile"] == f"{HOME}/small/known_hosts"
+        assert options["globalknownhostsfile"] == "/dev/null"
+        assert options["identityfile"] == f"{HOME}/small/id_ed25519"
+        assert options["identitiesonly"] == "yes"
+        assert options["controlmaster"] == "auto"
+        assert (options["serveraliveinterval"], options["serveralivecountmax"], options["connecttimeout"]) == ("2", "2", "3")
+    assert worker["hostkeyalias"] == "small-worker0"
+    assert worker["controlpath"] == f"{paths.socket_folder('small')}/worker0"
+
+
+def test_keys_are_pinned_without_their_comments() -> None:
+    """One line each, under a name no other stack uses."""
+    plan = small()
+    lines = handover.known_hosts(plan, hosts(plan)).splitlines()
+    assert lines == [f"small-{name} {KEY}{index}" for index, name in enumerate(["login0", "login1", "worker0"])]
+
+
+def test_the_way_in_passes_through_a_login_node_that_is_in() -> None:
+    """With login0 out, its sibling serves."""
+    plan = small(nodes={"login0": {"state": "out", "reason": "disk"}})
+    assert handover.reach(plan, hosts(plan)["worker0"]).jump == "login1"
+    assert handover.reach(plan, hosts(plan)["login1"]).port == 2223
+
+
+def test_a_home_with_blanks_and_percent_signs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other people's user names."""
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "a b%c"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "d e%f"))
+    plan = small()
+    config = tmp_path / "ssh_config"
+    config.write_text(handover.ssh_config(plan, hosts(plan)))
+    options = resolved(config, "worker0")
+    assert options["controlpath"] == f"{tmp_path}/d e%f/{paths.socket_folder('small').name}/worker0"
+    told = subprocess.run(["ssh", "-G", "-F", str(config), "worker0"], capture_output=True, text=True, check=True).stdout
+    assert f"userknownhostsfile {tmp_path}/a b" in told
