@@ -1,7 +1,7 @@
 """The cluster's users and their groups on one node, in one task.
 
-Same numbers on every node, no passwords. A user who is no longer declared is expired, not deleted: files keep their owner, and a
-number is not given away twice by accident. Standard library only, Python 3.9 or newer on the node.
+Same numbers on every node, no passwords. Of a user who is no longer declared the account goes and the files stay. Accounts that this
+module has not made are none of its business. Standard library only, Python 3.9 or newer on the node.
 """
 
 from __future__ import annotations
@@ -20,10 +20,15 @@ module: rackwright_users
 short_description: The cluster's users on one node
 options:
   users:
-    description: Users with C(name), C(uid), C(gid) (of the group of the same name) and C(shell).
+    description: Users with C(name), C(uid), C(gid) (of the group of the same name), C(shell) and C(admin), who is in the admins' group.
     type: list
     elements: dict
     required: true
+  admins:
+    description: Groups whose members may become root, by distribution; the first that the node has is used.
+    type: list
+    elements: str
+    default: [sudo, wheel]
   home:
     description: Where home directories are made.
     type: path
@@ -43,13 +48,14 @@ USER = {
     "uid": {"type": "int", "required": True},
     "gid": {"type": "int", "required": True},
     "shell": {"type": "path", "default": "/bin/bash"},
+    "admin": {"type": "bool", "default": False},
 }
 ARGUMENTS = {
     "users": {"type": "list", "elements": "dict", "required": True, "options": USER},
+    "admins": {"type": "list", "elements": "str", "default": ["sudo", "wheel"]},
     "home": {"type": "path", "default": "/home"},
     "known": {"type": "path", "default": "/var/lib/rackwright/users.json"},
 }
-EXPIRED = "1"  # the second of January 1970: an expired account refuses keys as well as passwords
 
 
 class UserError(Exception):
@@ -61,7 +67,6 @@ class Database(NamedTuple):
 
     users: dict[str, pwd.struct_passwd]
     groups: dict[str, grp.struct_group]
-    expiries: dict[str, str]
 
 
 class Step(NamedTuple):
@@ -71,18 +76,12 @@ class Step(NamedTuple):
     command: tuple[str, ...]
 
 
-def read_database(shadow: str = "/etc/shadow") -> Database:
-    """The node's local users and groups, one look at each file."""
-    with open(shadow, encoding="utf-8") as stream:
-        fields = [line.rstrip("\n").split(":") for line in stream]
-    return Database(
-        users={user.pw_name: user for user in pwd.getpwall()},
-        groups={group.gr_name: group for group in grp.getgrall()},
-        expiries={line[0]: line[7] for line in fields if len(line) > 7},
-    )
+def read_database() -> Database:
+    """The node's users and groups, one look at each."""
+    return Database(users={user.pw_name: user for user in pwd.getpwall()}, groups={group.gr_name: group for group in grp.getgrall()})
 
 
-def steps_for(user: dict[str, Any], home: str, database: Database) -> list[Step]:
+def steps_for(user: dict[str, Any], home: str, admins: list[str], database: Database) -> list[Step]:
     """What brings one user and the group of the same name to the declared state."""
     name, uid, gid = user["name"], user["uid"], user["gid"]
     for other in database.users.values():
@@ -93,7 +92,7 @@ def steps_for(user: dict[str, Any], home: str, database: Database) -> list[Step]
             raise UserError(
                 f"user {name}: gid {gid} belongs to group {other_group.gr_name} on this node - choose another in the stack file"
             )
-    return [*group_steps(name, gid, database), *user_steps(user, home, database)]
+    return [*group_steps(name, gid, database), *user_steps(user, home, database), *admin_steps(user, admins, database)]
 
 
 def group_steps(name: str, gid: int, database: Database) -> list[Step]:
@@ -113,23 +112,32 @@ def user_steps(user: dict[str, Any], home: str, database: Database) -> list[Step
     if live is None:
         words = ("useradd", "--uid", uid, "--gid", gid, "--shell", shell, "--create-home", "--home-dir", os.path.join(home, name), name)
         return [Step(f"make user {name}", words)]
-    steps = []
-    if (live.pw_uid, live.pw_gid, live.pw_shell) != (user["uid"], user["gid"], shell):
-        words = ("usermod", "--uid", uid, "--gid", gid, "--shell", shell, name)
-        steps.append(Step(f"give user {name} uid {uid}, gid {gid}, shell {shell}", words))
-    if database.expiries.get(name):
-        steps.append(Step(f"let user {name} in again", ("usermod", "--expiredate", "", name)))
-    return steps
+    if (live.pw_uid, live.pw_gid, live.pw_shell) == (user["uid"], user["gid"], shell):
+        return []
+    return [Step(f"give user {name} uid {uid}, gid {gid}, shell {shell}", ("usermod", "--uid", uid, "--gid", gid, "--shell", shell, name))]
+
+
+def admin_steps(user: dict[str, Any], admins: list[str], database: Database) -> list[Step]:
+    """What puts the user into the admins' group, or takes the user out of it."""
+    name = user["name"]
+    group = next((database.groups[group] for group in admins if group in database.groups), None)
+    if group is None:
+        if user["admin"]:
+            raise UserError(
+                f"user {name}: is to be an admin, but there is none of the groups {', '.join(admins)} on this node - install sudo"
+            )
+        return []
+    if user["admin"] == (name in group.gr_mem):
+        return []
+    if user["admin"]:
+        return [Step(f"make user {name} an admin", ("usermod", "--append", "--groups", group.gr_name, name))]
+    return [Step(f"make user {name} an ordinary user", ("gpasswd", "--delete", name, group.gr_name))]
 
 
 def leaving_steps(declared: set[str], known: list[str], database: Database) -> list[Step]:
-    """What shuts out users that were made here and are no longer declared."""
+    """What removes users that were made here and are no longer declared; their files stay."""
     gone = [name for name in known if name not in declared and name in database.users]
-    return [
-        Step(f"shut out user {name}, who is no longer declared", ("usermod", "--expiredate", EXPIRED, name))
-        for name in gone
-        if not database.expiries.get(name)
-    ]
+    return [Step(f"remove user {name}, who is no longer declared", ("userdel", name)) for name in gone]
 
 
 def read_known(path: str) -> list[str]:
@@ -142,8 +150,10 @@ def read_known(path: str) -> list[str]:
     return [str(name) for name in known]
 
 
-def write_known(path: str, names: list[str]) -> None:
-    """Remembers who was made here."""
+def remember(path: str, known: list[str], names: list[str]) -> None:
+    """Writes down who was made here, where that has changed."""
+    if known == names:
+        return
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
     with open(f"{path}.new", "w", encoding="utf-8") as stream:
         json.dump(names, stream)
@@ -161,15 +171,15 @@ def bring_about(wanted: dict[str, Any], check: bool) -> list[str]:
     """What was done, in words."""
     database, known = read_database(), read_known(wanted["known"])
     declared = [user["name"] for user in wanted["users"]]
-    steps = [step for user in wanted["users"] for step in steps_for(user, wanted["home"], database)]
-    steps += leaving_steps(set(declared), known, database)
-    everyone = sorted({*known, *declared})
+    steps = leaving_steps(set(declared), known, database)
+    steps += [step for user in wanted["users"] for step in steps_for(user, wanted["home"], wanted["admins"], database)]
     if not check:
-        if everyone != known:
-            write_known(wanted["known"], everyone)  # first, so that a killed run forgets nobody whom it made
+        remember(wanted["known"], known, sorted({*known, *declared}))  # before the making: a killed run must know whom it made
         for step in steps:
             carry_out(step)
-    return [step.what for step in steps] + (["remember who is known here"] if everyone != known and not steps else [])
+        remember(wanted["known"], sorted({*known, *declared}), sorted(declared))
+    told = [step.what for step in steps]
+    return told if told or sorted(known) == sorted(declared) else ["remember who was made here"]
 
 
 def main() -> None:

@@ -33,6 +33,7 @@ TREE_ARGUMENTS = {
     "links": {"type": "list", "elements": "dict", "default": [], "options": LINK},
     "absent": {"type": "list", "elements": "path", "default": []},
 }
+SELINUX = "/sys/fs/selinux/enforce"
 LARGEST_DIFF = 100_000  # bytes of one file; more than that helps nobody who reads a diff
 
 
@@ -228,6 +229,8 @@ def put_in_place(sibling: str, path: str, content: bytes, wanted: Attributes) ->
         with open(path, "wb") as stream:
             stream.write(content)
         set_attributes(path, wanted)
+    if os.path.exists(SELINUX):  # a renamed file keeps the label of a nameless one; never run on a system that has labels
+        subprocess.run(("restorecon", path), check=False)
 
 
 def remove_if_there(path: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 FOLDER = "/var/lib/rackwright"
 IDLE_CLOCK = 345  # MHz, what an idle H100 shows
-FAULTS = ("missing", "ecc", "xid", "clock", "driver")
+FAULTS = ("missing", "ecc", "xid", "clock", "max-clock", "driver")
 
 
 class Gpu(NamedTuple):
@@ -68,13 +68,14 @@ def present(folder: str = FOLDER) -> list[Gpu]:
 
 def seen(plan: dict[str, Any], faults: dict[str, Any], slot: int, uuid: str) -> Gpu:
     """One GPU with the faults that were set in it."""
+    highest = faults.get("max-clock", {}).get(str(slot), plan["sm_clock_mhz"])
     return Gpu(
         slot=slot,
         uuid=uuid,
         product=plan["product"],
         memory_mib=plan["memory_mib"],
         driver=faults.get("driver") or plan["driver"],
-        sm_clock=faults.get("clock", {}).get(str(slot), plan["sm_clock_mhz"]),
-        sm_clock_max=plan["sm_clock_mhz"],
+        sm_clock=faults.get("clock", {}).get(str(slot), highest),
+        sm_clock_max=highest,
         ecc_uncorrected=faults.get("ecc", {}).get(str(slot), 0),
     )

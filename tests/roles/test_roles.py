@@ -1,0 +1,72 @@
+"""Every role: its shape, and that what it documents is what it reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROLES = sorted(path for path in (Path(__file__).parents[2] / "roles").iterdir() if path.is_dir())
+by_name = pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+
+
+def read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def options(role: Path) -> dict[str, Any]:
+    """The documented variables of all the role's entry points."""
+    specs = read(role / "meta" / "argument_specs.yml")["argument_specs"]
+    return {name: option for spec in specs.values() for name, option in spec.get("options", {}).items()}
+
+
+def test_there_are_roles() -> None:
+    assert len(ROLES) >= 11
+
+
+@by_name
+def test_defaults_are_exactly_the_documented_optional_variables(role: Path) -> None:
+    defaults = read(role / "defaults" / "main.yml") or {}
+    documented = {name: option.get("default") for name, option in options(role).items() if not option.get("required")}
+    assert defaults == documented
+
+
+@by_name
+def test_variables_carry_the_role_as_prefix_and_a_description(role: Path) -> None:
+    for name, option in options(role).items():
+        assert name.startswith(f"{role.name}_"), name
+        assert option["description"], name
+
+
+@by_name
+def test_the_readme_names_every_variable(role: Path) -> None:
+    readme = (role / "README.md").read_text(encoding="utf-8")
+    assert [name for name in options(role) if f"`{name}`" not in readme] == []
+
+
+@by_name
+def test_installing_is_a_step_of_its_own(role: Path) -> None:
+    """The image bake runs it alone, in a container without a running systemd, on a host without a plan."""
+    imported = [
+        task["ansible.builtin.import_tasks"] for task in read(role / "tasks" / "main.yml") if "ansible.builtin.import_tasks" in task
+    ]
+    assert imported[0] == "install.yml"
+    text = (role / "tasks" / "install.yml").read_text(encoding="utf-8")
+    for word in ("rackwright_units", "ansible.builtin.systemd", "ansible.builtin.service", "cluster.", "secrets"):
+        assert word not in text, word
+
+
+@by_name
+def test_every_step_can_be_chosen_by_tag(role: Path) -> None:
+    for task in read(role / "tasks" / "main.yml"):
+        steps = {"install", "configure", "service"} & set(task["tags"])
+        assert steps, task["name"]
+        assert {f"{role.name}_{step}" for step in steps} <= set(task["tags"]), task["name"]
+
+
+@by_name
+def test_files_stay_short(role: Path) -> None:
+    for path in (role / "tasks").glob("*.yml"):
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 80, path

@@ -1,0 +1,123 @@
+"""What validate.yml says about a hand-over that cannot be worked with."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCHEMA = "rackwright.handover/1"
+
+
+def load() -> Any:
+    """The action plugin; Ansible finds it beside the playbooks."""
+    path = Path(__file__).parents[3] / "playbooks" / "action_plugins" / "rackwright_handover.py"
+    spec = importlib.util.spec_from_file_location("rackwright_handover", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+handover = load()
+
+
+def node(name: str, address: str, roles: list[str], gpus: dict[str, Any] | None = None) -> dict[str, Any]:
+    fqdn = f"{name}.lab.internal"
+    return {"name": name, "group": name[:-1], "index": 0, "roles": roles, "fqdn": fqdn, "address": address, "os": "debian-13", "gpus": gpus}
+
+
+@pytest.fixture
+def good() -> tuple[dict[str, list[str]], dict[str, dict[str, Any]]]:
+    """Groups and variables of two nodes."""
+    cluster = {
+        "stack": "lab",
+        "target": "lab",
+        "time_zone": "Etc/UTC",
+        "baked_roles": [],
+        "network": {},
+        "access": {"entry": ["login0"]},
+        "hosts": [{"name": "login0", "address": "10.0.0.1"}, {"name": "worker0", "address": "10.0.0.2"}],
+        "users": [],
+        "storage": [{"name": "sharedfs", "servers": ["login0"], "clients": ["login0", "worker0"]}],
+        "scheduler": {},
+    }
+    shared = {"handover": {"schema": SCHEMA}, "cluster": cluster, "secrets": {"munge_key": "", "accounting_password": ""}}
+    groups = {
+        "nodes": ["login0", "worker0"],
+        "role_login": ["login0"],
+        "role_storage": ["login0"],
+        "role_worker": ["worker0"],
+        "gpu": ["worker0"],
+    }
+    variables = {
+        "login0": {**copy.deepcopy(shared), "node": node("login0", "10.0.0.1", ["login", "storage"])},
+        "worker0": {**copy.deepcopy(shared), "node": node("worker0", "10.0.0.2", ["worker"], {"count": 8})},
+    }
+    return groups, variables
+
+
+def test_a_good_handover_has_no_problems(good: Any) -> None:
+    assert handover.problems(SCHEMA, *good) == []
+
+
+def everywhere(variables: dict[str, dict[str, Any]], key: str, value: Any) -> None:
+    for host in variables.values():
+        host[key] = value
+
+
+@pytest.mark.parametrize(
+    ("spoil", "found"),
+    [
+        (lambda groups, _: groups.pop("nodes"), "inventory: the group `nodes` is missing"),
+        (
+            lambda _, hosts: everywhere(hosts, "handover", {"schema": "rackwright.handover/9"}),
+            "handover.schema: it is rackwright.handover/9",
+        ),
+        (lambda _, hosts: hosts["login0"].pop("handover"), "handover.schema: it is none"),
+        (lambda _, hosts: hosts["login0"]["cluster"].pop("storage"), "cluster.storage: it is missing"),
+        (lambda _, hosts: hosts["login0"]["cluster"]["access"].update(entry=["login9"]), "cluster.access.entry: login9 is no host"),
+        (
+            lambda _, hosts: hosts["login0"]["cluster"]["storage"][0].update(servers=["storage0"]),
+            "cluster.storage.sharedfs: storage0 is no host",
+        ),
+        (lambda _, hosts: hosts["login0"]["secrets"].pop("munge_key"), "secrets.munge_key: it is missing"),
+        (lambda _, hosts: hosts["login0"].pop("secrets"), "secrets.accounting_password: it is missing"),
+        (lambda _, hosts: hosts["worker0"].pop("node"), "worker0: it has no variable `node`"),
+        (lambda _, hosts: hosts["worker0"]["node"].pop("os"), "worker0.node.os: it is missing"),
+        (lambda _, hosts: hosts["worker0"]["node"].update(name="worker1"), "worker0.node.name: it is worker1"),
+        (
+            lambda _, hosts: hosts["worker0"]["node"].update(address="10.0.0.9"),
+            "worker0.node.address: it is 10.0.0.9, cluster.hosts says 10.0.0.2",
+        ),
+        (lambda _, hosts: hosts["worker0"]["cluster"]["hosts"].pop(1), "worker0: cluster.hosts does not list it"),
+        (lambda groups, _: groups["role_worker"].clear(), "group role_worker: worker0 belongs in it"),
+        (lambda groups, _: groups["role_worker"].append("login0"), "group role_worker: login0 is in it"),
+        (lambda groups, _: groups["gpu"].clear(), "group gpu: worker0 belongs in it"),
+    ],
+)
+def test_each_problem_is_named_with_its_place(good: Any, spoil: Any, found: str) -> None:
+    groups, variables = good
+    spoil(groups, variables)
+    told = handover.problems(SCHEMA, groups, variables)
+    assert [line for line in told if line.startswith(found)], told
+
+
+def test_all_problems_are_told_at_once(good: Any) -> None:
+    groups, variables = good
+    variables["login0"]["node"]["name"] = "x"
+    variables["worker0"]["node"]["name"] = "y"
+    del variables["login0"]["secrets"]
+    assert len(handover.problems(SCHEMA, groups, variables)) == 4
+
+
+def test_a_secret_is_never_part_of_a_message(good: Any) -> None:
+    groups, variables = good
+    everywhere(variables, "secrets", {"munge_key": "canary"})
+    told = handover.problems(SCHEMA, groups, variables)
+    assert told
+    assert "canary" not in repr(told)

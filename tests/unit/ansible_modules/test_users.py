@@ -1,0 +1,141 @@
+"""rackwright_users: the commands that bring a node's users to the declared state, and no others."""
+
+from __future__ import annotations
+
+import grp
+import json
+import pwd
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.modules import rackwright_users as users
+
+ALICE = {"name": "alice", "uid": 2001, "gid": 2001, "shell": "/bin/bash", "admin": False}
+ADMINS = ["sudo", "wheel"]
+
+
+def entry(name: str, uid: int, gid: int, shell: str = "/bin/bash") -> pwd.struct_passwd:
+    return pwd.struct_passwd((name, "x", uid, gid, "", f"/home/{name}", shell))
+
+
+def database(*people: pwd.struct_passwd, groups: dict[str, int] | None = None, sudo: list[str] | None = None) -> Any:
+    numbers = {person.pw_name: person.pw_gid for person in people} if groups is None else groups
+    found = {name: grp.struct_group((name, "x", gid, [])) for name, gid in numbers.items()}
+    if sudo is not None:
+        found["sudo"] = grp.struct_group(("sudo", "x", 27, sudo))
+    return users.Database(users={person.pw_name: person for person in people}, groups=found)
+
+
+def commands(live: Any, *wanted: dict[str, Any]) -> list[str]:
+    return [" ".join(step.command) for user in wanted for step in users.steps_for(user, "/home", ADMINS, live)]
+
+
+def test_a_new_user_gets_group_number_shell_and_home() -> None:
+    assert commands(database(), ALICE) == [
+        "groupadd --gid 2001 alice",
+        "useradd --uid 2001 --gid 2001 --shell /bin/bash --create-home --home-dir /home/alice alice",
+    ]
+
+
+def test_a_user_as_declared_needs_nothing() -> None:
+    assert commands(database(entry("alice", 2001, 2001)), ALICE) == []
+
+
+@pytest.mark.parametrize(
+    ("live", "command"),
+    [
+        (database(entry("alice", 1999, 2001)), "usermod --uid 2001 --gid 2001 --shell /bin/bash alice"),
+        (database(entry("alice", 2001, 2001, "/bin/sh")), "usermod --uid 2001 --gid 2001 --shell /bin/bash alice"),
+        (database(entry("alice", 2001, 2001), groups={"alice": 7}), "groupmod --gid 2001 alice"),
+        (database(entry("alice", 2001, 2001), sudo=["alice"]), "gpasswd --delete alice sudo"),
+    ],
+    ids=["uid", "shell", "gid", "an admin no more"],
+)
+def test_each_difference_is_mended(live: Any, command: str) -> None:
+    assert commands(live, ALICE) == [command]
+
+
+def test_a_number_that_belongs_to_another_is_an_error_not_a_second_owner() -> None:
+    with pytest.raises(users.UserError, match="uid 2001 belongs to bob"):
+        commands(database(entry("bob", 2001, 5)), ALICE)
+    with pytest.raises(users.UserError, match="gid 2001 belongs to group staff"):
+        commands(database(groups={"staff": 2001}), ALICE)
+
+
+def test_an_admin_is_in_the_group_that_the_node_has() -> None:
+    admin = {**ALICE, "admin": True}
+    assert commands(database(entry("alice", 2001, 2001), sudo=[]), admin) == ["usermod --append --groups sudo alice"]
+    assert commands(database(entry("alice", 2001, 2001), groups={"alice": 2001, "wheel": 10}), admin) == [
+        "usermod --append --groups wheel alice"
+    ]
+    assert commands(database(entry("alice", 2001, 2001), sudo=["alice"]), admin) == []
+    with pytest.raises(users.UserError, match="install sudo"):
+        commands(database(entry("alice", 2001, 2001)), admin)
+
+
+def test_only_who_was_made_here_is_removed() -> None:
+    people = [entry("alice", 2001, 2001), entry("bob", 2002, 2002), entry("local", 1000, 1000)]
+    steps = users.leaving_steps({"alice"}, ["alice", "bob", "gone"], database(*people))
+    assert [step.command for step in steps] == [("userdel", "bob")]
+
+
+@pytest.fixture
+def node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """A node without users; what is run on it is noted, and fails where the note is told so."""
+    ran: list[tuple[str, ...]] = []
+
+    def note(command: tuple[str, ...], **kwargs: Any) -> subprocess.CompletedProcess[str]:
+        ran.append(command)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(users.subprocess, "run", note)
+    monkeypatch.setattr(users, "read_database", database)
+    return ran, {"users": [ALICE], "known": str(tmp_path / "users.json")}
+
+
+def test_check_mode_tells_and_does_nothing(run: Any, node: Any) -> None:
+    ran, wanted = node
+    told = run(users, wanted, check=True, diff=True)
+    assert told["changes"] == ["make group alice", "make user alice"]
+    assert "make user alice" in told["diff"]["prepared"]
+    assert ran == []
+    assert not Path(wanted["known"]).exists()
+
+
+def test_who_is_made_is_remembered_before_the_making(run: Any, node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, wanted = node
+
+    def refuse(command: tuple[str, ...], **kwargs: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, 9, "", "groupadd: no space left")
+
+    monkeypatch.setattr(users.subprocess, "run", refuse)
+    told = run(users, wanted)
+    assert told["failed"]
+    assert told["msg"] == "make group alice: groupadd says: groupadd: no space left"
+    assert json.loads(Path(wanted["known"]).read_text()) == ["alice"]
+
+
+def test_a_second_run_changes_nothing(run: Any, node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran, wanted = node
+    assert run(users, wanted)["changed"]
+    assert len(ran) == 2
+    monkeypatch.setattr(users, "read_database", lambda: database(entry("alice", 2001, 2001)))
+    assert run(users, wanted)["changed"] is False
+    assert run(users, wanted, check=True)["changed"] is False
+
+
+def test_who_left_is_forgotten_once_removed(run: Any, node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran, wanted = node
+    Path(wanted["known"]).write_text('["alice", "bob"]')
+    monkeypatch.setattr(users, "read_database", lambda: database(entry("alice", 2001, 2001), entry("bob", 2002, 2002)))
+    assert run(users, wanted)["changes"] == ["remove user bob, who is no longer declared"]
+    assert ran == [("userdel", "bob")]
+    monkeypatch.setattr(users, "read_database", lambda: database(entry("alice", 2001, 2001)))
+    assert run(users, wanted)["changed"] is False
+    assert json.loads(Path(wanted["known"]).read_text()) == ["alice"]
+
+
+def test_this_machine_can_be_read() -> None:
+    assert users.read_database().users["root"].pw_uid == 0
