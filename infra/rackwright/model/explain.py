@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from rackwright.model.finding import Finding, Severity, did_you_mean
+from rackwright.model.finding import Finding, Severity, did_you_mean, nearest
 
 _TYPE_NAMES: Final = {
     "int": "a whole number",
@@ -46,18 +46,29 @@ class Place:
         return text
 
 
-def explain(error: ValidationError, model: type[BaseModel]) -> list[tuple[Place, Finding]]:
-    """Each field error as its place and its finding."""
+@dataclass(frozen=True)
+class Problem:
+    """A field error: where it is, which place was probably meant (a misspelt key's), and what to say."""
+
+    place: Place
+    meant: Place
+    finding: Finding
+
+
+def explain(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
+    """Each field error as a problem."""
     return [_one(dict(details), model) for details in error.errors(include_url=False)]
 
 
-def _one(details: dict[str, Any], model: type[BaseModel]) -> tuple[Place, Finding]:
+def _one(details: dict[str, Any], model: type[BaseModel]) -> Problem:
     place, known = walk(details["loc"], model)
     kind: str = details["type"]
     context: Mapping[str, Any] = details.get("ctx") or {}
     rule = _RULE_OF.get(kind, kind if "hint" in context else "value")
     cause, hint = _words(kind, details, context, place, known)
-    return place, Finding(Severity.ERROR, rule, str(place) or "rackwright:cluster", cause, hint)
+    near = nearest(str(place.keys[-1]), known) if kind == "extra_forbidden" else None
+    meant = Place((*place.keys[:-1], near)) if near is not None else place
+    return Problem(place, meant, Finding(Severity.ERROR, rule, str(place) or "rackwright:cluster", cause, hint))
 
 
 def _words(kind: str, details: Mapping[str, Any], context: Mapping[str, Any], place: Place, known: Sequence[str]) -> tuple[str, str]:

@@ -46,6 +46,11 @@ def has_errors(findings: Iterable[Finding]) -> bool:
     return any(finding.is_error for finding in findings)
 
 
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant."""
+    return next(iter(get_close_matches(word.lower(), sorted(known), n=1, cutoff=0.6)), None)
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint at the nearest known word, or the list of them.
 
@@ -53,7 +58,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     'did you mean `worker`?'
     """
     choices = sorted(known)
-    near = get_close_matches(word.lower(), choices, n=1, cutoff=0.6)
-    if near:
-        return f"did you mean `{near[0]}`?"
+    near = nearest(word, choices)
+    if near is not None:
+        return f"did you mean `{near}`?"
     return f"known: {', '.join(choices)}" if choices else "none are declared"

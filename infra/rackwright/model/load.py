@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from rackwright.errors import BadInput
 from rackwright.model import document
 from rackwright.model.cluster import Cluster
-from rackwright.model.explain import Place, explain
+from rackwright.model.explain import Place, Problem, explain
 from rackwright.model.finding import Finding, Severity, did_you_mean, has_errors
 
 CONFIG_KEY: Final = "rackwright:cluster"
@@ -29,8 +29,9 @@ class Loaded:
     """None when a field is wrong."""
     findings: tuple[Finding, ...] = ()
     rest: Cluster | None = None
-    """The cluster without the parts in `doubtful`, so that rules can speak about what is left."""
+    """The cluster without its wrong parts, where nothing else hangs on them: rules can judge what is left."""
     doubtful: tuple[Place, ...] = ()
+    """The places of the wrong parts, as they were probably meant."""
 
 
 def load_cluster(described: object, stack: str = "") -> Loaded:
@@ -40,10 +41,9 @@ def load_cluster(described: object, stack: str = "") -> Loaded:
     try:
         return Loaded(stack, _validate(described))
     except ValidationError as error:
-        explained = explain(error, Cluster)
-    findings = tuple(finding for _, finding in explained)
-    rest, doubtful = _without(described, [place for place, _ in explained])
-    return Loaded(stack, None, findings, rest, doubtful)
+        problems = explain(error, Cluster)
+    findings = tuple(problem.finding for problem in problems)
+    return Loaded(stack, None, findings, _rest(described, problems), tuple(problem.meant for problem in problems))
 
 
 def load_stack(file: Path) -> Loaded:
@@ -117,27 +117,34 @@ def _section(data: object, name: str) -> tuple[Any, Finding | None]:
     return None, Finding(Severity.ERROR, "missing-key", f"{name}: config", f"has no `{CONFIG_KEY}:`{wrong}", f"write `{CONFIG_KEY}:` there")
 
 
-def _without(described: Mapping[Any, Any], places: list[Place]) -> tuple[Cluster | None, tuple[Place, ...]]:
-    """The cluster without its wrong parts; None when it does not stand without them."""
-    pruned = json.loads(json.dumps(described, default=str))
-    for place in sorted(places, key=lambda place: place.keys.__repr__(), reverse=True):
-        _remove(pruned, place)
+def _rest(described: Mapping[Any, Any], problems: list[Problem]) -> Cluster | None:
+    """The cluster without its wrong parts; None where it does not stand without them, or where other parts would look wrong for it."""
+    if any(_has_consequences(problem.meant) for problem in problems):
+        return None
+    tree = json.loads(json.dumps(described, default=str))
+    for problem in sorted(problems, key=lambda problem: [str(key).rjust(8) for key in problem.place.keys], reverse=True):
+        _remove(tree, problem.place)
     try:
-        return _validate(pruned), tuple(Place(place.keys[:-1]) for place in places)
+        return _validate(tree)
     except ValidationError:
-        return None, ()
+        return None
+
+
+def _has_consequences(place: Place) -> bool:
+    """Whether leaving the place out would make rules complain about others: a group without its roles, a node without its GPUs."""
+    names_something = len(place.keys) <= 2 and bool({"groups", "nodes", "storage"}.intersection(place.keys))
+    return names_something or bool({"roles", "gpus", "target"}.intersection(place.keys))
 
 
 def _remove(tree: Any, place: Place) -> None:
-    for key in place.keys[:-1]:
-        try:
-            tree = tree[key]
-        except (KeyError, IndexError, TypeError):
-            return
+    """Remove a place; list indices last to first, which the caller's order takes care of."""
+    *parents, last = place.keys or (None,)
+    for key in parents:
+        tree = tree[key]
     if isinstance(tree, dict):
-        tree.pop(place.keys[-1] if place.keys else None, None)
-    elif isinstance(tree, list) and isinstance(place.keys[-1], int) and place.keys[-1] < len(tree):
-        del tree[place.keys[-1]]
+        tree.pop(last, None)
+    else:
+        del tree[last]
 
 
 def _elsewhere(file: Path, cause: str) -> Finding:

@@ -19,14 +19,15 @@ SUBJECTS = (names, network, groups, gpus, storage, scheduler, partitions, access
 
 def examine(case: Case) -> Iterator[Finding]:
     """What all rules find in a cluster whose fields are valid."""
-    for rule in RULES.values():
+    order = [subject.__name__ for subject in SUBJECTS]
+    for rule in sorted(RULES.values(), key=lambda rule: order.index(rule.check.__module__)):
         yield from rule.findings(case)
 
 
 def check(loaded: Loaded, today: date, neighbours: Mapping[str, Cluster] | None = None) -> tuple[Finding, ...]:
     """Everything there is to say about a description: field findings first, then the rules'.
 
-    Where fields are wrong, rules judge the rest, and what they say about the wrong parts or what depends on them is left out.
+    Where fields are wrong, rules judge the rest; what they say about the wrong parts is left out.
     """
     cluster = loaded.cluster or loaded.rest
     if cluster is None:
@@ -36,6 +37,9 @@ def check(loaded: Loaded, today: date, neighbours: Mapping[str, Cluster] | None 
 
 
 def _is_doubtful(finding: Finding, loaded: Loaded) -> bool:
-    """Whether the finding is about a part that was left out: the same place, one inside it, or one around it."""
-    path = f"{finding.path}."
-    return any(path.startswith(f"{place}.") or f"{place}.".startswith(path) for place in loaded.doubtful)
+    """Whether the finding is about a part that was left out, or about something in it."""
+    return any(_holds(str(place), finding.path) for place in loaded.doubtful)
+
+
+def _holds(outer: str, inner: str) -> bool:
+    return inner == outer or inner.startswith((f"{outer}.", f"{outer}["))

@@ -141,17 +141,38 @@ def test_what_is_no_mapping_is_a_finding(value: object) -> None:
 
 
 def test_rules_can_judge_what_is_left() -> None:
-    """The wrong part is left out, and what hangs on it is marked."""
-    loaded = load_cluster(put("groups.worker.memory", "much"))
+    """The wrong parts are left out, and their places are marked: where they are, and where they were meant to be."""
+    whole = put("groups.worker.memory", "much")
+    whole["groups"]["login"]["memry"] = "2GiB"
+    whole["access"] = {"allow": ["x", "10.0.0.0/8", "y"]}
+    loaded = load_cluster(whole)
     assert loaded.cluster is None
     assert loaded.rest is not None
     assert loaded.rest.groups["worker"].memory is None
-    assert [str(place) for place in loaded.doubtful] == ["groups.worker"]
+    assert [str(network) for network in loaded.rest.access.allow] == ["10.0.0.0/8"]
+    assert {str(place) for place in loaded.doubtful} == {
+        "groups.worker.memory",
+        "groups.login.memory",
+        "access.allow[0]",
+        "access.allow[2]",
+    }
 
 
-def test_nothing_is_left_without_what_is_required() -> None:
-    """A cluster without a network is none."""
-    assert load_cluster(put("network", {})).rest is None
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("network", {}),
+        ("groups.worker.count", "2"),
+        ("groups.worker.rols", ["worker"]),
+        ("groups.worker.gpus", 8),
+        ("groups.Worker", {"count": 1}),
+        ("nodes", []),
+        ("target.os", "debian-11"),
+    ],
+)
+def test_nothing_is_judged_when_other_parts_would_look_wrong(path: str, value: object) -> None:
+    """A misspelt `roles` is one mistake: that the cluster then has no controller is none."""
+    assert load_cluster(put(path, value)).rest is None
 
 
 def test_paths_through_a_union_leave_the_tag_out() -> None:

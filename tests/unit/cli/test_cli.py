@@ -1,0 +1,286 @@
+"""`rackwright validate`, `plan`, `cost` and `schema`, as a person and as a program meet them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from rackwright.cli import main
+from rackwright.handover import paths
+from rackwright.model import schema
+
+BAD = """\
+config:
+  rackwright:cluster:
+    target: {kind: lab}
+    level: smok
+    network: {cidr: 10.77.0.0/24}
+    access: {port: 22}
+    groups:
+      login: {count: 1, roles: [login, controller, accounting], memory: 2GiB}
+      worker: {count: 70, memry: 2GiB}
+    users:
+      alice: {uid: 2001}
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process."""
+
+    def once(*arguments: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["rackwright", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main.app()
+        code = ended.value.code
+        return Ended(code if isinstance(code, int) else 0 if code is None else 1, *capsys.readouterr())
+
+    return once
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    """A stack file with a misspelt word, a misspelt key, too many nodes and a port that is not ours."""
+    file = tmp_path / "Pulumi.mine.yaml"
+    file.write_text(BAD)
+    return file
+
+
+def test_a_good_stack_is_valid(run: Run) -> None:
+    """By name."""
+    assert run("validate", "lab") == Ended(0, "stack lab: valid, 4 nodes\n", "")
+
+
+@pytest.mark.parametrize("file", sorted(paths.stacks().glob("Pulumi.*.yaml")), ids=lambda file: file.name)
+def test_committed_stacks_are_valid_beside_each_other(run: Run, file: Path) -> None:
+    """By path; not even a warning, so all can be up at once."""
+    ended = run("validate", str(file), "--json")
+    assert (ended.code, json.loads(ended.out)) == (0, {"findings": [], "ok": True})
+
+
+def test_everything_that_is_wrong_comes_at_once(run: Run, bad: Path) -> None:
+    """Fields and rules, each as `path: cause` with its hint below; exit code 2."""
+    ended = run("validate", str(bad))
+    assert ended.code == 2
+    assert ended.err == ""
+    assert ended.out == (
+        "level: `smok` is not one of checks, smoke, full\n  did you mean `smoke`?\n"
+        "groups.worker.memry: unknown key `memry`\n  did you mean `memory`?\n"
+        "groups.worker.count: 70 nodes, but the group owns 64 addresses\n"
+        "  add `capacity: 70`; that moves the groups declared after worker\n"
+        "groups (warning): 71 containers on one machine\n"
+        "  beyond 48, daemons may time out: lower a count, or expect to wait\n"
+        "access.port: 22 is a privileged port\n  use a port like 2222\n"
+        "stack mine: 4 errors, 1 warning\n"
+    )
+
+
+def test_the_same_for_programs(run: Run, bad: Path) -> None:
+    """The contract of `validate --json`."""
+    ended = run("validate", str(bad), "--json")
+    told = json.loads(ended.out)
+    assert ended.code == 2
+    assert set(told) == {"findings", "ok"}
+    assert told["ok"] is False
+    assert all(set(finding) == {"level", "rule", "path", "cause", "hint"} for finding in told["findings"])
+    assert [finding["rule"] for finding in told["findings"]] == ["choice", "unknown-key", "group-capacity", "lab-size", "port-privileged"]
+
+
+def test_warnings_are_shown_and_refuse_nothing(run: Run, tmp_path: Path) -> None:
+    """A lab open to the whole office is the user's business."""
+    file = tmp_path / "Pulumi.lab.yaml"
+    file.write_text(paths.stack_file("lab").read_text().replace("127.0.0.1", "0.0.0.0"))
+    ended = run("validate", str(file))
+    assert ended.code == 0
+    assert ended.out.startswith("access.listen (warning): 0.0.0.0 offers the login node")
+    assert ended.out.endswith("stack lab: valid, 4 nodes, 1 warning\n")
+
+
+def test_a_stack_beside_it_is_compared(run: Run, tmp_path: Path) -> None:
+    """A copy that kept its network and port cannot be up together with the original; a broken neighbour is somebody else's worry."""
+    for name in ("one", "two"):
+        (tmp_path / f"Pulumi.{name}.yaml").write_text(paths.stack_file("lab").read_text())
+    (tmp_path / "Pulumi.three.yaml").write_text("a: [")
+    found = json.loads(run("validate", str(tmp_path / "Pulumi.one.yaml"), "--json").out)["findings"]
+    assert [finding["rule"] for finding in found] == ["stacks-overlap", "stacks-port"]
+
+
+@pytest.mark.parametrize("command", ["validate", "plan", "cost"])
+@pytest.mark.parametrize(("asked", "words"), [("labb", "did you mean `lab`?"), ("nowhere/x.yaml", "there is no such file")])
+def test_a_stack_that_is_not_there(run: Run, command: str, asked: str, words: str) -> None:
+    """With the nearest name."""
+    ended = run(command, asked)
+    assert ended.code == 2
+    assert words in ended.out + ended.err
+
+
+def test_a_missing_file_is_a_finding_for_programs(run: Run) -> None:
+    """`--json` promises findings."""
+    told = json.loads(run("validate", "labb", "--json").out)
+    assert (told["ok"], told["findings"][0]["rule"]) == (False, "stack-file")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a: [", "\t", "config:\n", "config:\n  rackwright:cluster:\n", "- 1\n", "\x00", "config: {rackwright:cluster: 3}\n"]
+)
+@pytest.mark.parametrize("command", ["validate", "plan", "cost"])
+def test_no_file_makes_a_traceback(run: Run, tmp_path: Path, command: str, text: str) -> None:
+    """A user's mistake is bad input, whatever it is."""
+    file = tmp_path / "Pulumi.x.yaml"
+    file.write_text(text)
+    ended = run(command, str(file))
+    assert ended.code == 2
+    assert "defect" not in ended.err
+    assert "Pulumi.x.yaml" in ended.out + ended.err or "rackwright:cluster" in ended.out + ended.err
+
+
+def test_a_folder_is_no_stack_file(run: Run, tmp_path: Path) -> None:
+    """Completion often stops one step too early."""
+    assert run("validate", f"{tmp_path}/").code == 2
+
+
+@pytest.mark.parametrize("command", ["plan", "cost"])
+def test_no_plan_and_no_price_for_a_wrong_stack(run: Run, bad: Path, command: str) -> None:
+    """The findings instead."""
+    ended = run(command, str(bad), "--json")
+    assert (ended.code, ended.out) == (2, "")
+    assert "access.port: 22 is a privileged port\n" in ended.err
+
+
+def test_the_plan_for_people(run: Run) -> None:
+    """Nodes, storage and queues, and what is simulated."""
+    ended = run("plan", "lab")
+    assert ended.code == 0
+    assert ended.out.splitlines()[:6] == [
+        "stack lab on lab: 4 nodes, 16 GPUs, level smoke, 10.77.0.0/24; simulated: gpu",
+        "way in: login0 on 127.0.0.1:2222",
+        "",
+        "node      address     roles                          cpus  memory    gpus      rack  state",
+        "login0    10.77.0.16  login, controller, accounting  4     2048 MiB  -         -     in",
+        "worker0   10.77.0.24  worker                         8     2048 MiB  8 x h100  -     in",
+    ]
+    assert "sharedfs  moosefs  /mnt/sharedfs  storage0  all nodes" in ended.out
+    assert "gpu        worker0, worker1  yes" in ended.out
+
+
+def test_a_node_that_is_out_is_shown_with_its_reason(run: Run, tmp_path: Path) -> None:
+    """And counted apart."""
+    file = tmp_path / "Pulumi.lab.yaml"
+    file.write_text(paths.stack_file("lab").read_text() + "    nodes: {worker1: {state: out, reason: bad DIMM}}\n")
+    out = run("plan", str(file)).out
+    assert "3 of 4 nodes in, 8 GPUs" in out
+    assert "out: bad DIMM" in out
+
+
+def test_the_plan_for_programs(run: Run) -> None:
+    """The whole of it."""
+    told = json.loads(run("plan", "lab", "--json").out)
+    assert told["schema"] == "rackwright.plan/1"
+    assert told == json.loads((Path(__file__).parents[2] / "golden" / "plan" / "lab.json").read_text())
+
+
+def test_the_price(run: Run) -> None:
+    """Containers on this machine cost nothing."""
+    assert run("cost", "lab").out.endswith("stack lab: 0.00 USD per hour, 0.00 USD per day\n")
+    told = json.loads(run("cost", "lab", "--json").out)
+    assert set(told) == {"stack", "usd_per_hour", "usd_per_day", "lines"}
+    assert (told["usd_per_hour"], told["usd_per_day"]) == (0, 0)
+
+
+def test_the_schema(run: Run) -> None:
+    """As committed."""
+    assert run("schema").out == schema.COMMITTED.read_text()
+
+
+def test_usage_errors_are_bad_input(run: Run) -> None:
+    """Exit code 2, like everywhere."""
+    for arguments in (["nope"], ["validate"], ["validate", "lab", "--jsn"]):
+        ended = run(*arguments)
+        assert (ended.code, ended.out) == (2, "")
+        assert ended.err
+
+
+def test_help_names_every_command(run: Run) -> None:
+    """With one line each."""
+    ended = run("--help")
+    assert ended.code == 0
+    assert all(f"  {name} " in ended.out for name in main.COMMANDS)
+
+
+@pytest.mark.parametrize("name", list(main.COMMANDS))
+def test_every_command_of_the_table_exists(name: str) -> None:
+    """A wrong entry would show only when somebody needs it."""
+    module, function = main.COMMANDS[name][0].split(":")
+    assert callable(getattr(import_module(module), function))
+
+
+def test_a_defect_is_confessed_without_a_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 3: rackwright could not tell. The traceback is there for whoever asks."""
+
+    def broken(asked: str) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("rackwright.cli.validate.judge", broken)
+    ended = run("validate", "lab")
+    assert ended.code == 3
+    assert ended.err.startswith("ZeroDivisionError: oops\n  this is a defect of rackwright")
+    monkeypatch.setenv("RACKWRIGHT_TRACEBACK", "1")
+    monkeypatch.setattr(sys, "argv", ["rackwright", "validate", "lab"])
+    with pytest.raises(ZeroDivisionError):
+        main.app()
+
+
+def test_validation_works_offline(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not one socket is opened."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr("socket.socket", refused)
+    assert run("validate", "lab").code == 0
+
+
+def python(*arguments: str) -> str:
+    """What a fresh interpreter prints."""
+    environment = {**os.environ, "PYTHONPATH": str(paths.project_root() / "infra")}
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True, env=environment).stdout
+
+
+def test_rooms_left_of_targets_stay_light() -> None:
+    """The provider and the tests import them, and `validate` starts with them."""
+    loaded = python("-c", "import sys, rackwright.handover, rackwright.rules; print(*sys.modules)").split()
+    assert not {"pulumi", "typer", "rich", "grpc", "ansible", "paramiko", "jsonschema", "boto3"} & set(loaded)
+
+
+def test_the_command_line_imports_a_command_when_it_runs() -> None:
+    """Starting costs what the command needs, and help needs nothing."""
+    loaded = python("-c", "import sys, rackwright.cli.main as m; m._program(); print(*sys.modules)").split()
+    assert not {"pydantic", "yaml", "pulumi", "rich", "grpc", "rackwright.cli.validate"} & set(loaded)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    """`rackwright plan lab --json | head -1`."""
+    environment = {**os.environ, "PYTHONPATH": str(paths.project_root() / "infra")}
+    command = f"'{sys.executable}' -u -m rackwright.cli.main plan lab --json | head -1"
+    ended = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, env=environment, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "{\n", "")
