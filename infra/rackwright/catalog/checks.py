@@ -1,0 +1,122 @@
+"""What can be checked: one row per check function of tests/cluster: where it applies, from which level, what now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+_FILE: Final = Path(__file__).with_name("checks.yml")
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The C loader where it is built in: the pure one takes 80 ms for this file."""
+
+
+class Kind(StrEnum):
+    """How a check finds out: `passive` looks only and is safe on a busy cluster, `job` runs through the scheduler on idle nodes."""
+
+    PASSIVE = "passive"
+    JOB = "job"
+
+
+class Level(StrEnum):
+    """How far a stack is proven."""
+
+    CHECKS = "checks"
+    SMOKE = "smoke"
+    FULL = "full"
+
+    def covers(self, other: Level) -> bool:
+        """Whether a run at this level includes the other's checks.
+
+        >>> Level.SMOKE.covers(Level.CHECKS), Level.CHECKS.covers(Level.SMOKE)
+        (True, False)
+        """
+        order = list(Level)
+        return order.index(self) >= order.index(other)
+
+
+class Feature(StrEnum):
+    """A part a plan may have or not; a check may be absent only because the plan has no such part."""
+
+    ALWAYS = "always"
+    MACS = "macs"
+    GATEWAY = "gateway"
+    USERS = "users"
+    ENTRY = "entry"
+    INSIDERS = "insiders"
+    LAB = "lab"
+    SLURM = "slurm"
+    SUBMIT = "submit"
+    ACCOUNTING = "accounting"
+    GPUS = "gpus"
+    SHARED_GPUS = "shared-gpus"
+    STORAGE = "storage"
+    JOBS_ON_STORAGE = "jobs-on-storage"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSpec:
+    """One check as the catalogue has it."""
+
+    subject: str
+    name: str
+    kind: Kind
+    level: Level
+    group: str
+    """Group of the hand-over (`@entry`, `@insiders`, `@submit` are lists of its `cluster`): one result for each of its nodes."""
+    needs: tuple[Feature, ...]
+    hardware: str | None
+    """Subsystem that decides whether evidence is real: simulated where the target simulates it."""
+    timeout: float
+    """Seconds after which the check could not tell."""
+    limit: float | None
+    """The number it compares with where that is no matter of the plan; its unit and source stand in checks.yml."""
+    remedy: str
+
+    @property
+    def key(self) -> str:
+        """Subject and name, the id without its node."""
+        return f"{self.subject}.{self.name}"
+
+    def id_on(self, node: str) -> str:
+        """The id of its result on a node."""
+        return f"{self.key}[{node}]"
+
+
+@cache
+def checks() -> Mapping[str, CheckSpec]:
+    """All checks by key, in the order in which they are reported."""
+    with _FILE.open(encoding="utf-8") as file:
+        subjects: dict[str, dict[str, Any]] = yaml.load(file, Loader=_LOADER)
+    specs = [_spec(subject, name, defaults, row) for subject, defaults in subjects.items() for name, row in defaults["checks"].items()]
+    return {spec.key: spec for spec in specs}
+
+
+def _spec(subject: str, name: str, defaults: Mapping[str, Any], row: Mapping[str, Any]) -> CheckSpec:
+    """A row over the defaults of its subject. An unknown key is a typing error and raises."""
+    unknown = (set(row) - _KEYS) | (set(defaults) - _KEYS - {"checks"})
+    if unknown:
+        raise ValueError(f"{_FILE.name}: {subject}.{name}: unknown key {', '.join(sorted(unknown))}")
+    both = {"kind": "passive", "level": "checks", **{key: value for key, value in defaults.items() if key != "checks"}, **row}
+    kind = Kind(both["kind"])
+    return CheckSpec(
+        subject=subject,
+        name=name,
+        kind=kind,
+        level=Level(both["level"]),
+        group=both["group"],
+        needs=tuple(Feature(need) for need in both.get("needs", ())),
+        hardware=both.get("hardware"),
+        timeout=float(both.get("timeout", _PATIENCE[kind])),
+        limit=both.get("limit"),
+        remedy=" ".join(both["remedy"].split()),
+    )
+
+
+_KEYS: Final = {"kind", "level", "group", "needs", "hardware", "timeout", "limit", "remedy"}
+_PATIENCE: Final = {Kind.PASSIVE: 5.0, Kind.JOB: 60.0}

@@ -1,0 +1,1 @@
+"""Results of checks into one verdict, and the verdict into what people and machines read. Looks at nothing itself."""

@@ -1,0 +1,43 @@
+"""How old a proof is, in words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from rackwright.report.document import Report
+
+
+def in_words(seconds: float) -> str:
+    """A duration to one unit.
+
+    >>> in_words(4), in_words(200), in_words(7300), in_words(3 * 86400)
+    ('4 s', '3 min', '2 h', '3 days')
+    """
+    seconds = max(0.0, seconds)
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    if seconds < 3600:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.0f} h"
+    return f"{seconds / 86400:.0f} days"
+
+
+def age(report: Report, now: datetime | None = None) -> float:
+    """Seconds since the run ended."""
+    ended = report.started + timedelta(seconds=report.seconds)
+    return ((now or datetime.now(UTC)) - ended).total_seconds()
+
+
+def proof(report: Report, now: datetime | None = None) -> str:
+    """The verdict on record in one line: what, how old, at which level."""
+    old = in_words(age(report, now))
+    said = "proven" if report.verdict.exit_code == 0 else "looked at"
+    return f"{headline(report)}; {said} {old} ago at level {report.level}"
+
+
+def headline(report: Report) -> str:
+    """The verdict with the number of nodes it is about: `passed, 63 of 64 nodes`."""
+    inside = sum(node["state"] == "in" for node in report.nodes)
+    of = f"{inside} of {len(report.nodes)} nodes" if inside != len(report.nodes) else f"{inside} node{'s' if inside != 1 else ''}"
+    return f"{report.verdict.value}, {of}"

@@ -1,0 +1,125 @@
+"""The hand-over as a report and its checks read it: the cluster, its nodes, its groups. Plain data; nothing is worked out anew."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from rackwright.catalog.checks import Feature, Level
+from rackwright.errors import BadInput
+
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+HANDOVER: Final = "rackwright.handover/1"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What was declared, as handed over."""
+
+    stack: str
+    target: str
+    level: Level
+    user: str
+    """Who logs in on the nodes."""
+    cluster: Mapping[str, Any]
+    nodes: Mapping[str, Mapping[str, Any]]
+    """Nodes that are in, by name."""
+    out: Mapping[str, Mapping[str, Any]]
+    """Nodes declared out, by name."""
+    groups: Mapping[str, tuple[str, ...]]
+    """Members by group; names that start with @ are lists of `cluster`."""
+    plan: str
+    """Digest of everything above: two reports with the same one are about the same plan."""
+
+    def members(self, group: str) -> tuple[str, ...]:
+        """Nodes of a group; one that the hand-over does not know is an error, not an empty group."""
+        if group not in self.groups:
+            raise BadInput(
+                f"no such group; the hand-over has {', '.join(sorted(self.groups))}",
+                path=group,
+                hint="correct the check's `group` in checks.yml",
+            )
+        return self.groups[group]
+
+    @property
+    def simulated(self) -> frozenset[str]:
+        """Subsystems that are simulated on this target. CPUs and memory are, where the scheduler is told to believe the plan."""
+        scheduler = self.cluster.get("scheduler") or {}
+        capacity = {"capacity"} if scheduler.get("config_overrides") else set()
+        return frozenset(self.cluster.get("simulated") or ()) | capacity
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """The parts this plan has, told from its records and never from whether a group is empty."""
+        cluster, nodes = self.cluster, self.nodes.values()
+        scheduler = cluster.get("scheduler") or {}
+        slurm = scheduler.get("kind") == "slurm"
+        gpus = [node["gpus"]["count"] for node in nodes if node.get("gpus")]
+        has = {
+            Feature.ALWAYS: True,
+            Feature.MACS: any(node.get("mac") for node in nodes),
+            Feature.GATEWAY: bool(cluster["network"].get("gateway")),
+            Feature.USERS: bool(cluster.get("users")),
+            Feature.ENTRY: bool(self.groups["@entry"]),
+            Feature.INSIDERS: bool(self.groups["@insiders"]),
+            Feature.LAB: self.target == "lab",
+            Feature.SLURM: slurm,
+            Feature.SUBMIT: slurm and bool(scheduler.get("submit")),
+            Feature.ACCOUNTING: slurm and bool(scheduler.get("accounting")),
+            Feature.GPUS: bool(gpus),
+            Feature.SHARED_GPUS: bool(gpus) and min(gpus) > 1,
+            Feature.STORAGE: bool(cluster.get("storage")),
+            Feature.JOBS_ON_STORAGE: slurm and bool(cluster.get("storage")),
+        }
+        return frozenset(feature for feature, present in has.items() if present)
+
+
+def load(inventory: Path) -> Declared:
+    """Read a hand-over from its inventory file."""
+    try:
+        with inventory.open(encoding="utf-8") as file:
+            return from_inventory(yaml.load(file, Loader=_LOADER))
+    except FileNotFoundError:
+        raise BadInput("there is no hand-over yet", path=str(inventory), hint="`rackwright up` makes one") from None
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"is no hand-over: {error!r}", path=str(inventory), hint="`rackwright up` writes it anew") from None
+
+
+def from_inventory(inventory: Mapping[str, Any]) -> Declared:
+    """The hand-over out of a parsed inventory."""
+    everything = inventory["all"]
+    variables, children = everything["vars"], everything["children"]
+    handover, cluster = variables["handover"], variables["cluster"]
+    if handover["schema"] != HANDOVER:
+        raise BadInput(
+            f"speaks {handover['schema']}, these checks read {HANDOVER}", path="handover.schema", hint="`rackwright up` writes it anew"
+        )
+    records = {name: host["node"] for name, host in everything["hosts"].items()}
+    groups = {name: tuple(group.get("hosts") or ()) for name, group in children.items()}
+    out = {name: record for name, record in records.items() if name in groups["out"]}
+    nodes = {name: record for name, record in records.items() if name in groups["nodes"]}
+    entry = tuple(name for name in cluster["access"]["entry"] if name in nodes)
+    groups["@entry"] = entry
+    groups["@insiders"] = tuple(name for name in nodes if name not in entry)
+    groups["@submit"] = tuple(name for name in (cluster.get("scheduler") or {}).get("submit") or () if name in nodes)
+    return Declared(
+        stack=handover["stack"],
+        target=handover["target"],
+        level=Level(cluster["level"]),
+        user=variables.get("ansible_user", "root"),
+        cluster=cluster,
+        nodes=nodes,
+        out=out,
+        groups=groups,
+        plan=_digest(cluster, records, children),
+    )
+
+
+def _digest(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:12]

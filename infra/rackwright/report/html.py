@@ -1,0 +1,91 @@
+"""The report for a browser: one file without scripts or links, readable on a phone and in print."""
+
+from __future__ import annotations
+
+from html import escape
+from itertools import groupby
+
+from rackwright.report.age import headline
+from rackwright.report.document import Report
+from rackwright.report.result import Result
+from rackwright.report.verdict import Verdict
+
+_STYLE = """
+:root{color-scheme:light dark;--ok:#1a7f37;--bad:#cf222e;--unsure:#9a6700;--dim:#6e7781}
+body{font:16px/1.45 system-ui,sans-serif;margin:0 auto;max-width:60rem;padding:1rem}
+h1{font-size:1.4rem;margin:0}h2{font-size:1.1rem;margin:1.6rem 0 .4rem}
+.passed{color:var(--ok)}.failed{color:var(--bad)}.unknown{color:var(--unsure)}.skipped,.dim{color:var(--dim)}
+article{border-left:4px solid var(--bad);padding:.2rem .8rem;margin:.8rem 0}article.unknown{border-color:var(--unsure);color:inherit}
+dt{color:var(--dim);font-size:.85rem}dd{margin:0 0 .3rem;overflow-wrap:anywhere}
+table{border-collapse:collapse;width:100%}td{padding:.15rem .5rem .15rem 0;vertical-align:top;overflow-wrap:anywhere}
+td:last-child{text-align:right}code{font-size:.9em}summary{cursor:pointer}
+"""
+_MARKS = {Verdict.PASSED: "✓", Verdict.FAILED: "✗", Verdict.UNKNOWN: "?", Verdict.SKIPPED: "-"}
+
+
+def as_html(report: Report) -> str:
+    """A whole HTML page; every text in it is escaped."""
+    wrong = [check for check in report.checks if check.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
+    return "\n".join(
+        [
+            "<!doctype html><html lang=en><head><meta charset=utf-8>",
+            '<meta name=viewport content="width=device-width,initial-scale=1">',
+            f"<title>{escape(report.stack)}: {escape(headline(report))}</title><style>{_STYLE}</style></head><body>",
+            f"<h1>{escape(report.stack)}: <span class={report.verdict}>{escape(headline(report))}</span></h1>",
+            f"<p class=dim>level {escape(report.level)}, plan {escape(report.plan)}, {_when(report)}<br>{_counts(report)}</p>",
+            *(_finding(check) for check in sorted(wrong, key=lambda check: check.verdict is Verdict.UNKNOWN)),
+            *_nodes_out(report),
+            *_subjects(report),
+            *_not_run(report),
+            "</body></html>\n",
+        ]
+    )
+
+
+def _when(report: Report) -> str:
+    return f"{escape(report.started.isoformat(sep=' ', timespec='seconds'))}, {report.seconds:.1f} s"
+
+
+def _counts(report: Report) -> str:
+    return (
+        ", ".join(f"<span class={verdict}>{count} {verdict}</span>" for verdict, count in report.totals.items() if count)
+        or "nothing was checked"
+    )
+
+
+def _finding(check: Result) -> str:
+    rows = [("expected", check.expected), ("found", check.found), ("reason", _reason(check)), ("what now", check.remedy)]
+    title = f"<b>{_MARKS[check.verdict]} {escape(check.id)}</b> <span class=dim>{check.evidence}</span>"
+    told = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in rows if text)
+    return f"<article class={check.verdict}>{title}<dl>{told}</dl></article>"
+
+
+def _reason(check: Result) -> str:
+    """Nothing where expected and found say it already."""
+    return "" if check.verdict is Verdict.FAILED and check.expected else check.reason
+
+
+def _nodes_out(report: Report) -> list[str]:
+    return [f"<p class=dim>{escape(node['name'])} is out: {escape(node['reason'])}</p>" for node in report.nodes if node["state"] == "out"]
+
+
+def _row(check: Result) -> str:
+    told = f"{escape(check.id)}<br><span class=dim>{escape(check.found)}</span>"
+    return f"<tr><td class={check.verdict}>{_MARKS[check.verdict]}</td><td>{told}</td><td class=dim>{check.evidence}</td></tr>"
+
+
+def _subjects(report: Report) -> list[str]:
+    parts = []
+    for subject, checks in groupby(report.checks, key=lambda check: check.subject):
+        rows = [_row(check) for check in checks]
+        title = f"<summary><b>{escape(subject)}</b> <span class=dim>{len(rows)}</span></summary>"
+        parts.append(f"<details>{title}<table>{''.join(rows)}</table></details>")
+    return ["<h2>All checks</h2>", *parts] if parts else []
+
+
+def _not_run(report: Report) -> list[str]:
+    if not report.not_run:
+        return []
+    left_out = [(item["id"], f"{item['reason']} {item['detail']}") for item in report.not_run]
+    rows = [f"<tr><td>{escape(name)}</td><td class=dim>{escape(why)}</td></tr>" for name, why in left_out]
+    return ["<h2>Not run</h2>", f"<table>{''.join(rows)}</table>"]

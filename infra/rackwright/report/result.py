@@ -1,0 +1,84 @@
+"""One result of one check, as it is written down the moment it is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rackwright.report.manifest import Expected
+from rackwright.report.verdict import Evidence, SkipReason, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one check found on one node."""
+
+    id: str
+    kind: str
+    node: str
+    subject: str
+    verdict: Verdict
+    reason: str
+    """Why it is not passed; empty when it is."""
+    evidence: Evidence
+    expected: str
+    found: str
+    remedy: str
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """In the shape of the report's contract."""
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "node": self.node,
+            "subject": self.subject,
+            "verdict": self.verdict.value,
+            "reason": self.reason,
+            "evidence": self.evidence.value,
+            "expected": self.expected,
+            "found": self.found,
+            "remedy": self.remedy,
+            "seconds": round(self.seconds, 4),
+        }
+
+
+def from_dict(data: Mapping[str, Any]) -> Result:
+    """A result as it was written."""
+    return Result(**{**data, "verdict": Verdict(data["verdict"]), "evidence": Evidence(data["evidence"])})
+
+
+def result(
+    owed: Expected, verdict: Verdict, *, reason: str = "", expected: str = "", found: str = "", seconds: float = 0.0, stack: str = ""
+) -> Result:
+    """The result for what a run owes; evidence and remedy come from the manifest, never from the check itself."""
+    if verdict is Verdict.SKIPPED and reason not in list(SkipReason):
+        verdict, reason = Verdict.UNKNOWN, f"was skipped for a reason that is none: {reason or 'not said'}"
+    remedy = "" if verdict in (Verdict.PASSED, Verdict.SKIPPED) else owed.spec.remedy.format(node=owed.node, stack=stack)
+    return Result(
+        id=owed.id,
+        kind=owed.spec.kind.value,
+        node=owed.node,
+        subject=owed.spec.subject,
+        verdict=verdict,
+        reason=reason,
+        evidence=owed.evidence,
+        expected=expected,
+        found=found,
+        remedy=remedy,
+        seconds=seconds,
+    )
+
+
+def read_lines(lines: Iterable[str]) -> dict[str, Result]:
+    """Results by id from a run's JSON lines; a last line that a crash cut short is no result."""
+    found: dict[str, Result] = {}
+    for line in lines:
+        try:
+            one = from_dict(json.loads(line))
+        except (ValueError, TypeError, KeyError):
+            continue
+        found[one.id] = one
+    return found

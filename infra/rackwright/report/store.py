@@ -1,0 +1,53 @@
+"""Reports on disk: report.json, report.junit.xml and report.html in the stack's folder, each replaced whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from rackwright.errors import CouldNotTell
+from rackwright.report.document import Report, report_from_dict
+from rackwright.report.html import as_html
+from rackwright.report.junit import as_junit
+
+RECORD = "report.json"
+PARTIAL = "partial.json"
+"""A run over some nodes only is no verdict on the cluster and leaves the record alone."""
+
+
+def write(report: Report, folder: Path) -> Path:
+    """Put a report on record; a partial one beside it. The path of its JSON."""
+    if report.partial:
+        return _replace(folder / "results" / PARTIAL, _json(report))
+    _replace(folder / "report.junit.xml", as_junit(report))
+    _replace(folder / "report.html", as_html(report))
+    return _replace(folder / RECORD, _json(report))
+
+
+def write_json(report: Report, folder: Path) -> Path:
+    """Only the JSON: for a run that has just begun, where the other forms can wait."""
+    return _replace(folder / "results" / PARTIAL if report.partial else folder / RECORD, _json(report))
+
+
+def read(file: Path) -> Report:
+    """The report on record; raises CouldNotTell where there is none that can be read."""
+    try:
+        return report_from_dict(json.loads(file.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise CouldNotTell("no verdict is on record", path=str(file), hint="`rackwright verify STACK` looks now") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise CouldNotTell(f"is no report: {error}", path=str(file), hint="`rackwright verify STACK` writes it anew") from None
+
+
+def _json(report: Report) -> str:
+    return json.dumps(report.as_dict(), indent=1, ensure_ascii=False) + "\n"
+
+
+def _replace(file: Path, text: str) -> Path:
+    """Write beside and rename, so that a reader sees the old report or the new one and never half of either."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(file)
+    return file

@@ -1,0 +1,133 @@
+"""The report at a terminal: what is wrong first, then one row per subject, then the verdict, its level and what was not run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from rackwright.report.age import headline
+from rackwright.report.document import Report
+from rackwright.report.result import Result
+from rackwright.report.verdict import Verdict
+
+_COLOURS = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.UNKNOWN: "yellow", Verdict.SKIPPED: "dim"}
+_MARKS = {Verdict.PASSED: "✓", Verdict.FAILED: "✗", Verdict.UNKNOWN: "?", Verdict.SKIPPED: "-"}
+_MOST_ALIKE = 3
+"""Nodes named where one check says the same of many."""
+
+
+def show(report: Report, console: Console, *, every: bool = False) -> None:
+    """Print the report; `every` lists each result instead of one row per subject."""
+    console.print(render(report, every=every))
+
+
+def render(report: Report, *, every: bool = False) -> RenderableType:
+    """The report as something rich prints; made for 80 columns."""
+    wrong = [check for check in report.checks if check.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
+    wrong.sort(key=lambda check: (check.verdict is Verdict.UNKNOWN, check.id.split("[")[0]))
+    silent = _silent(wrong)
+    parts: list[RenderableType] = [_silence(node, reason, count) for (node, reason), count in silent.items()]
+    rest = [check for check in wrong if (check.node, check.reason) not in silent]
+    parts += [_finding(list(alike)) for _, alike in groupby(rest, key=_likeness)]
+    parts.append(_every(report) if every else _subjects(report))
+    parts += [Text(f"{node['name']} is out: {node['reason']}", style="dim") for node in report.nodes if node["state"] == "out"]
+    parts += [*_not_run(report), _conclusion(report)]
+    return Group(*parts)
+
+
+def _silent(wrong: list[Result]) -> dict[tuple[str, str], int]:
+    """Nodes of which many checks are unknown for one and the same reason, and how many: said once, not forty times."""
+    reasons = Counter((check.node, check.reason) for check in wrong if check.verdict is Verdict.UNKNOWN)
+    return {key: count for key, count in reasons.items() if count > _MOST_ALIKE}
+
+
+def _silence(node: str, reason: str, count: int) -> RenderableType:
+    return Group(
+        Text.assemble(("? ", "yellow"), (node, "bold yellow"), f"  {count} checks could not tell"), Padding(Text(reason), (0, 0, 1, 2))
+    )
+
+
+def _likeness(check: Result) -> tuple[str, ...]:
+    return (check.verdict.value, check.id.split("[")[0], check.expected, check.found, check.reason)
+
+
+def _finding(alike: list[Result]) -> RenderableType:
+    """One wrong thing, on one node or on many."""
+    check, colour = alike[0], _COLOURS[alike[0].verdict]
+    names = ", ".join(one.node for one in alike[:_MOST_ALIKE]) + (
+        f" and {len(alike) - _MOST_ALIKE} more" if len(alike) > _MOST_ALIKE else ""
+    )
+    title = Text.assemble(
+        (f"{_MARKS[check.verdict]} ", colour), (check.id.split("[")[0], f"bold {colour}"), f"  {names}", (f"  {check.evidence}", "dim")
+    )
+    table = Table.grid(padding=(0, 1))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in (("expected", check.expected), ("found", check.found), ("reason", _reason(check)), ("what now", check.remedy)):
+        if text:
+            table.add_row(name, Text(text))
+    return Group(title, Padding(table, (0, 0, 1, 2)))
+
+
+def _reason(check: Result) -> str:
+    """Nothing where expected and found say it already."""
+    return "" if check.verdict is Verdict.FAILED and check.expected else check.reason
+
+
+def _subjects(report: Report) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("subject")
+    for verdict in ("passed", "failed", "unknown", "skipped"):
+        table.add_column(verdict, justify="right")
+    table.add_column("evidence")
+    for subject, checks in groupby(report.checks, key=lambda check: check.subject):
+        table.add_row(*_row(subject, list(checks)))
+    return table
+
+
+def _row(subject: str, checks: list[Result]) -> list[RenderableType]:
+    counts = [
+        Text(str(count) if count else "·", style=_COLOURS[verdict] if count else "dim")
+        for verdict in (Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN, Verdict.SKIPPED)
+        for count in [sum(check.verdict is verdict for check in checks)]
+    ]
+    evidence = " + ".join(sorted({check.evidence.value for check in checks}))
+    return [Text(subject), *counts, Text(evidence, style="magenta" if "simulated" in evidence else "")]
+
+
+def _every(report: Report) -> RenderableType:
+    table = Table(box=None, padding=(0, 1, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", ratio=3)
+    table.add_column(overflow="fold", ratio=2)
+    table.add_column(no_wrap=True)
+    for check in report.checks:
+        mark = Text(_MARKS[check.verdict], style=_COLOURS[check.verdict])
+        table.add_row(mark, Text(check.id), Text(check.found, style="dim"), Text(check.evidence.value, style="dim"))
+    return table
+
+
+def _not_run(report: Report) -> list[RenderableType]:
+    """One line per reason; the plan's missing parts are no news."""
+    said: list[RenderableType] = []
+    for reason in sorted({item["reason"] for item in report.not_run} - {"not-in-plan", "node-out"}):
+        items = [item for item in report.not_run if item["reason"] == reason]
+        detail = next((item["detail"] for item in items if item["detail"]), reason)
+        subjects = ", ".join(sorted({item["id"].split(".")[0] for item in items}))
+        said.append(Text(f"not run: {len(items)} ({subjects}): {detail}", style="red" if reason == "empty-group" else "dim"))
+    return said
+
+
+def _conclusion(report: Report) -> Text:
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in report.totals.items() if count) or "nothing was checked"
+    scope = " (only a part was asked for: no verdict on the cluster)" if report.partial else ""
+    return Text.assemble(
+        (f"{_MARKS[report.verdict]} {report.stack}: {headline(report)}", f"bold {_COLOURS[report.verdict]}"),
+        f" at level {report.level}{scope}\n",
+        (f"  {counts}; {len(report.checks)} results in {report.seconds:.1f} s", "dim"),
+    )

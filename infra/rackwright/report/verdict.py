@@ -1,0 +1,57 @@
+"""The words of a report as closed sets. `unknown` ranks above `failed`, and neither is ever green."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """What a check, a node or a run came to; in ascending rank."""
+
+    SKIPPED = "skipped"
+    PASSED = "passed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+    @property
+    def exit_code(self) -> int:
+        """0 as declared, 1 not as declared, 3 could not tell."""
+        return {Verdict.FAILED: 1, Verdict.UNKNOWN: 3}.get(self, 0)
+
+
+class SkipReason(StrEnum):
+    """The only reasons for which a check may be skipped."""
+
+    NOT_IN_PLAN = "not-in-plan"
+    SIMULATED_HARDWARE = "simulated-hardware"
+    NODE_OUT = "node-out"
+
+
+class NotRunReason(StrEnum):
+    """Why a check is no part of a run at all."""
+
+    NOT_IN_PLAN = "not-in-plan"
+    NODE_OUT = "node-out"
+    LEVEL = "level"
+    KIND = "kind"
+    NODES = "nodes"
+
+
+class Evidence(StrEnum):
+    """Whether a result speaks of the thing itself or of its stand-in."""
+
+    REAL = "real"
+    SIMULATED = "simulated"
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The highest in rank; of nothing at all nothing is known.
+
+    >>> worst([Verdict.PASSED, Verdict.UNKNOWN, Verdict.FAILED])
+    <Verdict.UNKNOWN: 'unknown'>
+    >>> worst([])
+    <Verdict.UNKNOWN: 'unknown'>
+    """
+    order = list(Verdict)
+    return max(verdicts, key=order.index, default=Verdict.UNKNOWN)

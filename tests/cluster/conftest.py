@@ -1,0 +1,136 @@
+"""What a check is given: its node's record, the plan, the answers of the nodes, and `expect` to compare them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from testinfra.host import Host
+
+from cluster.harness.compare import Expect
+from cluster.harness.judge import PLUGIN, Judge
+from cluster.harness.machine import Outlook
+from cluster.harness.offsets import Offset, offset, sharpened
+from cluster.harness.probe import Probe
+from cluster.probes.identity import CLOCK
+from cluster.probes.slurm import NODES, SlurmNode
+from cluster.probes.smoke import SMOKE, Smoke
+from rackwright.report.manifest import Expected
+
+Ask = Callable[..., Any]
+_SURE = 0.5
+"""Seconds of uncertainty about a clock that are good enough to compare with seconds."""
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Refuse to run without what starts a run: there would be no nodes to check."""
+    if not session.config.pluginmanager.has_plugin(PLUGIN):
+        pytest.exit("checks of a cluster are run by `rackwright verify STACK`, or by `python tests/cluster --help`", returncode=2)
+
+
+@pytest.fixture(scope="session")
+def judge(request: pytest.FixtureRequest) -> Judge:
+    """The run."""
+    return request.config.pluginmanager.get_plugin(PLUGIN)  # type: ignore[return-value]
+
+
+@pytest.fixture
+def owed(request: pytest.FixtureRequest) -> Expected:
+    """The one result this check is to deliver."""
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="session")
+def cluster(judge: Judge) -> SimpleNamespace:
+    """The plan's record of the whole cluster."""
+    return _record(judge.declared.cluster)
+
+
+@pytest.fixture
+def node(judge: Judge, owed: Expected) -> SimpleNamespace:
+    """The plan's record of the node that is checked."""
+    return _record(judge.declared.nodes[owed.node])
+
+
+@pytest.fixture
+def members(judge: Judge) -> Callable[[str], tuple[str, ...]]:
+    """Names of the nodes of a group."""
+    return judge.declared.members
+
+
+@pytest.fixture
+def limit(owed: Expected) -> float:
+    """The number from the catalogue to compare with, where the plan has none."""
+    if owed.spec.limit is None:
+        raise LookupError(f"{owed.spec.key} has no limit in the catalogue")
+    return owed.spec.limit
+
+
+@pytest.fixture
+def ask(judge: Judge, owed: Expected) -> Ask:
+    """The answer to a question by the checked node, or `of` another; raises CouldNotTell where there is none."""
+
+    def answer(question: Probe[Any] | Outlook, of: str | None = None) -> Any:
+        asked = of or owed.node
+        return judge.gathering.seen(question, asked) if isinstance(question, Outlook) else judge.gathering.answer(question, asked)
+
+    return answer
+
+
+@pytest.fixture
+def planned(node: SimpleNamespace, cluster: SimpleNamespace) -> SimpleNamespace:
+    """The scheduler's plan of the checked node."""
+    return next(one for one in cluster.scheduler.nodes if one.name == node.name)
+
+
+@pytest.fixture
+def slurm_node(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask, expect: Expect) -> SlurmNode:
+    """The controller's record of the checked node."""
+    found: SlurmNode | None = ask(NODES, of=cluster.scheduler.controllers[0]).get(node.name)
+    if found is None:
+        expect("not a node of Slurm", "a node of Slurm")
+    return found  # type: ignore[return-value]
+
+
+@pytest.fixture
+def smoke(ask: Ask, members: Callable[[str], tuple[str, ...]]) -> Smoke:
+    """The jobs that ran."""
+    return ask(SMOKE, of=members("@submit")[0])  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def raw(judge: Judge, owed: Expected) -> Ask:
+    """The answer as it came, with its times."""
+    return lambda question, of=None: judge.gathering.raw(question, of or owed.node)
+
+
+@pytest.fixture
+def expect(request: pytest.FixtureRequest) -> Expect:
+    """Compares what was found with what is planned."""
+    request.node.expect = Expect()
+    return request.node.expect  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="session")
+def clocks(judge: Judge) -> dict[str, Offset]:
+    """How far each node's clock is from this machine's, for nodes that tell."""
+    found = {}
+    for name in judge.declared.members("nodes"):
+        answer = judge.gathering.raw(CLOCK, name)
+        if not answer.trouble and answer.rc == 0:
+            again = Host(judge.backend(name, 3.0))
+            found[name] = sharpened(offset(answer), lambda again=again: float(again.check_output("date +%s.%N")), _SURE)
+    return found
+
+
+@pytest.fixture
+def host(judge: Judge, owed: Expected) -> Host:
+    """testinfra's host, for checks that must look while they run; each look is a round trip of its own."""
+    return Host(judge.backend(owed.node, owed.spec.timeout))
+
+
+def _record(data: Any) -> SimpleNamespace:
+    return json.loads(json.dumps(data, default=str), object_hook=lambda values: SimpleNamespace(**values))  # type: ignore[no-any-return]

@@ -1,0 +1,58 @@
+"""Compares what was found with what the plan says, and remembers both for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+_LONGEST: Final = 300
+
+
+class Mismatch(AssertionError):
+    """The cluster is not as declared."""
+
+
+class Expect:
+    """`expect(found, planned)`: equal, or the check has failed. What was compared last is what the report shows."""
+
+    def __init__(self) -> None:
+        self.compared = 0
+        self.found = ""
+        self.planned = ""
+
+    def __call__(self, found: Any, planned: Any, *, holds: bool | None = None) -> None:
+        """Compare; `holds` says whether it is as planned where that is no matter of being equal."""
+        good = found == planned if holds is None else holds
+        if not good and isinstance(found, Mapping) and isinstance(planned, Mapping):
+            found, planned = _differing(found, planned)
+        self.compared += 1
+        self.found, self.planned = brief(found), brief(planned)
+        if not good:
+            raise Mismatch(f"expected {self.planned}, found {self.found}")
+
+
+def _differing(found: Mapping[Any, Any], planned: Mapping[Any, Any]) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """Only the entries that differ; one that is missing on a side says so."""
+    keys = [key for key in {**planned, **found} if found.get(key, _MISSING) != planned.get(key, _MISSING)]
+    return {key: found.get(key, "missing") for key in keys}, {key: planned.get(key, "none") for key in keys}
+
+
+_MISSING: Final = object()
+
+
+def brief(value: Any) -> str:
+    """A value as a person reads it, in a line.
+
+    >>> brief({"b": 1, "a": ["x", "y"]}), brief([]), brief(True)
+    ('b: 1; a: x, y', 'none', 'yes')
+    """
+    if isinstance(value, bool):
+        text = "yes" if value else "no"
+    elif isinstance(value, Mapping):
+        text = "; ".join(f"{key}: {brief(item)}" for key, item in value.items()) or "none"
+    elif isinstance(value, Iterable) and not isinstance(value, str):
+        items = sorted(value, key=str) if isinstance(value, set | frozenset) else value
+        text = ", ".join(brief(item) for item in items) or "none"
+    else:
+        text = "none" if value is None or value == "" else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -1,0 +1,150 @@
+"""Looks from outside the cluster: from this machine, and from a container that is no node. A refusal counts only beside an answer."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rackwright.errors import CouldNotTell
+from rackwright.report.declared import Declared
+
+_PATIENCE: Final = 0.6
+"""Seconds within which a port on the same machine answers a hundred times over."""
+_ENGINE: Final = 12.0
+"""Seconds podman may take for a short container on a busy machine."""
+SSH: Final = 22
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """One look from outside at all nodes of a group: what answered, by node."""
+
+    name: str
+    on: str
+    look: Callable[[Declared, Sequence[str]], Mapping[str, str]]
+    serves: tuple[str, ...]
+    """Checks that need it; it is not carried out for others."""
+
+    def __post_init__(self) -> None:
+        OUTLOOKS[self.name] = self
+
+
+OUTLOOKS: dict[str, Outlook] = {}
+"""Every outlook there is, by name."""
+
+
+def banner(address: str, port: int) -> str:
+    """The first words of whatever listens there; empty when nothing answers or nothing is said."""
+    try:
+        with socket.create_connection((address, port), timeout=_PATIENCE) as connection:
+            connection.settimeout(_PATIENCE)
+            return connection.recv(64).decode("ascii", "replace").strip()
+    except OSError:
+        return ""
+
+
+def published(declared: Declared, names: Sequence[str]) -> dict[str, str]:
+    """What answers on the published port of the entry nodes."""
+    access = declared.cluster["access"]
+    return {name: banner(_own_address(access["listen"]), access["port"]) for name in names}
+
+
+def from_this_machine(declared: Declared, names: Sequence[str]) -> dict[str, str]:
+    """What answers this machine on the nodes' own ssh ports."""
+    with ThreadPoolExecutor(max_workers=32) as pool:
+        return dict(zip(names, pool.map(lambda name: banner(declared.nodes[name]["address"], SSH), names), strict=True))
+
+
+def from_a_stranger(declared: Declared, names: Sequence[str]) -> dict[str, str]:
+    """What answers a container on the engine's default network, which is no network of the cluster."""
+    addresses = {declared.nodes[name]["address"]: name for name in names}
+    image = _image_of_a_node(declared.stack)
+    limits = [argument for name, kind in _LIMITS for argument in ("--ulimit", f"{name}={_hard(kind)}")]
+    label = f"rackwright.stack={declared.stack}"  # so that the stack's sweep finds it if this is killed
+    command = [
+        "run",
+        "--rm",
+        "--network",
+        "podman",
+        "--label",
+        label,
+        *limits,
+        "--entrypoint",
+        "/bin/bash",
+        image,
+        "-c",
+        _TRY,
+        "try",
+        *addresses,
+    ]
+    answered = dict(line.split(" ", 1) for line in _podman(command).splitlines() if " " in line)
+    return {addresses[address]: said.strip() for address, said in answered.items() if address in addresses}
+
+
+_TRY: Final = f"""
+for a in "$@"; do
+  ( said=$(timeout {_PATIENCE} bash -c 'exec 3<>/dev/tcp/$0/{SSH} && head -n 1 <&3' "$a" 2>/dev/null); echo "$a $said" ) &
+done
+wait
+"""
+_LIMITS: Final = (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC))
+
+
+def _hard(kind: int) -> str:
+    """The engine's default limits may exceed what this machine's kernel grants."""
+    hard = resource.getrlimit(kind)[1]
+    granted = 32768 if hard == resource.RLIM_INFINITY else min(hard, 32768)
+    return f"{granted}:{granted}"
+
+
+def _own_address(listen: str) -> str:
+    return "127.0.0.1" if listen in ("0.0.0.0", "::") else listen
+
+
+def _image_of_a_node(stack: str) -> str:
+    """Any node's image: the stranger must not need one of its own."""
+    images = _podman(["ps", "--filter", f"label=rackwright.stack={stack}", "--format", "{{.ImageID}}"]).split()
+    if not images:
+        raise CouldNotTell(f"no container of stack {stack} runs on this machine")
+    return images[0]
+
+
+def _podman(arguments: list[str]) -> str:
+    unified = Path("/sys/fs/cgroup/cgroup.controllers").exists()
+    command = ["podman", *([] if unified else ["--runtime", "runc"]), *arguments]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=_ENGINE, check=False, stdin=subprocess.DEVNULL)
+    except FileNotFoundError:
+        raise CouldNotTell("podman is not installed on this machine") from None
+    except subprocess.TimeoutExpired:
+        raise CouldNotTell(f"podman {arguments[0]}: no end after {_ENGINE:.0f} s") from None
+    if ended.returncode:
+        said = (ended.stderr.strip() or "no reason given").splitlines()[-1]
+        raise CouldNotTell(f"podman {arguments[0]}: {said}")
+    return ended.stdout
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What an outlook came to."""
+
+    answers: Mapping[str, Any]
+    seconds: float
+    trouble: str = ""
+
+
+def look(outlook: Outlook, declared: Declared) -> Looked:
+    """Carry out an outlook; what goes wrong with it is its answer."""
+    started = time.monotonic()
+    try:
+        answers = outlook.look(declared, declared.members(outlook.on))
+    except Exception as error:  # a look that breaks must leave its checks unknown, not waiting
+        return Looked({}, time.monotonic() - started, str(error) if isinstance(error, CouldNotTell) else repr(error))
+    return Looked(answers, time.monotonic() - started)

@@ -1,0 +1,37 @@
+"""How far a node's clock is from this machine's, and how sure that is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from cluster.harness.probe import Raw
+
+_TRIES: Final = 3
+
+
+@dataclass(frozen=True)
+class Offset:
+    """Seconds a clock is ahead, within plus or minus the uncertainty."""
+
+    seconds: float
+    uncertainty: float
+
+
+def offset(answer: Raw) -> Offset:
+    """From an answer that is a time: it was read somewhere between sending the question and having the answer."""
+    return Offset(float(answer.out) - (answer.sent + answer.arrived) / 2, (answer.arrived - answer.sent) / 2)
+
+
+def sharpened(first: Offset, read: Callable[[], float], enough: float) -> Offset:
+    """The offset read again over the connection that stands by now, until it is sure enough or tried often enough."""
+    best = first
+    for _ in range(_TRIES):
+        if best.uncertainty <= enough:
+            break
+        sent = time.time()
+        answer = Raw(out=str(read()), sent=sent, arrived=time.time())
+        best = min(best, offset(answer), key=lambda one: one.uncertainty)
+    return best

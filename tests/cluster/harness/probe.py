@@ -1,0 +1,96 @@
+"""A question to a node: one shell command and the pure function that reads its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Generic, Protocol, TypeVar
+
+from rackwright.errors import CouldNotTell
+from rackwright.report.declared import Declared
+
+T = TypeVar("T")
+_MISSING = {126: "cannot be executed", 127: "is not installed"}
+
+
+class Stage(IntEnum):
+    """When a question is asked. A later one may be made of earlier answers; job stages start together with the passive ones."""
+
+    LOOK = 0
+    LOOK_AGAIN = 1
+    JOBS = 2
+    AFTER_JOBS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """What a command on a node gave back."""
+
+    rc: int = 0
+    out: str = ""
+    err: str = ""
+    seconds: float = 0.0
+    sent: float = 0.0
+    """When the round was sent, in seconds of this machine's clock."""
+    arrived: float = 0.0
+    """When the answer was here, in seconds of this machine's clock."""
+    trouble: str = ""
+    """Why there is no answer; empty when there is one."""
+
+
+class Place(Protocol):
+    """Where a question is asked: the node's record, the plan, and answers that were given before."""
+
+    node: Mapping[str, Any]
+    declared: Declared
+
+    def before(self, probe: Probe[Any], node: str) -> Any:
+        """An earlier answer, parsed; raises CouldNotTell where there is none."""
+
+    def speaks(self, node: str) -> bool:
+        """Whether a node answers at all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Probe(Generic[T]):
+    """One question: who is asked (a group), the command, and how its answer is read."""
+
+    name: str
+    on: str
+    command: str | Callable[[Place], str]
+    parse: Callable[[str], T]
+    timeout: float = 5.0
+    stage: Stage = Stage.LOOK
+    statuses: frozenset[int] = frozenset({0})
+    """Exit statuses that are an answer; any other means that nothing was told."""
+
+    def __post_init__(self) -> None:
+        if self.name in PROBES:
+            raise ValueError(f"two probes are named {self.name}")
+        PROBES[self.name] = self
+
+    def command_at(self, place: Place) -> str:
+        """The shell command for one node."""
+        return self.command if isinstance(self.command, str) else self.command(place)
+
+    def read(self, raw: Raw) -> T:
+        """The answer as data; raises CouldNotTell where the command gave none or an unreadable one."""
+        if raw.trouble:
+            raise CouldNotTell(raw.trouble)
+        if raw.rc not in self.statuses:
+            what = _MISSING.get(raw.rc, f"ended with status {raw.rc}")
+            raise CouldNotTell(f"{self.name}: the command {what}: {_last_line(raw.err or raw.out)}")
+        try:
+            return self.parse(raw.out)
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            raise CouldNotTell(f"{self.name}: unreadable answer ({error}): {_last_line(raw.out) or 'nothing'}") from None
+
+
+PROBES: dict[str, Probe[Any]] = {}
+"""Every probe there is, by name."""
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1][:200] if lines else "it said nothing"

@@ -1,0 +1,188 @@
+"""Runs on a node from which jobs are submitted, as one of the plan's users: a few short jobs at once, and what became of them.
+
+Sent as text, standard library only. It takes idle nodes alone, and it takes back what it started when its time is up.
+"""
+
+import concurrent.futures
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+TASK = """
+import json, os, socket, sys, time
+mine = {key: os.environ.get(name) for key, name in NAMES.items()}
+mine.update(node=os.environ.get("SLURMD_NODENAME"), host=socket.gethostname(), uid=os.getuid(), began=time.time())
+folder, records, meeting, me, other = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5]
+rank, ranks = int(os.environ["SLURM_PROCID"]), int(os.environ["SLURM_NTASKS"])
+if folder:
+    with open(os.path.join(folder, "from-" + mine["host"]), "w") as own:
+        own.write("written by a job on " + mine["host"])
+    shared = os.open(os.path.join(folder, "together"), os.O_WRONLY | os.O_CREAT, 0o644)
+    for turn in range(records):
+        line = "%06d %-24s" % (turn * ranks + rank, mine["host"][:24])
+        os.pwrite(shared, (line + chr(10)).encode(), (turn * ranks + rank) * (len(line) + 1))
+    os.fsync(shared)
+if other:
+    place = os.path.join(meeting, "%s-" + mine["host"])
+    open(place % me, "w").close()
+    patience = time.time() + 8
+    while not os.path.exists(place % other) and time.time() < patience:
+        time.sleep(0.05)
+mine["ended"] = time.time()
+print("TASK " + json.dumps(mine), flush=True)
+"""
+NAMES = {"job": "SLURM_JOB_ID", "visible": "CUDA_VISIBLE_DEVICES", "gpus": "SLURM_STEP_GPUS"}
+HEADSTART = 0.3
+"""Seconds by which the interactive jobs come first: behind a batch job they would wait for the scheduler's next round."""
+BATCH = """#!/bin/sh
+#SBATCH --job-name=rackwright-batch --nodes=1 --ntasks=1 --mem=64 --time=2
+echo "BATCH $SLURM_JOB_ID $(hostname) $(id -un)"
+"""
+
+
+def run(argv, limit, stdin=None):
+    """A command to its end, or stopped the way that makes srun cancel its job."""
+    child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=os.setsid)
+    try:
+        out, err = child.communicate(stdin, timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGINT)
+        time.sleep(0.2)
+        os.killpg(child.pid, signal.SIGTERM)
+        try:
+            out, err = child.communicate(timeout=3)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            out, err = child.communicate()
+        return 124, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+    return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+
+
+def states(nodes):
+    """State by node, as the scheduler has it now."""
+    rc, out, err = run(["sinfo", "-h", "-N", "-n", ",".join(nodes), "-o", "%N %T %E"], 10)
+    if rc:
+        raise RuntimeError("sinfo: " + (err.strip() or f"status {rc}"))
+    return {line.split()[0]: line.split(None, 1)[1] for line in out.splitlines() if line.strip()}
+
+
+def settled(nodes, seconds):
+    """States once all nodes are idle, or when the time is up: a job that has just ended keeps its node for a moment."""
+    deadline = time.time() + seconds
+    found = states(nodes) if nodes else {}
+    while not all(state.startswith("idle") for state in found.values()) and time.time() < deadline:
+        time.sleep(0.2)
+        found = states(nodes)
+    return found
+
+
+def srun(part, gpus, folder, request, meeting="", me="", other=""):
+    """One job over all nodes of a part, with so many GPUs per node; what its tasks said. With `other`, it waits to see that job run."""
+    command = ["srun", "--job-name=rackwright-smoke", "--partition=" + part["partition"], "--nodelist=" + ",".join(part["nodes"])]
+    command += [f"--nodes={len(part['nodes'])}", "--ntasks-per-node=1", "--cpus-per-task=1", "--mem=64", "--time=2", "--kill-on-bad-exit"]
+    command += [f"--gres=gpu:{gpus}"] if gpus else []
+    task = "NAMES = " + repr(NAMES) + TASK
+    command += ["python3", "-I", "-S", "-c", task, folder or "", str(request["records"]), meeting, me, other]
+    rc, out, err = run(command, request["seconds"])
+    said = [json.loads(line[5:]) for line in out.splitlines() if line.startswith("TASK ")]
+    return {"asked": gpus, "nodes": part["nodes"], "rc": rc, "tasks": said, "said": err.strip()[-400:]}
+
+
+def batch(part, folder, request):
+    """A batch job whose output goes to the shared file system, read back here."""
+    output = os.path.join(folder, "batch.out")
+    command = [
+        "sbatch",
+        "--parsable",
+        "--partition=" + part["partition"],
+        "--nodelist=" + part["nodes"][0],
+        "--output=" + output,
+        "--chdir=" + folder,
+    ]
+    rc, out, err = run(command, 10, BATCH.encode())
+    if rc:
+        return {"rc": rc, "job": "", "output": "", "said": err.strip()[-400:]}
+    deadline, text = time.time() + request["seconds"], ""
+    while time.time() < deadline and not text.endswith("\n"):
+        time.sleep(0.1)
+        if os.path.exists(output):
+            with open(output) as file:
+                text = file.read()
+    if not text:
+        run(["scancel", out.strip()], 10)
+    return {"rc": 0, "job": out.strip(), "output": text.strip(), "said": err.strip()[-400:]}
+
+
+def accounts(jobs, seconds):
+    """What accounting has of the jobs, once it has their end or when its time is up."""
+    deadline, lines = time.time() + seconds, []
+    fields = ("JobID", "State", "User", "NNodes", "AllocTRES", "ExitCode")
+    while jobs:
+        rc, out, err = run(["sacct", "-nXP", "-j", ",".join(jobs), "-o", ",".join(fields)], 10)
+        if rc:
+            return {"rc": rc, "jobs": [], "said": err.strip()[-400:]}
+        lines = [dict(zip(fields, line.split("|"), strict=False)) for line in out.splitlines()]
+        if len(lines) >= len(jobs) and all(line["State"] not in ("RUNNING", "PENDING", "COMPLETING") for line in lines):
+            break
+        if time.time() > deadline:
+            break
+        time.sleep(0.1)
+    return {"rc": 0, "jobs": lines, "said": ""}
+
+
+def idle_parts(request, found):
+    """The parts of the plan, reduced to nodes that are idle now."""
+    parts = []
+    for part in request["parts"]:
+        nodes = [name for name in part["nodes"] if found.get(name, "").startswith("idle")]
+        if nodes:
+            parts.append(dict(part, nodes=nodes))
+    return parts
+
+
+def smoke(request):
+    """All jobs of one smoke run."""
+    found = settled([name for part in request["parts"] for name in part["nodes"]], request["settle_seconds"])
+    parts = idle_parts(request, found)
+    folder = None
+    if request["storage"] and parts:
+        folder = os.path.join(request["storage"], ".rackwright-smoke-" + request["token"])
+        os.mkdir(folder, 0o755)
+    meeting = folder or "/dev/shm"
+    with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:
+        runs = []
+        for part in parts:
+            runs.append(("plain", pool.submit(srun, part, 0, folder, request)))
+            pair = ("first-" + request["token"], "second-" + request["token"] if part["second"] else "")
+            if part["first"]:
+                runs.append(("first", pool.submit(srun, part, part["first"], None, request, meeting, pair[0], pair[1])))
+            if part["second"]:
+                runs.append(("second", pool.submit(srun, part, part["second"], None, request, meeting, pair[1], pair[0])))
+        if folder:
+            time.sleep(HEADSTART)
+        sent = pool.submit(batch, parts[0], folder, request) if folder else None
+        jobs = [dict(run.result(), name=name) for name, run in runs]
+        batched = sent.result() if sent else None
+    ids = sorted({task["job"] for job in jobs for task in job["tasks"]} | ({batched["job"]} if batched and batched["job"] else set()))
+    accounted = accounts(ids, request["accounting_seconds"]) if request["accounting"] else None
+    return {"states": found, "jobs": jobs, "batch": batched, "accounts": accounted, "folder": folder}
+
+
+def main(request):
+    """Do it as the user who runs this, and print what happened."""
+    user = pwd.getpwuid(os.getuid())
+    os.environ.update(HOME=user.pw_dir, USER=user.pw_name, LOGNAME=user.pw_name)
+    os.chdir("/")
+    if "remove" in request:
+        shutil.rmtree(request["remove"], ignore_errors=True)
+        return
+    print(json.dumps(smoke(request)))
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

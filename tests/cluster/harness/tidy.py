@@ -1,0 +1,23 @@
+"""Takes back what the smoke run left on the shared file system."""
+
+from __future__ import annotations
+
+from cluster.harness.gather import Gathering
+from cluster.probes.smoke import SMOKE, as_user
+from rackwright.catalog.checks import Kind
+from rackwright.errors import CouldNotTell
+from rackwright.report.declared import Declared
+from rackwright.report.manifest import Manifest
+
+
+def tidy(declared: Declared, owed: Manifest, gathering: Gathering) -> None:
+    """Remove the run's folder, once every node has looked at it."""
+    if not any(item.spec.kind is Kind.JOB for item in owed.expected.values()):
+        return
+    submitter = declared.members("@submit")[0]
+    try:
+        folder = gathering.answer(SMOKE, submitter).folder
+    except CouldNotTell:
+        return
+    if folder:
+        gathering.tell(submitter, lambda place: as_user(place, {"remove": folder}))

@@ -1,0 +1,125 @@
+"""One ssh round to one node through testinfra's ssh backend, bounded in time and read line by line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from testinfra.backend.base import CommandResult
+from testinfra.backend.ssh import SshBackend
+
+from cluster.harness.probe import Raw
+
+_HANDS: Final = 4
+"""Questions a node works on at a time: enough that one slow tool does not hold up the rest."""
+_OVERHEAD: Final = 3.0
+"""Seconds beyond the node's own limit before the connection is given up: two hops' connect time-outs run inside it."""
+_running: set[subprocess.Popen[bytes]] = set()
+
+
+class BoundedSsh(SshBackend):  # type: ignore[misc]
+    """testinfra's ssh backend with an end: a paused node keeps an ssh client waiting for ever."""
+
+    def __init__(self, name: str, ssh_config: Path, *, become: bool = False, limit: float = 30.0) -> None:
+        super().__init__(name, ssh_config=str(ssh_config), timeout=3, sudo=become)
+        self.limit = limit
+
+    def run_local(self, command: str, *args: str) -> CommandResult:
+        """Run ssh to its end or for `limit` seconds; without a shell between, so that ending it ends it."""
+        line = self.quote(command, *args)
+        child = subprocess.Popen(shlex.split(line), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        _running.add(child)
+        try:
+            out, err = child.communicate(timeout=self.limit)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            out, err = child.communicate()
+            return self.result(255, line.encode(), out, err or f"no end after {self.limit:.0f} s".encode())
+        finally:
+            _running.discard(child)
+        return self.result(child.returncode, line.encode(), out, err)
+
+    @property
+    def connected(self) -> bool:
+        """Whether a master connection stands, so that a round costs no handshake."""
+        command = ["ssh", "-F", str(self.ssh_config), "-O", "check", self.hostname]
+        try:
+            return subprocess.run(command, capture_output=True, timeout=2, check=False, stdin=subprocess.DEVNULL).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
+
+    def lines(self, command: str, began: Callable[[], None] = lambda: None) -> tuple[list[tuple[float, str]], str]:
+        """Each line of a command's output with the time it came, up to its last or to the limit; and what ssh complained about."""
+        template, arguments = self._build_ssh_command(self.get_command(command))
+        argv = shlex.split(self.quote(" ".join(template), *arguments))
+        with tempfile.TemporaryFile() as complaints:
+            child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints)
+            _running.add(child)
+            end = threading.Timer(self.limit, child.kill)
+            end.start()
+            found = []
+            assert child.stdout is not None
+            for line in child.stdout:
+                began()
+                found.append((time.time(), line.decode(errors="replace")))
+            timed_out = child.wait() < 0
+            end.cancel()
+            _running.discard(child)
+            complaints.seek(0)
+            said = complaints.read().decode(errors="replace").strip()
+        return found, f"no end after {self.limit:.0f} s" if timed_out and not said else said
+
+
+def ask_node(
+    backend: BoundedSsh, questions: Sequence[tuple[str, str, float]], seconds: float, began: Callable[[], None] = lambda: None
+) -> dict[str, Raw]:
+    """All questions in one round; every one has an answer in what comes back, if only the reason why there is none."""
+    backend.limit = seconds + _OVERHEAD
+    request = {"seconds": seconds, "hands": _HANDS, "questions": list(questions)}
+    sent = time.time()
+    lines, complaint = backend.lines(f"exec python3 -I -S -c {shlex.quote(_node_side())} {shlex.quote(json.dumps(request))}", began)
+    answers = dict(_read(lines, sent))
+    for name, _, _ in questions:
+        answers.setdefault(name, Raw(sent=sent, arrived=time.time(), trouble=_why(backend.hostname, complaint, bool(lines))))
+    return answers
+
+
+def stop() -> None:
+    """End every ssh client that still runs."""
+    for child in list(_running):
+        with contextlib.suppress(ProcessLookupError):
+            child.kill()
+
+
+def _read(lines: Sequence[tuple[float, str]], sent: float) -> list[tuple[str, Raw]]:
+    found = []
+    for arrived, line in lines:
+        with contextlib.suppress(ValueError):  # a login message is no answer
+            answer: Any = json.loads(line)
+            if isinstance(answer, dict) and "name" in answer:
+                found.append((answer.pop("name"), Raw(sent=sent, arrived=arrived, **answer)))
+    return found
+
+
+def _why(name: str, complaint: str, began: bool) -> str:
+    """Why a node gave no answer, in ssh's own decisive words."""
+    if "HOST IDENTIFICATION HAS CHANGED" in complaint or "Host key verification failed" in complaint:
+        return f"{name} showed a host key that is not the pinned one"
+    last = complaint.splitlines()[-1] if complaint else "the connection ended"
+    if "python3" in last and "not found" in last:
+        return f"{name} has no python3 to run the questions"
+    return f"{name} stopped answering: {last}" if began else f"{name} is unreachable: {last}"
+
+
+@cache
+def _node_side() -> str:
+    return Path(__file__).with_name("node_side.py").read_text(encoding="utf-8")

@@ -1,0 +1,13 @@
+"""What answers outside the cluster."""
+
+from __future__ import annotations
+
+from cluster.harness.machine import Outlook, from_a_stranger, from_this_machine, published
+
+_PORT = "access.published_port_answers"
+_MACHINE = "access.this_machine_is_refused"
+_STRANGER = "access.strangers_are_refused"
+
+PUBLISHED = Outlook("published", "@entry", published, serves=(_PORT, _MACHINE))
+FROM_MACHINE = Outlook("from-this-machine", "@insiders", from_this_machine, serves=(_MACHINE,))
+FROM_STRANGER = Outlook("from-a-stranger", "nodes", from_a_stranger, serves=(_STRANGER,))

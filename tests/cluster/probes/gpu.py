@@ -1,0 +1,92 @@
+"""GPUs as their driver reports them, and their device files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from cluster.harness.probe import Place, Probe
+
+_FIELDS: Final = (
+    "index",
+    "name",
+    "memory.total",
+    "driver_version",
+    "ecc.errors.uncorrected.volatile.total",
+    "clocks.max.sm",
+    "clocks_event_reasons.active",
+)
+IDLE: Final = 0x1
+"""Reason bit `gpu_idle`: the clock is low because there is nothing to do."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU as nvidia-smi lists it."""
+
+    index: int
+    product: str
+    memory_mib: int
+    driver: str
+    uncorrected: int | None
+    """Uncorrected ECC errors since the driver was loaded; None where ECC is off or not there."""
+    max_clock_mhz: int
+    slowed_by: int
+    """Bits of the reasons that hold its clock down."""
+
+
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
+    """Rows of nvidia-smi's CSV, in the order of `_FIELDS`; no rows at all means no GPUs."""
+    if text.strip() == "No devices were found":
+        return ()
+    return tuple(_gpu([value.strip() for value in line.split(",")]) for line in text.splitlines() if line.strip())
+
+
+def _gpu(values: list[str]) -> Gpu:
+    index, product, memory, driver, uncorrected, clock, reasons = values
+    absent = uncorrected.strip("[]") in ("N/A", "Not Supported")
+    return Gpu(int(index), product, int(memory), driver, None if absent else int(uncorrected), int(clock), int(reasons, 16))
+
+
+GPUS = Probe(
+    "gpus",
+    on="gpu",
+    command=f"nvidia-smi --query-gpu={','.join(_FIELDS)} --format=csv,noheader,nounits",
+    parse=parse_gpus,
+    timeout=10,
+    statuses=frozenset({0, 6}),
+)
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device file: what it is and which device it stands for."""
+
+    path: str
+    character: bool
+    number: str
+
+
+def parse_devices(text: str) -> tuple[Device, ...]:
+    """Lines `path|kind|major:minor` of stat."""
+    return tuple(
+        Device(path, kind == "character special file", number) for path, kind, number in (line.split("|") for line in text.splitlines())
+    )
+
+
+DEVICES = Probe("gpu-devices", on="gpu", command="stat -c '%n|%F|%t:%T' /dev/nvidia[0-9]* 2>/dev/null; true", parse=parse_devices)
+
+
+def parse_xids(text: str) -> tuple[str, ...]:
+    """What the driver told the kernel log as XID errors, without time and host."""
+    return tuple(line[line.index("Xid") :].strip() for line in text.splitlines() if "NVRM: Xid" in line)
+
+
+def _xids(place: Place) -> str:
+    """The kernel's log; simulated GPUs have one of their own, for a container sees that of the machine it runs on."""
+    if place.node["gpus"]["simulated"]:
+        return "cat /var/lib/rackwright/gpu-kernel.log 2>/dev/null; true"
+    return "journalctl --dmesg --boot --no-pager --output=cat --grep='NVRM: Xid'"
+
+
+XIDS = Probe("gpu-xids", on="gpu", command=_xids, parse=parse_xids, statuses=frozenset({0, 1}))

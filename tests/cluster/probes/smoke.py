@@ -1,0 +1,218 @@
+"""The smoke run: a handful of short jobs over all nodes at once, and what the nodes then see on the shared file system."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from cluster.harness.probe import Place, Probe, Stage
+from rackwright.errors import CouldNotTell
+
+RECORDS: Final = 200
+"""Lines each node writes into one file, in turn with the others."""
+_PATIENCE: Final = 20
+"""Seconds a job may wait and run."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one task of a job said of itself."""
+
+    job: str
+    node: str
+    host: str
+    uid: int
+    gpus: tuple[str, ...]
+    """The node's own numbers of the GPUs it was given."""
+    visible: tuple[str, ...] | None
+    """What programs are told to use; None where they are told nothing."""
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job of the run."""
+
+    name: str
+    asked: int
+    nodes: tuple[str, ...]
+    rc: int
+    said: str
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True)
+class Smoke:
+    """The whole run."""
+
+    states: Mapping[str, str]
+    jobs: tuple[Job, ...]
+    batch: Mapping[str, Any] | None
+    accounts: Mapping[str, Any] | None
+    folder: str | None
+
+    def job(self, name: str, node: str) -> Job:
+        """The job of that name that covered the node; raises CouldNotTell where the node was not idle."""
+        state = self.states.get(node, "it did not answer, so no job was sent to it")
+        if not state.startswith("idle"):
+            raise CouldNotTell(f"node busy or not usable: {state}")
+        found = next((job for job in self.jobs if job.name == name and node in job.nodes), None)
+        if found is None:
+            raise CouldNotTell(f"no {name} job ran on {node}")
+        return found
+
+    def task(self, name: str, node: str) -> Task | None:
+        """What that job said from the node; None when it did not get there."""
+        return next((task for task in self.job(name, node).tasks if task.node == node), None)
+
+
+def parse_smoke(text: str) -> Smoke:
+    """The JSON document that the run prints last."""
+    data = json.loads(text.strip().splitlines()[-1])
+    jobs = tuple(_job(job) for job in data["jobs"])
+    return Smoke(data["states"], jobs, data["batch"], data["accounts"], data["folder"])
+
+
+def _job(data: Mapping[str, Any]) -> Job:
+    tasks = tuple(_task(task) for task in data["tasks"])
+    return Job(data["name"], data["asked"], tuple(data["nodes"]), data["rc"], decisive(data["said"]), tasks)
+
+
+def decisive(said: str) -> str:
+    """What srun said, without its running commentary.
+
+    >>> decisive("srun: job 7 queued and waiting for resources\\nsrun: error: Unable to create step")
+    'error: Unable to create step'
+    """
+    lines = [line.removeprefix("srun: ") for line in said.splitlines()]
+    return "; ".join(line for line in lines if not line.startswith(_COMMENTARY) and not line.endswith("waiting for resources"))
+
+
+_COMMENTARY: Final = ("job ", "interrupt ", "forcing ", "StepId=", "sending ")
+
+
+def _task(data: Mapping[str, Any]) -> Task:
+    visible = data["visible"]
+    return Task(
+        data["job"],
+        data["node"],
+        data["host"],
+        data["uid"],
+        tuple(filter(None, (data["gpus"] or "").split(","))),
+        tuple(filter(None, visible.split(","))) if visible is not None else None,
+        data["began"],
+        data["ended"],
+    )
+
+
+def gpus_to_ask(counts: Iterable[int]) -> tuple[int, int]:
+    """How many GPUs two concurrent jobs ask on every node: three of eight each, or what a smaller one has; 0 where there is none left.
+
+    >>> gpus_to_ask([8, 8]), gpus_to_ask([4]), gpus_to_ask([1]), gpus_to_ask([0])
+    ((3, 3), (1, 1), (1, 0), (0, 0))
+    """
+    fewest = min(counts, default=0)
+    first = max(1, fewest * 3 // 8) if fewest else 0
+    return first, min(first, fewest - first)
+
+
+def parts(place: Place) -> list[dict[str, Any]]:
+    """The plan's compute nodes, each in one partition, those with GPUs apart from those without."""
+    scheduler = place.declared.cluster["scheduler"]
+    inside = {node["name"]: node["gpus"] for node in scheduler["nodes"] if node["name"] in place.declared.nodes}
+    found: list[dict[str, Any]] = []
+    for partition in scheduler["partitions"]:
+        for with_gpus in (True, False):
+            nodes = [name for name in partition["nodes"] if name in inside and bool(inside[name]) is with_gpus]
+            if nodes:
+                first, second = gpus_to_ask(inside[name] for name in nodes)
+                found.append({"partition": partition["name"], "nodes": nodes, "first": first, "second": second})
+            inside = {name: gpus for name, gpus in inside.items() if name not in nodes}
+    return found
+
+
+def runner(place: Place) -> str | None:
+    """The user of the plan in whose name jobs run; None where the plan has none and root must do."""
+    users = place.declared.cluster.get("users") or ()
+    return users[0]["name"] if users else None
+
+
+def shared(place: Place) -> str | None:
+    """A shared file system that all compute nodes and the submitting one have."""
+    needed = {name for part in parts(place) for name in part["nodes"]} | {place.node["name"]}
+    found = (one["mount"] for one in place.declared.cluster.get("storage") or () if needed <= set(one["clients"]))
+    return next(found, None)
+
+
+def as_user(place: Place, request: Mapping[str, Any]) -> str:
+    """The command that runs the node's side of the smoke run as the plan's user."""
+    user = runner(place)
+    change = f"runuser -u {user} -- " if user else ""
+    return f"{change}python3 -I -S -c {shlex.quote(_node_side())} {shlex.quote(json.dumps(request))}"
+
+
+@cache
+def _node_side() -> str:
+    return (Path(__file__).parents[1] / "harness" / "smoke_side.py").read_text(encoding="utf-8")
+
+
+def _command(place: Place) -> str:
+    if place.node["name"] != submitter(place):
+        return "true"
+    saving = place.declared.cluster["scheduler"].get("power_saving") or {}
+    answering = {name for part in parts(place) for name in part["nodes"] if place.speaks(name)}
+    reduced = [{**part, "nodes": [name for name in part["nodes"] if name in answering]} for part in parts(place)]
+    request = {
+        "parts": [part for part in reduced if part["nodes"]],
+        "storage": shared(place),
+        "records": RECORDS,
+        "settle_seconds": 3,
+        "seconds": _PATIENCE + saving.get("resume_timeout_s", 0),
+        "accounting": bool(place.declared.cluster["scheduler"].get("accounting")),
+        "accounting_seconds": 10,
+        "token": os.urandom(4).hex(),
+    }
+    return as_user(place, request)
+
+
+def submitter(place: Place) -> str:
+    """The node from which the smoke run is submitted."""
+    return place.declared.members("@submit")[0]
+
+
+SMOKE = Probe("smoke", on="@submit", command=_command, parse=parse_smoke, timeout=60, stage=Stage.JOBS)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a node sees of what the jobs wrote."""
+
+    files: Mapping[str, str]
+    """First line by name of the file that each node wrote."""
+    lines: tuple[str, ...]
+    """The file that all wrote together."""
+
+
+def parse_seen(text: str) -> Seen:
+    """Lines `file name: content`, then `==`, then the common file."""
+    files, mark, together = text.partition("==\n")
+    if not mark:
+        raise ValueError("no common file")
+    return Seen(dict(line.split(": ", 1) for line in files.splitlines()), tuple(together.splitlines()))
+
+
+def _look(place: Place) -> str:
+    folder = place.before(SMOKE, submitter(place)).folder
+    if not folder:
+        raise CouldNotTell("no job ran that could have written anything")
+    return f'cd {shlex.quote(folder)} && for f in from-*; do echo "$f: $(cat $f)"; done && echo == && cat together'
+
+
+SEEN = Probe("smoke-seen", on="storage_client", command=_look, parse=parse_seen, timeout=15, stage=Stage.AFTER_JOBS)

@@ -1,0 +1,70 @@
+"""systemd units that the plan needs on a node, all asked in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cluster.harness.probe import Place, Probe
+
+MUNGE: Final = "munge.service"
+FIREWALL: Final = "nftables.service"
+CONTROLLER: Final = "slurmctld.service"
+NODE_DAEMON: Final = "slurmd.service"
+ACCOUNTING: Final = "slurmdbd.service"
+DATABASE: Final = "mariadb.service"
+
+
+def servers_of(storage: Mapping[str, Any], node: str) -> tuple[str, ...]:
+    """Units that serve a storage on a node: the first server of MooseFS holds the metadata, and all hold data."""
+    if storage["kind"] != "moosefs" or node not in storage["servers"]:
+        return ()
+    return (*(("moosefs-master.service",) if node == storage["servers"][0] else ()), "moosefs-chunkserver.service")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What systemd knows of one unit."""
+
+    state: str
+    """`active`, `failed`, `inactive`, or `not-found` where there is no such unit."""
+    enabled: bool
+
+    @property
+    def described(self) -> str:
+        """In words."""
+        return f"{self.state}, {'starts' if self.enabled else 'does not start'} with the node"
+
+
+def parse_units(text: str) -> dict[str, Unit]:
+    """Blocks of `systemctl show`, parted by empty lines, in any order of keys."""
+    units: dict[str, Unit] = {}
+    for block in text.strip().split("\n\n"):
+        values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        state = "not-found" if values["LoadState"] == "not-found" else values["ActiveState"]
+        units[values["Id"]] = Unit(state, values.get("UnitFileState", "") in ("enabled", "enabled-runtime", "static", "indirect", "alias"))
+    return units
+
+
+def units_of(place: Place) -> list[str]:
+    """Units that a node needs for its roles."""
+    node, members = place.node, place.declared.groups
+    name = node["name"]
+    by_group = {
+        "slurm": (MUNGE,),
+        "role_controller": (CONTROLLER,),
+        "role_worker": (NODE_DAEMON,),
+        "role_accounting": (ACCOUNTING, DATABASE),
+    }
+    needed = [unit for group, units in by_group.items() if name in members.get(group, ()) for unit in units]
+    servers = [unit for one in place.declared.cluster.get("storage") or () for unit in servers_of(one, name)]
+    return [FIREWALL, *needed, *servers]
+
+
+UNITS = Probe(
+    "units",
+    on="nodes",
+    command=lambda place: f"systemctl show --property=Id,LoadState,ActiveState,UnitFileState {' '.join(units_of(place))}",
+    parse=parse_units,
+)

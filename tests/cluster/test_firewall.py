@@ -1,0 +1,61 @@
+"""The packet filter of every node admits what the plan needs, and nothing from outside."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+
+from cluster.probes.firewall import RULESET, Packet
+from cluster.probes.units import FIREWALL, UNITS
+from rackwright.catalog import ports
+
+SSH = 22
+STRANGER = "203.0.113.9"
+"""An address of the documentation range (RFC 5737): it belongs to nobody."""
+
+
+def test_drops_what_no_rule_names(ask, expect):
+    """A filter that accepts by default protects from what somebody thought of."""
+    policies = ask(RULESET).input_policies
+    expect(policies, "drop", holds="drop" in policies)
+
+
+def test_refuses_strangers(node, cluster, ask, expect):
+    """Nobody outside the cluster reaches a service; on an entry, ssh is the one exception."""
+    ruleset = ask(RULESET)
+    open_to = [SSH] if node.name in cluster.access.entry else []
+    asked = [SSH, 111, 8080, *(port for one in ports() for port in (one.first, one.last))]
+    outside = [STRANGER, cluster.network.gateway or STRANGER]
+    found = {source: [port for port in asked if ruleset.admits(Packet(source, port, node.address))] for source in outside}
+    expect(
+        {source: [port for port in admitted if port not in open_to] for source, admitted in found.items()},
+        {source: [] for source in outside},
+    )
+
+
+def test_admits_the_entry(node, cluster, ask, expect):
+    """The entry is the only way to the others."""
+    ruleset = ask(RULESET)
+    entries = {host.name: host.address for host in cluster.hosts if host.name in cluster.access.entry}
+    found = [name for name, address in entries.items() if ruleset.admits(Packet(address, SSH, node.address))]
+    expect(found, list(entries))
+
+
+def test_admits_only_allowed_networks(node, cluster, ask, expect):
+    """The published port is for the networks that the plan allows."""
+    ruleset = ask(RULESET)
+    allowed = {network: _somebody_in(ip_network(network)) for network in cluster.access.allow}
+    if not any(ip_network(network).prefixlen == 0 for network in allowed):
+        allowed["others"] = STRANGER
+    found = [network for network, source in allowed.items() if ruleset.admits(Packet(source, SSH, node.address))]
+    expect(found, cluster.access.allow)
+
+
+def test_starts_with_the_node(ask, expect):
+    """Rules that were loaded by hand are gone after the next boot."""
+    unit = ask(UNITS)[FIREWALL]
+    expect(unit.described, "starts with the node", holds=unit.enabled and unit.state == "active")
+
+
+def _somebody_in(network):
+    """An address of the network; of all addresses, one that is nobody's."""
+    return STRANGER if network.prefixlen == 0 else str(network[min(1, network.num_addresses - 1)])

@@ -1,0 +1,55 @@
+"""GPUs of every GPU node, against the plan."""
+
+from __future__ import annotations
+
+from cluster.probes.gpu import DEVICES, GPUS, IDLE, XIDS
+
+
+def test_count_matches_plan(node, ask, expect):
+    """A node that lost a GPU still answers ssh; Slurm notices only when a job starts."""
+    expect(len(ask(GPUS)), node.gpus.count)
+
+
+def test_product_matches_plan(node, ask, expect):
+    """Second-hand machines come with a mix."""
+    expect({gpu.product for gpu in ask(GPUS)}, {node.gpus.product})
+
+
+def test_memory_matches_plan(node, ask, expect, limit):
+    """The same name is sold with more than one size of memory."""
+    sizes = {gpu.memory_mib for gpu in ask(GPUS)}
+    near = all(abs(size - node.gpus.memory_mib) <= limit * node.gpus.memory_mib for size in sizes)
+    expect(sizes, f"{node.gpus.memory_mib} within {limit:.0%}", holds=near)
+
+
+def test_driver_matches_plan(node, ask, expect):
+    """One node with another driver breaks what was built for the others."""
+    expect({gpu.driver for gpu in ask(GPUS)}, {node.gpus.driver})
+
+
+def test_no_memory_errors(ask, expect):
+    """An uncorrected error has already killed a job; a part that had one has more."""
+    expect({f"GPU {gpu.index}": gpu.uncorrected for gpu in ask(GPUS) if gpu.uncorrected}, {})
+
+
+def test_no_driver_errors(ask, expect):
+    """XID errors since boot: most of them need a reset, some a new GPU."""
+    expect(ask(XIDS), ())
+
+
+def test_clocks_are_alike(ask, expect):
+    """One GPU with a lower limit makes every job on all eight as slow as it is."""
+    fastest = max((gpu.max_clock_mhz for gpu in ask(GPUS)), default=0)
+    expect({f"GPU {gpu.index}": f"{gpu.max_clock_mhz} MHz" for gpu in ask(GPUS) if gpu.max_clock_mhz != fastest}, {})
+
+
+def test_nothing_holds_clocks_down(ask, expect):
+    """Heat, power or a brake signal: the GPU works, slowly."""
+    expect({f"GPU {gpu.index}": f"reasons {gpu.slowed_by:#x}" for gpu in ask(GPUS) if gpu.slowed_by & ~IDLE}, {})
+
+
+def test_devices_are_distinct(node, ask, expect):
+    """Slurm hands out device files: each must be a device, and another one than the rest."""
+    devices = ask(DEVICES)
+    numbers = {device.number for device in devices if device.character}
+    expect(f"{len(numbers)} distinct devices in {len(devices)} files", f"{node.gpus.count} distinct devices in {node.gpus.count} files")

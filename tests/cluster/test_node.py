@@ -1,0 +1,130 @@
+"""Every node is there, is itself, and is well."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from cluster.probes.identity import CLOCK, HOSTS, IDENTITY, INODES, MEMORY, NETWORK, REBOOT, RESOLVED, SPACE, SYSTEM
+from rackwright.errors import CouldNotTell
+
+
+def test_answers_in_time(raw, expect, limit):
+    """A node that takes seconds to answer is about to stop answering."""
+    answer = raw(CLOCK)
+    if answer.trouble:
+        raise CouldNotTell(answer.trouble)
+    took = answer.arrived - answer.sent
+    expect(f"{took:.1f} s", f"at most {limit:g} s", holds=took <= limit)
+
+
+def test_hostname_matches_plan(node, ask, expect):
+    """Behind the right address may be the wrong machine."""
+    expect(ask(IDENTITY).hostname, node.name)
+
+
+def test_os_matches_plan(node, ask, expect):
+    """A node installed by hand may have another release, with other versions of everything."""
+    expect(ask(IDENTITY).os, node.os)
+
+
+def test_machine_id_is_unique(node, ask, members, expect):
+    """Copied images share it, and with it DHCP leases and journal names."""
+    mine, twins = ask(IDENTITY).machine_id, []
+    for name in members("nodes"):
+        try:
+            if name != node.name and ask(IDENTITY, of=name).machine_id == mine:
+                twins.append(name)
+        except CouldNotTell:  # a node that cannot be asked is no twin for all we know; its own check says so
+            continue
+    expect(f"shared with {', '.join(twins)}" if twins else "its own", "its own")
+
+
+def test_time_zone_matches_plan(cluster, ask, expect):
+    """Logs of different zones cannot be laid side by side."""
+    expect(ask(IDENTITY).time_zone, cluster.time_zone)
+
+
+def test_boot_has_finished(ask, expect):
+    """While units are still starting, any other answer is about something else a second later."""
+    state = ask(SYSTEM).state
+    expect(state, "running or degraded", holds=state in ("running", "degraded"))
+
+
+def test_no_unit_has_failed(ask, expect):
+    """A failed unit is something that was wanted and is not there."""
+    expect(ask(SYSTEM).failed, ())
+
+
+def test_clock_is_in_step(node, ask, clocks, expect, limit):
+    """Munge refuses credentials of another time, and make, logs and leases go wrong before that."""
+    ask(CLOCK)  # a node that did not answer is unknown, and no part of the median
+    mine, common = clocks[node.name], median(one.seconds for one in clocks.values())
+    apart = abs(mine.seconds - common)
+    if apart <= limit < apart + mine.uncertainty:
+        raise CouldNotTell(f"{apart:.1f} s apart, give or take {mine.uncertainty:.1f} s: the answer took too long to be sure")
+    expect(f"{apart:.1f} s from the cluster's median", f"at most {limit:g} s", holds=apart <= limit)
+
+
+def test_hosts_file_matches_plan(cluster, ask, expect):
+    """Names must work when DNS does not, and an entry too many sends traffic to a machine that is gone."""
+    planned = {host.address: {host.name, host.fqdn} for host in cluster.hosts}
+    expect({address: set(names) for address, names in ask(HOSTS).items()}, planned)
+
+
+def test_names_resolve(cluster, ask, expect):
+    """What programs get when they ask for a node, by whatever way names are looked up here."""
+    expect(ask(RESOLVED), {host.name: host.address for host in cluster.hosts})
+
+
+def test_address_matches_plan(node, ask, expect):
+    """A second address on the way out is a second identity for Slurm and the firewall."""
+    found = [address for interface in ask(NETWORK).interfaces for address in interface.addresses]
+    expect(found, f"{node.address} among them", holds=node.address in found)
+
+
+def test_mac_matches_plan(node, ask, expect):
+    """Neighbours remember the MAC of an address for a minute: a new one behind an old address is silent for that long."""
+    if node.mac is None:
+        raise CouldNotTell("the plan gives this node no MAC")
+    interface = ask(NETWORK).holder(node.address)
+    if interface is None:
+        raise CouldNotTell(f"no interface has the address {node.address}")
+    expect(interface.mac.lower(), node.mac.lower())
+
+
+def test_default_route_matches_plan(cluster, ask, expect):
+    """Without the way out nothing can be fetched; with another one it is fetched past the firewall."""
+    expect(ask(NETWORK).gateways, (cluster.network.gateway,))
+
+
+def test_memory_matches_plan(node, ask, expect, limit):
+    """A DIMM that is not seen leaves a node that works, with less. Firmware and kernel keep a part for themselves."""
+    found = ask(MEMORY)
+    expect(f"{found} MiB", f"at least {limit:.0%} of {node.memory_mib} MiB", holds=found >= node.memory_mib * limit)
+
+
+def test_file_systems_have_space(ask, expect, limit):
+    """A full disk stops logs first and daemons next."""
+    expect(
+        [f"{one.mount} {one.used} %" for one in ask(SPACE) if one.used > limit],
+        f"no local file system above {limit:g} %",
+        holds=_below(ask(SPACE), limit),
+    )
+
+
+def test_file_systems_have_inodes(ask, expect, limit):
+    """A file system without inodes is full although df says it is not."""
+    expect(
+        [f"{one.mount} {one.used} %" for one in ask(INODES) if one.used > limit],
+        f"no local file system above {limit:g} %",
+        holds=_below(ask(INODES), limit),
+    )
+
+
+def test_no_reboot_is_pending(ask, expect):
+    """An updated kernel or library that is not running yet: the node is not what its packages say."""
+    expect(ask(REBOOT), "none")
+
+
+def _below(systems, limit):
+    return all(one.used <= limit for one in systems)

@@ -1,0 +1,96 @@
+"""Slurm is up, is one, and has the nodes of the plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from cluster.probes.slurm import CONFIGURATION, NODES, PARTITIONS, PING, SETTINGS, VERSION
+from cluster.probes.units import CONTROLLER, NODE_DAEMON, UNITS
+from rackwright.errors import CouldNotTell
+
+USABLE = frozenset({"IDLE", "ALLOCATED", "MIXED", "COMPLETING", "POWERED_DOWN", "POWERING_UP", "POWERING_DOWN", "CLOUD", "PLANNED"})
+"""Node states in which the node works or will when a job needs it (`man sinfo`, NODE STATE CODES)."""
+
+
+def test_controller_runs(ask, expect):
+    """The daemon, as systemd sees it."""
+    unit = ask(UNITS)[CONTROLLER]
+    expect(unit.described, "active", holds=unit.state == "active")
+
+
+def test_controller_answers_here(ask, cluster, expect):
+    """Every Slurm node must reach the controller, through its firewall and with its key."""
+    expect(ask(PING), dict.fromkeys(cluster.scheduler.controllers, True))
+
+
+def test_node_daemon_runs(ask, expect):
+    """The daemon, as systemd sees it: the controller notices minutes later."""
+    unit = ask(UNITS)[NODE_DAEMON]
+    expect(unit.described, "active", holds=unit.state == "active")
+
+
+def test_version_is_the_controllers(ask, cluster, expect):
+    """Daemons of different releases speak to each other only in one order of updating."""
+    expect(ask(VERSION), ask(VERSION, of=cluster.scheduler.controllers[0]))
+
+
+def test_configuration_is_the_same_everywhere(ask, members, expect):
+    """A node that kept an old slurm.conf works until a job needs the difference."""
+    mine, kept = ask(CONFIGURATION), {}
+    for name in members("slurm"):
+        try:
+            kept[name] = ask(CONFIGURATION, of=name)
+        except CouldNotTell:  # that node's own check says so
+            continue
+    common = {file: Counter(files[file] for files in kept.values() if file in files).most_common(1)[0][0] for file in mine}
+    expect([file for file, digest in mine.items() if digest != common[file]], "no file that differs from the others'", holds=mine == common)
+
+
+def test_node_is_usable(node, slurm_node, expect):
+    """Drained, down or not responding: jobs wait for it in vain."""
+    states = slurm_node.states
+    why = f" ({slurm_node.reason})" if slurm_node.reason else ""
+    expect("+".join(sorted(states)).lower() + why, "idle or at work", holds=states <= USABLE)
+
+
+def test_node_has_planned_cpus(slurm_node, planned, expect):
+    """What jobs are given, whatever the machine has."""
+    expect(slurm_node.cpus, planned.cpus)
+
+
+def test_node_has_planned_memory(slurm_node, planned, expect):
+    """What jobs are given, whatever the machine has."""
+    expect(slurm_node.memory_mib, planned.memory_mib)
+
+
+def test_node_has_planned_gpus(slurm_node, planned, expect):
+    """A GPU that Slurm does not know is never used."""
+    expect(slurm_node.gpus, {planned.gpu_type or "": planned.gpus} if planned.gpus else {})
+
+
+def test_partitions_match_plan(node, ask, cluster, expect):
+    """Where jobs may go, and which partition they get when they ask for none."""
+    planned = {one.name: (tuple(sorted(one.nodes)), one.default, "UP") for one in cluster.scheduler.partitions}
+    expect({name: (one.nodes, one.default, one.state) for name, one in ask(PARTITIONS).items()}, planned)
+
+
+def test_there_are_no_other_nodes(node, ask, cluster, expect):
+    """A node that left the plan and not Slurm gets jobs that never start."""
+    expect(sorted(ask(NODES)), sorted(one.name for one in cluster.scheduler.nodes))
+
+
+def test_cluster_name_matches_plan(ask, cluster, expect):
+    """Accounting books jobs under this name; a controller with another one starts an empty history."""
+    expect(ask(SETTINGS)["ClusterName"], cluster.scheduler.cluster_name)
+
+
+def test_controller_runs_its_configuration(ask, expect):
+    """A file that was edited and not read is what the next restart brings, at the worst time."""
+    found = ask(SETTINGS).get("HASH_VAL", "not told")
+    expect("as on disk" if found == "Match" else found, "as on disk")
+
+
+def test_gpus_are_accounted_for(ask, expect):
+    """Without it sacct and sreport know nothing of GPUs, and no limit on them holds."""
+    tracked = ask(SETTINGS)["AccountingStorageTRES"].split(",")
+    expect([one for one in tracked if one.startswith("gres/")], "gres/gpu among them", holds="gres/gpu" in tracked)

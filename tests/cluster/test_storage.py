@@ -1,0 +1,97 @@
+"""Shared file systems: mounted everywhere as declared, served, and the same for all who look."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from cluster.probes.smoke import RECORDS, SEEN, SMOKE
+from cluster.probes.storage import MOUNTS, ROOTS
+from cluster.probes.units import UNITS, servers_of
+from rackwright.errors import CouldNotTell
+
+
+def test_is_mounted(node, ask, cluster, expect):
+    """A folder that is not the mount takes everything that is written, on the node's own disk."""
+    mounts = ask(MOUNTS)
+    found = {
+        one.mount: one.kind if one.mount in mounts and mounts[one.mount].is_a(one.kind) else _what(mounts, one.mount)
+        for one in _mine(node, cluster)
+    }
+    expect(found, {one.mount: one.kind for one in _mine(node, cluster)})
+
+
+def test_options_match_plan(node, ask, cluster, expect):
+    """Read-only is how many file systems answer an error; setuid programs and devices have no place on shared storage."""
+    wanted = {"rw", "nosuid", "nodev"}
+    found = {one.mount: wanted & _mounted(ask, one).options for one in _mine(node, cluster)}
+    expect(found, {one.mount: wanted for one in _mine(node, cluster)})
+
+
+def test_root_belongs_to_root(node, ask, cluster, expect):
+    """Who may write at the top is the plan's to say."""
+    found = {one.mount: _root(ask, one) for one in _mine(node, cluster)}
+    expect(
+        {mount: f"{root.owner} {root.mode}" for mount, root in found.items()},
+        {one.mount: f"root:root {int(one.mode, 8):o}" for one in _mine(node, cluster)},
+    )
+
+
+def test_size_matches_plan(node, ask, cluster, expect, limit):
+    """A server that is missing is space that is missing. Metadata and spare copies take their part."""
+    sizes = {one.mount: _root(ask, one).size_mib for one in _mine(node, cluster)}
+    near = all(abs(sizes[one.mount] - one.size_mib) <= limit * one.size_mib for one in _mine(node, cluster))
+    expect(
+        {mount: f"{size} MiB" for mount, size in sizes.items()},
+        {one.mount: f"{one.size_mib} MiB within {limit:.0%}" for one in _mine(node, cluster)},
+        holds=near,
+    )
+
+
+def test_servers_run(node, ask, cluster, expect):
+    """Clients wait for ever on a server that is away."""
+    units = ask(UNITS)
+    needed = [unit for one in cluster.storage for unit in servers_of(vars(one), node.name)]
+    expect({unit: units[unit].state for unit in needed}, dict.fromkeys(needed, "active"))
+
+
+def test_what_jobs_wrote_is_read_here(ask, members, expect):
+    """Each node wrote a file of its own in a job; every other must see it whole."""
+    smoke = ask(SMOKE, of=members("@submit")[0])
+    wrote = sorted(task.host for job in smoke.jobs if job.name == "plain" for task in job.tasks)
+    if not wrote:
+        raise CouldNotTell("no job wrote anything")
+    expect(ask(SEEN).files, {f"from-{host}": f"written by a job on {host}" for host in wrote})
+
+
+def test_concurrent_writes_are_kept(ask, members, expect):
+    """All nodes wrote into one file at the same time, in turns; no line may be lost or torn."""
+    smoke = ask(SMOKE, of=members("@submit")[0])
+    planned = {}
+    for job in (job for job in smoke.jobs if job.name == "plain" and not job.rc):
+        planned[len(job.tasks) * RECORDS] = sorted(task.host for task in job.tasks)
+    if len(planned) != 1:
+        raise CouldNotTell("no job ended in which all nodes wrote into one file")
+    (count, hosts), lines = next(iter(planned.items())), ask(SEEN).lines
+    whole = [line for number, line in enumerate(lines) if line[:6] == f"{number:06d}" and line[7:].strip() in hosts]
+    expect(f"{len(whole)} whole lines of {len(lines)}", f"{count} whole lines of {count}")
+
+
+def _mine(node: SimpleNamespace, cluster: SimpleNamespace) -> list[SimpleNamespace]:
+    return [one for one in cluster.storage if node.name in one.clients]
+
+
+def _mounted(ask, one):
+    """Its mount; CouldNotTell where something else, or nothing, is there."""
+    mount = ask(MOUNTS).get(one.mount)
+    if mount is None or not mount.is_a(one.kind):
+        raise CouldNotTell(f"{one.mount} is not mounted")
+    return mount
+
+
+def _root(ask, one):
+    _mounted(ask, one)
+    return ask(ROOTS)[one.mount]
+
+
+def _what(mounts, point):
+    return f"{mounts[point].type} from {mounts[point].source}" if point in mounts else "not mounted"

@@ -1,0 +1,64 @@
+"""The plan's users are on every node, alike, and nobody else is."""
+
+from __future__ import annotations
+
+from cluster.probes.accounts import ACCOUNTS, ORDINARY, public_key
+
+
+def test_numbers_match_plan(cluster, ask, expect):
+    """On a shared file system a user is a number: another number on one node is another owner."""
+    found = ask(ACCOUNTS).named({user.name for user in cluster.users})
+    expect(
+        {name: f"{account.uid}:{account.gid}" for name, account in found.items()},
+        {user.name: f"{user.uid}:{user.gid}" for user in cluster.users},
+    )
+
+
+def test_shells_match_plan(cluster, ask, expect):
+    """A shell that is not there is a user who cannot log in."""
+    found = ask(ACCOUNTS).named({user.name for user in cluster.users})
+    expect({name: account.shell for name, account in found.items()}, {user.name: user.shell for user in cluster.users})
+
+
+def test_keys_match_plan(cluster, ask, expect):
+    """A key that was taken out of the plan must open nothing any more. Keys that users add in their homes are their own affair."""
+    found, planned = ask(ACCOUNTS).keys, {user.name: {public_key(key) for key in user.ssh_keys} for user in cluster.users}
+    expect({name: set(found.get(name, ())) for name in {**planned, **found}}, planned)
+
+
+def test_homes_belong_to_their_users(cluster, ask, expect):
+    """sshd refuses keys in a home that others may write, and jobs fail in one that is not there."""
+    answer = ask(ACCOUNTS)
+    wrong = []
+    for user in cluster.users:
+        account = answer.accounts.get(user.name)
+        home = answer.homes.get(account.home) if account else None
+        if home is None or home.kind != "directory":
+            wrong.append(f"{user.name} has no home")
+        elif home.uid != user.uid or home.mode & 0o022:
+            wrong.append(f"{home.path} has owner {home.uid} and mode {home.mode:o}")
+    expect(wrong, "each user's own, written by no other", holds=not wrong)
+
+
+def test_there_are_no_strangers(cluster, ask, expect):
+    """An account that the plan does not know is a way in that nobody watches."""
+    planned = {user.name for user in cluster.users}
+    strangers = [account.name for account in ask(ACCOUNTS).accounts.values() if account.uid in ORDINARY and account.name not in planned]
+    expect(strangers, [])
+
+
+def test_no_password_is_empty(ask, expect):
+    """An empty password is no lock at all."""
+    expect(ask(ACCOUNTS).without_password, ())
+
+
+def test_only_root_is_root(ask, expect):
+    """A second account with number 0 is root under a name that nobody looks for."""
+    expect([account.name for account in ask(ACCOUNTS).accounts.values() if account.uid == 0], ["root"])
+
+
+def test_admins_match_plan(cluster, ask, expect):
+    """Who may become root is the plan's to say."""
+    groups = ask(ACCOUNTS).groups
+    admins = {member for group in ("sudo", "wheel") for member in groups.get(group, ())}
+    expect(admins, {user.name for user in cluster.users if user.admin})
