@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rackwright import rules
 from rackwright.errors import BadInput
@@ -14,7 +15,9 @@ from rackwright.handover import paths
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, has_errors
 from rackwright.model.load import Loaded, find_stack_file, load_stack, stack_name
-from rackwright.plan import Plan, expand
+
+if TYPE_CHECKING:
+    from rackwright.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ def planned(asked: str) -> Plan:
     judged = judge(asked)
     if judged.loaded.cluster is None or not judged.ok:
         raise BadInput("\n".join(str(finding) for finding in judged.findings))
+    from rackwright.plan import expand
+
     show(judged.findings, to_stderr=True)
     return expand(judged.loaded.cluster, judged.loaded.stack)
 

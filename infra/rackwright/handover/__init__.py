@@ -1,7 +1,28 @@
-"""(plan, hosts) -> inventory, SSH configuration, pinned keys: the contract with Ansible and testinfra. Pure, but for `paths.prepare`."""
+"""(plan, hosts) -> inventory, SSH configuration, pinned keys: the contract with Ansible and testinfra. Pure, but for `paths.prepare`.
 
-from rackwright.handover.host import Host, Reach, reach
-from rackwright.handover.inventory import BAKED, SCHEMA, breaches, inventory, schema
-from rackwright.handover.ssh import alias, known_hosts, ssh_config
+Names are looked up when they are asked for, so that `from rackwright.handover import paths` loads the standard library alone.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rackwright.handover.contract import BAKED, SCHEMA, breaches, inventory, schema
+    from rackwright.handover.host import Host, Reach, reach
+    from rackwright.handover.ssh import alias, known_hosts, ssh_config
 
 __all__ = ["BAKED", "SCHEMA", "Host", "Reach", "alias", "breaches", "inventory", "known_hosts", "reach", "schema", "ssh_config"]
+
+_MODULE_OF = {
+    **dict.fromkeys(("Host", "Reach", "reach"), "host"),
+    **dict.fromkeys(("BAKED", "SCHEMA", "breaches", "inventory", "schema"), "contract"),
+    **dict.fromkeys(("alias", "known_hosts", "ssh_config"), "ssh"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = found
+    return found

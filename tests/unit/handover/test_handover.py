@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +198,25 @@ def test_a_home_with_blanks_and_percent_signs(tmp_path: Path, monkeypatch: pytes
     assert options["controlpath"] == f"{tmp_path}/d e%f/{paths.socket_folder('small').name}/worker0"
     told = subprocess.run(["ssh", "-G", "-F", str(config), "worker0"], capture_output=True, text=True, check=True).stdout
     assert f"userknownhostsfile {tmp_path}/a b" in told
+
+
+def test_every_public_name_is_there_in_any_order() -> None:
+    """Names are looked up when asked for; asking for one must not hide another."""
+    for first in ("BAKED", "Host", "ssh_config"):
+        script = (
+            f"from rackwright import handover as h; h.{first}; print([n for n in h.__all__ if not hasattr(h, n)], callable(h.inventory))"
+        )
+        assert fresh(script) == "[] True\n"
+    with pytest.raises(AttributeError, match="inventry"):
+        _ = handover.inventry
+
+
+def test_the_paths_cost_the_standard_library_only() -> None:
+    """The provider's drivers and the run's first steps need no more."""
+    assert fresh("import sys; from rackwright.handover import paths; print({'pydantic', 'yaml'} & set(sys.modules))") == "set()\n"
+
+
+def fresh(script: str) -> str:
+    """What a fresh interpreter prints."""
+    environment = {**os.environ, "PYTHONPATH": str(paths.project_root() / "infra")}
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment).stdout
