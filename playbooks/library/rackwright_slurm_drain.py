@@ -1,0 +1,279 @@
+"""Compute nodes taken out of Slurm's service and brought back, with their jobs respected and an administrator's word kept.
+
+Runs on a controller. Standard library only, Python 3.9 or newer on the node.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: rackwright_slurm_drain
+short_description: Compute nodes taken out of Slurm's service and brought back
+options:
+  nodes: {type: list, elements: str, required: true, description: Names of the nodes.}
+  state:
+    description:
+      - C(drained) gives the nodes no more jobs and waits until those they have are over; jobs that outlast C(timeout) are an error that
+        names them. The nodes stay drained then, so that the next attempt has less to wait for.
+      - C(resumed) waits until the nodes are registered and lifts what rackwright itself, or Slurm at a registration that has since been
+        put right, held against them. What an administrator holds stays held and is told as C(held).
+      - C(absent) sets them down, for nodes that are leaving; the configuration then forgets them.
+      - Nodes that Slurm does not know are an error for C(resumed), and nothing to do for the others.
+    choices: [drained, resumed, absent]
+    required: true
+  reason: {type: str, default: leaving, description: Why; C(rackwright) is put before it.}
+  timeout: {type: int, default: 60, description: Seconds to wait for jobs to end (drained) or for nodes to register (resumed).}
+"""
+
+RETURN = r"""
+actions: {description: "What was, or in check mode would be, done, as C(worker1: drain).", returned: always, type: list}
+held: {description: Nodes that others took out of service, with state and reason., returned: always, type: list}
+"""
+
+ARGUMENTS = {
+    "nodes": {"type": "list", "elements": "str", "required": True},
+    "state": {"type": "str", "choices": ["drained", "resumed", "absent"], "required": True},
+    "reason": {"type": "str", "default": "leaving"},
+    "timeout": {"type": "int", "default": 60},
+}
+OURS = "rackwright:"
+# What slurmctld itself holds against a node for what its registration, or the lack of one, told; void once it has registered well.
+CURED_BY_REGISTRATION = re.compile(
+    r"not responding|node unexpectedly rebooted|resumetimeout reached|low (realmemory|cpus|tmpdisk|socket)|gres/\S+ count reported lower",
+    re.IGNORECASE,
+)
+HELD = {"DRAIN", "DOWN", "FAIL"}  # flags and base states in which no job is given
+UNREGISTERED = {"NOT_RESPONDING", "INVALID_REG", "UNKNOWN", "REBOOT_ISSUED"}
+ASLEEP = {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP"}
+JOBS_SHOWN = 10
+
+
+class SlurmError(Exception):
+    """Something that Slurm refuses or leaves undone: where, what, what now."""
+
+
+class Node(NamedTuple):
+    """One node as slurmctld sees it."""
+
+    name: str
+    state: frozenset[str]
+    reason: str
+    by: str  # who gave the reason
+
+    @property
+    def is_held(self) -> bool:
+        return bool(self.state & HELD)
+
+    @property
+    def is_registered(self) -> bool:
+        return not self.state & UNREGISTERED or bool(self.state & ASLEEP)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether what holds it may be lifted by rackwright."""
+        return self.reason.startswith(OURS) or (self.by == "slurm" and bool(CURED_BY_REGISTRATION.match(self.reason)))
+
+    def __str__(self) -> str:
+        said = f' "{self.reason}" (by {self.by})' if self.reason else ""
+        return f"{self.name} is {'+'.join(sorted(self.state))}{said}"
+
+
+class Job(NamedTuple):
+    """A job that still occupies a node."""
+
+    id: str
+    user: str
+    nodes: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.name}) of {self.user} on {self.nodes}"
+
+
+def parse_nodes(text: str) -> dict[str, Node]:
+    """`scontrol --oneliner show nodes`, by node name.
+
+    >>> parse_nodes("NodeName=w1 Arch=x State=IDLE*+DRAIN ThreadsPerCore=1 Reason=bad disk [root@2026-11-21T03:00:00]")["w1"].reason
+    'bad disk'
+    """
+    nodes = {}
+    for line in filter(str.strip, text.splitlines()):
+        name = re.match(r"NodeName=(\S+)", line)
+        state = re.search(r" State=(\S+)", line)
+        if not name or not state:
+            raise SlurmError(f"scontrol: cannot read its line {line[:120]!r} as a node - has its output format changed?")
+        reason = re.search(r" Reason=(.*?)(?: \[([^@\]]+)@[^\]]*\]|$)", line)
+        flags = state.group(1).split("+")
+        unresponsive = {"NOT_RESPONDING"} if flags[0].endswith("*") else set()
+        words = {flag.rstrip("*~#!%$@^-") for flag in flags} | unresponsive
+        nodes[name.group(1)] = Node(
+            name.group(1), frozenset(words), reason.group(1) if reason else "", (reason.group(2) if reason else "") or ""
+        )
+    return nodes
+
+
+def parse_jobs(text: str) -> list[Job]:
+    """`squeue --format=%i|%u|%N|%j`; the name comes last, since it may hold anything."""
+    jobs = []
+    for line in filter(None, text.splitlines()):
+        fields = line.split("|", 3)
+        if len(fields) != 4:
+            raise SlurmError(f"squeue: cannot read its line {line!r} as id|user|nodes|name - has its output format changed?")
+        jobs.append(Job(*fields))
+    return jobs
+
+
+def named(jobs: list[Job]) -> str:
+    """The jobs in words, the first few of many."""
+    rest = f" and {len(jobs) - JOBS_SHOWN} more" if len(jobs) > JOBS_SHOWN else ""
+    return ", ".join(str(job) for job in jobs[:JOBS_SHOWN]) + rest
+
+
+class Slurm:
+    """The controller, through its own commands."""
+
+    def call(self, *words: str) -> str:
+        """What a command prints; its complaint where it fails."""
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
+        except FileNotFoundError:
+            raise SlurmError(f"{words[0]}: there is no such command - is slurm-client installed on this node?") from None
+        except subprocess.TimeoutExpired:
+            raise SlurmError(f"{' '.join(words)}: no answer in 60 s - see `journalctl -u slurmctld`") from None
+        if done.returncode:
+            said = (done.stderr.strip() or done.stdout.strip()).replace("\n", "; ")
+            raise SlurmError(f"{' '.join(words)}: {said} - does slurmctld run? See `journalctl -u slurmctld`")
+        return done.stdout
+
+    def nodes(self) -> dict[str, Node]:
+        """Every node that Slurm knows."""
+        return parse_nodes(self.call("scontrol", "--oneliner", "--all", "show", "nodes"))
+
+    def jobs_on(self, names: Iterable[str]) -> list[Job]:
+        """Jobs that occupy one of the nodes, pending ones left out."""
+        states = "--states=RUNNING,COMPLETING,CONFIGURING,SUSPENDED,STOPPED"
+        listing = self.call("squeue", "--noheader", "--all", states, f"--nodelist={','.join(names)}", "--format=%i|%u|%N|%j")
+        return parse_jobs(listing)
+
+    def update(self, names: Iterable[str], state: str, reason: str = "") -> None:
+        """A new state for some nodes."""
+        words = ["scontrol", "update", f"NodeName={','.join(names)}", f"State={state}"]
+        self.call(*words, *([f"Reason={reason}"] if reason else []))
+
+
+class Service:
+    """One task: some nodes, and what is done to them."""
+
+    def __init__(self, slurm: Slurm, nodes: list[str], check: bool) -> None:
+        self.slurm = slurm
+        self.names = nodes
+        self.check = check
+        self.actions: list[str] = []
+        self.held: list[str] = []
+        self.lifted: set[str] = set()
+
+    def known(self) -> dict[str, Node]:
+        """Those of the task's nodes that Slurm knows."""
+        everything = self.slurm.nodes()
+        return {name: everything[name] for name in self.names if name in everything}
+
+    def set(self, names: list[str], action: str, state: str, reason: str = "") -> None:
+        """Notes an action on nodes, and carries it out outside check mode."""
+        if not names:
+            return
+        self.actions += [f"{name}: {action}" for name in names]
+        if not self.check:
+            self.slurm.update(names, state, reason)
+
+    def drain(self, reason: str, timeout: int) -> None:
+        """No more jobs for the nodes, and none left on them."""
+        nodes = self.known()
+        self.set([name for name, node in nodes.items() if "DRAIN" not in node.state], "drain", "DRAIN", f"{OURS} {reason}")
+        if not nodes or self.check:
+            return
+        until = time.monotonic() + timeout
+        while jobs := self.slurm.jobs_on(nodes):
+            if time.monotonic() > until:
+                raise SlurmError(
+                    f"{', '.join(nodes)}: still occupied after {timeout} s by job {named(jobs)}"
+                    " - wait for them or cancel them with scancel, then run again; the nodes take no new jobs meanwhile"
+                )
+            time.sleep(0.5)
+
+    def remove(self, reason: str) -> None:
+        """The nodes down, so that nothing waits for them."""
+        nodes = self.known()
+        self.set([name for name, node in nodes.items() if "DOWN" not in node.state], "down", "DOWN", f"{OURS} {reason}")
+
+    def resume(self, timeout: int) -> None:
+        """The nodes registered, and free of what rackwright may lift."""
+        until = time.monotonic() + timeout
+        while True:
+            nodes = self.known()
+            unknown = [name for name in self.names if name not in nodes]
+            if unknown and not self.check:
+                raise SlurmError(f"{', '.join(unknown)}: not in Slurm's configuration - is the controller converged?")
+            waiting = self.lift(nodes) + unknown
+            if not waiting:
+                return
+            if self.check:
+                self.actions += [f"{name}: wait until it is registered" for name in waiting]
+                return
+            if time.monotonic() > until:
+                raise SlurmError(f"{'; '.join(str(nodes[name]) for name in waiting)} after {timeout} s - see `journalctl -u slurmd` there")
+            time.sleep(0.1)
+
+    def lift(self, nodes: dict[str, Node]) -> list[str]:
+        """Resumes what may be resumed; returns the nodes that are still to be waited for."""
+        self.held = [str(node) for node in nodes.values() if node.is_held and not node.is_ours]
+        ours = [name for name, node in nodes.items() if node.is_held and node.is_ours]
+        ready = [name for name in ours if nodes[name].is_registered]
+        self.set([name for name in ready if name not in self.lifted], "resume", "RESUME")
+        self.lifted.update(ready)
+        lost = [name for name, node in nodes.items() if not node.is_registered and (node.is_ours or not node.is_held)]
+        return lost + ([] if self.check else ready)
+
+
+def bring_about(service: Service, wanted: dict[str, Any]) -> None:
+    """The nodes in the state that the task declares."""
+    if not wanted["nodes"]:
+        return
+    if wanted["state"] == "drained":
+        service.drain(wanted["reason"], wanted["timeout"])
+    elif wanted["state"] == "absent":
+        service.remove(wanted["reason"])
+    else:
+        service.resume(wanted["timeout"])
+
+
+def main() -> None:
+    """One task."""
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    service = Service(Slurm(), module.params["nodes"], bool(module.check_mode))
+    told: dict[str, Any] = {}
+    failure = ""
+    try:
+        bring_about(service, module.params)
+    except SlurmError as error:
+        failure = str(error)
+    told.update(actions=service.actions, held=service.held, changed=bool(service.actions))
+    if service.held:
+        told["warnings"] = [f"{node}: out of service until whoever did that resumes it" for node in service.held]
+    if module._diff and service.actions:
+        told["diff"] = {"prepared": "".join(f"{action}\n" for action in service.actions)}
+    if failure and module.check_mode:
+        module.exit_json(**{**told, "changed": True}, msg=f"cannot be looked up now, a run starts slurmctld first: {failure}")
+    if failure:
+        module.fail_json(msg=failure, **told)
+    module.exit_json(**told)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""The Slurm roles' files, whole, as they would lie on a cluster's nodes. `GOLDEN=write` writes them anew, to be reviewed as a diff."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.loader import init_plugin_loader
+from ansible.template import Templar, trust_as_template
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests/golden/slurm"
+
+
+def node(name: str, roles: list[str], os_name: str) -> dict[str, Any]:
+    return {"name": name, "roles": roles, "os": os_name, "memory_mib": 65536 if "accounting" in roles else 2048}
+
+
+def lab(os_name: str, power_saving: dict[str, int] | None = None) -> dict[str, Any]:
+    """login0 with all server roles, two workers with eight GPUs each, in containers without control groups."""
+    return {
+        "cluster": {
+            "baked_roles": [],
+            "hosts": [
+                {"name": "login0", "fqdn": "login0.lab.internal", "address": "10.77.0.16"},
+                {"name": "worker0", "fqdn": "worker0.lab.internal", "address": "10.77.0.24"},
+                {"name": "worker1", "fqdn": "worker1.lab.internal", "address": "10.77.0.25"},
+            ],
+            "users": [{"name": "alice"}],
+            "scheduler": {
+                "kind": "slurm",
+                "cluster_name": "lab",
+                "controllers": ["login0"],
+                "accounting": "login0",
+                "submit": ["login0"],
+                "nodes": [{"name": f"worker{n}", "cpus": 8, "memory_mib": 2048, "gpus": 8, "gpu_type": "h100"} for n in (0, 1)],
+                "partitions": [{"name": "gpu", "nodes": ["worker0", "worker1"], "default": True, "max_time": None}],
+                "drain_timeout_s": 300,
+                "power_saving": power_saving,
+                "cgroups": False,
+                "config_overrides": True,
+            },
+        },
+        "nodes": {
+            "controller": node("login0", ["login", "controller", "accounting"], os_name),
+            "worker": node("worker0", ["worker"], os_name),
+        },
+    }
+
+
+def mixed() -> dict[str, Any]:
+    """Machines with control groups: two controllers, no accounting, nodes of different sizes, a partition whose nodes are out."""
+    cluster: dict[str, Any] = lab("debian-13")["cluster"]
+    names = ["ctl0", "ctl1", "big0", "small0", "cpu0"]
+    nodes = [
+        {"name": "big0", "cpus": 192, "memory_mib": 2060000, "gpus": 8, "gpu_type": "h100"},
+        {"name": "small0", "cpus": 2, "memory_mib": 32000, "gpus": 1, "gpu_type": "l4"},
+        {"name": "cpu0", "cpus": 64, "memory_mib": 256000, "gpus": 0, "gpu_type": None},
+    ]
+    partitions = [
+        {"name": "gpu", "nodes": ["big0", "small0"], "default": True, "max_time": "2-00:00:00"},
+        {"name": "all", "nodes": ["big0", "small0", "cpu0"], "default": False, "max_time": None},
+        {"name": "spare", "nodes": [], "default": False, "max_time": None},
+    ]
+    cluster["hosts"] = [{"name": name, "fqdn": f"{name}.x", "address": f"10.0.0.{index + 1}"} for index, name in enumerate(names)]
+    cluster["scheduler"] |= {
+        "cluster_name": "mixed", "controllers": ["ctl0", "ctl1"], "accounting": None, "nodes": nodes, "partitions": partitions,
+        "cgroups": True, "config_overrides": False,
+    }  # fmt: skip
+    return {
+        "cluster": cluster,
+        "nodes": {"controller": node("ctl0", ["controller"], "debian-13"), "worker": node("big0", ["worker"], "debian-13")},
+    }
+
+
+CLUSTERS = {
+    "lab": lab("debian-13"),
+    "lab-debian-12": lab("debian-12"),
+    "lab-power-saving": lab("debian-13", {"idle_s": 300, "suspend_timeout_s": 30, "resume_timeout_s": 60}),
+    "mixed": mixed(),
+}
+CONTROLLER = ["etc/slurm/slurm.conf", "etc/slurm/gres.conf", "etc/slurm/cgroup.conf"]
+ACCOUNTING = ["etc/slurm/slurmdbd.conf", "etc/mysql/mariadb.conf.d/90-rackwright.cnf", "etc/mysql/rackwright-accounting.sql"]
+UNIT = "etc/systemd/system/slurmd.service.d/rackwright.conf"
+FILES = [
+    *(("lab", "slurm_controller", path) for path in CONTROLLER),
+    *(("lab", "slurm_accounting", path) for path in ACCOUNTING),
+    ("lab", "slurm_worker", "etc/default/slurmd"),
+    ("lab", "slurm_login", "etc/default/sackd"),
+    *(("lab-debian-12", "slurm_controller", path) for path in [*CONTROLLER, "etc/systemd/system/slurmctld.service.d/rackwright.conf"]),
+    ("lab-debian-12", "slurm_accounting", "etc/slurm/slurmdbd.conf"),
+    ("lab-debian-12", "slurm_worker", UNIT),
+    ("lab-power-saving", "slurm_controller", "etc/slurm/slurm.conf"),
+    ("lab-power-saving", "slurm_controller", "usr/local/libexec/rackwright/slurm-power"),
+    ("lab-power-saving", "slurm_worker", UNIT),
+    *(("mixed", "slurm_controller", path) for path in CONTROLLER),
+    ("mixed", "slurm_worker", "etc/default/slurmd"),
+]
+
+
+def variables(cluster: dict[str, Any], role: str) -> dict[str, Any]:
+    """What a role sees on the node that it is for."""
+    loader = DataLoader()
+    folder = ROOT / "roles" / role
+    layers = [loader.load_from_file(str(folder / name / "main.yml"), trusted_as_template=True) for name in ("defaults", "vars")]
+    return {
+        **layers[0],
+        **layers[1],
+        "cluster": cluster["cluster"],
+        "node": cluster["nodes"]["worker" if role == "slurm_worker" else "controller"],
+        "secrets": {"munge_key": "bXVuZ2U=", "accounting_password": "not-a-secret"},
+    }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _plugins() -> None:
+    """Look-ups are found as ansible-playbook finds them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # another module may have done the same
+        init_plugin_loader()
+
+
+def rendered(cluster: dict[str, Any], role: str, path: str, **given: Any) -> str:
+    """The file as the role's own template look-up gives it; `given` are variables that the user sets."""
+    template = ROOT / "roles" / role / "templates" / f"{path}.j2"
+    templar = Templar(DataLoader(), variables={**variables(cluster, role), **given})
+    return str(templar.template(trust_as_template(f"{{{{ lookup('ansible.builtin.template', '{template}') }}}}")))
+
+
+@pytest.mark.parametrize(("name", "role", "path"), FILES)
+def test_file(name: str, role: str, path: str) -> None:
+    """Every line of a configuration is one that somebody has read."""
+    golden = GOLDEN / name / path
+    text = rendered(CLUSTERS[name], role, path)
+    if os.environ.get("GOLDEN") == "write":
+        golden.parent.mkdir(parents=True, exist_ok=True)
+        golden.write_text(text)
+    assert text == golden.read_text()
+
+
+def test_every_template_is_among_them() -> None:
+    templates = {(role.name, str(path.relative_to(role / "templates").with_suffix(""))) for role in slurm_roles() for path in files(role)}
+    assert templates == {(role, path) for _, role, path in FILES}
+
+
+def test_every_golden_file_is_tested() -> None:
+    """One that is left over would be reviewed and mean nothing."""
+    found = {str(path.relative_to(GOLDEN)) for path in GOLDEN.rglob("*") if path.is_file()}
+    assert found == {f"{name}/{path}" for name, _, path in FILES}
+
+
+def slurm_roles() -> list[Path]:
+    return sorted((ROOT / "roles").glob("slurm_*"))
+
+
+def files(role: Path) -> list[Path]:
+    return sorted((role / "templates").rglob("*.j2"))
+
+
+def test_a_controller_that_also_computes_reads_its_own_file() -> None:
+    cluster = lab("debian-13")
+    cluster["nodes"]["worker"]["roles"] = ["controller", "worker"]
+    assert 'SLURMD_OPTIONS=""' in rendered(cluster, "slurm_worker", "etc/default/slurmd")
+
+
+def test_users_add_lines_to_slurm_conf_and_let_slurmd_find_the_gpus() -> None:
+    given = {"slurm_controller_parameters": {"MessageTimeout": 30}, "slurm_controller_gres_autodetect": "nvidia"}
+    assert "\nMessageTimeout=30\n" in rendered(CLUSTERS["lab"], "slurm_controller", "etc/slurm/slurm.conf", **given)
+    assert "\nAutoDetect=nvidia\n" in rendered(CLUSTERS["lab"], "slurm_controller", "etc/slurm/gres.conf", **given)
+
+
+@pytest.mark.parametrize("role", [role.name for role in [ROOT / "roles/munge", *slurm_roles()]])
+def test_specs_and_defaults_name_the_same_variables(role: str) -> None:
+    """A variable without a specification is not documented, one without a default fails at the first run."""
+    specs = yaml.safe_load((ROOT / "roles" / role / "meta/argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
+    defaults = yaml.safe_load((ROOT / "roles" / role / "defaults/main.yml").read_text())
+    assert set(specs) == set(defaults)
+    assert {name: spec.get("default") for name, spec in specs.items()} == defaults
+
+
+@pytest.mark.parametrize("role", [role.name for role in [ROOT / "roles/munge", *slurm_roles()]])
+def test_readme_names_every_variable(role: str) -> None:
+    readme = (ROOT / "roles" / role / "README.md").read_text()
+    defaults = yaml.safe_load((ROOT / "roles" / role / "defaults/main.yml").read_text())
+    assert [name for name in defaults if f"| `{name}` |" not in readme] == []
