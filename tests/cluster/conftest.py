@@ -21,6 +21,8 @@ from cluster.probes.smoke import SMOKE, Smoke
 from rackwright.report.manifest import Expected
 
 Ask = Callable[..., Any]
+_PATIENCE = 5.0
+"""Seconds for one look through testinfra's own host."""
 _SURE = 0.5
 """Seconds of uncertainty about a clock that are good enough to compare with seconds."""
 
@@ -129,7 +131,7 @@ def clocks(judge: Judge) -> dict[str, Offset]:
 @pytest.fixture
 def host(judge: Judge, owed: Expected) -> Host:
     """testinfra's host, for checks that must look while they run; each look is a round trip of its own."""
-    return Host(judge.backend(owed.node, owed.spec.timeout))
+    return Host(judge.backend(owed.node, _PATIENCE))
 
 
 def _record(data: Any) -> SimpleNamespace:

@@ -72,8 +72,6 @@ class CheckSpec:
     needs: tuple[Feature, ...]
     hardware: str | None
     """Subsystem that decides whether evidence is real: simulated where the target simulates it."""
-    timeout: float
-    """Seconds after which the check could not tell."""
     limit: float | None
     """The number it compares with where that is no matter of the plan; its unit and source stand in checks.yml."""
     remedy: str
@@ -103,20 +101,17 @@ def _spec(subject: str, name: str, defaults: Mapping[str, Any], row: Mapping[str
     if unknown:
         raise ValueError(f"{_FILE.name}: {subject}.{name}: unknown key {', '.join(sorted(unknown))}")
     both = {"kind": "passive", "level": "checks", **{key: value for key, value in defaults.items() if key != "checks"}, **row}
-    kind = Kind(both["kind"])
     return CheckSpec(
         subject=subject,
         name=name,
-        kind=kind,
+        kind=Kind(both["kind"]),
         level=Level(both["level"]),
         group=both["group"],
         needs=tuple(Feature(need) for need in both.get("needs", ())),
         hardware=both.get("hardware"),
-        timeout=float(both.get("timeout", _PATIENCE[kind])),
         limit=both.get("limit"),
         remedy=" ".join(both["remedy"].split()),
     )
 
 
-_KEYS: Final = {"kind", "level", "group", "needs", "hardware", "timeout", "limit", "remedy"}
-_PATIENCE: Final = {Kind.PASSIVE: 5.0, Kind.JOB: 60.0}
+_KEYS: Final = {"kind", "level", "group", "needs", "hardware", "limit", "remedy"}

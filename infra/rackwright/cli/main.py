@@ -18,6 +18,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "plan": ("rackwright.cli.plan:plan", "Nodes, addresses, storage and queues a stack file stands for."),
     "cost": ("rackwright.cli.cost:cost", "What a stack costs while it is up."),
     "up": ("rackwright.cli.life:up", "Bring a stack up and prove it (pulumi up)."),
+    "verify": ("rackwright.cli.verify:verify", "Check a live stack against its plan, now."),
+    "status": ("rackwright.cli.status:status", "The verdict on record, with its age and level."),
     "ssh": ("rackwright.cli.connect:ssh", "Log in to a node, or run a command there."),
     "inventory": ("rackwright.cli.connect:inventory", "The hand-over of a stack that is up."),
     "down": ("rackwright.cli.life:down", "Remove a stack (pulumi destroy), or whatever carries its label."),

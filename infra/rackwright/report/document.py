@@ -135,7 +135,7 @@ def _out(record: Mapping[str, Any], today: date) -> dict[str, Any]:
 def _not_run(owed: Manifest) -> tuple[dict[str, str], ...]:
     left_out = [{"id": item.id, "reason": item.reason.value, "detail": item.detail} for item in owed.not_run]
     empty = [
-        {"id": key, "reason": "empty-group", "detail": f"the plan has this part, but no node is in group {group}"}
+        {"id": key, "reason": NotRunReason.EMPTY_GROUP.value, "detail": f"the plan has this part, but no node is in group {group}"}
         for key, group in owed.empty_groups.items()
     ]
     return tuple(left_out + empty)

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any, Final
 
 from rackwright.errors import CouldNotTell
 from rackwright.report.document import Report, report_from_dict
 from rackwright.report.html import as_html
 from rackwright.report.junit import as_junit
 
-RECORD = "report.json"
-PARTIAL = "partial.json"
+RECORD: Final = "report.json"
+PARTIAL: Final = "partial.json"
 """A run over some nodes only is no verdict on the cluster and leaves the record alone."""
 
 
 def write(report: Report, folder: Path) -> Path:
     """Put a report on record; a partial one beside it. The path of its JSON."""
     if report.partial:
-        return _replace(folder / "results" / PARTIAL, _json(report))
+        return _replace(folder / PARTIAL, _json(report))
     _replace(folder / "report.junit.xml", as_junit(report))
     _replace(folder / "report.html", as_html(report))
     return _replace(folder / RECORD, _json(report))
@@ -27,7 +30,7 @@ def write(report: Report, folder: Path) -> Path:
 
 def write_json(report: Report, folder: Path) -> Path:
     """Only the JSON: for a run that has just begun, where the other forms can wait."""
-    return _replace(folder / "results" / PARTIAL if report.partial else folder / RECORD, _json(report))
+    return _replace(folder / PARTIAL if report.partial else folder / RECORD, _json(report))
 
 
 def read(file: Path) -> Report:
@@ -51,3 +54,18 @@ def _replace(file: Path, text: str) -> Path:
     beside.write_text(text, encoding="utf-8")
     beside.replace(file)
     return file
+
+
+def breaches(data: Mapping[str, Any]) -> list[str]:
+    """Where a document breaks the contract `rackwright.report/1`, as `path: what`; empty when it keeps it."""
+    from jsonschema import Draft202012Validator, FormatChecker
+
+    found = Draft202012Validator(schema(), format_checker=FormatChecker()).iter_errors(data)
+    return [f"{breach.json_path}: {breach.message}" for breach in sorted(found, key=lambda breach: breach.json_path)]
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The contract as a JSON schema."""
+    loaded: dict[str, Any] = json.loads(Path(__file__).with_name("report.schema.json").read_text(encoding="utf-8"))
+    return loaded

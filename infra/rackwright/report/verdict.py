@@ -36,6 +36,7 @@ class NotRunReason(StrEnum):
     LEVEL = "level"
     KIND = "kind"
     NODES = "nodes"
+    EMPTY_GROUP = "empty-group"
 
 
 class Evidence(StrEnum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from cluster.harness.transport import BoundedSsh, ask_node
 from rackwright.errors import CouldNotTell
 from rackwright.report.declared import Declared
 
-ROUND_LIMIT: Final = 9.0
+ROUND_LIMIT: Final = 10.0
 """Seconds a node has for the questions of one passive round; with connecting, a dead node is known within 15 s."""
 _AT_ONCE: Final = 48
 """Connections worked on at a time."""

@@ -60,7 +60,8 @@ class Probe(Generic[T]):
     on: str
     command: str | Callable[[Place], str]
     parse: Callable[[str], T]
-    timeout: float = 5.0
+    timeout: float = 8.0
+    """Seconds after which nothing was told."""
     stage: Stage = Stage.LOOK
     statuses: frozenset[int] = frozenset({0})
     """Exit statuses that are an answer; any other means that nothing was told."""

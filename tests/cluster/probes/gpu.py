@@ -53,7 +53,6 @@ GPUS = Probe(
     on="gpu",
     command=f"nvidia-smi --query-gpu={','.join(_FIELDS)} --format=csv,noheader,nounits",
     parse=parse_gpus,
-    timeout=10,
     statuses=frozenset({0, 6}),
 )
 

@@ -1,0 +1,69 @@
+"""`rackwright verify`: look at a live cluster now, without Pulumi, and put the verdict on record."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rackwright.catalog.checks import Level
+from rackwright.errors import BadInput, CouldNotTell
+from rackwright.handover import paths
+
+
+def verify(
+    stack: Annotated[str, typer.Argument(help="The stack's name.")],
+    level: Annotated[Level, typer.Option(help="How far to prove: checks only look; smoke runs short jobs on idle nodes.")] = Level.CHECKS,
+    node: Annotated[list[str] | None, typer.Option(help="Only this node (may be given again): no verdict on the cluster.")] = None,
+    every: Annotated[bool, typer.Option("--every", help="List every result, not one row per subject.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON (rackwright.report/1).")] = False,
+) -> None:
+    """Check a live cluster against its plan. Exit codes: 0 as declared, 1 not, 2 bad input, 3 could not tell."""
+    if not paths.inventory(stack).is_file():
+        raise BadInput("is not up", path=f"stack {stack}", hint=f"`pulumi up -s {stack}` brings it up")
+    file = _run(stack, level, node or [])
+    if as_json:
+        typer.echo(file.read_text(encoding="utf-8"), nl=False)
+    from rackwright.report.store import read
+
+    report = read(file)
+    if not as_json:
+        from rich.console import Console
+
+        from rackwright.report.terminal import show
+
+        show(report, Console(), every=every)
+    raise typer.Exit(report.verdict.exit_code)
+
+
+def _run(stack: str, level: Level, nodes: list[str]) -> Path:
+    """Run the checks; where their report is."""
+    from rackwright.provider.drivers.pytest_run import run_checks
+
+    wanted = run_checks(
+        inventory=paths.inventory(stack),
+        ssh_config=paths.ssh_config(stack),
+        results=paths.results(stack),
+        level=level.value,
+        nodes=nodes,
+        on_progress=_progress,
+    )
+    try:
+        outcome = asyncio.run(wanted)
+    except KeyboardInterrupt:
+        raise CouldNotTell("interrupted: what was not looked at is on record as unknown", path=f"stack {stack}") from None
+    said = outcome.said.strip() or "nothing"
+    if outcome.status == BadInput.exit_code:
+        raise BadInput(said)
+    if not outcome.report.exists():
+        raise CouldNotTell(f"the checks left no report; they said: {said}", path=f"stack {stack}")
+    return outcome.report
+
+
+async def _progress(text: str) -> None:
+    """On a terminal, one line that is overwritten; nowhere else."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}\r", end="", file=sys.stderr, flush=True)
