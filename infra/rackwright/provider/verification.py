@@ -100,4 +100,4 @@ def _reasons(report: dict[str, Any]) -> list[str]:
 
 def _reason(check: dict[str, Any]) -> str:
     told = check["reason"] or f"expected {check['expected']}, found {check['found']}"
-    return f"{check['node']}: {check['id']} {check['verdict']}: {told}"
+    return f"{check['id']} {check['verdict']}: {told}"
