@@ -80,6 +80,14 @@ def test_what_is_there_is_not_installed(tmp_path: Path, elsewhere: Path) -> None
     )
 
 
+def test_nothing_is_run_where_nothing_is_missing(tmp_path: Path, elsewhere: Path) -> None:
+    machine = Bare(tmp_path / "m", ARCH, user_id=0)
+    needs = packages.wanted(elsewhere, "lab", machine)
+    machine.put(*[need.commands[0] if need.commands else need.files[0] for need in needs if need is not packages.PYTHON])
+    packages.install(machine, Stages(), needs)
+    assert "  nothing to install\n" in doctor.report(machine, elsewhere, "lab")
+
+
 def test_a_rocky(tmp_path: Path, elsewhere: Path) -> None:
     told = doctor.report(Bare(tmp_path / "m", ROCKY), elsewhere, "lab")
     assert "  sudo dnf install -y --setopt=install_weak_deps=False podman crun netavark" in told

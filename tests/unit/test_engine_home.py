@@ -51,4 +51,5 @@ def test_the_checkouts_link_follows_the_home_but_replaces_nothing_of_the_users(t
     link.unlink()
     link.mkdir()
     home.link(str(tmp_path), Home("/three"))
+    assert os.listdir(tmp_path) == [home.LINK]
     assert link.is_dir()

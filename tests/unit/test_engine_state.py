@@ -65,6 +65,7 @@ def test_salt(backend: FileBackend, tmp_path: Path, indent: int | None) -> None:
     "latest",
     [
         {"secrets_providers": {"type": "cloud", "state": {"url": "awskms://k"}}},
+        {"secrets_providers": {"type": "later", "state": {"salt": "of another kind"}}},
         {"resources": [{"outputs": {"text": '"secrets_providers":{"type":"passphrase","state":{"salt":"no"}}'}}]},
         {},
         None,

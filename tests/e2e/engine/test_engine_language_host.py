@@ -42,7 +42,9 @@ def test_a_program_gets_config_secrets_stack_and_arguments(project: Project) -> 
 def test_a_run_error_is_one_message_without_traceback(project: Project) -> None:
     project.program("import pulumi\nraise pulumi.RunError('groups.worker.count: 0 is too few')\n")
     told = project.pulumi("up", "-s", "lab", "--yes", "--skip-preview", code=1)
-    assert told.partition("Diagnostics:")[2].count("groups.worker.count: 0 is too few") == 1
+    diagnostics = told.partition("Diagnostics:")[2]
+    assert diagnostics.count("groups.worker.count: 0 is too few") == 1
+    assert diagnostics.count("error:") == 1, diagnostics
     assert "Traceback" not in told
 
 

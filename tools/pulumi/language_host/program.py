@@ -62,8 +62,6 @@ def _execute(order: Order) -> int:
         return SHOWN
     except SystemExit as leaving:
         return _exit_code(leaving)
-    except KeyboardInterrupt:
-        return SHOWN
     except BaseException as error:
         pulumi.log.error("Program failed with an unhandled exception:\n" + _from_the_program_on(error, order))
         return SHOWN
