@@ -150,5 +150,6 @@ def _identity(news: Properties) -> list[SecretFile]:
     prefix = f"{SECRET_PREFIX}.{news['stack']}.{news['hostname']}"
     return [
         SecretFile(f"{prefix}.host-key", "/etc/ssh/ssh_host_ed25519_key", news["host_key"]),
+        SecretFile(f"{prefix}.host-public-key", "/etc/ssh/ssh_host_ed25519_key.pub", news["host_public_key"] + "\n"),
         SecretFile(f"{prefix}.authorized-key", "/root/.ssh/authorized_keys", news["authorized_key"] + "\n"),
     ]
