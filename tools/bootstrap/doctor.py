@@ -41,7 +41,11 @@ def _python(machine: Machine, checkout: Path) -> list[str]:
     if environment.is_current(checkout):
         return [*lines, "  present  .venv, as requirements.lock says", ""]
     python = environment.suitable_python(machine)
-    if python:
+    if machine.python >= environment.OLDEST and not machine.makes_environments():
+        lines.append(
+            "  missing  .venv: would be made by this python3, once python3-venv (above) is there, packages from requirements.lock by digest"
+        )
+    elif python:
         lines.append(f"  missing  .venv: would be made by {python} (no sudo), packages from requirements.lock by digest")
     else:
         version = ".".join(map(str, machine.python))

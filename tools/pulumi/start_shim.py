@@ -4,6 +4,9 @@ import sys
 
 sys.path.insert(0, __file__.rpartition("/")[0])
 
-from shim.front import main
+try:
+    from shim.front import main
 
-main(sys.argv[1], sys.argv[2:])
+    main(sys.argv[1], sys.argv[2:])
+except KeyboardInterrupt:
+    sys.exit(130)
