@@ -29,7 +29,7 @@ doctor: ## every package and sudo command `make up` would run, and what is missi
 	@$(BOOTSTRAP) doctor --stack $(STACK)
 
 check: venv ## formatting, types, layers, roles, shell
-	@PATH="$(CURDIR)/$(BIN):$$PATH" tools/check
+	@tools/check
 
 test: ready ## what a change must pass; of the faults a sample
 	@PATH="$(CURDIR)/$(BIN):$$PATH" RACKWRIGHT_FAULTS=sample $(BIN)/python -m pytest -q $(TESTS)
