@@ -52,7 +52,7 @@ def _scalars() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
     table = {first: [row for row in rows if row[0] in kept] for first, rows in _Base.yaml_implicit_resolvers.items()}
     own = (
         ("tag:yaml.org,2002:bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
-        ("tag:yaml.org,2002:int", r"[-+]?[0-9]+|0x[0-9a-fA-F]+|0o?[0-7]+", "-+0123456789"),
+        ("tag:yaml.org,2002:int", r"[-+]?(?:0|[1-9][0-9]*)|0x[0-9a-fA-F]+|0o?[0-7]+", "-+0123456789"),
     )
     for tag, pattern, firsts in own:
         for first in firsts:

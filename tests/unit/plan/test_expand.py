@@ -120,7 +120,9 @@ GPU_AND_CPU = {
 
 def test_workers_with_and_without_gpus_get_a_queue_each() -> None:
     """A job for the queue `gpu` must never land on a node without one."""
-    partitions = expand(cluster(GPU_AND_CPU), "lab").scheduler.partitions
+    scheduler = expand(cluster(GPU_AND_CPU), "lab").scheduler
+    partitions = scheduler.partitions
+    assert [(n.name, n.gpus, n.gpu_type) for n in scheduler.nodes] == [("worker0", 8, "h100"), ("worker1", 8, "h100"), ("cpu0", 0, None)]
     assert [(p.name, p.nodes, p.default) for p in partitions] == [("gpu", ("worker0", "worker1"), True), ("cpu", ("cpu0",), False)]
 
 
