@@ -188,7 +188,7 @@ class Units:
         if not action and unit["alive"]:
             answered, said = probe(unit["alive"])
             if answered is None:
-                raise UnitError(f"{unit['name']}: runs, but {said} - see what it waits for")
+                raise UnitError(f"{unit['name']}: runs, but {said} - it waits for something else: for a mount, is its server up?")
             if not answered:
                 return "restart", f"it runs, but {said}"
         return action, reason
