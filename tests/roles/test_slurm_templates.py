@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import warnings
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def mixed() -> dict[str, Any]:
         {"name": "cpu0", "cpus": 64, "memory_mib": 256000, "gpus": 0, "gpu_type": None},
     ]
     partitions = [
-        {"name": "gpu", "nodes": ["big0", "small0"], "default": True, "max_time": "2-00:00:00"},
+        {"name": "gpu", "nodes": ["big0", "small0"], "default": True, "max_time": 2 * 86400 + 3 * 3600 + 4 * 60 + 5},
         {"name": "all", "nodes": ["big0", "small0", "cpu0"], "default": False, "max_time": None},
         {"name": "spare", "nodes": [], "default": False, "max_time": None},
     ]
@@ -172,6 +173,25 @@ def test_users_add_lines_to_slurm_conf_and_let_slurmd_find_the_gpus() -> None:
     given = {"slurm_controller_parameters": {"MessageTimeout": 30}, "slurm_controller_gres_autodetect": "nvidia"}
     assert "\nMessageTimeout=30\n" in rendered(CLUSTERS["lab"], "slurm_controller", "etc/slurm/slurm.conf", **given)
     assert "\nAutoDetect=nvidia\n" in rendered(CLUSTERS["lab"], "slurm_controller", "etc/slurm/gres.conf", **given)
+
+
+def test_a_power_request_is_one_file_per_node_and_replaces_the_opposite_one(tmp_path: Path) -> None:
+    """The seam to whoever runs the machines."""
+    program = rendered(CLUSTERS["lab-power-saving"], "slurm_controller", "usr/local/libexec/rackwright/slurm-power")
+    stand_in = "#!/bin/sh\n[ \"$*\" = 'show hostnames worker[0-1]' ] && echo worker0 && echo worker1\n"
+    for name, text in (("slurm-suspend", program), ("slurm-resume", program), ("scontrol", stand_in)):
+        (tmp_path / name).write_text(text.replace("/var/lib/rackwright/power", str(tmp_path)))
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "suspend").mkdir()
+    (tmp_path / "resume").mkdir()
+
+    def asked(program: str) -> tuple[list[str], list[str]]:
+        environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+        subprocess.run([str(tmp_path / program), "worker[0-1]"], check=True, env=environment)
+        return sorted(os.listdir(tmp_path / "suspend")), sorted(os.listdir(tmp_path / "resume"))
+
+    assert asked("slurm-suspend") == (["worker0", "worker1"], [])
+    assert asked("slurm-resume") == ([], ["worker0", "worker1"])
 
 
 @pytest.mark.parametrize("role", [role.name for role in [ROOT / "roles/munge", *slurm_roles()]])
