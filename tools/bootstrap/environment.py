@@ -82,7 +82,10 @@ def _make(machine: Machine, venv: Path, stage: Stage) -> None:
         stage.run([python, "-m", "venv", str(venv)])
         return
     stage.note(f"Python {SUPPLIED} by uv")
-    stage.run([_uv(machine, stage), "venv", "--quiet", "--seed", "--python", SUPPLIED, str(venv)])
+    try:
+        stage.run([_uv(machine, stage), "venv", "--quiet", "--seed", "--python", SUPPLIED, str(venv)])
+    except Failure as failure:
+        raise Failure(f"{failure}\nPython 3.11 or newer from the system's packages does as well; install it, then run make again.") from None
 
 
 def suitable_python(machine: Machine) -> str | None:
