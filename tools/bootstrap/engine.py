@@ -112,14 +112,11 @@ def _obtain(machine: Machine, stages: Stages, checkout: Path, folder: Path) -> F
     with stages.stage(f"Pulumi {VERSION}: official download") as stage:
         try:
             official.download(machine, VERSION, folder)
-            reason = ""
+            return Found(folder / "pulumi", "downloaded")
         except Failure as failure:
-            reason = str(failure)
-            stage.note(reason)
-    if not reason:
-        return Found(folder / "pulumi", "downloaded")
-    print(f"    not there: {reason}", flush=True)
-    with stages.stage(f"Pulumi {VERSION}: built from its pinned Go modules, once per user; about 4 minutes on 2 cores") as stage:
+            stage.give_up(str(failure))
+    print(f"    building the real CLI once for this user, into {folder}; about 4 minutes on 2 cores", flush=True)
+    with stages.stage(f"Pulumi {VERSION}: built from its Go modules") as stage:
         go_build.build(machine, checkout / "tools" / "pulumi", folder / "pulumi", VERSION, stage)
     if version_of(folder / "pulumi") != f"v{VERSION}":
         raise Failure(f"{folder / 'pulumi'} was built but does not print v{VERSION}; remove the folder and run make again")

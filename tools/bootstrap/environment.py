@@ -85,7 +85,7 @@ def _make(machine: Machine, venv: Path, stage: Stage) -> None:
     try:
         stage.run([_uv(machine, stage), "venv", "--quiet", "--seed", "--python", SUPPLIED, str(venv)])
     except Failure as failure:
-        raise Failure(f"{failure}\nPython 3.11 or newer from the system's packages does as well; install it, then run make again.") from None
+        raise Failure(f"{failure}\nPython 3.11 or newer from the system packages does as well; install it and run make again.") from None
 
 
 def suitable_python(machine: Machine) -> str | None:

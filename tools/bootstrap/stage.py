@@ -44,6 +44,7 @@ class Stage:
     def __init__(self, title: str) -> None:
         self._title = title
         self._note = ""
+        self._outcome = "done in"
         self._begun = time.monotonic()
         self._over = threading.Event()
         self._terminal = sys.stdout.isatty()
@@ -58,11 +59,15 @@ class Stage:
     def __exit__(self, kind: type | None, *_: object) -> None:
         self._over.set()
         self._clock.join()
-        self._line(word="stopped after" if kind else "done in", end="\n")
+        self._line(word="stopped after" if kind else self._outcome, end="\n")
 
     def note(self, text: str) -> None:
         """What the stage is at, shown with the time."""
         self._note = text
+
+    def give_up(self, reason: str) -> None:
+        """The stage ends without its result, which is no failure: another way follows."""
+        self._outcome = f"not possible: {reason};"
 
     def _tick(self) -> None:
         while not self._over.wait(1.0 if self._terminal else _SIGN_OF_LIFE):
