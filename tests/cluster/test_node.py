@@ -8,13 +8,13 @@ from cluster.probes.identity import CLOCK, HOSTS, IDENTITY, INODES, MEMORY, NETW
 from rackwright.errors import CouldNotTell
 
 
-def test_answers_in_time(raw, expect, limit):
-    """A node that takes seconds to answer is about to stop answering."""
-    answer = raw(CLOCK)
-    if answer.trouble:
-        raise CouldNotTell(answer.trouble)
-    took = answer.arrived - answer.sent
-    expect(f"{took:.1f} s", f"at most {limit:g} s", holds=took <= limit)
+def test_answers_in_time(node, raw, members, expect, limit):
+    """A node that takes seconds longer than the quickest is about to stop answering; that all are slow is this machine's fault."""
+    took = {name: answer.arrived - answer.sent for name in members("nodes") if not (answer := raw(CLOCK, of=name)).trouble}
+    if node.name not in took:
+        raise CouldNotTell(raw(CLOCK).trouble)
+    later = took[node.name] - min(took.values()) if len(took) > 1 else took[node.name]
+    expect(f"{later:.1f} s after the first", f"at most {limit:g} s after the first", holds=later <= limit)
 
 
 def test_hostname_matches_plan(node, ask, expect):
@@ -123,7 +123,7 @@ def test_file_systems_have_inodes(ask, expect, limit):
 
 def test_no_reboot_is_pending(ask, expect):
     """An updated kernel or library that is not running yet: the node is not what its packages say."""
-    expect(ask(REBOOT), "none")
+    expect("pending" if ask(REBOOT) else "none", "none")
 
 
 def _below(systems, limit):

@@ -33,7 +33,10 @@ def parse_listening(text: str) -> tuple[str, ...]:
     """Addresses on which something listens, from `ss` filtered by port; `*` stands for all of them."""
     found = []
     for line in text.splitlines():
-        address = line.split()[3].rpartition(":")[0].strip("[]").partition("%")[0]
+        state, _, _, local, *_ = line.split()
+        if state != "LISTEN":
+            raise ValueError(f"not a listening socket: {line}")
+        address = local.rpartition(":")[0].strip("[]").partition("%")[0]
         found.append(address)
     return tuple(sorted(set(found)))
 

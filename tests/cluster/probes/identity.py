@@ -83,7 +83,11 @@ HOSTS = Probe("hosts", on="nodes", command="cat /etc/hosts", parse=parse_hosts)
 
 def parse_resolved(text: str) -> dict[str, str]:
     """Address by name from lines `name address`."""
-    return {name: address for name, address, *_ in ((*line.split(), "") for line in text.splitlines() if line.strip())}
+    found = {}
+    for line in text.splitlines():
+        name, address = line.split()
+        found[name] = address
+    return found
 
 
 def _resolve(place: Place) -> str:
@@ -170,4 +174,10 @@ def parse_memory(text: str) -> int:
 
 MEMORY = Probe("memory", on="nodes", command="grep ^MemTotal: /proc/meminfo", parse=parse_memory)
 
-REBOOT = Probe("reboot", on="nodes", command="[ -e /run/reboot-required ] && echo pending || echo none", parse=str.strip)
+
+def parse_reboot(text: str) -> bool:
+    """Whether one is pending."""
+    return {"pending": True, "none": False}[text.strip()]
+
+
+REBOOT = Probe("reboot", on="nodes", command="[ -e /run/reboot-required ] && echo pending || echo none", parse=parse_reboot)

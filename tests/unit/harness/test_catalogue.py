@@ -1,0 +1,83 @@
+"""Catalogue and checks are the same list, and a check can only be what its row says."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import cluster
+from cluster import probes
+from cluster.harness.machine import OUTLOOKS
+from cluster.harness.probe import PROBES
+from rackwright.catalog.checks import Kind, Level, checks
+from rackwright.model.cluster import Level as StackLevel
+
+probes.load()
+ROOT = Path(cluster.__file__).parent
+
+
+def functions():
+    """Every check function by key, with its syntax tree."""
+    found = {}
+    for file in sorted(ROOT.glob("test_*.py")):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                found[f"{file.stem.removeprefix('test_')}.{node.name.removeprefix('test_')}"] = node
+    return found
+
+
+def test_every_row_has_its_function_and_every_function_its_row():
+    assert sorted(functions()) == sorted(checks())
+
+
+def test_there_are_at_least_forty():
+    assert len(checks()) >= 40
+
+
+@pytest.mark.parametrize("key", checks())
+def test_every_check_says_why_it_exists(key):
+    assert ast.get_docstring(functions()[key])
+
+
+@pytest.mark.parametrize("key", checks())
+def test_every_check_compares_something(key):
+    names = {node.func.id for node in ast.walk(functions()[key]) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    assert "expect" in names
+
+
+@pytest.mark.parametrize("key", checks())
+def test_limits_are_asked_for_where_the_catalogue_has_one(key):
+    takes = "limit" in [argument.arg for argument in functions()[key].args.args]
+    assert takes == (checks()[key].limit is not None)
+
+
+@pytest.mark.parametrize("key", [key for key, spec in checks().items() if spec.kind is Kind.JOB])
+def test_jobs_wait_for_a_level_that_allows_them(key):
+    assert checks()[key].level is not Level.CHECKS
+
+
+def test_levels_are_those_of_stack_files():
+    assert [level.value for level in Level] == [level.value for level in StackLevel]
+
+
+def test_every_question_is_asked_by_some_check():
+    text = "".join(file.read_text(encoding="utf-8") for file in [*ROOT.glob("*.py"), *ROOT.glob("probes/*.py")])
+    module = {probe.name: constant for constant, probe in _constants(PROBES)}
+    assert {name for name in PROBES if text.count(module[name]) < 2} == set()
+
+
+def test_outlooks_serve_checks_that_exist():
+    assert {key for outlook in OUTLOOKS.values() for key in outlook.serves} <= set(checks())
+
+
+def _constants(registered):
+    """Names of the constants that hold the registered questions."""
+    import importlib
+
+    for file in ROOT.glob("probes/[a-z]*.py"):
+        module = importlib.import_module(f"cluster.probes.{file.stem}")
+        for name, value in vars(module).items():
+            if any(value is probe for probe in registered.values()):
+                yield name, value

@@ -1,0 +1,92 @@
+"""What the end of a check means."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster.harness.compare import Expect, Mismatch
+from cluster.harness.judge import judge
+from cluster.harness.offsets import offset, sharpened
+from cluster.harness.probe import Raw
+from rackwright.errors import CouldNotTell
+from rackwright.report.verdict import Verdict
+
+
+def compared(found=1, planned=1):
+    """An Expect after a comparison, and what that raised."""
+    expect = Expect()
+    try:
+        expect(found, planned)
+    except Mismatch as error:
+        return expect, error
+    return expect, None
+
+
+def skipped(reason):
+    """What pytest.skip raises."""
+    try:
+        pytest.skip(reason)
+    except pytest.skip.Exception as error:
+        return error
+
+
+def test_equal_is_passed():
+    expect, error = compared()
+    assert judge(error, expect) == (Verdict.PASSED, "")
+
+
+def test_different_is_failed_and_says_both():
+    expect, error = compared(7, 8)
+    assert judge(error, expect) == (Verdict.FAILED, "expected 8, found 7")
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict", "words"),
+    [
+        (CouldNotTell("worker0 is unreachable"), Verdict.UNKNOWN, "worker0 is unreachable"),
+        (KeyError("gpus"), Verdict.UNKNOWN, "the check itself broke: KeyError('gpus')"),
+        (TimeoutError(), Verdict.UNKNOWN, "the check itself broke"),
+        (AssertionError("odd\nmore"), Verdict.FAILED, "odd"),
+        (skipped("node-out"), Verdict.SKIPPED, "node-out"),
+    ],
+)
+def test_other_ends(error, verdict, words):
+    found, reason = judge(error, Expect())
+    assert found is verdict
+    assert words in reason
+
+
+def test_a_check_that_compared_nothing_is_not_passed():
+    assert judge(None, Expect())[0] is Verdict.UNKNOWN
+
+
+class TestExpect:
+    def test_only_what_differs_is_told(self):
+        expect, _ = compared({"alice": 2001, "bob": 1005, "eve": 3}, {"alice": 2001, "bob": 2002, "carol": 2003})
+        assert (expect.planned, expect.found) == ("bob: 2002; carol: 2003; eve: none", "bob: 1005; carol: missing; eve: 3")
+
+    def test_holds_decides_where_it_is_given(self):
+        expect = Expect()
+        expect("24 GiB", "at least 2 GiB", holds=True)
+        with pytest.raises(Mismatch):
+            expect("same", "same", holds=False)
+
+    def test_long_values_are_cut(self):
+        expect, _ = compared(list(range(1000)), [])
+        assert len(expect.found) < 320
+
+
+class TestClocks:
+    def test_an_offset_is_as_sure_as_the_answer_was_quick(self):
+        found = offset(Raw(out="105.5", sent=100.0, arrived=101.0))
+        assert (found.seconds, found.uncertainty) == (5.0, 0.5)
+
+    def test_a_slow_answer_is_asked_again(self):
+        import time
+
+        slow = offset(Raw(out="100", sent=100.0, arrived=110.0))
+        assert sharpened(slow, time.time, 0.5).uncertainty < 0.5
+
+    def test_a_quick_one_is_not(self):
+        quick = offset(Raw(out="100", sent=100.0, arrived=100.1))
+        assert sharpened(quick, lambda: 1 / 0, 0.5) is quick

@@ -1,0 +1,57 @@
+"""What runs on a node: every question has its own time, and the round has one too."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import cluster
+
+SOURCE = (Path(cluster.__file__).parent / "harness" / "node_side.py").read_text(encoding="utf-8")
+
+
+def answers(*questions, seconds=5, hands=4):
+    """What a round comes back with, by name."""
+    request = {"seconds": seconds, "hands": hands, "questions": [list(question) for question in questions]}
+    ended = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", SOURCE, json.dumps(request)], capture_output=True, text=True, check=True, timeout=30
+    )
+    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert (lines[0], lines[-1]) == ({"begun": True}, {"end": True})
+    return {line["name"]: line for line in lines[1:-1]}
+
+
+def test_status_and_both_outputs_come_back():
+    found = answers(("both", "echo out; echo err >&2; exit 3", 5))["both"]
+    assert (found["rc"], found["out"], found["err"], found["trouble"]) == (3, "out\n", "err\n", "")
+
+
+def test_a_tool_that_is_missing_is_status_127():
+    assert answers(("none", "no-such-tool-here", 5))["none"]["rc"] == 127
+
+
+def test_a_question_that_hangs_is_ended_with_all_it_started():
+    started = time.monotonic()
+    found = answers(("hangs", "sleep 60 & sleep 60; wait", 0.5), ("quick", "echo here", 5))
+    assert "no answer within" in found["hangs"]["trouble"]
+    assert found["quick"]["out"] == "here\n"
+    assert time.monotonic() - started < 20
+
+
+def test_the_round_ends_in_its_time():
+    found = answers(*((f"q{number}", "sleep 60", 30) for number in range(3)), seconds=1, hands=1)
+    assert len(found) == 3
+    assert all(answer["trouble"] for answer in found.values())
+
+
+def test_output_without_an_encoding_and_without_an_end():
+    found = answers(("binary", "printf '\\377\\376x'", 5), ("long", "head -c 3000000 /dev/zero | tr '\\0' x", 5))
+    assert found["binary"]["out"].endswith("x")
+    assert len(found["long"]["out"]) == 1000000
+
+
+def test_nothing_waits_for_input():
+    assert answers(("reads", "cat", 5))["reads"]["out"] == ""

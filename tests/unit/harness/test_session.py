@@ -1,0 +1,156 @@
+"""A whole run that finds no cluster, or cannot even start: everything is unknown, and nothing is green."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from . import standin
+
+PROJECT = Path(__file__).parents[3]
+GOLDEN = PROJECT / "tests" / "golden" / "handover" / "inventory.yml"
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A stack's folder with a hand-over and a report that is green."""
+    folder = tmp_path / "home" / "lab"
+    folder.mkdir(parents=True)
+    (folder / "inventory.yml").write_text(GOLDEN.read_text(encoding="utf-8"))
+    (folder / "ssh_config").write_text("")
+    (folder / "report.json").write_text('{"verdict": "passed"}')
+    return folder
+
+
+def command(home, *more, checks=PROJECT / "tests" / "cluster"):
+    """The command line of a run."""
+    where = ("--inventory", home / "inventory.yml", "--ssh-config", home / "ssh_config", "--results", home / "results")
+    return [sys.executable, str(checks), *map(str, where), *more]
+
+
+def run(home, script=standin.UNREACHABLE, *more, env=None, checks=PROJECT / "tests" / "cluster"):
+    """Run the checks over an ssh that behaves as told; what ended, and the report."""
+    tools = home.parent / "tools"
+    tools.mkdir(exist_ok=True)
+    environment = {**os.environ, "PATH": standin.install(tools, script), **(env or {})}
+    ended = subprocess.run(command(home, *more, checks=checks), capture_output=True, text=True, timeout=120, check=False, env=environment)
+    return ended, json.loads((home / "report.json").read_text(encoding="utf-8"))
+
+
+def reasons(report):
+    """Why checks are unknown."""
+    return {check["reason"] for check in report["checks"] if check["verdict"] == "unknown"}
+
+
+def test_no_node_answers(home):
+    ended, report = run(home)
+    assert (ended.returncode, report["verdict"]) == (3, "unknown")
+    assert report["totals"]["passed"] == report["totals"]["skipped"] == 0
+    assert {check["id"] for check in report["checks"] if check["verdict"] == "failed"} <= {"access.published_port_answers[login0]"}
+    assert any("worker0 is unreachable" in reason for reason in reasons(report))
+    assert len((home / "results" / "checks.jsonl").read_text().splitlines()) == len(report["checks"])
+
+
+def test_somebodys_pytest_settings_do_not_choose_what_runs(home):
+    _, report = run(home, standin.UNREACHABLE, "--level", "checks", env={"PYTEST_ADDOPTS": "-k nothing_at_all"})
+    assert any("unreachable" in reason for reason in reasons(report))
+    assert not any("did not run" in reason for reason in reasons(report))
+
+
+def test_checks_that_do_not_run_are_unknown(home):
+    ended, report = run(home, standin.UNREACHABLE, "--level", "checks", "--", "-k", "nothing_at_all")
+    assert (ended.returncode, report["verdict"]) == (3, "unknown")
+    assert reasons(report) == {"did not run: pytest ended with NO_TESTS_COLLECTED"}
+
+
+@pytest.fixture
+def spoilt(tmp_path):
+    """Spoils a file in a copy of the checks; the folder to run."""
+
+    def _spoil(name, text):
+        for part in ("tests/cluster", "infra"):
+            shutil.copytree(PROJECT / part, tmp_path / "copy" / part, ignore=shutil.ignore_patterns("__pycache__"))
+        folder = tmp_path / "copy" / "tests" / "cluster"
+        (folder / name).write_text((folder / name).read_text(encoding="utf-8") + text)
+        return folder
+
+    return _spoil
+
+
+def test_a_file_of_checks_that_cannot_be_read_takes_only_its_own_with_it(home, spoilt):
+    folder = spoilt("test_gpu.py", "\nimport no_such_module_anywhere\n")
+    ended, report = run(home, standin.UNREACHABLE, "--level", "checks", checks=folder)
+    assert (ended.returncode, report["verdict"]) == (3, "unknown")
+    gpu = {check["reason"] for check in report["checks"] if check["subject"] == "gpu"}
+    assert all("test_gpu.py could not be collected" in reason for reason in gpu)
+    assert not any("could not be collected" in check["reason"] for check in report["checks"] if check["subject"] == "munge")
+
+
+def test_a_check_nobody_catalogued_is_noticed(home, spoilt):
+    folder = spoilt("test_munge.py", "\n\ndef test_is_new(expect):\n    expect(1, 1)\n")
+    _, report = run(home, standin.UNREACHABLE, "--level", "checks", checks=folder)
+    assert report["verdict"] == "unknown"
+
+
+def test_settings_that_stop_pytest_leave_everything_unknown(home, spoilt):
+    folder = spoilt("pytest.ini", "no_such_option = 1\n")
+    ended, report = run(home, standin.UNREACHABLE, "--level", "checks", checks=folder)
+    assert (ended.returncode, report["verdict"], report["totals"]["passed"]) == (3, "unknown", 0)
+
+
+def test_an_empty_group_is_not_passed_over(home):
+    inventory = yaml.safe_load((home / "inventory.yml").read_text())
+    inventory["all"]["children"]["gpu"]["hosts"] = {}
+    (home / "inventory.yml").write_text(yaml.safe_dump(inventory, sort_keys=False))
+    ended, report = run(home, standin.UNREACHABLE, "--level", "checks")
+    assert ended.returncode == 3
+    assert {item["id"] for item in report["not_run"] if item["reason"] == "empty-group"} >= {"gpu.count_matches_plan"}
+
+
+def test_a_misspelt_group_is_an_error_and_no_verdict(home, spoilt):
+    folder = spoilt("pytest.ini", "")
+    rows = folder.parents[1] / "infra" / "rackwright" / "catalog" / "checks.yml"
+    rows.write_text(rows.read_text(encoding="utf-8").replace("group: gpu\n", "group: gpus\n"))
+    ended, _ = run(home, standin.UNREACHABLE, checks=folder)
+    assert ended.returncode == 2
+    assert "gpus: no such group" in ended.stderr
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_is_ended_leaves_no_green_report(home, ending):
+    tools = home.parent / "tools"
+    tools.mkdir()
+    environment = {**os.environ, "PATH": standin.install(tools, standin.SILENT)}
+    with subprocess.Popen(command(home), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as child:
+        deadline = time.monotonic() + 60
+        while "rackwright.report/1" not in (home / "report.json").read_text() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(1.5)
+        child.send_signal(ending)
+        child.wait(timeout=30)
+    report = json.loads((home / "report.json").read_text())
+    assert (report["verdict"], report["totals"]["passed"]) == ("unknown", 0)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--nodes", "worker9"), "is no node of lab"),
+        (("--level", "bogus"), "invalid choice"),
+        (("--inventory", "/none"), "no hand-over yet"),
+    ],
+)
+def test_bad_input_is_said_and_changes_nothing(home, more, words):
+    ended, report = run(home, standin.UNREACHABLE, *more)
+    assert ended.returncode == 2
+    assert words in ended.stderr
+    assert report == {"verdict": "passed"}

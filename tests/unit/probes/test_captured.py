@@ -1,0 +1,70 @@
+"""Every question has an answer that is read, and one that is refused: a parser that takes anything would make broken tools look green."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from cluster import probes
+from cluster.harness.probe import PROBES, Raw
+from rackwright.errors import CouldNotTell
+
+probes.load()
+FOLDER = Path(__file__).parents[1] / "captured"
+TAKES_ANY_TEXT = {
+    "hosts": "whatever stands in the file is what it says",
+    "gpu-xids": "lines that are no XID errors are other lines of the log",
+}
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_good_answers_are_read(name):
+    """Outputs of healthy nodes."""
+    files = sorted((FOLDER / name).glob("good*.txt"))
+    assert files, f"no captured output of {name}"
+    for file in files:
+        PROBES[name].read(Raw(out=file.read_text(encoding="utf-8"), rc=min(PROBES[name].statuses)))
+
+
+@pytest.mark.parametrize("name", sorted(set(PROBES) - set(TAKES_ANY_TEXT)))
+def test_broken_answers_are_refused(name):
+    """Outputs of broken tools, with an exit status that says nothing of it."""
+    files = sorted((FOLDER / name).glob("broken*.txt"))
+    assert files, f"no broken output of {name}"
+    for file in files:
+        with pytest.raises(CouldNotTell):
+            PROBES[name].read(Raw(out=file.read_text(encoding="utf-8"), rc=min(PROBES[name].statuses)))
+
+
+def test_nothing_is_captured_for_questions_that_are_gone():
+    """Folder names are names of questions."""
+    assert {folder.name for folder in FOLDER.iterdir()} <= set(PROBES)
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (Raw(trouble="worker0 is unreachable: Connection timed out"), "unreachable"),
+        (Raw(rc=127, err="sh: 1: nvidia-smi: not found"), "is not installed"),
+        (Raw(rc=126, err="sh: 1: nvidia-smi: Permission denied"), "cannot be executed"),
+        (Raw(rc=9, out="NVIDIA-SMI has failed"), "ended with status 9: NVIDIA-SMI has failed"),
+    ],
+)
+def test_without_an_answer_nothing_is_told(raw, words):
+    """Unreachable, missing, forbidden, failed: each is unknown, and says why."""
+    with pytest.raises(CouldNotTell, match=words):
+        PROBES["gpus"].read(raw)
+
+
+def test_examples_in_docstrings_hold():
+    """The `>>>` lines of parsers and of the harness."""
+    import doctest
+
+    root = Path(sys.modules["cluster"].__file__).parent
+    for file in sorted([*root.glob("probes/*.py"), root / "harness" / "compare.py", root / "harness" / "judge.py"]):
+        module = importlib.import_module(f"cluster.{file.parent.name}.{file.stem}".replace(".__init__", ""))
+        failed, _ = doctest.testmod(module)
+        assert not failed, file.name

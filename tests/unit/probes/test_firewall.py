@@ -1,0 +1,113 @@
+"""What a loaded ruleset admits, told from its own words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cluster.probes.firewall import Packet, parse_ruleset
+from rackwright.errors import CouldNotTell
+
+FOLDER = Path(__file__).parents[1] / "captured" / "firewall"
+LOGIN, WORKER, STRANGER = "10.77.0.16", "10.77.0.25", "203.0.113.9"
+
+
+def ruleset(case):
+    """A captured ruleset."""
+    return parse_ruleset((FOLDER / f"{case}.txt").read_text(encoding="utf-8"))
+
+
+def rules(*expressions, policy="drop", chains=(), sets=()):
+    """A ruleset with one input chain made of these rules."""
+    head = {"chain": {"family": "inet", "table": "t", "name": "input", "hook": "input", "prio": 0, "policy": policy}}
+    body = [{"rule": {"family": "inet", "table": "t", "chain": "input", "expr": list(expression)}} for expression in expressions]
+    return parse_ruleset(json.dumps({"nftables": [{"metainfo": {}}, head, *chains, *sets, *body]}))
+
+
+def match(left, right, op="=="):
+    """One comparison."""
+    return {"match": {"op": op, "left": left, "right": right}}
+
+
+DPORT = {"payload": {"protocol": "tcp", "field": "dport"}}
+SADDR = {"payload": {"protocol": "ip", "field": "saddr"}}
+
+
+class TestTheRolesRules:
+    @pytest.mark.parametrize(
+        ("case", "source", "port", "admitted"),
+        [
+            ("good-worker", LOGIN, 22, True),
+            ("good-worker", WORKER, 22, False),
+            ("good-worker", STRANGER, 22, False),
+            ("good-worker", WORKER, 6818, True),
+            ("good-worker", STRANGER, 6818, False),
+            ("good-entry", STRANGER, 22, True),
+            ("good-entry", STRANGER, 6817, False),
+            ("good-entry", WORKER, 6817, True),
+            ("good-flat", STRANGER, 6818, False),
+            ("good-flat", LOGIN, 22, True),
+        ],
+    )
+    def test_who_gets_where(self, case, source, port, admitted):
+        assert ruleset(case).admits(Packet(source, port)) is admitted
+
+    def test_drops_by_default(self):
+        assert ruleset("good-worker").input_policies == ("drop",)
+
+
+class TestOtherRules:
+    def test_no_ruleset_admits_everybody(self):
+        empty = parse_ruleset('{"nftables": [{"metainfo": {}}]}')
+        assert empty.input_policies == ()
+        assert empty.admits(Packet(STRANGER, 22))
+
+    def test_a_second_chain_must_admit_too(self):
+        second = {"chain": {"family": "ip", "table": "u", "name": "late", "hook": "input", "prio": 10, "policy": "drop"}}
+        assert not rules([{"accept": None}], chains=[second]).admits(Packet(LOGIN, 22))
+
+    def test_prefixes_ranges_and_sets(self):
+        inside = match(SADDR, {"prefix": {"addr": "10.77.0.0", "len": 24}})
+        ports = match(DPORT, {"set": [22, {"range": [60001, 63000]}]})
+        found = rules([inside, ports, {"accept": None}])
+        assert [found.admits(Packet(LOGIN, port)) for port in (22, 60001, 62000, 63001)] == [True, True, True, False]
+        assert not found.admits(Packet(STRANGER, 22))
+
+    def test_not_equal(self):
+        found = rules([match(SADDR, LOGIN, "!="), {"drop": None}], [{"accept": None}])
+        assert found.admits(Packet(LOGIN, 1))
+        assert not found.admits(Packet(WORKER, 1))
+
+    def test_rules_about_other_protocols_are_not_about_this(self):
+        found = rules([match({"payload": {"protocol": "ip6", "field": "saddr"}}, "::1", "!="), {"drop": None}], [{"accept": None}])
+        assert found.admits(Packet(LOGIN, 22))
+
+    def test_jumps_return_and_gotos_do_not(self):
+        side = {"chain": {"family": "inet", "table": "t", "name": "side"}}
+        body = {"rule": {"family": "inet", "table": "t", "chain": "side", "expr": [match(DPORT, 22), {"return": None}]}}
+        assert rules([{"jump": {"target": "side"}}], [{"accept": None}], chains=[side, body]).admits(Packet(LOGIN, 22))
+        assert not rules([{"goto": {"target": "side"}}], [{"accept": None}], chains=[side, body]).admits(Packet(LOGIN, 22))
+
+    def test_verdict_maps(self):
+        table = {"key": DPORT, "data": {"set": [[22, {"accept": None}], [{"range": [6817, 6820]}, {"drop": None}]]}}
+        found = rules([{"vmap": table}], [{"accept": None}])
+        assert [found.admits(Packet(LOGIN, port)) for port in (22, 6818, 80)] == [True, False, True]
+
+    def test_counters_and_logs_change_nothing(self):
+        assert not rules([{"counter": {"packets": 1, "bytes": 2}}, {"log": {"prefix": "x"}}, {"reject": None}]).admits(Packet(LOGIN, 22))
+
+    @pytest.mark.parametrize(
+        "expression",
+        [
+            [{"xt": None}, {"accept": None}],
+            [match({"fib": {"result": "type", "flags": ["daddr"]}}, "local"), {"accept": None}],
+            [match(SADDR, {"what": "ever"}), {"accept": None}],
+            [match({"payload": {"base": "nh", "offset": 0, "len": 8}}, 1), {"accept": None}],
+            [match({"payload": {"protocol": "tcp", "field": "flags"}}, "syn"), {"accept": None}],
+        ],
+    )
+    def test_what_is_not_understood_is_not_guessed(self, expression):
+        with pytest.raises(CouldNotTell, match="not understood"):
+            rules(expression).admits(Packet(LOGIN, 22))

@@ -1,0 +1,223 @@
+"""What parsers make of healthy and sick nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cluster.probes.accounting import only_local, parse_listening, parse_table
+from cluster.probes.accounts import ORDINARY, parse_accounts
+from cluster.probes.gpu import parse_devices, parse_gpus, parse_xids
+from cluster.probes.identity import parse_df, parse_hosts, parse_identity, parse_network, parse_resolved, parse_system_state
+from cluster.probes.munge import parse_decoded, parse_key
+from cluster.probes.slurm import expand, parse_nodes, parse_partitions, parse_ping, parse_settings, parse_version
+from cluster.probes.sshd import parse_host_keys, parse_known_hosts, parse_offer
+from cluster.probes.sshd import parse_settings as parse_sshd
+from cluster.probes.storage import parse_mounts, parse_roots
+from cluster.probes.units import parse_units
+
+FOLDER = Path(__file__).parents[1] / "captured"
+
+
+def captured(probe, case="good"):
+    """One captured output."""
+    return (FOLDER / probe / f"{case}.txt").read_text(encoding="utf-8")
+
+
+class TestGpus:
+    def test_healthy(self):
+        gpus = parse_gpus(captured("gpus"))
+        assert [gpu.index for gpu in gpus] == list(range(8))
+        assert {(gpu.product, gpu.memory_mib, gpu.driver) for gpu in gpus} == {("NVIDIA H100 80GB HBM3", 81559, "580.173.02")}
+
+    def test_one_is_lost(self):
+        assert len(parse_gpus(captured("gpus", "lost"))) == 7
+
+    def test_none_is_there(self):
+        assert parse_gpus(captured("gpus", "none")) == ()
+
+    def test_errors_and_a_held_clock(self):
+        sick = parse_gpus(captured("gpus", "ecc-and-slow"))[2]
+        assert (sick.uncorrected, sick.max_clock_mhz, sick.slowed_by) == (4, 1410, 8)
+
+    def test_ecc_that_is_off_is_no_number(self):
+        assert {gpu.uncorrected for gpu in parse_gpus(captured("gpus", "without-ecc"))} == {None}
+
+    def test_xids_without_other_lines(self):
+        assert parse_xids(captured("gpu-xids", "fallen-off")) == (
+            "Xid (PCI:0000:10:00): 79, pid=1234, name=python, GPU has fallen off the bus.",
+        )
+
+    def test_devices_that_share_a_number_or_are_files(self):
+        devices = parse_devices(captured("gpu-devices", "shared"))
+        assert [device.character for device in devices] == [True, True, False]
+        assert len({device.number for device in devices if device.character}) == 1
+
+
+class TestIdentity:
+    def test_debian(self):
+        found = parse_identity(captured("identity"))
+        assert (found.hostname, found.os, found.time_zone) == ("worker0", "debian-13", "Etc/UTC")
+
+    def test_quotes_and_a_time_zone_that_is_no_link(self):
+        found = parse_identity(captured("identity", "rocky"))
+        assert (found.os, found.time_zone) == ("rocky-9.5", "/etc/localtime")
+
+    def test_failed_units_with_and_without_a_mark(self):
+        found = parse_system_state(captured("system-state", "failed-units"))
+        assert (found.state, found.failed) == ("degraded", ("munge.service", "slurmd.service"))
+
+    def test_hosts_without_the_systems_own_lines(self):
+        assert parse_hosts(captured("hosts", "strange")) == {
+            "10.77.0.16": ("login0.lab.internal", "login0", "gateway"),
+            "10.77.0.99": ("gone",),
+        }
+
+    def test_a_name_that_is_not_found(self):
+        assert parse_resolved(captured("resolved", "one-missing"))["worker1"] == "none"
+
+    def test_network(self):
+        network = parse_network(captured("network"))
+        assert [interface.name for interface in network.interfaces] == ["eth0"]
+        assert network.gateways == ("10.77.0.1",)
+        assert network.holder("10.77.0.24").mac == "02:6f:5a:11:22:34"
+        assert network.holder("10.77.0.99") is None
+
+    def test_a_full_disk_is_listed_once(self):
+        assert [(system.mount, system.used) for system in parse_df(captured("space", "full"))] == [("/", 98), ("/run/with space", 0)]
+
+
+class TestAccounts:
+    def test_users_and_homes(self):
+        found = parse_accounts(captured("accounts"))
+        alice = found.accounts["alice"]
+        assert (alice.uid, alice.gid, alice.shell) == (2001, 2001, "/bin/bash")
+        assert (found.homes[alice.home].uid, found.homes[alice.home].kind) == (2001, "directory")
+        assert [account.name for account in found.accounts.values() if account.uid in ORDINARY] == ["alice", "bob"]
+
+    def test_keys_without_options_and_comments(self):
+        text = (
+            captured("accounts").split("== keys")[0]
+            + '== keys\nbob|restrict,from="10.0.0.0/8" ssh-ed25519 AAAA bob@desk\nbob|# none\nalice|\n'
+        )
+        assert parse_accounts(text).keys == {"bob": {"ssh-ed25519 AAAA"}, "alice": set()}
+
+    def test_an_empty_password(self):
+        assert parse_accounts(captured("accounts").replace("== empty\n", "== empty\nguest\n")).without_password == ("guest",)
+
+
+class TestSshd:
+    def test_settings(self):
+        assert parse_sshd(captured("sshd-settings"))["passwordauthentication"] == "no"
+        assert parse_sshd(captured("sshd-settings", "passwords"))["passwordauthentication"] == "yes"
+        assert parse_sshd(captured("sshd-settings"))["listenaddress"] == "[::]:22 0.0.0.0:22"
+
+    def test_offers(self):
+        assert parse_offer(captured("sshd-offer")) == ("publickey",)
+        assert parse_offer(captured("sshd-offer", "passwords")) == ("keyboard-interactive", "password", "publickey")
+
+    def test_host_keys_that_others_may_read(self):
+        assert parse_host_keys(captured("host-keys")).exposed == ()
+        assert parse_host_keys(captured("host-keys", "exposed")).exposed == ("ssh_host_ed25519_key 640 root", "ssh_host_rsa_key 600 alice")
+
+    def test_known_hosts(self):
+        text = "# pinned\nlab-login0,other ssh-ed25519 AAAA comment\n@revoked * ssh-rsa BBBB\n\nlab-login0 ssh-rsa CCCC\n"
+        assert parse_known_hosts(text) == {"lab-login0": {"ssh-ed25519": "AAAA", "ssh-rsa": "CCCC"}, "other": {"ssh-ed25519": "AAAA"}}
+
+
+class TestMunge:
+    def test_key(self):
+        assert (parse_key(captured("munge-key")).mode, parse_key(captured("munge-key")).owner) == ("400", "munge:munge")
+
+    @pytest.mark.parametrize(
+        ("case", "status"), [("good", "Success"), ("other-key", "Invalid credential"), ("daemon-away", "No such file or directory")]
+    )
+    def test_decoding(self, case, status):
+        assert parse_decoded(captured("munge-decoded", case)) == status
+
+
+class TestSlurm:
+    def test_nodes(self):
+        node = parse_nodes(captured("slurm-nodes"))["worker0"]
+        assert (node.states, node.cpus, node.memory_mib, node.gpus, node.reason) == ({"IDLE"}, 8, 2048, {"h100": 8}, "")
+
+    def test_drained_and_silent_nodes(self):
+        nodes = parse_nodes(captured("slurm-nodes", "drained-and-down"))
+        assert (nodes["worker0"].states, nodes["worker0"].reason) == ({"IDLE", "DRAIN"}, "bad DIMM [root@2026-11-21T04:00:00]")
+        assert (nodes["worker1"].states, nodes["worker1"].gpus) == ({"DOWN", "NOT_RESPONDING"}, {"h100": 7})
+
+    def test_no_nodes_at_all(self):
+        assert parse_nodes(captured("slurm-nodes", "none")) == {}
+
+    def test_partitions(self):
+        good, closed = (
+            parse_partitions(captured("slurm-partitions"))["gpu"],
+            parse_partitions(captured("slurm-partitions", "closed"))["gpu"],
+        )
+        assert (good.state, good.default, good.nodes) == ("UP", True, ("worker0", "worker1"))
+        assert (closed.state, closed.default, closed.max_time) == ("DOWN", False, "1-00:00:00")
+
+    def test_ping(self):
+        assert parse_ping(captured("slurm-ping")) == {"login0": True}
+        assert parse_ping(captured("slurm-ping", "backup")) == {"login0": False, "login1": True}
+
+    def test_settings(self):
+        assert parse_settings(captured("slurm-settings"))["HASH_VAL"] == "Match"
+        assert parse_settings(captured("slurm-settings", "edited"))["HASH_VAL"].startswith("Different")
+
+    def test_version(self):
+        assert parse_version(captured("slurm-version")) == "24.11.5"
+
+    @pytest.mark.parametrize(
+        ("text", "names"),
+        [
+            ("worker0", ["worker0"]),
+            ("a[0-2],b", ["a0", "a1", "a2", "b"]),
+            ("rack1-n[08-10]-ib", ["rack1-n08-ib", "rack1-n09-ib", "rack1-n10-ib"]),
+            ("(null)", []),
+        ],
+    )
+    def test_host_lists(self, text, names):
+        assert list(expand(text)) == names
+
+
+class TestAccounting:
+    def test_rows(self):
+        assert ("lab", "lab", "alice") in parse_table(captured("accounting-associations"))
+        assert parse_table("") == ()
+
+    def test_listening(self):
+        assert only_local(parse_listening(captured("database-listening")))
+        assert parse_listening(captured("database-listening", "everywhere")) == ("*", "::1")
+        assert not only_local(parse_listening(captured("database-listening", "everywhere")))
+        assert only_local(parse_listening(""))
+
+
+class TestStorage:
+    def test_mounted(self):
+        mount = parse_mounts(captured("mounts"))["/mnt/sharedfs"]
+        assert mount.is_a("moosefs")
+        assert {"rw", "nosuid", "nodev"} <= mount.options
+
+    def test_read_only_although_the_file_system_is_not(self):
+        assert "ro" in parse_mounts(captured("mounts", "read-only"))["/mnt/sharedfs"].options
+
+    def test_not_mounted(self):
+        assert "/mnt/sharedfs" not in parse_mounts(captured("mounts", "not-mounted"))
+
+    def test_another_fuse_file_system_is_not_it(self):
+        text = captured("mounts").replace("mfs\\043storage0:9421", "sshfs")
+        assert not parse_mounts(text)["/mnt/sharedfs"].is_a("moosefs")
+
+    def test_root(self):
+        root = parse_roots("/mnt/sharedfs|root:root|1777|81920|65536")["/mnt/sharedfs"]
+        assert (root.owner, root.mode, root.size_mib) == ("root:root", "1777", 5120)
+
+
+def test_units():
+    """Keys come in any order, and a unit that does not exist is not inactive but not there."""
+    assert parse_units(captured("units"))["slurmd.service"].described == "active, starts with the node"
+    sick = parse_units(captured("units", "failed-and-missing"))
+    assert sick["slurmd.service"].described == "failed, does not start with the node"
+    assert sick["munge.service"].state == "not-found"

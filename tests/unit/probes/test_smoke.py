@@ -1,0 +1,104 @@
+"""The smoke run: what is asked of whom, and what is made of the answers."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cluster.probes.smoke import SMOKE, gpus_to_ask, parse_seen, parse_smoke, parts, shared
+from rackwright.errors import CouldNotTell
+
+FOLDER = Path(__file__).parents[1] / "captured"
+
+
+def captured(case):
+    """One captured run."""
+    return parse_smoke((FOLDER / "smoke" / f"{case}.txt").read_text(encoding="utf-8"))
+
+
+def place(node="login0", *, speaking=("w0", "w1", "c0"), **cluster):
+    """A node in a made-up plan: two GPU nodes, one without, two partitions."""
+    plan = {
+        "users": [{"name": "alice", "uid": 2001}],
+        "storage": [{"mount": "/mnt/s", "clients": ["login0", "w0", "w1", "c0"]}],
+        "scheduler": {
+            "accounting": "login0",
+            "nodes": [{"name": "w0", "gpus": 8}, {"name": "w1", "gpus": 4}, {"name": "c0", "gpus": 0}],
+            "partitions": [{"name": "gpu", "nodes": ["w0", "w1"]}, {"name": "all", "nodes": ["w0", "w1", "c0"]}],
+        },
+        **cluster,
+    }
+    declared = SimpleNamespace(cluster=plan, nodes=dict.fromkeys(["login0", "w0", "w1", "c0"]), members=lambda _: ("login0", "login1"))
+    return SimpleNamespace(node={"name": node}, declared=declared, speaks=lambda name: name in speaking)
+
+
+def request(where):
+    """What the node's side is asked to do."""
+    command = SMOKE.command_at(where)
+    return command, json.loads(shlex.split(command)[-1])
+
+
+class TestWhatIsAsked:
+    def test_every_compute_node_is_in_one_part(self):
+        assert parts(place()) == [
+            {"partition": "gpu", "nodes": ["w0", "w1"], "first": 1, "second": 1},
+            {"partition": "all", "nodes": ["c0"], "first": 0, "second": 0},
+        ]
+
+    @pytest.mark.parametrize(
+        ("counts", "asked"), [([8, 8], (3, 3)), ([8, 4], (1, 1)), ([2], (1, 1)), ([1], (1, 0)), ([], (0, 0)), ([6], (2, 2))]
+    )
+    def test_both_jobs_fit_on_every_node(self, counts, asked):
+        assert gpus_to_ask(counts) == asked
+        assert sum(asked) <= min(counts, default=0)
+
+    def test_nodes_that_do_not_answer_are_sent_nothing(self):
+        _, asked = request(place(speaking=("w0",)))
+        assert [part["nodes"] for part in asked["parts"]] == [["w0"]]
+
+    def test_it_runs_as_the_plans_first_user(self):
+        assert request(place())[0].startswith("runuser -u alice -- python3 ")
+
+    def test_without_users_root_must_do(self):
+        assert request(place(users=[]))[0].startswith("python3 ")
+
+    def test_one_node_submits_for_all(self):
+        assert SMOKE.command_at(place("login1")) == "true"
+
+    def test_storage_counts_only_where_all_have_it(self):
+        assert shared(place()) == "/mnt/s"
+        assert shared(place(storage=[{"mount": "/mnt/s", "clients": ["w0", "w1", "c0"]}])) is None
+        assert shared(place(storage=[])) is None
+
+    def test_nodes_that_are_switched_off_get_time_to_start(self):
+        saving = {**place().declared.cluster["scheduler"], "power_saving": {"resume_timeout_s": 60}}
+        assert request(place(scheduler=saving))[1]["seconds"] == request(place())[1]["seconds"] + 60
+
+
+class TestWhatIsMadeOfIt:
+    def test_healthy(self):
+        run = captured("good")
+        first, second = run.task("first", "worker0"), run.task("second", "worker0")
+        assert len(first.gpus) == len(second.gpus) == 3
+        assert not set(first.gpus) & set(second.gpus)
+        assert first.began < second.ended
+        assert second.began < first.ended
+        assert run.task("plain", "worker1").uid == 2001
+        assert run.task("plain", "worker1").visible is None
+
+    def test_a_busy_node_is_unknown(self):
+        with pytest.raises(CouldNotTell, match="node busy or not usable: mixed"):
+            captured("shared-gpus-and-a-busy-node").job("plain", "worker1")
+
+    def test_gpus_that_two_jobs_share(self):
+        run = captured("shared-gpus-and-a-busy-node")
+        assert set(run.task("first", "worker0").gpus) & set(run.task("second", "worker0").gpus) == {"3", "4", "5"}
+
+    def test_what_nodes_see(self):
+        seen = parse_seen((FOLDER / "smoke-seen" / "good.txt").read_text(encoding="utf-8"))
+        assert seen.files == {"from-worker0": "written by a job on worker0", "from-worker1": "written by a job on worker1"}
+        assert len(seen.lines) == 400

@@ -1,0 +1,97 @@
+"""A small plan and its results."""
+
+from __future__ import annotations
+
+import copy
+from datetime import UTC, datetime
+
+import pytest
+
+from rackwright.catalog.checks import checks
+from rackwright.report.declared import from_inventory
+from rackwright.report.document import assemble
+from rackwright.report.manifest import manifest
+from rackwright.report.result import result
+from rackwright.report.verdict import Verdict
+
+STARTED = datetime(2026, 11, 21, 4, 0, tzinfo=UTC)
+
+
+def _node(name, *roles, gpus=None, **more):
+    return {
+        "name": name, "roles": list(roles), "fqdn": f"{name}.lab.internal", "address": "10.77.0.16", "mac": "02:00:00:00:00:01", "cpus": 4,
+        "memory_mib": 2048, "gpus": gpus, "os": "debian-13", "state": "in", "reason": None, "until": None, **more,
+    }  # fmt: skip
+
+
+def _inventory():
+    gpus = {"model": "h100", "count": 8, "product": "NVIDIA H100 80GB HBM3", "memory_mib": 81559, "driver": "580.173.02", "simulated": True}
+    nodes = [
+        _node("login0", "login", "controller", "accounting"),
+        _node("worker0", "worker", gpus=gpus),
+        _node("worker1", "worker", gpus=gpus),
+        _node("storage0", "storage"),
+    ]
+    everybody = [node["name"] for node in nodes]
+    groups = {
+        "nodes": everybody, "login": ["login0"], "worker": ["worker0", "worker1"], "storage": ["storage0"], "role_login": ["login0"],
+        "role_controller": ["login0"], "role_accounting": ["login0"], "role_worker": ["worker0", "worker1"], "role_storage": ["storage0"],
+        "gpu": ["worker0", "worker1"], "storage_client": everybody, "slurm": ["login0", "worker0", "worker1"], "out": [],
+    }  # fmt: skip
+    cluster = {
+        "stack": "lab", "target": "lab", "level": "smoke", "time_zone": "Etc/UTC", "simulated": ["gpu"],
+        "network": {"cidr": "10.77.0.0/24", "gateway": "10.77.0.1"},
+        "access": {"entry": ["login0"], "port": 2222, "listen": "127.0.0.1", "allow": ["0.0.0.0/0"]},
+        "hosts": [{"name": name, "fqdn": f"{name}.lab.internal", "address": "10.77.0.16"} for name in everybody],
+        "users": [{"name": "alice", "uid": 2001, "gid": 2001, "shell": "/bin/bash", "admin": False, "ssh_keys": []}],
+        "storage": [
+            {"name": "s", "kind": "moosefs",
+              "mount": "/mnt/s", "servers": ["storage0"], "clients": everybody, "size_mib": 5120, "mode": "1777"}
+        ],
+        "scheduler": {
+            "kind": "slurm", "cluster_name": "lab", "controllers": ["login0"], "accounting": "login0", "submit": ["login0"],
+            "nodes": [{"name": name, "cpus": 8, "memory_mib": 2048, "gpus": 8, "gpu_type": "h100"} for name in ("worker0", "worker1")],
+            "partitions": [{"name": "gpu", "nodes": ["worker0", "worker1"], "default": True, "max_time": None}], "config_overrides": True,
+        },
+    }  # fmt: skip
+    return {
+        "all": {
+            "vars": {
+                "ansible_user": "root",
+                "handover": {"schema": "rackwright.handover/1", "stack": "lab", "target": "lab"},
+                "cluster": cluster,
+            },
+            "children": {group: {"hosts": {name: {} for name in members}} for group, members in groups.items()},
+            "hosts": {node["name"]: {"ansible_host": node["name"], "node": node} for node in nodes},
+        }
+    }
+
+
+@pytest.fixture
+def inventory():
+    """The hand-over of a lab with one login, two GPU workers and one storage node."""
+    return copy.deepcopy(_inventory())
+
+
+@pytest.fixture
+def declared(inventory):
+    """The same, read."""
+    return from_inventory(inventory)
+
+
+@pytest.fixture
+def owed(declared):
+    """All that a run at level smoke owes."""
+    return manifest(declared, checks(), declared.level)
+
+
+@pytest.fixture
+def green(owed):
+    """A passed result for everything that is owed."""
+    return {id_: result(item, Verdict.PASSED, expected="8", found="8", seconds=0.01) for id_, item in owed.expected.items()}
+
+
+@pytest.fixture
+def report(declared, owed):
+    """Makes a report of given results."""
+    return lambda results, **more: assemble(declared, owed, results, started=STARTED, seconds=2.5, **more)

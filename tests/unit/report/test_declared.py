@@ -1,0 +1,90 @@
+"""What a report knows of a hand-over."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from rackwright.catalog.checks import Feature
+from rackwright.errors import BadInput
+from rackwright.report.declared import from_inventory, load
+
+
+def without(inventory, *path):
+    """The inventory with a value of its cluster emptied."""
+    place = inventory["all"]["vars"]["cluster"]
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = [] if isinstance(place[path[-1]], list) else None
+    return from_inventory(inventory)
+
+
+def test_the_lab_has_every_part(declared):
+    assert declared.features == frozenset(Feature)
+
+
+@pytest.mark.parametrize(
+    ("path", "gone"),
+    [
+        (("users",), {Feature.USERS}),
+        (("storage",), {Feature.STORAGE, Feature.JOBS_ON_STORAGE}),
+        (("scheduler",), {Feature.SLURM, Feature.SUBMIT, Feature.ACCOUNTING, Feature.JOBS_ON_STORAGE}),
+        (("scheduler", "accounting"), {Feature.ACCOUNTING}),
+        (("network", "gateway"), {Feature.GATEWAY}),
+        (("access", "entry"), {Feature.ENTRY}),
+    ],
+)
+def test_parts_the_plan_lacks(inventory, path, gone):
+    assert set(Feature) - without(inventory, *path).features == gone
+
+
+def test_gpus_are_told_from_the_nodes_and_not_from_the_group(inventory):
+    inventory["all"]["children"]["gpu"]["hosts"] = {}
+    assert Feature.GPUS in from_inventory(inventory).features
+
+
+def test_one_gpu_cannot_be_shared(inventory):
+    inventory["all"]["hosts"]["worker1"]["node"]["gpus"]["count"] = 1
+    assert Feature.SHARED_GPUS not in from_inventory(inventory).features
+
+
+def test_nodes_that_are_out_are_in_no_group(inventory):
+    for group in inventory["all"]["children"].values():
+        group["hosts"].pop("worker1", None)
+    inventory["all"]["children"]["out"]["hosts"]["worker1"] = {}
+    found = from_inventory(inventory)
+    assert "worker1" not in found.nodes
+    assert list(found.out) == ["worker1"]
+
+
+def test_a_group_nobody_knows_is_an_error(declared):
+    with pytest.raises(BadInput, match="no such group"):
+        declared.members("gpus")
+
+
+def test_the_same_plan_has_the_same_digest(inventory, declared):
+    assert from_inventory(inventory).plan == declared.plan
+    inventory["all"]["hosts"]["worker0"]["node"]["memory_mib"] += 1
+    assert from_inventory(inventory).plan != declared.plan
+
+
+def test_capacity_is_simulated_where_the_scheduler_must_believe_the_plan(inventory, declared):
+    assert "capacity" in declared.simulated
+    inventory["all"]["vars"]["cluster"]["scheduler"]["config_overrides"] = False
+    assert "capacity" not in from_inventory(inventory).simulated
+
+
+class TestFiles:
+    def test_read(self, inventory, declared, tmp_path):
+        (tmp_path / "inventory.yml").write_text(yaml.safe_dump(inventory, sort_keys=False))
+        assert load(tmp_path / "inventory.yml") == declared
+
+    def test_missing(self, tmp_path):
+        with pytest.raises(BadInput, match="no hand-over yet"):
+            load(tmp_path / "inventory.yml")
+
+    @pytest.mark.parametrize("text", ["", "all: {}", "[1, 2]", "all: [", "all: {vars: {handover: {schema: other/1}}}"])
+    def test_something_else(self, text, tmp_path):
+        (tmp_path / "inventory.yml").write_text(text)
+        with pytest.raises(BadInput):
+            load(tmp_path / "inventory.yml")

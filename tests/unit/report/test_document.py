@@ -1,0 +1,180 @@
+"""The verdict: passed only when everything that is owed is there and good."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rackwright.catalog.checks import Level, checks
+from rackwright.errors import CouldNotTell
+from rackwright.report import age
+from rackwright.report.declared import from_inventory
+from rackwright.report.document import assemble, invalidate, report_from_dict
+from rackwright.report.manifest import Kinds, manifest
+from rackwright.report.result import read_lines, result
+from rackwright.report.store import breaches, read, write
+from rackwright.report.verdict import SkipReason, Verdict, worst
+
+from .conftest import STARTED
+
+
+def test_everything_there_and_good(report, green):
+    assert report(green).verdict is Verdict.PASSED
+    assert report(green).totals == {"passed": len(green), "failed": 0, "skipped": 0, "unknown": 0}
+
+
+def test_nothing_there(report, green):
+    found = report({})
+    assert found.verdict is Verdict.UNKNOWN
+    assert found.totals["unknown"] == len(green)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_no_result_may_be_missing(report, green, data):
+    """Whichever one is gone: the verdict is unknown, and so is that check, with a reason."""
+    gone = data.draw(st.sampled_from(sorted(green)))
+    found = report({id_: one for id_, one in green.items() if id_ != gone})
+    missing = next(check for check in found.checks if check.id == gone)
+    assert found.verdict is Verdict.UNKNOWN
+    assert (missing.verdict, bool(missing.reason), bool(missing.remedy)) == (Verdict.UNKNOWN, True, True)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_the_worst_result_decides(report, green, data):
+    """`unknown` ranks above `failed`; skipped ones change nothing."""
+    verdicts = st.sampled_from([Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN, Verdict.SKIPPED])
+    changed = data.draw(st.dictionaries(st.sampled_from(sorted(green)), verdicts, max_size=6))
+    found = report({**green, **{id_: replace(green[id_], verdict=verdict) for id_, verdict in changed.items()}})
+    assert found.verdict is worst([*changed.values(), Verdict.PASSED])
+
+
+def test_results_nobody_owes_do_not_count(report, green, owed):
+    stranger = replace(next(iter(green.values())), id="gpu.count_matches_plan[worker9]", verdict=Verdict.FAILED)
+    assert report({**green, stranger.id: stranger}).verdict is Verdict.PASSED
+
+
+def test_all_skipped_is_not_passed(report, green):
+    skipped = {id_: replace(one, verdict=Verdict.SKIPPED, reason=SkipReason.SIMULATED_HARDWARE) for id_, one in green.items()}
+    assert report(skipped).verdict is Verdict.UNKNOWN
+
+
+def test_an_empty_group_is_not_passed(inventory, report):
+    inventory["all"]["children"]["gpu"]["hosts"] = {}
+    declared = from_inventory(inventory)
+    owed = manifest(declared, checks(), Level.SMOKE)
+    good = {id_: result(item, Verdict.PASSED) for id_, item in owed.expected.items()}
+    found = assemble(declared, owed, good, started=STARTED, seconds=1)
+    assert found.verdict is Verdict.UNKNOWN
+    assert ("gpu.count_matches_plan", "empty-group") in {(item["id"], item["reason"]) for item in found.not_run}
+
+
+def test_an_empty_plan_is_not_passed(inventory):
+    for group in inventory["all"]["children"].values():
+        group["hosts"] = {}
+    declared = from_inventory(inventory)
+    found = assemble(declared, manifest(declared, checks(), Level.SMOKE), {}, started=STARTED, seconds=0)
+    assert found.verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("reason", ["", "no time", "skipped by hand"])
+def test_skipping_needs_one_of_the_known_reasons(owed, reason):
+    one = next(iter(owed.expected.values()))
+    assert result(one, Verdict.SKIPPED, reason=reason).verdict is Verdict.UNKNOWN
+    assert result(one, Verdict.SKIPPED, reason="simulated-hardware").verdict is Verdict.SKIPPED
+
+
+def test_a_run_that_has_begun_invalidates_what_was_known(declared, owed):
+    begun = invalidate(declared, owed, STARTED)
+    assert begun.verdict is Verdict.UNKNOWN
+    assert {check.reason for check in begun.checks} == {"did not run: the run that was to do it has not ended"}
+
+
+class TestNodesThatAreOut:
+    @pytest.fixture
+    def found(self, inventory):
+        for group in inventory["all"]["children"].values():
+            group["hosts"].pop("worker1", None)
+        inventory["all"]["children"]["out"]["hosts"]["worker1"] = {}
+        inventory["all"]["hosts"]["worker1"]["node"].update(state="out", reason="bad DIMM", until="2026-12-01")
+        declared = from_inventory(inventory)
+        owed = manifest(declared, checks(), Level.SMOKE)
+        good = {id_: result(item, Verdict.PASSED) for id_, item in owed.expected.items()}
+        return lambda today: assemble(declared, owed, good, started=STARTED, seconds=1, today=today)
+
+    def test_they_are_not_owed_and_not_forgotten(self, found):
+        report = found(date(2026, 11, 21))
+        assert age.headline(report) == "passed, 3 of 4 nodes"
+        assert report.nodes[-1] == {
+            "name": "worker1",
+            "state": "out",
+            "checks": 0,
+            "verdict": "skipped",
+            "reason": "bad DIMM",
+            "until": "2026-12-01",
+        }
+        assert {"id": "worker1", "reason": "node-out", "detail": "bad DIMM"} in report.not_run
+
+    def test_overdue_ones_are_named(self, found):
+        assert found(date(2026, 12, 2)).nodes[-1]["reason"] == "bad DIMM (was to be back on 2026-12-01)"
+
+
+class TestOnDisk:
+    def test_what_is_written_keeps_the_contract_and_reads_the_same(self, report, green, tmp_path):
+        for results in (green, {}, dict(list(green.items())[:5])):
+            one = report(results)
+            assert breaches(one.as_dict()) == []
+            assert read(write(one, tmp_path)).as_dict() == one.as_dict()
+
+    def test_the_contract_is_not_kept_by_anything(self, report, green):
+        data = report(green).as_dict()
+        for key in data:
+            assert breaches({name: value for name, value in data.items() if name != key}), key
+        assert breaches({**data, "verdict": "green"})
+        assert breaches({**data, "extra": 1})
+        unknown = {**data["checks"][0], "verdict": "unknown", "reason": ""}
+        assert breaches({**data, "checks": [unknown]})
+
+    def test_a_part_leaves_the_record_alone(self, report, declared, green, tmp_path):
+        write(report(green), tmp_path)
+        part = manifest(declared, checks(), Level.SMOKE, Kinds.ALL, ["worker0"])
+        path = write(assemble(declared, part, {}, started=STARTED, seconds=1), tmp_path)
+        assert path.name == "partial.json"
+        assert read(tmp_path / "report.json").verdict is Verdict.PASSED
+
+    @pytest.mark.parametrize("text", [None, "", "{", "[]", '{"schema": "rackwright.report/2"}', '{"schema": "rackwright.report/1"}'])
+    def test_without_a_readable_record_nothing_is_known(self, text, tmp_path):
+        if text is not None:
+            (tmp_path / "report.json").write_text(text)
+        with pytest.raises(CouldNotTell):
+            read(tmp_path / "report.json")
+
+    def test_a_line_that_was_cut_short_is_no_result(self, green):
+        import json
+
+        lines = [json.dumps(one.as_dict()) for one in list(green.values())[:3]]
+        assert len(read_lines([*lines[:2], lines[2][:40]])) == 2
+        assert len(read_lines([*lines, "null", "[1]", "{}"])) == 3
+
+    def test_a_report_of_another_version_is_refused(self, report, green):
+        with pytest.raises(ValueError, match="speaks"):
+            report_from_dict({**report(green).as_dict(), "schema": "rackwright.report/2"})
+
+
+class TestAge:
+    @pytest.mark.parametrize(
+        ("seconds", "words"),
+        [(-5, "0 s"), (0, "0 s"), (59, "59 s"), (60, "1 min"), (3599, "60 min"), (3 * 3600, "3 h"), (49 * 3600, "2 days")],
+    )
+    def test_in_words(self, seconds, words):
+        assert age.in_words(seconds) == words
+
+    def test_it_counts_from_the_end_of_the_run(self, report, green):
+        now = STARTED + timedelta(seconds=2.5 + 180)
+        assert age.proof(report(green), now) == "passed, 4 nodes; proven 3 min ago at level smoke"
+        assert age.proof(report({}), now) == "unknown, 4 nodes; looked at 3 min ago at level smoke"

@@ -1,0 +1,84 @@
+"""What a run owes."""
+
+from __future__ import annotations
+
+import pytest
+
+from rackwright.catalog.checks import Kind, Level, checks
+from rackwright.report.declared import from_inventory
+from rackwright.report.manifest import Kinds, manifest
+from rackwright.report.verdict import Evidence, NotRunReason
+
+
+def test_a_check_is_owed_for_each_node_of_its_group(owed):
+    assert {id_ for id_ in owed.expected if id_.startswith("gpu.count_")} == {
+        "gpu.count_matches_plan[worker0]",
+        "gpu.count_matches_plan[worker1]",
+    }
+
+
+def test_the_lab_owes_more_than_a_hundred_results_of_more_than_forty_checks(owed):
+    assert len(owed.expected) >= 100
+    assert len({item.spec.key for item in owed.expected.values()}) >= 40
+
+
+def test_simulated_hardware_gives_simulated_evidence(owed):
+    evidence = {item.spec.key: item.evidence for item in owed.expected.values()}
+    assert evidence["gpu.count_matches_plan"] is Evidence.SIMULATED
+    assert evidence["jobs.share_no_gpu"] is Evidence.SIMULATED
+    assert evidence["node.memory_matches_plan"] is Evidence.SIMULATED
+    assert evidence["munge.service_runs"] is Evidence.REAL
+
+
+def test_on_real_hardware_nothing_is_simulated(inventory):
+    cluster = inventory["all"]["vars"]["cluster"]
+    cluster["simulated"], cluster["scheduler"]["config_overrides"] = [], False
+    declared = from_inventory(inventory)
+    assert {item.evidence for item in manifest(declared, checks(), Level.FULL).expected.values()} == {Evidence.REAL}
+
+
+def test_the_lowest_level_runs_no_jobs_and_says_so(declared):
+    found = manifest(declared, checks(), Level.CHECKS)
+    assert {item.spec.kind for item in found.expected.values()} == {Kind.PASSIVE}
+    left_out = {item.id for item in found.not_run if item.reason is NotRunReason.LEVEL}
+    assert left_out == {key for key, spec in checks().items() if spec.kind is Kind.JOB}
+    assert not found.partial
+
+
+def test_passive_checks_alone_claim_no_more_than_the_lowest_level(declared):
+    assert manifest(declared, checks(), Level.FULL, Kinds.PASSIVE).level is Level.CHECKS
+
+
+def test_jobs_alone_are_a_part(declared):
+    assert manifest(declared, checks(), Level.SMOKE, Kinds.JOB).partial
+
+
+def test_some_nodes_are_a_part(declared):
+    found = manifest(declared, checks(), Level.SMOKE, nodes=["worker0"])
+    assert {item.node for item in found.expected.values()} == {"worker0"}
+    assert found.partial
+
+
+def test_a_part_the_plan_lacks_is_said_to_be_missing(inventory):
+    inventory["all"]["vars"]["cluster"]["storage"] = []
+    found = manifest(from_inventory(inventory), checks(), Level.SMOKE)
+    assert not any(item.spec.subject == "storage" for item in found.expected.values())
+    assert {item.id for item in found.not_run if item.reason is NotRunReason.NOT_IN_PLAN} >= {"storage.is_mounted", "storage.servers_run"}
+
+
+def test_an_empty_group_of_a_part_the_plan_has_is_no_reason_to_be_absent(inventory):
+    inventory["all"]["children"]["gpu"]["hosts"] = {}
+    found = manifest(from_inventory(inventory), checks(), Level.SMOKE)
+    assert found.empty_groups["gpu.count_matches_plan"] == "gpu"
+
+
+def test_every_check_can_be_owed(owed):
+    """Each row is reached by the lab: none has a group or a need that nothing meets."""
+    assert {item.spec.key for item in owed.expected.values()} == set(checks())
+
+
+@pytest.mark.parametrize("key", checks())
+def test_remedies_fit_any_node_and_stack(key):
+    text = checks()[key].remedy.format(node="worker0", stack="lab")
+    assert text
+    assert "{" not in text

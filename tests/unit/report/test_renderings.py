@@ -1,0 +1,123 @@
+"""What people and machines read: terminal, JUnit, HTML; and what they must never read."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from rackwright.report.html import as_html
+from rackwright.report.junit import as_junit
+from rackwright.report.redact import MASK, Redactor, redactor
+from rackwright.report.terminal import show
+from rackwright.report.verdict import Verdict
+
+LOST = "gpu.count_matches_plan[worker1]"
+SILENT = "munge.service_runs[worker0]"
+
+
+@pytest.fixture
+def sick(report, green):
+    """One GPU lost, one node's munge could not be looked at."""
+    lost = replace(
+        green[LOST], verdict=Verdict.FAILED, expected="8", found="7", reason="expected 8, found 7", remedy="drain worker1; <look>"
+    )
+    silent = replace(green[SILENT], verdict=Verdict.UNKNOWN, reason="units: no answer within 8 s", remedy="journalctl -u munge")
+    return report({**green, LOST: lost, SILENT: silent})
+
+
+def printed(report, **how):
+    """The terminal's text at 80 columns."""
+    console = Console(width=80, file=io.StringIO(), color_system=None)
+    show(report, console, **how)
+    return console.file.getvalue()
+
+
+class TestTerminal:
+    def test_what_is_wrong_comes_first_with_what_to_do(self, sick):
+        text = printed(sick)
+        assert text.index("gpu.count_matches_plan") < text.index("munge.service_runs") < text.index("subject")
+        for words in ("worker1", "expected 8", "found    7", "drain worker1", "simulated", "no answer within 8 s"):
+            assert words in text
+
+    def test_it_fits_eighty_columns(self, sick):
+        assert max(len(line.rstrip()) for line in printed(sick).splitlines()) <= 80
+        assert max(len(line.rstrip()) for line in printed(sick, every=True).splitlines()) <= 80
+
+    def test_the_last_words_are_verdict_level_and_figures(self, report, green):
+        last = printed(report(green)).rstrip().splitlines()[-2:]
+        assert last[0] == "✓ lab: passed, 4 nodes at level smoke"
+        assert last[1].strip() == f"{len(green)} passed; {len(green)} results in 2.5 s"
+
+    def test_a_silent_node_is_said_once(self, report, green):
+        mine = {id_: one for id_, one in green.items() if one.node == "worker1"}
+        gone = {id_: replace(one, verdict=Verdict.UNKNOWN, reason="worker1 is unreachable: timed out") for id_, one in mine.items()}
+        text = printed(report({**green, **gone}))
+        assert text.count("worker1 is unreachable") == 1
+        assert f"worker1  {len(mine)} checks could not tell" in text
+
+    def test_every_result_can_be_listed(self, report, green):
+        text = printed(report(green), every=True)
+        assert all(id_.split(".")[0] in text for id_ in green)
+        assert text.count("✓") == len(green) + 1
+
+    def test_simulated_evidence_is_never_shown_as_real(self, report, green):
+        rows = {line.split()[0]: line for line in printed(report(green)).splitlines() if line.strip()}
+        assert rows["gpu"].split()[-1] == "simulated"
+        assert rows["munge"].split()[-1] == "real"
+        assert "real + simulated" in rows["jobs"]
+
+
+class TestJunit:
+    def test_failed_unknown_and_counts(self, sick, green):
+        suite = ElementTree.fromstring(as_junit(sick)).find("testsuite")
+        assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == (str(len(green)), "1", "1")
+        cases = {case.get("name"): case for case in suite.findall("testcase")}
+        assert cases[LOST].find("failure").get("message") == "expected 8, found 7"
+        assert "no answer" in cases[SILENT].find("error").get("message")
+        assert cases[LOST].find("properties/property").attrib == {"name": "evidence", "value": "simulated"}
+
+    def test_a_report_of_nothing_is_an_error(self, report, green):
+        empty = replace(report({}), checks=())
+        assert ElementTree.fromstring(as_junit(empty)).find("testsuite").get("errors") == "1"
+
+    def test_control_characters_do_not_break_it(self, report, green):
+        odd = replace(green[LOST], verdict=Verdict.FAILED, found="\x1b[31mred\x00", reason="\x07")
+        ElementTree.fromstring(as_junit(report({**green, LOST: odd})))
+
+
+class TestHtml:
+    def test_it_names_what_is_wrong_and_escapes_it(self, sick):
+        text = as_html(sick)
+        assert "drain worker1; &lt;look&gt;" in text
+        assert "<look>" not in text
+        assert text.index(LOST) < text.index("All checks")
+
+    def test_it_needs_nothing_else(self, sick):
+        assert not re.search(r"<script|src=|href=|https?://|@import|url\(", as_html(sick))
+
+    def test_it_fits_a_phone(self, sick):
+        assert "width=device-width" in as_html(sick)
+
+
+class TestRedaction:
+    def test_values_of_secrets_files(self, tmp_path):
+        (tmp_path / "secrets.yml").write_text("secrets: {munge_key: QUJDREVGRw==, other: [hunter2-hunter2], short: no}\n")
+        (tmp_path / "id_ed25519").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n-----END OPENSSH PRIVATE KEY-----\n")
+        redact = redactor(tmp_path / "secrets.yml", tmp_path / "id_ed25519", tmp_path / "missing.yml")
+        assert redact("key QUJDREVGRw== for hunter2-hunter2") == f"key {MASK} for {MASK}"
+        assert redact("has b3BlbnNzaC1rZXk in it") == f"has {MASK} in it"
+        assert redact("there is no secret here") == "there is no secret here"
+
+    def test_a_secret_inside_another_goes_with_it(self):
+        assert Redactor(["abcdefgh", "abcdefghijkl"])("abcdefghijkl") == MASK
+
+    def test_frames_of_keys_are_no_secrets(self):
+        assert (
+            Redactor(["-----BEGIN OPENSSH PRIVATE KEY-----"])("-----BEGIN OPENSSH PRIVATE KEY-----")
+            == "-----BEGIN OPENSSH PRIVATE KEY-----"
+        )
