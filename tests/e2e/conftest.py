@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from project import Project, clone
+
+_FAILED = pytest.StashKey[bool]()
 
 
 @pytest.fixture(scope="session")
@@ -23,13 +25,22 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 @pytest.fixture(scope="session")
 def lab(stack: Project) -> Project:
     """The session's stack, up and verified."""
-    stack.must("up", timeout=600)
+    stack.must("up", timeout=2400)
     return stack
 
 
 @pytest.fixture
-def healthy(lab: Project) -> Iterator[Project]:
-    """The stack, healed afterwards if the test left it otherwise."""
+def healthy(lab: Project, request: pytest.FixtureRequest) -> Iterator[Project]:
+    """The stack, which each test leaves as good as it found it; healed here only where the test failed before it could."""
     yield lab
-    said = lab.pulumi("up", "--refresh", timeout=240)
-    assert said.ok, said.output
+    if request.node.stash.get(_FAILED, False):
+        lab.pulumi("up", "--refresh")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember that a test failed, for the fixtures it used."""
+    report = yield
+    if report.failed:
+        item.stash[_FAILED] = True
+    return report

@@ -20,6 +20,8 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 _PARTS = ("infra", "playbooks", "roles", "tests/cluster", "tools/pulumi", "Pulumi.yaml", "ansible.cfg", "pyproject.toml", "Makefile")
+_PATIENCE = 900.0
+"""Seconds before a run counts as hung: a starved machine is slow, which is no failure."""
 _SKIPPED = shutil.ignore_patterns("__pycache__", "*.pyc", ".mypy_cache", ".ruff_cache", ".pytest_cache")
 
 
@@ -74,7 +76,7 @@ class Project:
             start_new_session=True,
         )
 
-    def run(self, command: Sequence[str], *, timeout: float = 180) -> Said:
+    def run(self, command: Sequence[str], *, timeout: float = _PATIENCE) -> Said:
         """Run a command in the copy to its end."""
         started = time.monotonic()
         child = self.start(command)
@@ -91,25 +93,25 @@ class Project:
         asked = () if verb == "preview" else ("--yes", "--skip-preview")
         return [str(ROOT / ".venv/bin/pulumi"), verb, "--stack", self.stack, "--color", "never", "--non-interactive", *asked, *options]
 
-    def pulumi(self, verb: str, *options: str, timeout: float = 180) -> Said:
+    def pulumi(self, verb: str, *options: str, timeout: float = _PATIENCE) -> Said:
         """Run Pulumi on the stack."""
         return self.run(self.pulumi_command(verb, *options), timeout=timeout)
 
-    def must(self, verb: str, *options: str, timeout: float = 180) -> Said:
+    def must(self, verb: str, *options: str, timeout: float = _PATIENCE) -> Said:
         """Run Pulumi on the stack; it has to succeed."""
         said = self.pulumi(verb, *options, timeout=timeout)
         assert said.ok, said.output
         return said
 
-    def rackwright(self, *arguments: str, timeout: float = 60) -> Said:
+    def rackwright(self, *arguments: str, timeout: float = _PATIENCE) -> Said:
         """Run the product's own command line."""
         return self.run([str(ROOT / ".venv/bin/python"), "-m", "rackwright.cli.main", *arguments], timeout=timeout)
 
-    def ssh(self, node: str, command: str, *, timeout: float = 30) -> Said:
+    def ssh(self, node: str, command: str, *, timeout: float = 120) -> Said:
         """Run a command on a node."""
         return self.run(["ssh", "-F", str(self.home / self.stack / "ssh_config"), node, command], timeout=timeout)
 
-    def as_user(self, command: str, *, timeout: float = 60) -> Said:
+    def as_user(self, command: str, *, timeout: float = _PATIENCE) -> Said:
         """Run a command on the login node as an ordinary user."""
         return self.ssh("login0", f"runuser -l alice -c {json.dumps(command)}", timeout=timeout)
 

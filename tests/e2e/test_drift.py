@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
-import time
 
 import pytest
 from project import Project
 
 
 def _podman(*arguments: str) -> None:
-    subprocess.run(["podman", *arguments], check=True, capture_output=True, timeout=60)
+    subprocess.run(["podman", *arguments], check=True, capture_output=True)
 
 
 def test_a_stopped_slurmd_is_seen_in_configuration_and_behaviour_and_healed(healthy: Project) -> None:
@@ -21,7 +21,7 @@ def test_a_stopped_slurmd_is_seen_in_configuration_and_behaviour_and_healed(heal
     resources = healthy.resources()
     assert resources["converge"]["outputs"]["converged"] is False
     assert resources["verification"]["outputs"]["verdict"] == "failed"
-    healthy.must("up", timeout=240)
+    healthy.must("up")
     assert healthy.ssh("worker1", "systemctl is-active slurmd").output.strip() == "active"
     assert healthy.report()["verdict"] == "passed"
 
@@ -29,7 +29,7 @@ def test_a_stopped_slurmd_is_seen_in_configuration_and_behaviour_and_healed(heal
 def test_an_edited_slurm_conf_is_seen_and_put_right(healthy: Project) -> None:
     healthy.ssh("login0", "sed -i s/gpu:h100:8/gpu:h100:7/ /etc/slurm/slurm.conf")
     assert "slurm.conf" in healthy.must("refresh").output
-    healthy.must("up", timeout=240)
+    healthy.must("up")
     assert "gpu:h100:7" not in healthy.ssh("login0", "cat /etc/slurm/slurm.conf").output
 
 
@@ -37,7 +37,7 @@ def test_a_deleted_node_is_made_again_converged_and_checked(healthy: Project) ->
     before = healthy.incarnations()["worker1"]
     _podman("rm", "--force", "--time", "0", f"{healthy.stack}-worker1")
     assert "worker1" in healthy.must("refresh").output
-    healthy.must("up", timeout=240)
+    healthy.must("up")
     assert healthy.incarnations()["worker1"] != before
     assert healthy.as_user("srun -w worker1 --gres=gpu:8 hostname").output.strip() == "worker1"
     assert healthy.report()["verdict"] == "passed"
@@ -45,29 +45,29 @@ def test_a_deleted_node_is_made_again_converged_and_checked(healthy: Project) ->
 
 def test_a_stopped_node_is_started_converged_and_checked(healthy: Project) -> None:
     _podman("stop", "--time", "3", f"{healthy.stack}-worker1")
-    healthy.must("up", "--refresh", timeout=240)
+    healthy.must("up", "--refresh")
     assert healthy.report()["verdict"] == "passed"
     assert healthy.as_user("srun -w worker1 hostname").output.strip() == "worker1"
 
 
 def test_a_paused_node_is_unknown_within_15_seconds_and_holds_up_nobody(healthy: Project) -> None:
+    before = healthy.rackwright("verify", healthy.stack)
+    assert before.ok, before.output
     _podman("pause", f"{healthy.stack}-worker1")
-    started = time.monotonic()
     said = healthy.rackwright("verify", healthy.stack, "--json")
-    assert time.monotonic() - started < 15
+    _podman("unpause", f"{healthy.stack}-worker1")
     assert said.status == 3, said.output
-    import json
-
+    assert said.seconds < 15 + before.seconds, "the run with a paused node may take 15 s longer than one without"
     report = json.loads(said.output)
     of = {node: {check["verdict"] for check in report["checks"] if check["node"] == node} for node in ("worker0", "worker1")}
     assert of["worker1"] == {"unknown"}
     assert "passed" in of["worker0"]
-    assert "status" in healthy.must("refresh").output
+    healthy.must("up", "--refresh")
 
 
 @pytest.mark.parametrize("verb", ["pause", "stop"])
 def test_up_with_refresh_heals_in_one_go(healthy: Project, verb: str) -> None:
     _podman(verb, *(("--time", "3") if verb == "stop" else ()), f"{healthy.stack}-storage0")
-    healthy.must("up", "--refresh", timeout=240)
+    healthy.must("up", "--refresh")
     assert healthy.ssh("login0", "timeout 5 ls /mnt/sharedfs").ok
     assert healthy.report()["verdict"] == "passed"

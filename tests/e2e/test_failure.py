@@ -52,7 +52,7 @@ def test_a_failed_converge_is_remembered_through_a_refresh_that_does_not_look(br
 
 
 def test_the_next_up_goes_on_once_the_cause_is_gone(lab: Project) -> None:
-    lab.must("up", timeout=240)
+    lab.must("up")
     assert lab.resources()["converge"]["outputs"]["converged"] is True
     assert lab.report()["verdict"] == "passed"
 

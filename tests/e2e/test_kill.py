@@ -63,17 +63,17 @@ def test_a_killed_up_is_healed_by_a_plain_up(healthy: Project, moment: str, blow
     child = healthy.start(healthy.pulumi_command("up"))
     _wait_for(healthy, child, moment)
     (os.killpg if whole_group else os.kill)(child.pid, blow)
-    child.communicate(timeout=60)
-    deadline = time.monotonic() + 10
+    child.communicate(timeout=120)
+    deadline = time.monotonic() + 30
     while (left := _of_this_stack(healthy)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert left == []
-    said = healthy.must("up", timeout=240)
+    said = healthy.must("up")
     assert healthy.report()["verdict"] == "passed"
     assert "worker2" in healthy.incarnations()
     assert "pending" not in said.output.lower(), said.output
     healthy.edit(_third_worker(False))
-    after = healthy.must("up", timeout=240)
+    after = healthy.must("up")
     assert "warning" not in after.output.lower(), after.output
 
 
@@ -83,7 +83,7 @@ def test_a_second_up_at_the_same_time_gets_one_clear_error(healthy: Project) -> 
     _wait_for(healthy, first, "creating")
     second = healthy.pulumi("up")
     assert not second.ok and "lock" in second.output and "Traceback" not in second.output, second.output
-    output, _ = first.communicate(timeout=240)
+    output, _ = first.communicate(timeout=900)
     assert first.returncode == 0, output
     healthy.edit(_third_worker(False))
-    healthy.must("up", timeout=240)
+    healthy.must("up")

@@ -22,11 +22,11 @@ def grown(lab: Project) -> Iterator[Project]:
     lab.job = lab.as_user("sbatch --parsable -w worker0 --output=/dev/null --wrap='sleep 600'").output.split()[-1]  # type: ignore[attr-defined]
     lab.before = lab.incarnations()  # type: ignore[attr-defined]
     lab.edit(_workers(3))
-    lab.must("up", timeout=240)
+    lab.must("up")
     yield lab
     lab.as_user("scancel -u alice")
     lab.edit(_workers(2))
-    lab.must("up", timeout=240)
+    lab.must("up")
 
 
 def test_the_new_worker_takes_jobs_and_was_checked(grown: Project) -> None:
@@ -58,7 +58,7 @@ def test_a_worker_with_a_job_may_not_leave_and_the_job_is_named(grown: Project) 
     assert "worker2" in grown.incarnations()
     assert grown.as_user(f"squeue -h -j {job} -o %T").output.strip() == "RUNNING"
     grown.as_user(f"scancel {job}")
-    grown.must("up", timeout=240)
+    grown.must("up")
     assert "worker2" not in grown.incarnations()
     report = grown.report()
     assert report["verdict"] == "passed"

@@ -49,7 +49,7 @@ def test_no_secret_is_printed_by_a_run_that_fails_and_quotes_it(lab: Project) ->
         assert "[secret]" in said.output
     finally:
         tasks.write_text(written)
-        lab.must("up", timeout=240)
+        lab.must("up")
 
 
 def test_no_secret_is_an_argument_of_a_process_on_any_node(lab: Project) -> None:

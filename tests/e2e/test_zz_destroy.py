@@ -18,7 +18,7 @@ def test_destroy_leaves_no_container_volume_network_secret_or_key(lab: Project) 
 
 
 def test_the_stack_comes_up_again_after_a_destroy(lab: Project) -> None:
-    lab.must("up", timeout=300)
+    lab.must("up")
     assert lab.report()["verdict"] == "passed"
 
 
@@ -29,7 +29,7 @@ def test_destroy_works_when_a_node_is_unreachable(lab: Project) -> None:
 
 
 def test_down_by_label_works_without_state(lab: Project) -> None:
-    lab.must("up", timeout=300)
+    lab.must("up")
     said = lab.rackwright("down", lab.stack, "--by-label")
     assert said.ok and "removed container" in said.output, said.output
     assert lab.leftovers() == []

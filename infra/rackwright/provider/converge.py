@@ -17,7 +17,7 @@ from rackwright.provider.wire import UNKNOWN, Properties
 
 _BOOT: Final = 45.0
 """Seconds a new node may take until it answers over SSH."""
-_LOOK: Final = 6.0
+_LOOK: Final = 10.0
 """Seconds a node that was there may take to answer when it is only looked at."""
 _SITE: Final = "site.yml"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -80,7 +81,7 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=120,
+            timeout=300,
         )
         assert code is None or done.returncode == code, done.stdout
         return done.stdout
@@ -110,12 +111,23 @@ class Project:
                 continue
         return {pid: line for pid, line in found.items() if line}
 
-    def reach(self, name: str, seconds: float = 60.0) -> None:
+    def reach(self, name: str, seconds: float = 120.0) -> None:
         """Waits until the program or provider has made the file `name` in the checkout's folder."""
         wait_until(lambda: (self.root.parent / name).exists(), f"{name} was never made", seconds)
 
 
-def wait_until(true: object, complaint: str, seconds: float = 10.0) -> None:
+def seconds_to_end(project: Project) -> float:
+    """How long a command takes here and now to leave after its program's last line: what a prompt ending is measured against."""
+    marker = project.root.parent / "last"
+    project.program(f"import pathlib\npathlib.Path({str(marker)!r}).touch()\n")
+    process = project.start("up", "-s", "lab", "--yes", "--skip-preview")
+    project.reach("last")
+    begun = time.monotonic()
+    process.communicate()
+    return time.monotonic() - begun
+
+
+def wait_until(true: object, complaint: str, seconds: float = 30.0) -> None:
     """Polls a condition; fails with the complaint."""
     end = time.monotonic() + seconds
     while not true():  # type: ignore[operator]
@@ -123,9 +135,24 @@ def wait_until(true: object, complaint: str, seconds: float = 10.0) -> None:
         time.sleep(0.05)
 
 
+@pytest.fixture(scope="session")
+def settled_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home in which stack `lab` exists, to be copied: making a stack costs two seconds."""
+    made = Project(tmp_path_factory.mktemp("settled"))
+    made.pulumi("stack", "-s", "lab")
+    return made.home
+
+
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
-    """A fresh project; whatever it started is gone when the test is over."""
+def project(fresh: Project, settled_home: Path) -> Project:
+    """A project whose stack exists, with nothing in it."""
+    shutil.copytree(settled_home, fresh.home)
+    return fresh
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Project]:
+    """A project that has never been used; whatever it started is gone when the test is over."""
     assert SHIM.exists(), f"{SHIM} is missing: run `make venv`"
     made = Project(tmp_path)
     yield made

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from .conftest import Project, wait_until
+from .conftest import Project, seconds_to_end, wait_until
 
 pytestmark = pytest.mark.engine
 
@@ -75,6 +75,7 @@ def test_preview_and_update_of_one_command_are_two_fresh_runs(project: Project) 
 
 
 def test_a_failed_resource_ends_the_command_at_once_without_traceback(project: Project) -> None:
+    calm = seconds_to_end(project)
     project.program(THING + "Thing('bad', fails=True)\nimport asyncio\nasync def wait():\n    await asyncio.sleep(60)\npulumi.run(wait)\n")
     process = project.start("up", "-s", "lab", "--yes", "--skip-preview")
     lines, failed = [], 0.0
@@ -85,12 +86,13 @@ def test_a_failed_resource_ends_the_command_at_once_without_traceback(project: P
     told = "".join(lines)
     assert process.wait() != 0
     assert failed, told
-    assert time.monotonic() - failed < 4, "the engine waited for its plugins (it gives them 5 s)\n" + told
+    assert time.monotonic() - failed < calm + 4, "the engine waited for its plugins (it gives them 5 s)\n" + told
     assert "Traceback" not in told
     assert not project.processes()
 
 
 def test_ctrl_c_ends_a_program_at_once_without_traceback(project: Project) -> None:
+    calm = seconds_to_end(project)
     marker = project.root.parent / "running"
     project.program(f"import time, pathlib\npathlib.Path({str(marker)!r}).touch()\ntime.sleep(60)\n")
     process = project.start("up", "-s", "lab", "--yes", "--skip-preview")
@@ -98,7 +100,7 @@ def test_ctrl_c_ends_a_program_at_once_without_traceback(project: Project) -> No
     begun = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
     told, _ = process.communicate(timeout=60)
-    assert time.monotonic() - begun < 4, told
+    assert time.monotonic() - begun < calm + 4, told
     assert process.returncode != 0
     assert "Traceback" not in told
     assert "KeyboardInterrupt" not in told
@@ -108,10 +110,10 @@ def test_ctrl_c_ends_a_program_at_once_without_traceback(project: Project) -> No
 @pytest.mark.parametrize("victim", ["the command", "its process group"])
 def test_host_and_runner_die_with_a_killed_engine(project: Project, victim: str) -> None:
     marker = project.root.parent / "running"
-    project.program(f"import time, pathlib\npathlib.Path({str(marker)!r}).touch()\ntime.sleep(60)\n")
+    project.program(f"import time, pathlib\npathlib.Path({str(marker)!r}).touch()\ntime.sleep(600)\n")
     process = project.start("up", "-s", "lab", "--yes", "--skip-preview")
     project.reach("running")
     assert any("language_host" in line for line in project.processes().values())
     (os.kill if victim == "the command" else os.killpg)(process.pid, signal.SIGKILL)
     process.communicate()
-    wait_until(lambda: not project.processes(), f"still there: {project.processes()}", seconds=5)
+    wait_until(lambda: not project.processes(), f"still there: {project.processes()}")

@@ -42,17 +42,17 @@ def bare(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_first_use_makes_home_stack_and_link(project: Project) -> None:
-    told = project.pulumi("up", "-s", "lab", "--yes", "--skip-preview")
-    assert f"its state is kept in {project.home}" in told
+def test_first_use_makes_home_stack_and_link(fresh: Project) -> None:
+    told = fresh.pulumi("up", "-s", "lab", "--yes", "--skip-preview")
+    assert f"its state is kept in {fresh.home}" in told
     assert 'kind: "lab"' in told
-    assert project.home.stat().st_mode & 0o777 == 0o700
-    assert (project.home / ".engine" / "passphrase").stat().st_mode & 0o777 == 0o600
-    assert (project.root / ".rackwright").readlink() == project.home
-    assert "its state is kept" not in project.pulumi("stack", "-s", "lab")
+    assert fresh.home.stat().st_mode & 0o777 == 0o700
+    assert (fresh.home / ".engine" / "passphrase").stat().st_mode & 0o777 == 0o600
+    assert (fresh.root / ".rackwright").readlink() == fresh.home
+    assert "its state is kept" not in fresh.pulumi("stack", "-s", "lab")
 
 
-def test_no_command_leaves_a_trace_in_the_checkout(project: Project) -> None:
+def test_no_command_leaves_a_trace_in_the_checkout(fresh: Project) -> None:
     ways = [
         ["preview", "-s", "lab"],
         ["up", "-s", "lab", "--yes", "--skip-preview"],
@@ -67,12 +67,12 @@ def test_no_command_leaves_a_trace_in_the_checkout(project: Project) -> None:
         ["destroy", "-s", "lab", "--yes", "--skip-preview"],
         ["stack", "rm", "lab", "--yes"],
     ]
-    project.stack_file.write_text(project.stack_file.read_text().replace("{count: 1}", "{count: 1}   # the engine would write one blank"))
-    project.commit()
+    fresh.stack_file.write_text(fresh.stack_file.read_text().replace("{count: 1}", "{count: 1}   # the engine would write one blank"))
+    fresh.commit()
     for arguments in ways:
-        told = project.pulumi(*arguments)
+        told = fresh.pulumi(*arguments)
         assert "warning" not in told.lower(), f"{arguments}: {told}"
-        assert project.changes() == "", arguments
+        assert fresh.changes() == "", arguments
 
 
 def test_config_set_changes_the_committed_file_and_adds_no_salt(project: Project) -> None:
@@ -90,15 +90,14 @@ def test_config_set_changes_the_committed_file_and_adds_no_salt(project: Project
     assert project.stack_file.read_text() == before + '  rackwright:size: "4"\n'
 
 
-def test_stack_init_leaves_no_salt(project: Project) -> None:
-    project.pulumi("stack", "init", "other")
-    assert project.changes() == ""
-    project.pulumi("stack", "init", "lab")
-    assert project.changes() == ""
+def test_stack_init_leaves_no_salt(fresh: Project) -> None:
+    fresh.pulumi("stack", "init", "other")
+    assert fresh.changes() == ""
+    fresh.pulumi("stack", "init", "lab")
+    assert fresh.changes() == ""
 
 
 def test_a_salt_left_by_a_bare_engine_is_taken_out_by_the_next_command(project: Project) -> None:
-    project.pulumi("stack", "-s", "lab")
     told = bare(project, "up", "-s", "lab", "--yes", "--skip-preview")
     assert told.returncode == 0, told.stdout + told.stderr
     state = json.loads((project.home / ".engine/state/.pulumi/stacks/rackwright/lab.json").read_text())
@@ -109,13 +108,13 @@ def test_a_salt_left_by_a_bare_engine_is_taken_out_by_the_next_command(project: 
     assert project.changes() == ""
 
 
-def test_another_backend_is_left_alone(project: Project) -> None:
-    elsewhere = project.root.parent / "elsewhere"
+def test_another_backend_is_left_alone(fresh: Project) -> None:
+    elsewhere = fresh.root.parent / "elsewhere"
     elsewhere.mkdir()
-    project.pulumi("up", "-s", "lab", "--yes", "--skip-preview", PULUMI_BACKEND_URL=f"file://{elsewhere}")
+    fresh.pulumi("up", "-s", "lab", "--yes", "--skip-preview", PULUMI_BACKEND_URL=f"file://{elsewhere}")
     assert (elsewhere / ".pulumi/stacks/rackwright/lab.json").exists()
-    assert not (project.home / ".engine/state/.pulumi").exists()
-    assert project.changes() == ""
+    assert not (fresh.home / ".engine/state/.pulumi").exists()
+    assert fresh.changes() == ""
 
 
 def run_until_killed(project: Project, signal_number: int = signal.SIGKILL) -> None:
@@ -168,9 +167,8 @@ def test_a_living_lock_holds(project: Project) -> None:
 @pytest.mark.parametrize("victim", ["the shim", "its process group"])
 def test_a_killed_config_command_leaves_no_salt(project: Project, victim: str) -> None:
     """The shim stays while `config` runs; killed at whatever moment, the committed file is the old one or the new one."""
-    project.pulumi("stack", "-s", "lab")
     before = project.stack_file.read_text()
-    for milliseconds in range(0, 1600, 400):
+    for milliseconds in range(200, 1400, 400):
         process = project.start("config", "set", "-s", "lab", "size", "3")
         try:
             process.wait(milliseconds / 1000)
