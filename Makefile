@@ -32,7 +32,7 @@ check: venv ## formatting, types, layers, roles, shell
 	@tools/check
 
 test: ready ## what a change must pass; of the faults a sample
-	@PATH="$(CURDIR)/$(BIN):$$PATH" RACKWRIGHT_FAULTS=sample $(BIN)/python -m pytest -q $(TESTS)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" RACKWRIGHT_FAULTS=sample $(BIN)/python -m pytest -q -m "not soak" $(TESTS)
 
 faults: ready ## every check against the fault that must turn it red
 	@PATH="$(CURDIR)/$(BIN):$$PATH" RACKWRIGHT_FAULTS=all $(BIN)/python -m pytest -q tests/faults

@@ -52,10 +52,10 @@ def _third_worker(present: bool) -> Any:
 @pytest.mark.parametrize(
     ("moment", "blow", "whole_group"),
     [
-        ("worker2 creating", signal.SIGKILL, False),
-        ("converge updating", signal.SIGKILL, True),
-        ("scheduler:", signal.SIGKILL, False),
-        ("bootstrap:", signal.SIGINT, True),
+        pytest.param("worker2 creating", signal.SIGKILL, False, marks=pytest.mark.soak),
+        ("bootstrap:", signal.SIGKILL, True),
+        pytest.param("scheduler:", signal.SIGKILL, False, marks=pytest.mark.soak),
+        pytest.param("bootstrap:", signal.SIGINT, True, marks=pytest.mark.soak),
     ],
 )
 def test_a_killed_up_is_healed_by_a_plain_up(healthy: Project, moment: str, blow: signal.Signals, whole_group: bool) -> None:
