@@ -123,9 +123,13 @@ def clocks(judge: Judge) -> dict[str, Offset]:
     for name in judge.declared.members("nodes"):
         answer = judge.gathering.raw(CLOCK, name)
         if not answer.trouble and answer.rc == 0:
-            again = Host(judge.backend(name, 3.0))
-            found[name] = sharpened(offset(answer), lambda again=again: float(again.check_output("date +%s.%N")), _SURE)
+            found[name] = sharpened(offset(answer), _reader(judge, name), _SURE)
     return found
+
+
+def _reader(judge: Judge, node: str) -> Callable[[], float]:
+    """Reads the node's clock over the connection that stands by now."""
+    return lambda: float(Host(judge.backend(node, 3.0)).check_output("date +%s.%N"))
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ def parse_host_keys(text: str) -> HostKeys:
     for line in text.splitlines():
         what, *rest = line.split()
         if what == "public":
-            public[rest[0]] = rest[1]
+            public |= {rest[0]: rest[1]} if rest else {}  # ssh-keygen reads no key that others may read, too
         else:
             path, mode, owner = rest
             privates += 1
@@ -86,7 +86,8 @@ def parse_host_keys(text: str) -> HostKeys:
 HOST_KEYS = Probe(
     "host-keys",
     on="nodes",
-    command="cd /etc/ssh; sed 's/^/public /' ssh_host_*_key.pub; stat -c 'private %n %a %U' ssh_host_*_key",
+    # The private file is the key; what lies beside it as .pub may be anything.
+    command="cd /etc/ssh; for k in ssh_host_*_key; do echo public $(ssh-keygen -y -f $k 2>/dev/null); stat -c 'private %n %a %U' $k; done",
     parse=parse_host_keys,
 )
 

@@ -1,0 +1,97 @@
+"""The lab that faults are set in: one made for the session, or a stack that is up (`--stack`), which they leave as they found it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import clone
+
+from rackwright.catalog.checks import Level
+from rackwright.handover import paths
+from rackwright.report.declared import Declared, load
+
+from .rows import HELPERS, variables
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The stack to set faults in."""
+    parser.addoption("--stack", default=None, help="a stack that is up and may be broken for minutes; without it, one is made and removed")
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A live stack that may be broken."""
+
+    home: Path
+    scratch: Path
+    declared: Declared
+
+    def do(self, node: str, commands: str) -> None:
+        """Run commands of a fault on a node."""
+        known = "".join(f"{name}={shlex.quote(value)}\n" for name, value in variables(self.declared, node).items())
+        command = ["ssh", "-F", str(self.home / "ssh_config"), node, "sh -s"]
+        script = f"export PATH=/usr/bin:/usr/sbin:/bin:/sbin:/usr/local/bin\n{known}{HELPERS}\n{commands}\n"
+        ended = subprocess.run(command, input=script, capture_output=True, text=True, timeout=120, check=False)
+        assert not ended.returncode, f"{node}: {commands}\n{ended.stdout}{ended.stderr}"
+
+    def look(self, level: Level) -> dict[str, dict[str, Any]]:
+        """Results that are not green, by id. The report goes into a folder of its own: the stack's record is not touched."""
+        where = {
+            "--inventory": self.home / "inventory.yml",
+            "--ssh-config": self.home / "ssh_config",
+            "--results": self.scratch / "results",
+        }
+        words = [str(word) for pair in where.items() for word in pair]
+        subprocess.run(
+            [sys.executable, str(ROOT / "tests" / "cluster"), *words, "--level", level], capture_output=True, check=False, timeout=180
+        )
+        report = json.loads((self.scratch / "report.json").read_text(encoding="utf-8"))
+        return {check["id"]: check for check in report["checks"] if check["verdict"] in ("failed", "unknown")}
+
+
+@pytest.fixture(scope="session")
+def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """The lab, green before the first fault."""
+    scratch = tmp_path_factory.mktemp("faults")
+    stack = request.config.getoption("--stack")
+    if stack:
+        yield _opened(paths.folder(stack), scratch)
+        return
+    if shutil.which("podman") is None:
+        pytest.fail("podman is not installed: faults are set in real nodes (`make doctor` names the command)")
+    project = clone(tmp_path_factory.mktemp("faults-lab") / "checkout")
+    try:
+        project.must("up", timeout=600)
+        yield _opened(project.home / project.stack, scratch)
+    finally:
+        project.remove()
+    assert project.leftovers() == []
+
+
+def _opened(home: Path, scratch: Path) -> Lab:
+    lab = Lab(home, scratch, load(home / "inventory.yml"))
+    wrong = lab.look(Level.SMOKE)
+    assert not wrong, told(wrong.values())
+    return lab
+
+
+def told(checks: Sequence[dict[str, Any]] | Any) -> str:
+    """Results as lines."""
+    return "\n".join(f"{check['id']} {check['verdict']}: {check['reason']}" for check in checks)
+
+
+def chosen() -> str:
+    """`sample` (default), or `all`."""
+    return os.environ.get("RACKWRIGHT_FAULTS", "sample")
