@@ -44,6 +44,36 @@ def test_it_finds_its_environment(venv: Path, tmp_path: Path, way: str) -> None:
     assert told.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said", "named"),
+    [
+        ([], None, "{home}/.engine/config/Pulumi.lab.yaml"),
+        ([], "{home}/.engine/config/Pulumi.other.yaml", "{home}/.engine/config/Pulumi.lab.yaml"),
+        ([], "/mine.yaml", "/mine.yaml"),
+        (["--config-file", "mine.yaml"], None, "none"),
+    ],
+)
+def test_the_engine_reads_the_salted_copy_unless_the_user_names_a_file(
+    venv: Path, tmp_path: Path, arguments: list[str], said: str | None, named: str
+) -> None:
+    home = tmp_path / "home"
+    state = home / ".engine" / "state" / ".pulumi" / "stacks" / "rackwright" / "lab.json"
+    for folder in (state.parent, tmp_path / "stacks"):
+        folder.mkdir(parents=True)
+    state.write_text('{"checkpoint":{"latest":{"secrets_providers":{"type":"passphrase","state":{"salt":"v1:x"}}}}}')
+    (tmp_path / "Pulumi.yaml").write_text("name: rackwright\nruntime: python\nstackConfigDir: stacks\n")
+    (tmp_path / "stacks" / "Pulumi.lab.yaml").write_text("config: {}\n")
+    (tmp_path / "engine").write_text('#!/bin/sh\necho "${PULUMI_OPTION_CONFIG_FILE-none}"\n')
+    environ = {"PATH": "/usr/bin:/bin", "PULUMI_HOME": str(tmp_path), "RACKWRIGHT_HOME": str(home)}
+    environ |= {"PULUMI_OPTION_CONFIG_FILE": said.format(home=home)} if said else {}
+    command = [venv / "bin" / "pulumi", "up", "-s", "lab", *arguments]
+    told = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == named.format(home=home)
+    assert (tmp_path / "stacks" / "Pulumi.lab.yaml").read_text() == "config: {}\n"
+    if named.startswith("{home}"):
+        assert (home / ".engine" / "config" / "Pulumi.lab.yaml").read_text() == "config: {}\nencryptionsalt: v1:x\n"
+
+
 def test_a_project_of_another_name_gets_no_home(venv: Path, tmp_path: Path) -> None:
     (tmp_path / "Pulumi.yaml").write_text("name: somebody-elses\nruntime: python\n")
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "RACKWRIGHT_HOME": str(tmp_path / "home")}

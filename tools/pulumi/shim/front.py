@@ -84,12 +84,17 @@ class Front:
         if salt is None:
             return None
         file.drop_salt(salt)
-        if file.keeps_its_own_secrets or self._command.names_config_file or "PULUMI_OPTION_CONFIG_FILE" in self._environ:
+        if file.keeps_its_own_secrets or self._command.names_config_file or self._environment_names_config_file():
             return None
         file.write_copy(salt)
         if self._command.words[:2] not in (["config", "cp"], ["config", "copy"]):  # copies between two stack files
             self._environ["PULUMI_OPTION_CONFIG_FILE"] = file.copy
         return file
+
+    def _environment_names_config_file(self) -> bool:
+        """Whether the user does. A shim around us, for whatever stack, does not count."""
+        said = self._environ.get("PULUMI_OPTION_CONFIG_FILE", "")
+        return bool(said) and os.path.dirname(said) != os.path.dirname(self._home.stack_config("x"))
 
     def _stay(self, name: str, file: StackFile | None, backend: FileBackend) -> NoReturn:
         """Runs the engine as a child, brings its changes home, and leaves as it left."""
