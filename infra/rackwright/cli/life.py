@@ -44,7 +44,9 @@ def remove_by_label(stack: str) -> list[str]:
     from rackwright.provider.drivers import podman
 
     if shutil.which("podman") is None:
-        raise CouldNotTell("podman is not installed, so nobody can look what is left", hint="`make doctor` names the command that installs it")
+        raise CouldNotTell(
+            "podman is not installed, so nobody can look what is left", hint="`make doctor` names the command that installs it"
+        )
     removed = asyncio.run(podman.sweep(stack))
     if paths.folder(stack).exists():
         stack_files.remove(stack)
