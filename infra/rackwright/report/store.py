@@ -15,6 +15,8 @@ from rackwright.report.html import as_html
 from rackwright.report.junit import as_junit
 
 RECORD: Final = "report.json"
+JUNIT: Final = "report.junit.xml"
+HTML: Final = "report.html"
 PARTIAL: Final = "partial.json"
 """A run over some nodes only is no verdict on the cluster and leaves the record alone."""
 
@@ -23,14 +25,18 @@ def write(report: Report, folder: Path) -> Path:
     """Put a report on record; a partial one beside it. The path of its JSON."""
     if report.partial:
         return _replace(folder / PARTIAL, _json(report))
-    _replace(folder / "report.junit.xml", as_junit(report))
-    _replace(folder / "report.html", as_html(report))
+    _replace(folder / JUNIT, as_junit(report))
+    _replace(folder / HTML, as_html(report))
     return _replace(folder / RECORD, _json(report))
 
 
 def write_json(report: Report, folder: Path) -> Path:
-    """Only the JSON: for a run that has just begun, where the other forms can wait."""
-    return _replace(folder / PARTIAL if report.partial else folder / RECORD, _json(report))
+    """Only the JSON, for a run that has just begun. The other forms of an earlier report go: they would say what is not known any more."""
+    if report.partial:
+        return _replace(folder / PARTIAL, _json(report))
+    for other in (JUNIT, HTML):
+        (folder / other).unlink(missing_ok=True)
+    return _replace(folder / RECORD, _json(report))
 
 
 def read(file: Path) -> Report:

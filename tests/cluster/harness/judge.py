@@ -37,10 +37,9 @@ class Judge:
         self.results: dict[str, Result] = {}
         self.broken: dict[str, str] = {}
         """Why a file of checks, by subject, or a check, by key, could not be collected."""
-        self.ended = "a crash"
-        """How pytest said it ended."""
         self._lines = lines
         self._redact = redact
+        self._left_out = {item.id for item in owed.not_run}
         self._keys = {item.spec.key for item in owed.expected.values()} | set(owed.empty_groups)
 
     def place(self, node: str) -> Place:
@@ -51,16 +50,12 @@ class Judge:
         """testinfra's way to a node, bounded to so many seconds."""
         return BoundedSsh(node, self.ssh_config, become=self.declared.user != "root", limit=limit)
 
-    def why_missing(self, key: str) -> str:
-        """Why a check that was owed has no result."""
-        return self.broken.get(key) or self.broken.get(key.partition(".")[0]) or f"did not run: pytest ended with {self.ended}"
-
     def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str, obj: object) -> list[pytest.Item] | None:
         """Leave out functions that this run does not owe; those the catalogue does not know stay, so that they are noticed."""
         if not name.startswith("test_") or not callable(obj):
             return None
         key = key_of(collector.path, name)
-        return [] if key in _left_out(self.owed) and key not in self._keys else None
+        return [] if key in self._left_out and key not in self._keys else None
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """One result for each node of the check's group. A group without nodes fails to collect (`fail_at_collect`)."""
@@ -104,9 +99,8 @@ class Judge:
         self.results[told.id] = told
         self._lines.write(json.dumps(told.as_dict(), ensure_ascii=False) + "\n")
         self._lines.flush()
-        print(
-            json.dumps({"done": len(self.results), "of": len(self.owed.expected), "id": told.id, "verdict": told.verdict}), file=sys.stdout
-        )
+        progress = {"done": len(self.results), "of": len(self.owed.expected), "id": told.id, "verdict": told.verdict}
+        print(json.dumps(progress), file=sys.stdout)
 
 
 def judge(error: BaseException | None, expect: Expect) -> tuple[Verdict, str]:
@@ -115,8 +109,6 @@ def judge(error: BaseException | None, expect: Expect) -> tuple[Verdict, str]:
         return (Verdict.PASSED, "") if expect.compared else (Verdict.UNKNOWN, "compared nothing with the plan")
     if isinstance(error, Mismatch):
         return Verdict.FAILED, f"expected {expect.planned}, found {expect.found}"
-    if isinstance(error, AssertionError):
-        return Verdict.FAILED, str(error).splitlines()[0] if str(error) else "an assertion without words"
     if isinstance(error, CouldNotTell):
         return Verdict.UNKNOWN, str(error)
     if isinstance(error, pytest.skip.Exception):
@@ -131,7 +123,3 @@ def key_of(file: Path, function: str) -> str:
     'gpu.count_matches_plan'
     """
     return f"{file.stem.removeprefix('test_')}.{function.removeprefix('test_')}"
-
-
-def _left_out(owed: Manifest) -> set[str]:
-    return {item.id for item in owed.not_run}

@@ -7,8 +7,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -19,6 +19,7 @@ from cluster.harness import transport
 from cluster.harness.gather import Gathering
 from cluster.harness.machine import OUTLOOKS, Outlook
 from cluster.harness.probe import PROBES, Probe, Stage
+from cluster.probes.identity import CLOCK
 from rackwright.catalog.checks import Kind, Level, checks
 from rackwright.errors import BadInput
 from rackwright.report.declared import Declared, load
@@ -29,7 +30,7 @@ from rackwright.report.result import Result
 from rackwright.report.store import write, write_json
 
 HERE: Final = Path(__file__).resolve().parents[1]
-_UNUSED: Final = (
+_UNUSED: Final = [
     "cacheprovider",
     "doctest",
     "junitxml",
@@ -40,7 +41,7 @@ _UNUSED: Final = (
     "stepwise",
     "logging",
     "legacypath",
-)
+]
 """Plugins of pytest that a run has no use for and that cost time to set up."""
 
 
@@ -85,11 +86,11 @@ def run(declared: Declared, owed: Manifest, chosen: argparse.Namespace) -> Repor
     signal.signal(signal.SIGTERM, _interrupt)
     gathering = Gathering(declared, chosen.ssh_config, *_questions(owed))
     gathering.start()
+    judged = _Judged()
     try:
-        judged = _judge(declared, owed, gathering, chosen)
+        _judge(declared, owed, gathering, chosen, judged)
     except (Exception, SystemExit, KeyboardInterrupt) as error:
-        why = f"did not run: the checks could not be started: {error!r}"
-        judged = _Judged({}, lambda _key: why)
+        judged.ending = repr(error)
     finally:
         transport.stop()
     report = assemble(declared, owed, judged.results, started=started, seconds=time.monotonic() - clock, missing=judged.why_missing)
@@ -97,15 +98,23 @@ def run(declared: Declared, owed: Manifest, chosen: argparse.Namespace) -> Repor
     return report
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Judged:
-    """What pytest left behind."""
+    """What the checks came to, however their run ended."""
 
-    results: Mapping[str, Result]
-    why_missing: Callable[[str], str]
+    results: Mapping[str, Result] = field(default_factory=dict)
+    broken: Mapping[str, str] = field(default_factory=dict)
+    """Why a file of checks, by subject, or a check, by key, could not be collected."""
+    ending: str = "before it began"
+
+    def why_missing(self, key: str) -> str:
+        """Why a check that was owed has no result."""
+        return (
+            self.broken.get(key) or self.broken.get(key.partition(".")[0]) or f"did not run: the run of the checks ended with {self.ending}"
+        )
 
 
-def _judge(declared: Declared, owed: Manifest, gathering: Gathering, chosen: argparse.Namespace) -> _Judged:
+def _judge(declared: Declared, owed: Manifest, gathering: Gathering, chosen: argparse.Namespace, judged: _Judged) -> None:
     """Collect and run the checks. Importing pytest takes a third of a second, in which the nodes already work on their answers."""
     import pytest
 
@@ -120,10 +129,10 @@ def _judge(declared: Declared, owed: Manifest, gathering: Gathering, chosen: arg
     chosen.results.mkdir(parents=True, exist_ok=True)
     with (chosen.results / "checks.jsonl").open("w", encoding="utf-8") as lines:
         judge = Judge(declared, owed, gathering, lines, redact, chosen.ssh_config)
+        judged.results, judged.broken = judge.results, judge.broken
         ended = pytest.main(_pytest_arguments(chosen.pytest), plugins=[_Registering(PLUGIN, judge)])
-        tidy(declared, owed, gathering)
-    judge.ended = ended.name if isinstance(ended, pytest.ExitCode) else str(ended)
-    return _Judged(judge.results, judge.why_missing)
+    judged.ending = ended.name if isinstance(ended, pytest.ExitCode) else str(ended)
+    tidy(declared, owed, gathering)
 
 
 class _Registering:
@@ -139,17 +148,8 @@ class _Registering:
 
 def _pytest_arguments(more: Sequence[str]) -> list[str]:
     without = [word for plugin in _UNUSED for word in ("-p", f"no:{plugin}")]
-    return [
-        "-c",
-        str(HERE / "pytest.ini"),
-        "--rootdir",
-        str(HERE),
-        "--continue-on-collection-errors",
-        "--assert=plain",
-        *without,
-        *more,
-        str(HERE),
-    ]
+    where = ["-c", str(HERE / "pytest.ini"), "--rootdir", str(HERE)]
+    return [*where, "--continue-on-collection-errors", "--assert=plain", *without, *more, str(HERE)]
 
 
 def _questions(owed: Manifest) -> tuple[list[Probe[Any]], list[Outlook]]:
@@ -159,9 +159,8 @@ def _questions(owed: Manifest) -> tuple[list[Probe[Any]], list[Outlook]]:
     kinds = {item.spec.kind for item in owed.expected.values()}
     stages = {Kind.PASSIVE: {Stage.LOOK, Stage.LOOK_AGAIN}, Kind.JOB: {Stage.JOBS, Stage.AFTER_JOBS}}
     wanted = {stage for kind in kinds for stage in stages[kind]}
-    asked = [
-        probe for probe in PROBES.values() if probe.stage in wanted or probe.name == "clock"
-    ]  # the clock tells which nodes speak at all
+    # The clock tells which nodes speak at all: jobs are sent to no others.
+    asked = [probe for probe in PROBES.values() if probe.stage in wanted or probe is CLOCK]
     return asked, [one for one in OUTLOOKS.values() if keys.intersection(one.serves)]
 
 

@@ -46,7 +46,7 @@ def test_different_is_failed_and_says_both():
         (CouldNotTell("worker0 is unreachable"), Verdict.UNKNOWN, "worker0 is unreachable"),
         (KeyError("gpus"), Verdict.UNKNOWN, "the check itself broke: KeyError('gpus')"),
         (TimeoutError(), Verdict.UNKNOWN, "the check itself broke"),
-        (AssertionError("odd\nmore"), Verdict.FAILED, "odd"),
+        (AssertionError("Unexpected exit code 1"), Verdict.UNKNOWN, "Unexpected exit code 1"),
         (skipped("node-out"), Verdict.SKIPPED, "node-out"),
     ],
 )

@@ -69,7 +69,7 @@ def test_somebodys_pytest_settings_do_not_choose_what_runs(home):
 def test_checks_that_do_not_run_are_unknown(home):
     ended, report = run(home, standin.UNREACHABLE, "--level", "checks", "--", "-k", "nothing_at_all")
     assert (ended.returncode, report["verdict"]) == (3, "unknown")
-    assert reasons(report) == {"did not run: pytest ended with NO_TESTS_COLLECTED"}
+    assert reasons(report) == {"did not run: the run of the checks ended with NO_TESTS_COLLECTED"}
 
 
 @pytest.fixture

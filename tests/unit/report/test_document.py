@@ -16,7 +16,7 @@ from rackwright.report.declared import from_inventory
 from rackwright.report.document import assemble, invalidate, report_from_dict
 from rackwright.report.manifest import Kinds, manifest
 from rackwright.report.result import read_lines, result
-from rackwright.report.store import breaches, read, write
+from rackwright.report.store import breaches, read, write, write_json
 from rackwright.report.verdict import SkipReason, Verdict, worst
 
 from .conftest import STARTED
@@ -146,6 +146,12 @@ class TestOnDisk:
         path = write(assemble(declared, part, {}, started=STARTED, seconds=1), tmp_path)
         assert path.name == "partial.json"
         assert read(tmp_path / "report.json").verdict is Verdict.PASSED
+
+    def test_a_run_that_begins_takes_all_forms_of_the_last_one_off_the_record(self, report, declared, owed, green, tmp_path):
+        write(report(green), tmp_path)
+        write_json(invalidate(declared, owed, STARTED), tmp_path)
+        assert read(tmp_path / "report.json").verdict is Verdict.UNKNOWN
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["report.json"]
 
     @pytest.mark.parametrize("text", [None, "", "{", "[]", '{"schema": "rackwright.report/2"}', '{"schema": "rackwright.report/1"}'])
     def test_without_a_readable_record_nothing_is_known(self, text, tmp_path):
