@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 from project import Project
 
+pytestmark = pytest.mark.soak
+"""Minutes long; `make soak` runs it."""
+
 
 def _of_this_stack(project: Project) -> list[str]:
     """Processes whose environment names this copy's home: the engine, the provider and all that they started."""

@@ -93,17 +93,27 @@ class Converge(Resource):
         reasons = [f"{name}: {reason}" for name, reason in lost.items()]
         if not reached:
             return reasons, ansible.Applied()
-        applied = await ansible.play(
+        applied = await self._site(operation, files, reached if lost else (), check=check)
+        if applied.cut_off and not check:
+            await operation.info("a connection broke in the middle of a task; the phases are applied once more")
+            for name in reached:
+                await ssh.close(operation.stack, name)
+            await ssh.reach(operation.stack, reached, within=within)
+            applied = await self._site(operation, files, reached if lost else (), check=check)
+        return reasons, applied
+
+    async def _site(self, operation: Operation, files: stack_files.StackFiles, limit: Sequence[str], *, check: bool) -> ansible.Applied:
+        """All phases, on the hosts of the limit or on all."""
+        return await ansible.play(
             files.root,
             _SITE,
             inventory=files.inventory,
             extra_vars=[files.secrets],
-            limit=reached if lost else (),
+            limit=limit,
             skip_tags=files.skip_tags,
             check=check,
             on_progress=operation.status,
         )
-        return reasons, applied
 
     async def _leave(self, operation: Operation, state: State, leaving: Sequence[str]) -> None:
         """Drain the leaving nodes and stop their services; raises, naming the jobs, when they do not end in time."""

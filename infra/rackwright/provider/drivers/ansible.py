@@ -17,6 +17,8 @@ from typing import Any, Final
 from rackwright.provider.drivers.process import stream
 
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "RACKWRIGHT_HOME", "SSH_AUTH_SOCK")
+_CUT_OFF: Final = ("Context has disconnected", "EOF on stream", "Connection timed out")
+"""How Mitogen says that a connection broke (mitogen/core.py, mitogen/parent.py)."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,11 @@ class Applied:
     unreachable: list[TaskResult] = field(default_factory=list)
     changed: list[TaskResult] = field(default_factory=list)
     message: str = ""
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether a connection broke in the middle of a task: nobody knows how far the task came."""
+        return any(sign in result.detail for result in (*self.failed, *self.unreachable) for sign in _CUT_OFF)
 
     @property
     def reasons(self) -> list[str]:

@@ -12,6 +12,11 @@ from rackwright.provider.drivers.process import Ended, run
 
 _PAUSE: Final = 0.15
 """Seconds between attempts while a node boots."""
+_PATIENT: Final = ("-o", "ServerAliveCountMax=15")
+"""A master that a converge works through outlives 30 s of silence: a node that is busy starting daemons is not dead.
+
+Whoever only looks has a time-out of its own and closes a master that does not answer.
+"""
 _ATTEMPT: Final = 12.0
 """Seconds one attempt may take: connect time-outs of two hops (3 s each) and the death of a stale master (2 x 2 s)."""
 
@@ -48,7 +53,7 @@ async def _reach_one(stack: str, name: str, within: float) -> str | None:
 
 async def _attempt(stack: str, name: str, patience: float) -> str | None:
     try:
-        ended = await run(["ssh", "-F", str(paths.ssh_config(stack)), name, "true"], timeout=patience)
+        ended = await run(["ssh", "-F", str(paths.ssh_config(stack)), *_PATIENT, name, "true"], timeout=patience)
     except Exception as error:
         await close(stack, name)
         return f"no answer over SSH ({error})" if "no end after" in str(error) else str(error)
