@@ -30,18 +30,10 @@ from rackwright.report.result import Result
 from rackwright.report.store import write, write_json
 
 HERE: Final = Path(__file__).resolve().parents[1]
-_UNUSED: Final = [
-    "cacheprovider",
-    "doctest",
-    "junitxml",
-    "pastebin",
-    "terminal",
-    "unittest",
-    "faulthandler",
-    "stepwise",
-    "logging",
-    "legacypath",
-]
+_UNUSED: Final = (
+    *("cacheprovider", "doctest", "junitxml", "pastebin", "terminal", "unittest", "faulthandler"),
+    *("stepwise", "logging", "legacypath"),
+)
 """Plugins of pytest that a run has no use for and that cost time to set up."""
 
 
