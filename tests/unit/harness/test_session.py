@@ -42,7 +42,7 @@ def run(home, script=standin.UNREACHABLE, *more, env=None, checks=PROJECT / "tes
     tools = home.parent / "tools"
     tools.mkdir(exist_ok=True)
     environment = {**os.environ, "PATH": standin.install(tools, script), **(env or {})}
-    ended = subprocess.run(command(home, *more, checks=checks), capture_output=True, text=True, timeout=120, check=False, env=environment)
+    ended = subprocess.run(command(home, *more, checks=checks), capture_output=True, text=True, timeout=900, check=False, env=environment)
     return ended, json.loads((home / "report.json").read_text(encoding="utf-8"))
 
 
