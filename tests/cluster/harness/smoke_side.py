@@ -22,7 +22,7 @@ rank, ranks = int(os.environ["SLURM_PROCID"]), int(os.environ["SLURM_NTASKS"])
 if folder:
     with open(os.path.join(folder, "from-" + mine["host"]), "w") as own:
         own.write("written by a job on " + mine["host"])
-    shared = os.open(os.path.join(folder, "together"), os.O_WRONLY | os.O_CREAT, 0o644)
+    shared = os.open(os.path.join(folder, "together"), os.O_WRONLY)
     for turn in range(records):
         line = "%06d %-24s" % (turn * ranks + rank, mine["host"][:24])
         os.pwrite(shared, (line + chr(10)).encode(), (turn * ranks + rank) * (len(line) + 1))
@@ -90,7 +90,7 @@ def srun(part, gpus, folder, request, meeting="", me="", other=""):
     command += ["python3", "-I", "-S", "-c", task, folder or "", str(request["records"]), meeting, me, other]
     rc, out, err = run(command, request["seconds"])
     said = [json.loads(line[5:]) for line in out.splitlines() if line.startswith("TASK ")]
-    return {"asked": gpus, "nodes": part["nodes"], "rc": rc, "tasks": said, "said": err.strip()[-400:]}
+    return {"asked": gpus, "nodes": part["nodes"], "rc": rc, "tasks": said, "said": err.strip()[-2000:]}
 
 
 def batch(part, folder, request):
@@ -153,6 +153,8 @@ def smoke(request):
     if request["storage"] and parts:
         folder = os.path.join(request["storage"], ".rackwright-smoke-" + request["token"])
         os.mkdir(folder, 0o755)
+        # Made here, because two nodes that make the same file at once may both be told that it exists (FUSE), and this is not about that.
+        open(os.path.join(folder, "together"), "w").close()
     meeting = folder or "/dev/shm"
     with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:
         runs = []

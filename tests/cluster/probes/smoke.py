@@ -86,13 +86,15 @@ def _job(data: Mapping[str, Any]) -> Job:
 
 
 def decisive(said: str) -> str:
-    """What srun said, without its running commentary.
+    """What srun said, without its running commentary: the first two errors.
 
     >>> decisive("srun: job 7 queued and waiting for resources\\nsrun: error: Unable to create step")
     'error: Unable to create step'
     """
     lines = [line.removeprefix("srun: ") for line in said.splitlines()]
-    return "; ".join(line for line in lines if not line.startswith(_COMMENTARY) and not line.endswith("waiting for resources"))
+    told = [line for line in lines if line.strip() and not line.startswith(_COMMENTARY) and not line.endswith("waiting for resources")]
+    errors = [line for line in told if "error" in line.lower()]
+    return "; ".join((errors or told)[:2])
 
 
 _COMMENTARY: Final = ("job ", "interrupt ", "forcing ", "StepId=", "sending ")
