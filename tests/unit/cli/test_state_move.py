@@ -25,7 +25,7 @@ file = root / ".pulumi/stacks/rackwright" / (said.get("--stack", "") + ".json")
 with open(os.environ["CALLS"], "a") as calls:
     print(json.dumps([verb, root.name, said.get("--stack"), os.environ.get("PULUMI_CONFIG_PASSPHRASE_FILE")]), file=calls)
 if [verb, file.stem] == os.environ.get("FAILS", "").split():
-    sys.exit("warning: something\\nerror: no way to " + verb + "\\n")
+    sys.exit("warning: something\\nerror: no way to " + verb + "\\nmore about it\\n")
 if verb == "ls":
     print(json.dumps([{{"name": "organization/rackwright/" + found.stem}} for found in file.parent.glob("*.json")]))
 elif verb == "export":

@@ -172,7 +172,6 @@ def edited(text: str) -> Callable[[list[tuple[tarfile.TarInfo, bytes]]], object]
         lambda found: found.append((plain("other/id_ed25519"), b"")),
         edited("{"),
         edited("[]"),
-        edited('{"schema": "rackwright.backup/2", "stacks": []}'),
         edited('{"schema": "rackwright.backup/1", "stacks": [{"stack": "lab", "state": true, "files": 4, "places": []}]}'),
     ],
 )
@@ -187,6 +186,13 @@ def test_a_backup_is_whole_or_refused(
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith(f"{tmp_path}/bad: ") and "nothing was restored" in ended.err
     assert contents(there) == {}
+
+
+def test_a_later_format_is_named(state: Run, home: Path, tmp_path: Path) -> None:
+    """Rather than half understood."""
+    state("backup", tmp_path / "b")
+    later = rebuilt(tmp_path / "b", tmp_path / "later", edited('{"schema": "rackwright.backup/2", "stacks": []}'))
+    assert "its format is rackwright.backup/2, and this version reads rackwright.backup/1" in state("restore", later, "--force").err
 
 
 def test_a_file_that_broke_off_is_refused(state: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
