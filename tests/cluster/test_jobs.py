@@ -1,4 +1,4 @@
-"""Jobs run where and as whom they should, and get what they asked for. On idle nodes only: a node at work is unknown, not disturbed."""
+"""Jobs run where and as whom they should, and get what they asked for. On idle nodes only: a node at work is left in peace."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ def test_get_no_gpu_unasked(node, smoke, expect):
 
 def test_are_accounted_for(smoke, expect):
     """Who ran what, with what: state, user and GPUs of every job of the run are in the database."""
+    smoke.must_have_sent()
     if not smoke.accounts or smoke.accounts["rc"]:
         raise CouldNotTell(f"accounting was not asked: {(smoke.accounts or {}).get('said') or 'no job ran'}")
     recorded = {job["JobID"]: job for job in smoke.accounts["jobs"]}
@@ -59,8 +60,9 @@ def test_are_accounted_for(smoke, expect):
 
 def test_batch_output_is_shared(node, judge, smoke, expect):
     """A script that was submitted here ran elsewhere, and what it printed is here."""
+    smoke.must_have_sent()
     if smoke.batch is None:
-        raise CouldNotTell("no node was idle")
+        raise CouldNotTell("no batch job was sent")
     words = smoke.batch["output"].split()
     said = f"ran on {words[2]} as {words[3]}" if len(words) == 4 and words[0] == "BATCH" else smoke.batch["said"] or "no output"
     first = next(job for job in smoke.jobs if job.name == "plain").nodes[0]

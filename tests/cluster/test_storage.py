@@ -57,6 +57,7 @@ def test_servers_run(node, ask, cluster, expect):
 def test_what_jobs_wrote_is_read_here(ask, members, expect):
     """Each node wrote a file of its own in a job; every other must see it whole."""
     smoke = ask(SMOKE, of=members("@submit")[0])
+    smoke.must_have_sent()
     wrote = sorted(task.host for job in smoke.jobs if job.name == "plain" for task in job.tasks)
     if not wrote:
         raise CouldNotTell("no job wrote anything")
@@ -66,6 +67,7 @@ def test_what_jobs_wrote_is_read_here(ask, members, expect):
 def test_concurrent_writes_are_kept(ask, members, expect):
     """All nodes wrote into one file at the same time, in turns; no line may be lost or torn."""
     smoke = ask(SMOKE, of=members("@submit")[0])
+    smoke.must_have_sent()
     planned = {}
     for job in (job for job in smoke.jobs if job.name == "plain" and not job.rc):
         planned[len(job.tasks) * RECORDS] = sorted(task.host for task in job.tasks)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -16,15 +18,34 @@ from rackwright.model.finding import did_you_mean
 
 def ssh(
     stack: Annotated[str, typer.Argument(help="The stack's name.")],
-    node: Annotated[str, typer.Argument(help="The node's name.")],
+    node: Annotated[str, typer.Argument(help="The node's name; `alice@login0` is that node as one of the cluster's users.")],
     command: Annotated[list[str] | None, typer.Argument(help="What to run there; a shell where nothing is given.")] = None,
 ) -> None:
     """Log in to a node, or run a command there."""
-    known = list(load(stack)["all"]["hosts"])
-    if node not in known:
-        raise BadInput(f"stack {stack} has no node `{node}`", path=node, hint=did_you_mean(node, known))
-    config = str(paths.ssh_config(stack))
-    os.execvp("ssh", ["ssh", "-F", config, node, *(command or [])])
+    everything = load(stack)["all"]
+    user, _, name = node.rpartition("@")
+    _known(stack, "node", name, list(everything["hosts"]))
+    if user:
+        _known(stack, "user", user, ["root", *(one["name"] for one in everything["vars"]["cluster"]["users"])])
+    terminal = ("-t",) if sys.stdin.isatty() and not command else ()
+    os.execvp("ssh", ["ssh", "-F", str(paths.ssh_config(stack)), *terminal, name, *_as_user(user, command or [])])
+
+
+ssh.settings = {"ignore_unknown_options": True, "allow_interspersed_args": False}  # type: ignore[attr-defined]
+"""What follows the node is the command with its own options, as with ssh itself."""
+
+
+def _known(stack: str, what: str, name: str, names: list[str]) -> None:
+    if name not in names:
+        raise BadInput(f"stack {stack} has no {what} `{name}`", path=name, hint=did_you_mean(name, names))
+
+
+def _as_user(user: str, command: list[str]) -> list[str]:
+    """The command as another user, over the connection of the nodes' own: it needs no key of that user's."""
+    if not user:
+        return command
+    login = ["sudo", "-iu", user] if user == "root" else ["sudo", "runuser", "-l", user]
+    return [*login, *(["-c", shlex.quote(" ".join(command))] if command else [])]
 
 
 def inventory(

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -55,7 +55,7 @@ class Commands(TyperGroup):
 
 def _command(name: str, function: Callable[..., Any]) -> Any:
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    single.command(name)(function)
+    single.command(name, context_settings=getattr(function, "settings", None))(function)
     return typer.main.get_command(single)
 
 
@@ -87,14 +87,22 @@ def app() -> None:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
     except BrokenPipeError:
-        # Whoever read the output has seen enough (`| head`); Python would complain once more while it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        _be_silent()
+    except SystemExit as ended:
+        if not isinstance(ended.__context__, BrokenPipeError):  # Typer meets a broken pipe with exit code 1.
+            raise
+        _be_silent()
     except Exception as defect:
         if os.environ.get("RACKWRIGHT_TRACEBACK"):
             raise
         print(f"{type(defect).__name__}: {defect}\n  {_DEFECT_HINT}", file=sys.stderr)
         sys.exit(_COULD_NOT_TELL)
+
+
+def _be_silent() -> NoReturn:
+    """Whoever read the output has seen enough (`| head`); Python would complain once more while it closes stdout."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+    sys.exit(0)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rackwright.errors import BadInput, RackwrightError
+from rackwright.errors import BadInput, CouldNotTell, RackwrightError
 from rackwright.handover import paths
 from rackwright.report.document import Report
 from rackwright.report.verdict import Verdict
@@ -19,19 +19,33 @@ def status(
     every: Annotated[bool, typer.Option("--every", help="List every result, not one row per subject.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON (rackwright.report/1).")] = False,
 ) -> None:
-    """Print the verdict on record. Exit codes: 0 as declared, 1 not, 2 bad input, 3 could not tell."""
+    """Print the verdict on record, or what a later refresh found wrong. Exit codes: 0 as declared, 1 not, 2 bad input, 3 could not tell."""
     from rackwright.report.store import read
 
     file = paths.report(stack)
     if not paths.folder(stack).is_dir():
         raise BadInput("is not up", path=f"stack {stack}", hint=f"`pulumi up -s {stack}` brings it up")
     report = read(file)
+    later = _later_and_worse(stack, report)
+    if later:
+        file, report = paths.refresh_report(stack), later
     changed = _plan_changed(stack, report)
     if as_json:
         typer.echo(file.read_text(encoding="utf-8"), nl=False)
     else:
         _show(report, changed=changed, every=every)
     raise typer.Exit((Verdict.UNKNOWN if changed else report.verdict).exit_code)
+
+
+def _later_and_worse(stack: str, report: Report) -> Report | None:
+    """What a refresh has found since the verdict was put on record, where that was not good."""
+    from rackwright.report.store import read
+
+    try:
+        later = read(paths.refresh_report(stack))
+    except CouldNotTell:
+        return None
+    return later if later.started > report.started and later.verdict.exit_code else None
 
 
 def _show(report: Report, *, changed: bool, every: bool) -> None:

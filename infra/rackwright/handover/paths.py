@@ -82,6 +82,16 @@ def results(stack: str) -> Path:
     return folder(stack) / "results"
 
 
+def refresh_results(stack: str) -> Path:
+    """Raw results of the passive checks of a refresh."""
+    return folder(stack) / "refresh" / "results"
+
+
+def refresh_report(stack: str) -> Path:
+    """What the last refresh found; the verdict on record stays where it is."""
+    return folder(stack) / "refresh" / "report.json"
+
+
 def lock_file(stack: str) -> Path:
     """Held while a run works on the stack."""
     return folder(stack) / ".lock"

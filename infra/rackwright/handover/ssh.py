@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,8 +16,6 @@ _EVERYWHERE: Final = (
     ("UpdateHostKeys", "no"),
     ("IdentitiesOnly", "yes"),
     ("PreferredAuthentications", "publickey"),
-    ("ControlMaster", "auto"),
-    ("ControlPersist", "300"),
     ("ServerAliveInterval", "2"),
     ("ServerAliveCountMax", "2"),
     ("ConnectTimeout", "3"),
@@ -28,8 +26,9 @@ _EVERYWHERE: Final = (
 
 def ssh_config(plan: Plan, hosts: Mapping[str, Host]) -> str:
     """The configuration: every node by its name, login nodes directly, the others through them."""
-    blocks = [_host(plan, hosts[node.name]) for node in plan.nodes if node.name in hosts]
-    return "\n".join([f"# Stack {plan.stack}; written by rackwright, overwritten by the next run.", *blocks, _common(plan.stack)])
+    known = [hosts[node.name] for node in plan.nodes if node.name in hosts]
+    blocks = [*(_host(plan, host) for host in known), _common(plan.stack), *_masters(plan.stack, known)]
+    return "\n".join([f"# Stack {plan.stack}; written by rackwright, overwritten by the next run.", *blocks])
 
 
 def known_hosts(plan: Plan, hosts: Mapping[str, Host]) -> str:
@@ -64,9 +63,16 @@ def _common(stack: str) -> str:
     own = (
         ("UserKnownHostsFile", _quoted(paths.known_hosts(stack))),
         ("IdentityFile", _quoted(paths.identity(stack))),
-        ("ControlPath", _quoted(paths.socket_folder(stack) / "%n")),
     )
     return "\n".join(["Host *", *(f"  {name} {value}" for name, value in (*own, *_EVERYWHERE)), ""])
+
+
+def _masters(stack: str, hosts: Sequence[Host]) -> Iterator[str]:
+    """Connections that are kept open, for the nodes' own user alone: `ssh alice@node` over a connection of root's would be root."""
+    socket = _quoted(paths.socket_folder(stack) / "%n")
+    for user in sorted({host.user for host in hosts}):
+        names = ",".join(host.name for host in hosts if host.user == user)
+        yield f"Match originalhost {names} user {user}\n  ControlMaster auto\n  ControlPersist 300\n  ControlPath {socket}\n"
 
 
 def _key(public_key: str) -> str:

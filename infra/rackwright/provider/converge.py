@@ -49,7 +49,7 @@ class Converge(Resource):
         """Let nodes that are no longer declared leave in order, then apply all phases to those that are."""
         leaving = sorted(set(state.outputs.get("members", [])) - set(news["hosts"]))
         if leaving:
-            await self._leave(operation, state, leaving)
+            await self._leave(operation, state, news, leaving)
         return await self._apply(operation, news, [name for name in news["hosts"] if name not in state.outputs.get("members", [])])
 
     async def read(self, operation: Operation, state: State) -> Made:
@@ -115,8 +115,8 @@ class Converge(Resource):
             on_progress=operation.status,
         )
 
-    async def _leave(self, operation: Operation, state: State, leaving: Sequence[str]) -> None:
-        """Drain the leaving nodes and stop their services; raises, naming the jobs, when they do not end in time."""
+    async def _leave(self, operation: Operation, state: State, news: Properties, leaving: Sequence[str]) -> None:
+        """Drain leaving nodes for as long as the new plan allows, stop their services; raises, naming the jobs that do not end."""
         await operation.info(f"leaving the cluster: {', '.join(leaving)}")
         files = stack_files.write_leaving(operation.stack, state.inputs)
         lost = await ssh.reach(operation.stack, files.hosts, within=_LOOK)
@@ -125,7 +125,7 @@ class Converge(Resource):
             "leave.yml",
             inventory=files.inventory,
             extra_vars=[files.secrets],
-            values={"leaving": list(leaving)},
+            values={"leaving": list(leaving), "drain_timeout_s": json.loads(news["plan"])["scheduler"]["drain_timeout_s"]},
             limit=[name for name in files.hosts if name not in lost] if lost else (),
             on_progress=operation.status,
         )

@@ -40,7 +40,7 @@ def write_leaving(stack: str, inputs: Properties) -> StackFiles:
 
 def forget_verdict(stack: str) -> None:
     """Take the report off the record: what was proven says nothing about nodes that are about to change."""
-    for file in (paths.report(stack), paths.report_junit(stack), paths.report_html(stack)):
+    for file in (paths.report(stack), paths.report_junit(stack), paths.report_html(stack), paths.refresh_report(stack)):
         file.unlink(missing_ok=True)
 
 

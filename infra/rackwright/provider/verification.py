@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import Counter
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -18,6 +19,8 @@ from rackwright.provider.wire import UNKNOWN, Properties
 _PASSED: Final = "passed"
 _SHOWN: Final = 12
 """Reasons listed one by one; the report has the rest."""
+_ALIKE: Final = 3
+"""Checks that are unknown on one node for one and the same reason and are still listed one by one."""
 
 
 class Verification(Resource):
@@ -47,7 +50,7 @@ class Verification(Resource):
         """The passive checks now. Where it was not looked, the verdict on record stands."""
         if state.inputs.get("options", {}).get("refresh") == "resources":
             return Made(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
-        report = await _run(operation, "checks", paths.folder(operation.stack) / "refresh" / "results")
+        report = await _run(operation, "checks", paths.refresh_results(operation.stack))
         if report["verdict"] == _PASSED and state.outputs.get("verdict") == _PASSED:
             return Made(state.id, state.outputs)
         reasons = _reasons(report) or list(state.outputs.get("reasons", []))
@@ -88,11 +91,15 @@ async def _run(operation: Operation, level: str, results: Path) -> dict[str, Any
 
 
 def _reasons(report: dict[str, Any]) -> list[str]:
-    """What is not good, worst first, as lines that stand alone."""
-    bad = [check for verdict in ("unknown", "failed") for check in report["checks"] if check["verdict"] == verdict]
-    lines = [_reason(check) for check in bad[:_SHOWN]]
-    if len(bad) > _SHOWN:
-        lines.append(f"and {len(bad) - _SHOWN} more: `rackwright status` lists all")
+    """What is not good, as lines that stand alone: nodes that say nothing, then what failed, then what could not be told."""
+    bad = [check for verdict in ("failed", "unknown") for check in report["checks"] if check["verdict"] == verdict]
+    silent = Counter((check["node"], check["reason"]) for check in bad if check["verdict"] == "unknown")
+    alike = {key: count for key, count in silent.items() if count > _ALIKE}
+    lines = [f"{node}: {count} checks unknown: {reason}" for (node, reason), count in alike.items()]
+    single = [_reason(check) for check in bad if (check["node"], check["reason"]) not in alike]
+    lines += single[:_SHOWN]
+    if len(single) > _SHOWN:
+        lines.append(f"and {len(single) - _SHOWN} more: `rackwright status {report['stack']}` lists all")
     if not lines and report["verdict"] != _PASSED:
         lines.append(f"the verdict is {report['verdict']}")
     return lines

@@ -36,7 +36,7 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
     parts += [_finding(list(alike)) for _, alike in groupby(rest, key=_likeness)]
     parts.append(_every(report) if every else _subjects(report))
     parts += [Text(f"{node['name']} is out: {node['reason']}", style="dim") for node in report.nodes if node["state"] == "out"]
-    parts += [*_not_run(report), _conclusion(report)]
+    parts += [*_skipped(report), *_not_run(report), _conclusion(report)]
     return Group(*parts)
 
 
@@ -110,6 +110,17 @@ def _every(report: Report) -> RenderableType:
         mark = Text(_MARKS[check.verdict], style=_COLOURS[check.verdict])
         table.add_row(mark, Text(check.id), Text(check.found, style="dim"), Text(check.evidence.value, style="dim"))
     return table
+
+
+def _skipped(report: Report) -> list[RenderableType]:
+    """One line per reason: how many checks, and where."""
+    skipped = [check for check in report.checks if check.verdict is Verdict.SKIPPED]
+    said: list[RenderableType] = []
+    for reason in sorted({check.reason for check in skipped}):
+        of = [check for check in skipped if check.reason == reason]
+        nodes = ", ".join(dict.fromkeys(check.node for check in of))
+        said.append(Text(f"skipped: {len(of)} ({reason}) on {nodes}", style="dim"))
+    return said
 
 
 def _not_run(report: Report) -> list[RenderableType]:

@@ -26,6 +26,8 @@ class SkipReason(StrEnum):
     NOT_IN_PLAN = "not-in-plan"
     SIMULATED_HARDWARE = "simulated-hardware"
     NODE_OUT = "node-out"
+    NODE_BUSY = "node-busy"
+    """A job check on a node that is at work for somebody: users' jobs are not disturbed, and a node that runs them is not in doubt."""
 
 
 class NotRunReason(StrEnum):

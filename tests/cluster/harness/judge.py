@@ -12,14 +12,14 @@ import pytest
 
 from cluster.harness.compare import Expect, Mismatch
 from cluster.harness.gather import Gathering
-from cluster.harness.probe import Place
+from cluster.harness.probe import NodeBusy, Place
 from cluster.harness.transport import BoundedSsh
 from rackwright.errors import CouldNotTell
 from rackwright.report.declared import Declared
 from rackwright.report.manifest import Manifest
 from rackwright.report.redact import Redactor
 from rackwright.report.result import Result, result
-from rackwright.report.verdict import Verdict
+from rackwright.report.verdict import SkipReason, Verdict
 
 PLUGIN: Final = "rackwright-judge"
 
@@ -109,6 +109,8 @@ def judge(error: BaseException | None, expect: Expect) -> tuple[Verdict, str]:
         return (Verdict.PASSED, "") if expect.compared else (Verdict.UNKNOWN, "compared nothing with the plan")
     if isinstance(error, Mismatch):
         return Verdict.FAILED, f"expected {expect.planned}, found {expect.found}"
+    if isinstance(error, NodeBusy):
+        return Verdict.SKIPPED, SkipReason.NODE_BUSY
     if isinstance(error, CouldNotTell):
         return Verdict.UNKNOWN, str(error)
     if isinstance(error, pytest.skip.Exception):

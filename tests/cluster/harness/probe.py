@@ -14,6 +14,10 @@ T = TypeVar("T")
 _MISSING = {126: "cannot be executed", 127: "is not installed"}
 
 
+class NodeBusy(Exception):
+    """The nodes that a job check is about run users' jobs, so that it sent none there."""
+
+
 class Stage(IntEnum):
     """When a question is asked. A later one may be made of earlier answers; job stages start together with the passive ones."""
 

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from cluster.harness.probe import Place, Probe, Stage
+from cluster.harness.probe import NodeBusy, Place, Probe, Stage
 from rackwright.errors import CouldNotTell
 
 RECORDS: Final = 200
@@ -59,18 +59,41 @@ class Smoke:
     folder: str | None
 
     def job(self, name: str, node: str) -> Job:
-        """The job of that name that covered the node; raises CouldNotTell where the node was not idle."""
+        """The job of that name that covered the node; raises NodeBusy where it runs others, CouldNotTell where it takes none."""
         state = self.states.get(node, "it did not answer, so no job was sent to it")
+        if _at_work(state):
+            raise NodeBusy
         if not state.startswith("idle"):
-            raise CouldNotTell(f"node busy or not usable: {state}")
+            raise CouldNotTell(f"node not usable: {state}")
         found = next((job for job in self.jobs if job.name == name and node in job.nodes), None)
         if found is None:
             raise CouldNotTell(f"no {name} job ran on {node}")
         return found
 
+    def must_have_sent(self) -> None:
+        """Raises where no job was sent at all: NodeBusy when all nodes were at work, CouldNotTell for any other reason."""
+        if self.jobs:
+            return
+        if self.states and all(map(_at_work, self.states.values())):
+            raise NodeBusy
+        raise CouldNotTell("no node was idle")
+
     def task(self, name: str, node: str) -> Task | None:
         """What that job said from the node; None when it did not get there."""
         return next((task for task in self.job(name, node).tasks if task.node == node), None)
+
+
+def _at_work(state: str) -> bool:
+    """Whether a healthy node runs somebody's jobs, by sinfo's long state: a suffix, or a second word for the state, means trouble.
+
+    >>> _at_work("mixed none"), _at_work("allocated* Not responding"), _at_work("draining leaving")
+    (True, False, False)
+    """
+    return state.split(None, 1)[0] in _AT_WORK
+
+
+_AT_WORK: Final = frozenset({"allocated", "mixed", "completing", "planned", "mixed-", "allocated+", "mixed+"})
+"""States of `man sinfo`, NODE STATE CODES; `-` is planned for a job, `+` completes one."""
 
 
 def parse_smoke(text: str) -> Smoke:

@@ -7,7 +7,7 @@ import pytest
 from cluster.harness.compare import Expect, Mismatch
 from cluster.harness.judge import judge
 from cluster.harness.offsets import offset, sharpened
-from cluster.harness.probe import Raw
+from cluster.harness.probe import NodeBusy, Raw
 from rackwright.errors import CouldNotTell
 from rackwright.report.verdict import Verdict
 
@@ -48,6 +48,7 @@ def test_different_is_failed_and_says_both():
         (TimeoutError(), Verdict.UNKNOWN, "the check itself broke"),
         (AssertionError("Unexpected exit code 1"), Verdict.UNKNOWN, "Unexpected exit code 1"),
         (skipped("node-out"), Verdict.SKIPPED, "node-out"),
+        (NodeBusy(), Verdict.SKIPPED, "node-busy"),
     ],
 )
 def test_other_ends(error, verdict, words):

@@ -22,10 +22,11 @@ GOLDEN = PROJECT / "tests" / "golden" / "handover" / "inventory.yml"
 
 @pytest.fixture
 def home(tmp_path):
-    """A stack's folder with a hand-over and a report that is green."""
+    """A stack's folder with a hand-over and a report that is green; at addresses for examples, where a lab that is up does not answer."""
     folder = tmp_path / "home" / "lab"
     folder.mkdir(parents=True)
-    (folder / "inventory.yml").write_text(GOLDEN.read_text(encoding="utf-8"))
+    handed_over = GOLDEN.read_text(encoding="utf-8")
+    (folder / "inventory.yml").write_text(handed_over.replace("10.77.0.", "192.0.2.").replace("127.0.0.1", "192.0.2.1"))
     (folder / "ssh_config").write_text("")
     (folder / "report.json").write_text('{"verdict": "passed"}')
     return folder

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from cluster.harness.probe import NodeBusy
 from cluster.probes.smoke import SMOKE, gpus_to_ask, parse_seen, parse_smoke, parts, shared
 from rackwright.errors import CouldNotTell
 
@@ -90,9 +92,23 @@ class TestWhatIsMadeOfIt:
         assert run.task("plain", "worker1").uid == 2001
         assert run.task("plain", "worker1").visible is None
 
-    def test_a_busy_node_is_unknown(self):
-        with pytest.raises(CouldNotTell, match="node busy or not usable: mixed"):
+    def test_a_node_at_work_is_left_in_peace(self):
+        with pytest.raises(NodeBusy):
             captured("shared-gpus-and-a-busy-node").job("plain", "worker1")
+
+    def test_a_node_that_takes_no_jobs_is_unknown(self):
+        drained = replace(captured("good"), states={"worker0": "drained bad DIMM", "worker1": "idle none"})
+        with pytest.raises(CouldNotTell, match="node not usable: drained bad DIMM"):
+            drained.job("plain", "worker0")
+
+    def test_without_a_job_only_work_everywhere_is_an_excuse(self):
+        idle = replace(captured("good"), jobs=())
+        with pytest.raises(NodeBusy):
+            replace(idle, states={"worker0": "allocated none", "worker1": "mixed none"}).must_have_sent()
+        for states in ({"worker0": "allocated none", "worker1": "down* Not responding"}, {}):
+            with pytest.raises(CouldNotTell):
+                replace(idle, states=states).must_have_sent()
+        captured("good").must_have_sent()
 
     def test_gpus_that_two_jobs_share(self):
         run = captured("shared-gpus-and-a-busy-node")

@@ -14,7 +14,7 @@ from rackwright.report.html import as_html
 from rackwright.report.junit import as_junit
 from rackwright.report.redact import MASK, Redactor, redactor
 from rackwright.report.terminal import show
-from rackwright.report.verdict import Verdict
+from rackwright.report.verdict import SkipReason, Verdict
 
 LOST = "gpu.count_matches_plan[worker1]"
 SILENT = "munge.service_runs[worker0]"
@@ -52,6 +52,13 @@ class TestTerminal:
         last = printed(report(green)).rstrip().splitlines()[-2:]
         assert last[0] == "✓ lab: passed, 4 nodes at level smoke"
         assert last[1].strip() == f"{len(green)} passed; {len(green)} results in 2.5 s"
+
+    def test_what_was_skipped_is_said_with_reason_and_place(self, report, green):
+        busy = {id_: one for id_, one in green.items() if one.kind == "job" and one.node == "worker1"}
+        assert busy
+        left = {id_: replace(one, verdict=Verdict.SKIPPED, reason=SkipReason.NODE_BUSY) for id_, one in busy.items()}
+        text = printed(report({**green, **left}))
+        assert f"skipped: {len(busy)} (node-busy) on worker1" in text and "✓ lab: passed" in text
 
     def test_a_silent_node_is_said_once(self, report, green):
         mine = {id_: one for id_, one in green.items() if one.node == "worker1"}

@@ -20,6 +20,10 @@ _AFTERMATH = 2.0
 _GUARD = Path(__file__).with_name("guard.py")
 
 
+class NoEnd(RackwrightError):
+    """A command took longer than it may, and was killed."""
+
+
 @dataclass(frozen=True)
 class Ended:
     """A child that has ended: exit status and what it said."""
@@ -41,7 +45,7 @@ async def run(argv: Sequence[str], *, stdin: bytes | None = None, timeout: float
         try:
             out, err = await asyncio.wait_for(child.communicate(stdin), timeout)
         except TimeoutError:
-            raise RackwrightError(f"{argv[0]} {argv[1] if len(argv) > 1 else ''}: no end after {timeout:.0f} s") from None
+            raise NoEnd(f"{argv[0]} {argv[1] if len(argv) > 1 else ''}: no end after {timeout:.0f} s") from None
     return Ended(tuple(argv), child.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace"))
 
 
@@ -63,7 +67,7 @@ async def stream(
             try:
                 err = await asyncio.wait_for(_pump(child, on_line, stdin), timeout)
             except TimeoutError:
-                raise RackwrightError(f"{argv[0]}: no end after {timeout:.0f} s") from None
+                raise NoEnd(f"{argv[0]}: no end after {timeout:.0f} s") from None
     finally:
         for descriptor in (lifeline, held):
             if descriptor >= 0:

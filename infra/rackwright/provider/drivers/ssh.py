@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from rackwright.handover import paths
-from rackwright.provider.drivers.process import Ended, run
+from rackwright.provider.drivers.process import Ended, NoEnd, run
 
 _PAUSE: Final = 0.15
 """Seconds between attempts while a node boots."""
@@ -46,17 +46,19 @@ async def _reach_one(stack: str, name: str, within: float) -> str | None:
         reason = await _attempt(stack, name, min(_ATTEMPT, max(1.0, deadline - loop.time())))
         if reason is None:
             return None
-        if loop.time() + _PAUSE >= deadline or "host key" in reason:
+        if "host key" in reason:
             return reason
+        if loop.time() + _PAUSE >= deadline:
+            return f"{reason}; tried for {within:.0f} s"
         await asyncio.sleep(_PAUSE)
 
 
 async def _attempt(stack: str, name: str, patience: float) -> str | None:
     try:
         ended = await run(["ssh", "-F", str(paths.ssh_config(stack)), *_PATIENT, name, "true"], timeout=patience)
-    except Exception as error:
+    except NoEnd:
         await close(stack, name)
-        return f"no answer over SSH ({error})" if "no end after" in str(error) else str(error)
+        return "no answer over SSH"
     return None if ended.ok else _reason(ended)
 
 

@@ -1,0 +1,65 @@
+"""What Converge asks of its drivers when nodes leave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from rackwright.errors import RackwrightError
+from rackwright.provider import converge, stack_files
+from rackwright.provider.converge import Converge
+from rackwright.provider.drivers import ansible
+from rackwright.provider.resource import Operation, State
+
+
+async def said(_: str) -> None:
+    """Progress that nobody reads."""
+
+
+OPERATION = Operation("urn", "lab", "converge", preview=False, status=said, info=said, warn=said)
+
+
+def inputs(*names: str, drain_timeout_s: int) -> dict[str, Any]:
+    """Converge's inputs, as far as leaving looks at them."""
+    return {"plan": json.dumps({"scheduler": {"drain_timeout_s": drain_timeout_s}}), "hosts": {name: {} for name in names}}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """How the leave playbook was started; its jobs do not end."""
+    found: dict[str, Any] = {}
+
+    async def play(root: object, playbook: str, **options: Any) -> ansible.Applied:
+        found.update(options, playbook=playbook)
+        return ansible.Applied(status=2, message="worker2: still occupied by job 13")
+
+    async def reach(*_: object, **__: object) -> dict[str, str]:
+        return {}
+
+    files = stack_files.StackFiles(root=None, inventory=None, secrets=None, hosts=("worker0", "worker2"), skip_tags=())  # type: ignore[arg-type]
+    monkeypatch.setattr(converge.stack_files, "write_leaving", lambda *_: files)
+    monkeypatch.setattr(converge.ssh, "reach", reach)
+    monkeypatch.setattr(converge.ansible, "play", play)
+    return found
+
+
+def leave(olds: dict[str, Any], news: dict[str, Any]) -> None:
+    """An update from one set of hosts to another."""
+    state = State("converge", olds, {**olds, "members": sorted(olds["hosts"]), "converged": True})
+    asyncio.run(Converge().update(OPERATION, state, news))
+
+
+def test_a_node_that_cannot_leave_stops_the_run_and_names_the_job(asked: dict[str, Any]) -> None:
+    with pytest.raises(RackwrightError, match="worker2 cannot leave yet:\nworker2: still occupied by job 13"):
+        leave(inputs("worker0", "worker2", drain_timeout_s=300), inputs("worker0", drain_timeout_s=300))
+    assert (asked["playbook"], asked["values"]["leaving"]) == ("leave.yml", ["worker2"])
+
+
+def test_the_time_a_leaving_node_is_given_is_the_new_plan_s(asked: dict[str, Any]) -> None:
+    """Whoever raises or lowers drain_timeout means the run that follows."""
+    with pytest.raises(RackwrightError):
+        leave(inputs("worker0", "worker2", drain_timeout_s=300), inputs("worker0", drain_timeout_s=2))
+    assert asked["values"]["drain_timeout_s"] == 2
