@@ -12,6 +12,10 @@ FIELDS = (
 )
 
 
+LONGEST_CALL = 240.0
+"""Seconds one systemctl call may take: more than twice the 90 s after which systemd itself gives up (DefaultTimeoutStartSec)."""
+
+
 class UnitError(Exception):
     """A unit that cannot be brought to its declared state: where, what, what now."""
 
@@ -39,7 +43,7 @@ class Systemd:
 
     def call(self, *words: str) -> subprocess.CompletedProcess[str]:
         """One systemctl call."""
-        return subprocess.run(("systemctl", *words), capture_output=True, text=True, check=False)
+        return subprocess.run(("systemctl", *words), capture_output=True, text=True, check=False, timeout=LONGEST_CALL)
 
     def show(self, names: list[str]) -> dict[str, Live]:
         """The units as they are now, one call for all."""
@@ -54,8 +58,12 @@ class Systemd:
         return since_epoch(self.call("show", "--value", "--property=UnitsLoadTimestampMonotonic").stdout.strip())
 
     def must(self, *words: str) -> None:
-        """One systemctl call that has to succeed."""
-        done = self.call(*words)
+        """One systemctl call that has to succeed. A job that waits for another which never ends would hold up the run for ever."""
+        try:
+            done = self.call(*words)
+        except subprocess.TimeoutExpired as endless:
+            waiting = "; ".join(self.call("list-jobs", "--no-legend", "--no-pager").stdout.strip().splitlines()[:8])
+            raise UnitError(f"systemctl {' '.join(words)}: no end after {endless.timeout:.0f} s; systemd's queue: {waiting}") from None
         if done.returncode:
             raise UnitError(f"systemctl {' '.join(words)}: {done.stderr.strip()}")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.module_utils import rackwright_systemd
 from ansible.modules import rackwright_units as units
 
 DEFAULTS: dict[str, Any] = {
@@ -283,3 +284,16 @@ def test_names_get_their_suffix() -> None:
         "mnt-sharedfs.mount",
         "a.b.service",
     ]
+
+
+def test_a_start_that_waits_for_ever_is_an_error_and_shows_what_it_waits_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Two jobs that wait for each other never end, and a converge must."""
+    systemctl = tmp_path / "systemctl"
+    systemctl.write_text("#!/bin/sh\n[ \"$1\" = list-jobs ] && { echo '80 remote-fs.target start waiting'; exit; }\nexec sleep 60\n")
+    systemctl.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(rackwright_systemd, "LONGEST_CALL", 0.3)
+    with pytest.raises(
+        units.UnitError, match=r"start -- slurmd\.service: no end after 0 s; systemd.s queue: 80 remote-fs\.target start waiting"
+    ):
+        units.Systemd().must("start", "--", "slurmd.service")
