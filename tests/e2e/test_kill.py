@@ -16,6 +16,10 @@ pytestmark = pytest.mark.soak
 """Minutes long; `make soak` runs it."""
 
 
+_STAYS = frozenset({"conmon", "aardvark-dns", "ssh", "ssh:"})
+"""What belongs to containers that live on, and kept ssh connections with the hop they go through (they end by themselves)."""
+
+
 def _of_this_stack(project: Project) -> list[str]:
     """Processes whose environment names this copy's home: the engine, the provider and all that they started."""
     marker = f"RACKWRIGHT_HOME={project.home}".encode()
@@ -27,7 +31,7 @@ def _of_this_stack(project: Project) -> list[str]:
             environment, command = (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
         except OSError:
             continue
-        if marker in environment and b"ControlPersist" not in command and not command.startswith(b"ssh: "):
+        if marker in environment and Path(command.split(b"\0")[0].split(b" ")[0].decode()).name not in _STAYS:
             found.append(command.replace(b"\0", b" ").decode()[:120])
     return found
 

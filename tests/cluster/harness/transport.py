@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import select
 import shlex
 import subprocess
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -41,9 +42,8 @@ class BoundedSsh(SshBackend):  # type: ignore[misc]
         try:
             out, err = child.communicate(timeout=self.limit)
         except subprocess.TimeoutExpired:
-            child.kill()
-            out, err = child.communicate()
-            return self.result(255, line.encode(), out, err or f"no end after {self.limit:.0f} s".encode())
+            _abandon(child)
+            return self.result(255, line.encode(), b"", f"no end after {self.limit:.0f} s".encode())
         finally:
             _running.discard(child)
         return self.result(child.returncode, line.encode(), out, err)
@@ -62,21 +62,41 @@ class BoundedSsh(SshBackend):  # type: ignore[misc]
         template, arguments = self._build_ssh_command(self.get_command(command))
         argv = shlex.split(self.quote(" ".join(template), *arguments))
         with tempfile.TemporaryFile() as complaints:
-            child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints)
+            child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, bufsize=0)
             _running.add(child)
-            end = threading.Timer(self.limit, child.kill)
-            end.start()
-            found = []
-            assert child.stdout is not None
-            for line in child.stdout:
+            found, ended = [], False
+            for line in _until(child, time.monotonic() + self.limit):
                 began()
                 found.append((time.time(), line.decode(errors="replace")))
-            timed_out = child.wait() < 0
-            end.cancel()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                ended = child.wait(timeout=0.2) >= 0
+            _abandon(child)
             _running.discard(child)
             complaints.seek(0)
             said = complaints.read().decode(errors="replace").strip()
-        return found, f"no end after {self.limit:.0f} s" if timed_out and not said else said
+        return found, said if ended or said else f"no end after {self.limit:.0f} s"
+
+
+def _until(child: subprocess.Popen[bytes], deadline: float) -> Iterator[bytes]:
+    """Lines of a child's output up to its end or the deadline."""
+    assert child.stdout is not None
+    rest = b""
+    while (left := deadline - time.monotonic()) > 0 and select.select([child.stdout], [], [], left)[0]:
+        if not (read := os.read(child.stdout.fileno(), 65536)):
+            break
+        *whole, rest = (rest + read).split(b"\n")
+        yield from whole
+    if rest:
+        yield rest
+
+
+def _abandon(child: subprocess.Popen[bytes]) -> None:
+    """End a child without waiting for its pipes: ssh hands them to its master, and that of a paused node holds them for half a minute."""
+    child.kill()
+    for pipe in (child.stdout, child.stderr):
+        if pipe is not None:
+            pipe.close()
+    child.wait()
 
 
 def ask_node(

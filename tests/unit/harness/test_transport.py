@@ -50,3 +50,19 @@ def test_answers_before_a_break_count(ask):
     found = ask(f"echo '{answer}'; echo 'Connection to worker0 closed by remote host.' >&2; exit 255")
     assert found["one"].out == "here"
     assert found["two"].trouble == "worker0 stopped answering: Connection to worker0 closed by remote host."
+
+
+def test_a_master_that_holds_the_pipe_holds_up_nobody(ask):
+    """A client over a kept connection hands its output to the master; of a paused node that one lives on for half a minute."""
+    started = time.monotonic()
+    found = ask("sleep 8 & exec sleep 8")
+    assert time.monotonic() - started < 5
+    assert all("no end after 1 s" in answer.trouble for answer in found.values())
+
+
+def test_a_plain_command_ends_in_time_as_well(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", standin.install(tmp_path, "sleep 8 & exec sleep 8"))
+    started = time.monotonic()
+    with pytest.raises(RuntimeError, match="no end after 0 s"):
+        BoundedSsh("worker0", tmp_path / "ssh_config", limit=0.5).run("true")
+    assert time.monotonic() - started < 5
