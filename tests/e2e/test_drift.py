@@ -8,9 +8,6 @@ import subprocess
 import pytest
 from project import Project
 
-pytestmark = pytest.mark.soak
-"""Minutes long; `make soak` runs it."""
-
 
 def _podman(*arguments: str) -> None:
     subprocess.run(["podman", *arguments], check=True, capture_output=True)

@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 from project import Project
 
-pytestmark = pytest.mark.soak
-"""Minutes long; `make soak` runs it."""
-
 _TASK = """
 - name: Refuse to go on
   ansible.builtin.command: sh -c 'echo the disk is full >&2; exit 9'

@@ -12,10 +12,6 @@ from typing import Any
 import pytest
 from project import Project
 
-pytestmark = pytest.mark.soak
-"""Minutes long; `make soak` runs it."""
-
-
 _STAYS = frozenset({"conmon", "aardvark-dns", "ssh", "ssh:"})
 """What belongs to containers that live on, and kept ssh connections with the hop they go through (they end by themselves)."""
 

@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 from project import Project
 
-pytestmark = pytest.mark.soak
-"""Minutes long; `make soak` runs it."""
-
 
 def _workers(count: int) -> Any:
     def change(cluster: dict[str, Any]) -> None:

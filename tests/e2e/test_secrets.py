@@ -5,12 +5,8 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-import pytest
 import yaml
 from project import Project
-
-pytestmark = pytest.mark.soak
-"""Minutes long; `make soak` runs it."""
 
 _ALLOWED = ("secrets.yml", "id_ed25519")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 
-import pytest
 from project import Project
 
 
@@ -28,7 +27,6 @@ def test_a_batch_job_leaves_its_output_on_the_shared_file_system_and_a_record(la
     assert "COMPLETED" in lab.as_user(f"sacct -n -X -j {job} -o state").output
 
 
-@pytest.mark.soak
 def test_a_second_up_changes_nothing_and_tells_the_age_of_the_proof(lab: Project) -> None:
     before = (lab.home / lab.stack / "report.json").stat().st_mtime_ns
     said = lab.must("up")
@@ -37,13 +35,11 @@ def test_a_second_up_changes_nothing_and_tells_the_age_of_the_proof(lab: Project
     assert (lab.home / lab.stack / "report.json").stat().st_mtime_ns == before
 
 
-@pytest.mark.soak
 def test_a_preview_of_what_is_up_announces_nothing(lab: Project) -> None:
     said = lab.must("preview")
     assert " create" not in said.output and " update" not in said.output.replace("previewing update", "").replace("Previewing update", "")
 
 
-@pytest.mark.soak
 def test_a_refresh_of_a_healthy_lab_finds_nothing(lab: Project) -> None:
     said = lab.must("refresh")
     assert "warning" not in said.output and "updated" not in said.output, said.output
@@ -64,7 +60,6 @@ def test_the_stack_file_is_as_the_user_left_it(lab: Project) -> None:
     assert "encryptionsalt" not in lab.stack_file.read_text()
 
 
-@pytest.mark.soak
 def test_another_install_step_replaces_no_node(lab: Project) -> None:
     """A careless image input would delete all workers in parallel."""
     install = lab.folder / "roles/base/tasks/install.yml"

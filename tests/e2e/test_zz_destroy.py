@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 
-import pytest
 from project import Project
 
 
@@ -16,26 +15,22 @@ def test_destroy_leaves_no_container_volume_network_secret_or_key(lab: Project) 
     assert not (lab.home / lab.stack / "id_ed25519").exists()
 
 
-@pytest.mark.soak
 def test_a_removed_stack_has_nothing_left_to_remove(lab: Project) -> None:
     said = lab.rackwright("down", lab.stack, "--by-label")
     assert said.ok and "nothing is left" in said.output, said.output
 
 
-@pytest.mark.soak
 def test_the_stack_comes_up_again_after_a_destroy(lab: Project) -> None:
     lab.must("up")
     assert lab.report()["verdict"] == "passed"
 
 
-@pytest.mark.soak
 def test_destroy_works_when_a_node_is_unreachable(lab: Project) -> None:
     subprocess.run(["podman", "pause", f"{lab.stack}-worker0"], check=True, capture_output=True)
     lab.must("destroy")
     assert lab.leftovers() == []
 
 
-@pytest.mark.soak
 def test_down_by_label_works_without_state(lab: Project) -> None:
     lab.must("up")
     said = lab.rackwright("down", lab.stack, "--by-label")
