@@ -3,7 +3,7 @@
 STACK ?= lab
 BOOTSTRAP := tools/bootstrap/run
 BIN := .venv/bin
-TESTS := $(wildcard tests/unit tests/components tests/roles tests/e2e)
+TESTS := $(wildcard tests/unit tests/components tests/roles tests/e2e) tests/faults
 
 .DEFAULT_GOAL := venv
 .PHONY: help venv ready up down doctor check test faults soak bench lock

@@ -23,7 +23,7 @@ def test_is_mounted(node, ask, cluster, expect):
 def test_options_match_plan(node, ask, cluster, expect):
     """Read-only is how many file systems answer an error; setuid programs and devices have no place on shared storage."""
     wanted = {"rw", "nosuid", "nodev"}
-    found = {one.mount: wanted & _mounted(ask, one).options for one in _mine(node, cluster)}
+    found = {one.mount: wanted & _mounted(ask, one).effective for one in _mine(node, cluster)}
     expect(found, {one.mount: wanted for one in _mine(node, cluster)})
 
 

@@ -23,3 +23,13 @@ exec /usr/bin/python3 -I -S -c "$(printf %s "$1" | sed 's/"/\\"/g')
 X
   chmod 755 "$doctored/python3.new" && mv "$doctored/python3.new" "$doctored/python3"
 }
+
+# Until the controller has heard of every node since it, or one of them, was started.
+nodes_settle() {
+  for _ in $(seq 200); do
+    states=$(sinfo -h -N -o %T) && [ -n "$states" ] && ! echo "$states" | grep -q 'unknown\|[*]' && return
+    sleep 0.3
+  done
+  echo "nodes do not settle: $states" >&2
+  return 1
+}

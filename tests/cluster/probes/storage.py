@@ -22,6 +22,11 @@ class Mount:
     source: str
     options: frozenset[str]
 
+    @property
+    def effective(self) -> frozenset[str]:
+        """The options as they act: one `ro`, of the mount or of the file system below it, makes it read-only."""
+        return self.options - {"rw"} if "ro" in self.options else self.options
+
     def is_a(self, kind: str) -> bool:
         """Whether it is a storage of this kind."""
         return self.type in TYPES.get(kind, ()) and self.source.startswith(SOURCES.get(kind, ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,12 @@ class TestStorage:
 
     def test_read_only_although_the_file_system_is_not(self):
         assert "ro" in parse_mounts(captured("mounts", "read-only"))["/mnt/sharedfs"].options
+
+    def test_one_ro_is_enough_to_be_read_only(self):
+        """Remounted read-only on this node, the file system below still says rw, in the second list of the same line."""
+        mount = parse_mounts(captured("mounts"))["/mnt/sharedfs"]
+        assert "rw" in mount.effective
+        assert "rw" not in replace(mount, options=mount.options | {"ro"}).effective
 
     def test_not_mounted(self):
         assert "/mnt/sharedfs" not in parse_mounts(captured("mounts", "not-mounted"))
