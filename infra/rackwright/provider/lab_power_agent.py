@@ -26,6 +26,8 @@ _LOOK_EVERY: Final = 1.0
 _ABSENT_EVERY: Final = 5.0
 """Seconds between looks for a controller that is not running."""
 _LOG_BYTES: Final = 128 * 1024
+_TOLD: Final = 1000
+"""Failures remembered, so that each is told once."""
 log = logging.getLogger("rackwright.power")
 
 
@@ -53,7 +55,7 @@ class Agent:
         self.stack, self.controller, self.nodes = stack, controller, frozenset(nodes)
         self.stopped = asyncio.Event()
         self._first = (0, 0)
-        self._told: dict[Request, str] = {}
+        self._told: dict[Request | None, str] = {}
 
     async def run(self) -> None:
         """Until SIGTERM, SIGINT or the end of the stack's last container."""
@@ -71,7 +73,7 @@ class Agent:
                 else:
                     pause = _ABSENT_EVERY
             except (RackwrightError, OSError) as error:
-                log.warning("%s", error)
+                self._tell(None, str(error))
                 pause = _ABSENT_EVERY
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.stopped.wait(), pause)
@@ -99,10 +101,11 @@ class Agent:
         except (RackwrightError, OSError) as error:
             self._tell(request, str(error))
 
-    def _tell(self, request: Request, text: str) -> None:
+    def _tell(self, request: Request | None, text: str) -> None:
+        """Say what hinders once, not at every look."""
         if self._told.get(request) != text:
-            self._told = {**{other: said for other, said in self._told.items() if other.node != request.node}, request: text}
-            log.warning("%s %s: %s", request.wish, request.node, text)
+            self._told = {**self._told, request: text} if len(self._told) < _TOLD else {request: text}
+            log.warning("%s%s", f"{request.wish} {request.node}: " if request else "", text)
 
 
 def main(stack: str, controller: str, *nodes: str) -> int:
