@@ -54,7 +54,7 @@ def _log(project: Project) -> str:
 def saving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A small stack that saves power, up and verified."""
     project = clone(tmp_path_factory.mktemp("power") / "checkout", like="lab-small")
-    project.edit(lambda cluster: cluster.update(scheduler={"power_saving": dict(SAVING)}))
+    project.edit(lambda cluster: cluster["scheduler"].update(power_saving=dict(SAVING)))
     try:
         project.must("up", timeout=2400)
         yield project
@@ -136,11 +136,11 @@ def test_a_sleeping_worker_leaves_and_a_new_one_of_that_name_is_converged(saving
 
 def test_power_saving_is_switched_off_with_everybody_awake(saving: Project) -> None:
     _falls_asleep(saving)
-    saving.edit(lambda cluster: cluster.pop("scheduler"))
+    saving.edit(lambda cluster: cluster["scheduler"].pop("power_saving"))
     saving.must("up")
     assert (_status(saving, "worker0"), _power(saving, "worker0"), _agents(saving)) == ("running", "State=IDLE", [])
     assert not (saving.home / saving.stack / "power.log").exists()
-    saving.edit(lambda cluster: cluster.update(scheduler={"power_saving": dict(SAVING)}))
+    saving.edit(lambda cluster: cluster["scheduler"].update(power_saving=dict(SAVING)))
     saving.must("up")
 
 

@@ -231,13 +231,18 @@ def test_deletion_leaves_no_process_and_no_file_and_may_be_repeated(started: Mad
     assert not [file.name for file in paths.folder("lab").iterdir() if file.name.startswith(("power", "asleep", "woken"))]
 
 
-def test_deletion_spares_another_process_with_that_number(containers: Path) -> None:
-    stranger = subprocess.Popen(["sleep", "60"])
+@pytest.mark.parametrize(
+    ("words", "later"), [([], 0), (["rackwright.provider.lab_power_agent", "lab2"], 0), (["rackwright.provider.lab_power_agent", "lab"], 1)]
+)
+def test_deletion_spares_another_process_with_that_number(containers: Path, words: list[str], later: int) -> None:
+    """Another program, another stack's agent, an agent that was started later."""
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", *words])
     try:
-        for since in (processes.born(stranger.pid), 1):
-            state = State("lab-power", dict(INPUTS), {**INPUTS, "pid": stranger.pid, "born": since})
-            asyncio.run(Power().delete(OPERATION, state))
-            assert stranger.poll() is None
+        assert until(lambda: processes.born(stranger.pid))
+        since = (processes.born(stranger.pid) or 0) - later
+        state = State("lab-power", dict(INPUTS), {**INPUTS, "pid": stranger.pid, "born": since})
+        asyncio.run(Power().delete(OPERATION, state))
+        assert stranger.poll() is None
     finally:
         stranger.kill()
         stranger.wait()
@@ -252,5 +257,5 @@ def test_it_ends_with_the_stack_s_last_container(started: Made, containers: Path
 
 def test_one_that_cannot_start_says_why(containers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rackwright.provider.lab_power._AGENT", "rackwright.provider.no_such_agent")
-    with pytest.raises(RackwrightError, match="the power agent does not start: .*no_such_agent"):
+    with pytest.raises(RackwrightError, match=r"the power agent does not start: .*no_such_agent"):
         asyncio.run(Power().create(OPERATION, dict(INPUTS)))
