@@ -27,10 +27,12 @@ case "$*" in
         echo "NodeName=$name Arch=x86_64 CPUTot=2 State=$state ThreadsPerCore=1 Reason=it said State=DOWN [root@2026-11-21T16:00:00]"
     done <nodes
     echo look >>looks
-    [ $(($(wc -l <looks) % 4)) -ne 0 ] || sed -i -e 's/+POWERING_UP$//' -e 's/+POWERED_DOWN+POWER_UP$/+POWERING_UP/' -e 's/+POWERING_DOWN$/+POWERED_DOWN/' nodes ;;
+    [ $(($(wc -l <looks) % 4)) -ne 0 ] ||
+        sed -i 's/+POWERING_UP$//; s/+POWERED_DOWN+POWER_UP$/+POWERING_UP/; s/+POWERING_DOWN$/+POWERED_DOWN/' nodes ;;
 update*)
     echo "$*" >>told
-    case "$*" in *State=POWER_UP) for one in $(echo "$2" | sed 's/NodeName=//; s/,/ /g'); do sed -i "s/^$one .*/&+POWER_UP/" nodes; done ;; esac ;;
+    [ "$3" != State=POWER_UP ] ||
+        for one in $(echo "$2" | sed 's/NodeName=//; s/,/ /g'); do sed -i "s/^$one .*/&+POWER_UP/" nodes; done ;;
 esac
 """
 
