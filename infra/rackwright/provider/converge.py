@@ -46,7 +46,7 @@ class Converge(Resource):
 
     async def create(self, operation: Operation, news: Properties) -> Made:
         """Apply all phases to all hosts."""
-        return await self._apply(operation, news, news["hosts"], _sleepers(news))
+        return await self._apply(operation, news, news["hosts"], None)
 
     async def update(self, operation: Operation, state: State, news: Properties) -> Made:
         """Let nodes that are no longer declared leave in order, then apply all phases to those that are."""
@@ -151,9 +151,14 @@ class Converge(Resource):
 
 
 def _sleepers(*inputs: Properties) -> Sleepers | None:
-    """The nodes that may sleep by any of these inputs and are hosts by the first: Slurm follows the old plan until it reads the new."""
+    """The nodes that may sleep by any of these inputs, since Slurm follows the old plan until it reads the new, and live in all of them.
+
+    A node that was made anew is awake, and cannot tell Slurm so before it is converged.
+    """
     found = [sleepers for one in inputs if (sleepers := Sleepers.of(json.loads(one["plan"])["scheduler"]))]
-    nodes = dict.fromkeys(name for sleepers in found for name in sleepers.nodes if name in inputs[0]["hosts"])
+    lives = [{name: host.get("incarnation") for name, host in one["hosts"].items()} for one in inputs]
+    old = {name for name in lives[0] if all(name in others and others[name] == lives[0][name] for others in lives)}
+    nodes = dict.fromkeys(name for sleepers in found for name in sleepers.nodes if name in old)
     return replace(found[0], nodes=tuple(nodes)) if nodes else None
 
 
