@@ -54,8 +54,12 @@ class Systemd:
         return {names[place]: record for place, record in enumerate(records)}
 
     def loaded_at(self) -> float:
-        """When the manager last read its unit files, seconds since the epoch; 0 where it does not tell (systemd before 250)."""
-        return since_epoch(self.call("show", "--value", "--property=UnitsLoadTimestampMonotonic").stdout.strip())
+        """When the manager last read its unit files, seconds since the epoch; 0 where it does not tell (systemd before 250).
+
+        That is its last reload (UnitsLoad), which is 0 until there was one, or its own start (UnitsLoadFinish).
+        """
+        told = self.call("show", "--value", "--property=UnitsLoadTimestampMonotonic,UnitsLoadFinishTimestampMonotonic").stdout
+        return max(map(since_epoch, told.split()), default=0.0)
 
     def must(self, *words: str) -> None:
         """One systemctl call that has to succeed. A job that waits for another which never ends would hold up the run for ever."""

@@ -22,7 +22,7 @@ def node(name: str, roles: list[str], os_name: str) -> dict[str, Any]:
     return {"name": name, "roles": roles, "os": os_name, "memory_mib": 65536 if "accounting" in roles else 2048}
 
 
-def lab(os_name: str, power_saving: dict[str, int] | None = None) -> dict[str, Any]:
+def lab(os_name: str, power_saving: dict[str, Any] | None = None) -> dict[str, Any]:
     """login0 with all server roles, two workers with eight GPUs each, in containers without control groups."""
     return {
         "cluster": {
@@ -82,7 +82,7 @@ def mixed() -> dict[str, Any]:
 CLUSTERS = {
     "lab": lab("debian-13"),
     "lab-debian-12": lab("debian-12"),
-    "lab-power-saving": lab("debian-13", {"idle_s": 300, "suspend_timeout_s": 30, "resume_timeout_s": 60}),
+    "lab-power-saving": lab("debian-13", {"idle_s": 300, "suspend_timeout_s": 30, "resume_timeout_s": 60, "nodes": ["worker1"]}),
     "mixed": mixed(),
 }
 CONTROLLER = ["etc/slurm/slurm.conf", "etc/slurm/gres.conf", "etc/slurm/cgroup.conf"]

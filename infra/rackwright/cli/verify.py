@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rackwright.catalog.checks import Level
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.handover import paths
+
+if TYPE_CHECKING:
+    from rackwright.provider.drivers.pytest_run import RunOutcome
 
 
 def verify(
@@ -41,18 +44,8 @@ def verify(
 
 def _run(stack: str, level: Level, nodes: list[str]) -> Path:
     """Run the checks; where their report is."""
-    from rackwright.provider.drivers.pytest_run import run_checks
-
-    wanted = run_checks(
-        inventory=paths.inventory(stack),
-        ssh_config=paths.ssh_config(stack),
-        results=paths.results(stack),
-        level=level.value,
-        nodes=nodes,
-        on_progress=_progress,
-    )
     try:
-        outcome = asyncio.run(wanted)
+        outcome = asyncio.run(_checked(stack, level, nodes))
     except KeyboardInterrupt:
         raise CouldNotTell("interrupted: what was not looked at is on record as unknown", path=f"stack {stack}") from None
     said = outcome.said.strip() or "nothing"
@@ -61,6 +54,23 @@ def _run(stack: str, level: Level, nodes: list[str]) -> Path:
     if not outcome.report.exists():
         raise CouldNotTell(f"the checks left no report; they said: {said}", path=f"stack {stack}")
     return outcome.report
+
+
+async def _checked(stack: str, level: Level, nodes: list[str]) -> RunOutcome:
+    """How the checks ended; the nodes that they are about are awake."""
+    from rackwright.provider.drivers.awake import awake, handed_over
+    from rackwright.provider.drivers.pytest_run import run_checks
+
+    inventory = paths.inventory(stack)
+    async with awake(stack, handed_over(inventory, nodes), _progress):
+        return await run_checks(
+            inventory=inventory,
+            ssh_config=paths.ssh_config(stack),
+            results=paths.results(stack),
+            level=level.value,
+            nodes=nodes,
+            on_progress=_progress,
+        )
 
 
 async def _progress(text: str) -> None:

@@ -97,6 +97,26 @@ def lock_file(stack: str) -> Path:
     return folder(stack) / ".lock"
 
 
+def asleep(stack: str, node: str) -> Path:
+    """The mark that a node was stopped to save power: there from before it stops until after it has started."""
+    return folder(stack) / "asleep" / node
+
+
+def woken(stack: str, node: str) -> Path:
+    """The life that a node was last woken to: its start is no news."""
+    return folder(stack) / "woken" / node
+
+
+def power_lock(stack: str) -> Path:
+    """Held by the power agent as long as it runs; who it is stands in it."""
+    return folder(stack) / "power.lock"
+
+
+def power_log(stack: str) -> Path:
+    """What the power agent did."""
+    return folder(stack) / "power.log"
+
+
 def socket_folder(stack: str) -> Path:
     """Where ssh keeps its control sockets: short and outside the home, because a deep home would exceed SOCKET_PATH_LIMIT."""
     digest = hashlib.sha256(os.fsencode(folder(stack))).hexdigest()[:8]

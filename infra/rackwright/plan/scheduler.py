@@ -25,7 +25,7 @@ def expand_scheduler(cluster: Cluster, stack: str, nodes: Sequence[PlanNode]) ->
         nodes=tuple(_scheduled(node) for node in workers),
         partitions=_partitions(declared.partitions, workers),
         drain_timeout_s=declared.drain_timeout,
-        power_saving=_saving(declared.power_saving),
+        power_saving=_saving(declared.power_saving, workers),
         cgroups=cluster.target.gives_cgroups,
         config_overrides=cluster.target.declared_hardware,
     )
@@ -75,7 +75,12 @@ def _usual(workers: Sequence[PlanNode]) -> dict[str, Declared]:
     return {name: Declared(nodes=nodes) for name, nodes in split.items() if nodes}
 
 
-def _saving(declared: DeclaredSaving | None) -> PowerSaving | None:
+def _saving(declared: DeclaredSaving | None, workers: Sequence[PlanNode]) -> PowerSaving | None:
     if declared is None:
         return None
-    return PowerSaving(idle_s=declared.idle, suspend_timeout_s=declared.suspend_timeout, resume_timeout_s=declared.resume_timeout)
+    return PowerSaving(
+        idle_s=declared.idle,
+        suspend_timeout_s=declared.suspend_timeout,
+        resume_timeout_s=declared.resume_timeout,
+        nodes=tuple(node.name for node in workers if set(node.roles) == {Role.WORKER}),
+    )

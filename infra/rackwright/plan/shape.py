@@ -121,6 +121,8 @@ class PowerSaving(Part):
     idle_s: int
     suspend_timeout_s: int
     resume_timeout_s: int
+    nodes: tuple[str, ...] = ()
+    """Those that may be stopped: workers that serve nobody else."""
 
 
 class Scheduler(Part):

@@ -6,12 +6,15 @@ import json
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from rackwright.errors import RackwrightError
+from rackwright.handover import paths
 from rackwright.provider import stack_files
 from rackwright.provider.diff import Change, Difference, compare
 from rackwright.provider.drivers import ansible, ssh
+from rackwright.provider.drivers.awake import Sleepers, awake
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import UNKNOWN, Properties
 
@@ -43,20 +46,21 @@ class Converge(Resource):
 
     async def create(self, operation: Operation, news: Properties) -> Made:
         """Apply all phases to all hosts."""
-        return await self._apply(operation, news, news["hosts"])
+        return await self._apply(operation, news, news["hosts"], None)
 
     async def update(self, operation: Operation, state: State, news: Properties) -> Made:
         """Let nodes that are no longer declared leave in order, then apply all phases to those that are."""
         leaving = sorted(set(state.outputs.get("members", [])) - set(news["hosts"]))
         if leaving:
             await self._leave(operation, state, news, leaving)
-        return await self._apply(operation, news, [name for name in news["hosts"] if name not in state.outputs.get("members", [])])
+        newcomers = [name for name in news["hosts"] if name not in state.outputs.get("members", [])]
+        return await self._apply(operation, news, newcomers, _sleepers(news, state.inputs))
 
     async def read(self, operation: Operation, state: State) -> Made:
         """What the phases would change now. Where it was not looked, what is on record stands, a failure included."""
         if state.inputs.get("options", {}).get("refresh") == "resources":
             return Made(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
-        lost, applied = await self._play(operation, state.inputs, within=_LOOK, check=True)
+        lost, applied = await self._play(operation, state.inputs, _sleepers(state.inputs), within=_LOOK, check=True)
         drift = [f"{result} (would change)" for result in applied.changed]
         reasons = [*lost, *applied.reasons, *drift]
         return Made(state.id, {**state.outputs, "converged": not reasons, "reasons": reasons}, reasons=tuple(reasons))
@@ -65,12 +69,12 @@ class Converge(Resource):
         """The nodes go, and with them what was applied; what remains are the stack's files."""
         stack_files.remove(operation.stack)
 
-    async def _apply(self, operation: Operation, news: Properties, newcomers: Sequence[str]) -> Made:
+    async def _apply(self, operation: Operation, news: Properties, newcomers: Sequence[str], sleepers: Sleepers | None) -> Made:
         started = time.monotonic()
         stack_files.forget_verdict(operation.stack)
         for name in newcomers:
             await ssh.close(operation.stack, name)
-        lost, applied = await self._play(operation, news, within=_BOOT, check=False)
+        lost, applied = await self._play(operation, news, sleepers, within=_BOOT, check=False)
         reasons = [*lost, *applied.reasons]
         if not reasons:
             await operation.status(f"converged: {len(applied.changed)} changes in {time.monotonic() - started:.1f} s")
@@ -84,15 +88,24 @@ class Converge(Resource):
         }
         return Made(operation.name, outputs, reasons=tuple(reasons))
 
-    async def _play(self, operation: Operation, inputs: Properties, *, within: float, check: bool) -> tuple[list[str], ansible.Applied]:
-        """Run the phases on every host that answers; the reasons of those that do not, and what was done on the others."""
+    async def _play(
+        self, operation: Operation, inputs: Properties, sleepers: Sleepers | None, *, within: float, check: bool
+    ) -> tuple[list[str], ansible.Applied]:
+        """Wake who sleeps, then run the phases on every host that answers; the reasons of those that do not, and what was done."""
         files = stack_files.write(operation.stack, inputs)
+        async with awake(operation.stack, sleepers, operation.status, within=within) as asleep:
+            lost, applied = await self._play_awake(operation, files, within=within, check=check)
+        told = dict.fromkeys(sleepers.nodes if sleepers and asleep else (), f"; it may sleep, and Slurm did not wake it: {asleep}")
+        return [f"{name}: {reason}{told.get(name, '')}" for name, reason in lost.items()], applied
+
+    async def _play_awake(
+        self, operation: Operation, files: stack_files.StackFiles, *, within: float, check: bool
+    ) -> tuple[dict[str, str], ansible.Applied]:
         await operation.status("waiting for the nodes to answer over SSH")
         lost = await ssh.reach(operation.stack, files.hosts, within=within)
         reached = [name for name in files.hosts if name not in lost]
-        reasons = [f"{name}: {reason}" for name, reason in lost.items()]
         if not reached:
-            return reasons, ansible.Applied()
+            return lost, ansible.Applied()
         applied = await self._site(operation, files, reached if lost else (), check=check)
         if applied.cut_off and not check:
             await operation.info("a connection broke in the middle of a task; the phases are applied once more")
@@ -100,7 +113,7 @@ class Converge(Resource):
                 await ssh.close(operation.stack, name)
             await ssh.reach(operation.stack, reached, within=within)
             applied = await self._site(operation, files, reached if lost else (), check=check)
-        return reasons, applied
+        return lost, applied
 
     async def _site(self, operation: Operation, files: stack_files.StackFiles, limit: Sequence[str], *, check: bool) -> ansible.Applied:
         """All phases, on the hosts of the limit or on all."""
@@ -119,14 +132,15 @@ class Converge(Resource):
         """Drain leaving nodes for as long as the new plan allows, stop their services; raises, naming the jobs that do not end."""
         await operation.info(f"leaving the cluster: {', '.join(leaving)}")
         files = stack_files.write_leaving(operation.stack, state.inputs)
-        lost = await ssh.reach(operation.stack, files.hosts, within=_LOOK)
+        asked = [name for name in files.hosts if not paths.asleep(operation.stack, name).exists()]  # Who sleeps has no job and no daemon.
+        lost = await ssh.reach(operation.stack, asked, within=_LOOK)
         applied = await ansible.play(
             files.root,
             "leave.yml",
             inventory=files.inventory,
             extra_vars=[files.secrets],
             values={"leaving": list(leaving), "drain_timeout_s": json.loads(news["plan"])["scheduler"]["drain_timeout_s"]},
-            limit=[name for name in files.hosts if name not in lost] if lost else (),
+            limit=[name for name in asked if name not in lost] if len(asked) - len(lost) < len(files.hosts) else (),
             on_progress=operation.status,
         )
         if applied.reasons:
@@ -134,6 +148,18 @@ class Converge(Resource):
                 "\n".join([f"{', '.join(leaving)} cannot leave yet:", *applied.reasons]),
                 hint="nothing was removed; end those jobs (scancel) or raise scheduler.drain_timeout, then run the command again",
             )
+
+
+def _sleepers(*inputs: Properties) -> Sleepers | None:
+    """The nodes that may sleep by any of these inputs, since Slurm follows the old plan until it reads the new, and live in all of them.
+
+    A node that was made anew is awake, and cannot tell Slurm so before it is converged.
+    """
+    found = [sleepers for one in inputs if (sleepers := Sleepers.of(json.loads(one["plan"])["scheduler"]))]
+    lives = [{name: host.get("incarnation") for name, host in one["hosts"].items()} for one in inputs]
+    old = {name for name in lives[0] if all(name in others and others[name] == lives[0][name] for others in lives)}
+    nodes = dict.fromkeys(name for sleepers in found for name in sleepers.nodes if name in old)
+    return replace(found[0], nodes=tuple(nodes)) if nodes else None
 
 
 def _with_plan_open(inputs: Properties) -> Properties:

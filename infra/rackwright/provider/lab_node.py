@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
+from rackwright.handover import paths
 from rackwright.provider.drivers import ssh
 from rackwright.provider.drivers.podman import (
     NODE_LABEL,
@@ -34,7 +35,8 @@ _RUNNING: Final = "running"
 class Node(Resource):
     """Inputs: see `required`, and `gpus` (count), `volumes` {mount: name}, `published` ["ip:port:22"].
 
-    Outputs: the inputs and `incarnation`, which changes whenever the node starts afresh.
+    Outputs: the inputs and `incarnation`, which changes whenever the node starts afresh, but for a start that only ends a sleep: a node
+    that Slurm wakes comes back to work by itself, with nobody there to converge it.
     """
 
     token: ClassVar[str] = "rackwright:lab:Node"
@@ -68,6 +70,7 @@ class Node(Resource):
             await self._remove(news["stack"], news["hostname"], news["name"])
             found = None
         if found is None:
+            _forget_sleep(news["stack"], news["hostname"])
             await operation.status("starting")
             async with handed_over(_identity(news)) as secrets:
                 await must("run", "--detach", *_options(news), *secrets, news["image"], "/sbin/init")
@@ -76,10 +79,15 @@ class Node(Resource):
         return _made(found, news)
 
     async def read(self, operation: Operation, state: State) -> Made | None:
-        """Whether the container exists and runs; a paused or stopped one differs from its declaration."""
+        """Whether the container exists and runs; a paused or stopped one differs from its declaration, one that sleeps does not."""
+        mark = paths.asleep(operation.stack, state.inputs["hostname"])
+        slept = mark.exists()
         found = await inspect(state.id)
         if found is None:
             return None
+        same = str(state.outputs.get("incarnation", "")).startswith(found.short_id)
+        if same and not found.paused and (slept or mark.exists() or (found.running and _was_woken(operation.stack, state, found))):
+            return Made(state.id, state.outputs, inputs={**state.inputs, "status": _RUNNING})
         inputs = {**state.inputs, "status": found.status}
         return Made(state.id, {**_made(found, inputs).outputs}, inputs=inputs)
 
@@ -103,7 +111,19 @@ class Node(Resource):
 
     async def _remove(self, stack: str, hostname: str, name: str) -> None:
         await podman("rm", "--force", "--time", "0", "--volumes", name)
+        _forget_sleep(stack, hostname)
         await ssh.close(stack, hostname)
+
+
+def _was_woken(stack: str, state: State, found: Container) -> bool:
+    """Whether the container's last start was the power agent's."""
+    file = paths.woken(stack, state.inputs["hostname"])
+    return file.exists() and file.read_text() == found.incarnation
+
+
+def _forget_sleep(stack: str, hostname: str) -> None:
+    for mark in (paths.asleep(stack, hostname), paths.woken(stack, hostname)):
+        mark.unlink(missing_ok=True)
 
 
 def _made(found: Container, news: Properties) -> Made:

@@ -11,6 +11,7 @@ _CLASSES = {
     "rackwright:lab:Image": "rackwright.provider.lab_image:Image",
     "rackwright:lab:Network": "rackwright.provider.lab_network:Network",
     "rackwright:lab:Node": "rackwright.provider.lab_node:Node",
+    "rackwright:lab:Power": "rackwright.provider.lab_power:Power",
     "rackwright:lab:Volume": "rackwright.provider.lab_volume:Volume",
     "rackwright:secret:KeyPair": "rackwright.provider.key_pair:KeyPair",
     "rackwright:secret:Bytes": "rackwright.provider.secret_bytes:Bytes",

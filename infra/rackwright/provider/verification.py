@@ -12,6 +12,7 @@ from rackwright.errors import CouldNotTell
 from rackwright.handover import paths
 from rackwright.provider import stack_files
 from rackwright.provider.diff import Change, Difference
+from rackwright.provider.drivers.awake import awake, handed_over
 from rackwright.provider.drivers.pytest_run import run_checks
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import UNKNOWN, Properties
@@ -76,14 +77,16 @@ class Verification(Resource):
 
 
 async def _run(operation: Operation, level: str, results: Path) -> dict[str, Any]:
-    """Run the checks and read the report they left."""
-    outcome = await run_checks(
-        inventory=paths.inventory(operation.stack),
-        ssh_config=paths.ssh_config(operation.stack),
-        results=results,
-        level=level,
-        on_progress=operation.status,
-    )
+    """Run the checks on nodes that are awake and read the report they left."""
+    inventory = paths.inventory(operation.stack)
+    async with awake(operation.stack, handed_over(inventory), operation.status):
+        outcome = await run_checks(
+            inventory=inventory,
+            ssh_config=paths.ssh_config(operation.stack),
+            results=results,
+            level=level,
+            on_progress=operation.status,
+        )
     if not outcome.report.exists():
         raise CouldNotTell(f"the checks left no report; they said: {outcome.said.strip() or 'nothing'}")
     report: dict[str, Any] = json.loads(outcome.report.read_text())

@@ -23,6 +23,13 @@ def verification(root: Path) -> dict[str, str]:
     return {"checks": _digest(root, ["tests/cluster"])}
 
 
+def power_agent(root: Path) -> str:
+    """The process that outlives the run that starts it, and the code it uses."""
+    package = root / "infra" / "rackwright"
+    files = [*package.glob("provider/lab_power*.py"), *package.glob("provider/drivers/*.py"), package / "handover" / "paths.py"]
+    return _digest(root, [str(file.relative_to(root)) for file in files])
+
+
 def bake(root: Path) -> str:
     """What goes into a node image: install steps and the facts they use, nothing that configures."""
     files = [*root.glob("roles/*/tasks/install*.yml"), *root.glob("roles/*/vars/*.yml"), root / "playbooks" / "bake.yml"]

@@ -78,6 +78,23 @@ class Node(pulumi.CustomResource):
         super().__init__("rackwright:lab:Node", name, inputs, opts)
 
 
+class Power(pulumi.CustomResource):
+    """The process that stops and starts a lab's workers for Slurm."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        stack: str,
+        controller: pulumi.Input[str],
+        nodes: Sequence[str],
+        agent: str,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        inputs = {"stack": stack, "controller": controller, "nodes": list(nodes), "agent": agent}
+        super().__init__("rackwright:lab:Power", name, inputs, opts)
+
+
 class KeyPair(pulumi.CustomResource):
     """An SSH key pair made once."""
 

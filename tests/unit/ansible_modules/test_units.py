@@ -36,6 +36,7 @@ class Manager(units.Systemd):  # type: ignore[misc]
         }
         self.calls: list[str] = []
         self.runs = 0
+        self.loaded = "1\n1\n"
         self.broken: set[str] = set()
 
     def call(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -59,7 +60,7 @@ class Manager(units.Systemd):  # type: ignore[misc]
     def show_records(self, words: tuple[str, ...], names: list[str]) -> subprocess.CompletedProcess[str]:
         """What `systemctl show` prints."""
         if not names:
-            return subprocess.CompletedProcess(words, 0, "1\n", "")
+            return subprocess.CompletedProcess(words, 0, self.loaded, "")
         told = (self.live.get(name, {"LoadState": "not-found", "ActiveState": "inactive"}) for name in names)
         return subprocess.CompletedProcess(words, 0, "\n\n".join("\n".join(f"{k}={v}" for k, v in each.items()) for each in told), "")
 
@@ -266,6 +267,15 @@ def test_files_of_other_units_newer_than_the_manager_cause_a_reload(node: Any, t
     lab = node(d_service=UP)
     assert lab.converge(unit(), reload_on=[f"{tmp_path}/x.mount"]) == [(f"{tmp_path}/x.mount", "daemon-reload")]
     assert lab.converge(unit(), reload_on=[f"{tmp_path}/missing"]) == []
+
+
+@pytest.mark.parametrize("loaded", ["0\n{now}\n", "{now}\n1\n"])
+def test_a_manager_that_has_booted_or_reloaded_since_holds_the_unit_files(node: Any, tmp_path: Path, loaded: str) -> None:
+    """systemd 257 tells of its last reload as 0 until there was one: a node that has just booted needs none."""
+    (tmp_path / "x.mount").write_text("")
+    lab = node(d_service=UP)
+    lab.manager.loaded = loaded.format(now=int(time.monotonic() * 1e6) + 1000)
+    assert lab.converge(unit(), reload_on=[f"{tmp_path}/x.mount"]) == []
 
 
 def test_probes_answer_for_ports_and_paths(tmp_path: Path) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rackwright.errors import RackwrightError
+from rackwright.handover import paths
 from rackwright.provider import converge, stack_files
-from rackwright.provider.converge import Converge
+from rackwright.provider.converge import Converge, _sleepers
 from rackwright.provider.drivers import ansible
 from rackwright.provider.resource import Operation, State
 
@@ -63,3 +65,39 @@ def test_the_time_a_leaving_node_is_given_is_the_new_plan_s(asked: dict[str, Any
     with pytest.raises(RackwrightError):
         leave(inputs("worker0", "worker2", drain_timeout_s=300), inputs("worker0", drain_timeout_s=2))
     assert asked["values"]["drain_timeout_s"] == 2
+
+
+def test_who_sleeps_is_not_waited_for_when_others_leave(asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
+    mark = paths.asleep("lab", "worker2")
+    mark.parent.mkdir(parents=True)
+    mark.touch()
+    with pytest.raises(RackwrightError):
+        leave(inputs("worker0", "worker2", drain_timeout_s=300), inputs("worker0", drain_timeout_s=2))
+    assert asked["limit"] == ["worker0"]
+
+
+def saving(idle_s: int, **lives: str) -> dict[str, Any]:
+    """Inputs of a stack that saves power where `idle_s` is not 0; every worker may sleep."""
+    power = {"idle_s": idle_s, "suspend_timeout_s": 30, "resume_timeout_s": 60, "nodes": [name for name in lives if name != "login0"]}
+    plan = {"scheduler": {"controllers": ["login0"], "power_saving": power if idle_s else None}}
+    return {"plan": json.dumps(plan), "hosts": {name: {"incarnation": life} for name, life in lives.items()}}
+
+
+def test_nodes_that_sleep_by_the_old_plan_are_woken_for_the_new_one() -> None:
+    """Whoever switches power saving off, or gives a sleeping worker another role, still has sleeping nodes."""
+    old = saving(60, login0="a", worker0="b", worker1="c")
+    assert _sleepers(saving(0, login0="a", worker0="b", worker1="c"), old).nodes == ("worker0", "worker1")  # type: ignore[union-attr]
+    assert _sleepers(saving(300, login0="a", worker0="b"), old).nodes == ("worker0",)  # type: ignore[union-attr]
+    assert _sleepers(saving(300, login0="a", worker0="b"), old).idle_s == 300  # type: ignore[union-attr]
+
+
+def test_a_node_made_anew_is_not_waited_for() -> None:
+    """It is awake, and cannot tell Slurm so before it is converged."""
+    old = saving(60, login0="a", worker0="b", worker1="c")
+    news = saving(60, login0="a", worker0="b2", worker1="c", worker2="d")
+    assert _sleepers(news, old).nodes == ("worker1",)  # type: ignore[union-attr]
+
+
+def test_a_stack_that_never_saved_power_has_nobody_to_wake() -> None:
+    assert _sleepers(saving(0, login0="a", worker0="b"), saving(0, login0="a", worker0="b")) is None

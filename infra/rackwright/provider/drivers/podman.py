@@ -77,6 +77,8 @@ class Container:
     started_at: str
     image: str
     labels: Mapping[str, str]
+    pid: int = 0
+    """Of its first process, as this machine counts; 0 when it does not run."""
 
     @property
     def status(self) -> str:
@@ -88,7 +90,12 @@ class Container:
     @property
     def incarnation(self) -> str:
         """Changes whenever the node starts afresh: a new container, or the same one started again."""
-        return f"{self.id[:12]}@{self.started_at[:23]}"
+        return f"{self.short_id}@{self.started_at[:23]}"
+
+    @property
+    def short_id(self) -> str:
+        """The same as long as it is this container, however often it starts."""
+        return self.id[:12]
 
 
 async def inspect(name: str) -> Container | None:
@@ -170,6 +177,7 @@ def _container(found: Mapping[str, Any]) -> Container:
         started_at=str(state.get("StartedAt", "")),
         image=found.get("ImageName", ""),
         labels=found["Config"].get("Labels") or {},
+        pid=int(state.get("Pid") or 0),
     )
 
 

@@ -9,6 +9,7 @@ import pulumi
 from rackwright.plan import Plan
 from rackwright.targets.lab.network import network
 from rackwright.targets.lab.nodes import image, node
+from rackwright.targets.lab.power import after, power
 from rackwright.targets.lab.storage import volumes
 
 __all__ = ["build"]
@@ -17,8 +18,16 @@ __all__ = ["build"]
 def build(plan: Plan, access_key: pulumi.Input[str]) -> dict[str, dict[str, Any]]:
     """One image and one bridge for all; a container and a pinned host key for each node."""
     bridge, baked, kept = network(plan), image(plan), volumes(plan)
-    hosts = {}
-    for planned in plan.nodes:
-        made = node(plan, planned, baked=baked, bridge=bridge, volumes=kept.get(planned.name, {}), access_key=access_key)
-        hosts[planned.name] = {"address": planned.address, "public_key": made.host_public_key, "incarnation": made.incarnation}
-    return hosts
+    made = {
+        planned.name: node(plan, planned, baked=baked, bridge=bridge, volumes=kept.get(planned.name, {}), access_key=access_key)
+        for planned in plan.nodes
+    }
+    agent = power(plan, made)
+    return {
+        planned.name: {
+            "address": planned.address if agent is None else after(agent, planned.address),
+            "public_key": made[planned.name].host_public_key,
+            "incarnation": made[planned.name].incarnation,
+        }
+        for planned in plan.nodes
+    }

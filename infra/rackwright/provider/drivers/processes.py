@@ -1,0 +1,45 @@
+"""Processes that outlive whoever started them. Number and start together name one: numbers are used again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+_PAUSE: Final = 0.05
+
+
+def born(pid: int) -> int | None:
+    """When it started, in clock ticks since the machine's boot (`man 5 proc`, stat field 22); None when it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def is_running(pid: int, since: int, words: Sequence[str]) -> bool:
+    """Whether this very process lives and was started with these words among its arguments, in this order."""
+    if pid <= 0 or born(pid) != since:
+        return False
+    with suppress(OSError):
+        told = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+        return any(told[at : at + len(words)] == list(words) for at in range(len(told)))
+    return False
+
+
+def end(pid: int, since: int, words: Sequence[str], *, patience: float) -> bool:
+    """Ask it to end, kill it after `patience` seconds; whether it is gone. Another process that got its number is left alone."""
+    for number, wait in ((signal.SIGTERM, patience), (signal.SIGKILL, patience)):
+        if not is_running(pid, since, words):
+            return True
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+        deadline = time.monotonic() + wait
+        while is_running(pid, since, words) and time.monotonic() < deadline:
+            time.sleep(_PAUSE)
+    return not is_running(pid, since, words)

@@ -1,0 +1,30 @@
+"""Power saving in the lab: the process that carries out what Slurm asks."""
+
+from __future__ import annotations
+
+import pulumi
+
+from rackwright.handover import paths
+from rackwright.plan import Plan
+from rackwright.targets import digests, resources
+
+
+def power(plan: Plan, made: dict[str, resources.Node]) -> resources.Power | None:
+    """The power agent, where the stack saves power and has a node that may sleep."""
+    saving, controllers = plan.scheduler.power_saving, plan.scheduler.controllers
+    if saving is None or not saving.nodes or not controllers:
+        return None
+    agent = digests.power_agent(paths.project_root())
+    return resources.Power("power", stack=plan.stack, controller=made[controllers[0]].id, nodes=saving.nodes, agent=agent)
+
+
+def after(power: resources.Power, value: str) -> pulumi.Output[str]:
+    """A known value that is there once the agent runs: whoever needs the nodes may have to wake them."""
+
+    async def known(it: str) -> str:
+        return it
+
+    async def yes() -> bool:
+        return True
+
+    return pulumi.Output({power}, known(value), yes())

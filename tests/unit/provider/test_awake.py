@@ -1,0 +1,159 @@
+"""Which nodes are woken for whoever needs them, and how often Slurm is told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rackwright.provider.drivers import awake as driver
+from rackwright.provider.drivers.awake import Sleepers, awake
+
+SAVING = {"idle_s": 300, "suspend_timeout_s": 30, "resume_timeout_s": 60, "nodes": ["worker0", "worker1"]}
+SCHEDULER: dict[str, Any] = {"controllers": ["ctl0", "ctl1"], "power_saving": SAVING}
+
+SCONTROL = r"""#!/bin/sh
+# A slurmctld: one node's state a line. A node that is on its way is a step further after every fourth look.
+cd "{folder}"
+case "$*" in
+'--oneliner show nodes')
+    [ -s nodes ] || {{ echo 'Unable to contact slurm controller' >&2; exit 1; }}
+    while read -r name state; do
+        echo "NodeName=$name Arch=x86_64 CPUTot=2 State=$state ThreadsPerCore=1 Reason=it said State=DOWN [root@2026-11-21T16:00:00]"
+    done <nodes
+    echo look >>looks
+    [ $(($(wc -l <looks) % 4)) -ne 0 ] ||
+        sed -i 's/+POWERING_UP$//; s/+POWERED_DOWN+POWER_UP$/+POWERING_UP/; s/+POWERING_DOWN$/+POWERED_DOWN/' nodes ;;
+update*)
+    echo "$*" >>told
+    [ "$3" != State=POWER_UP ] ||
+        for one in $(echo "$2" | sed 's/NodeName=//; s/,/ /g'); do sed -i "s/^$one .*/&+POWER_UP/" nodes; done ;;
+esac
+"""
+
+
+@pytest.fixture
+def wake(tmp_path: Path) -> Callable[..., tuple[int, list[str], list[str]]]:
+    """Run the controller's side on nodes in these states: exit status, what it said, what it told Slurm."""
+    (tmp_path / "scontrol").write_text(SCONTROL.format(folder=tmp_path))
+    (tmp_path / "scontrol").chmod(0o755)
+
+    def run(states: dict[str, str], nodes: str = "worker0,worker1", patience: int = 8) -> tuple[int, list[str], list[str]]:
+        (tmp_path / "nodes").write_text("".join(f"{name} {state}\n" for name, state in states.items()))
+        for file in ("told", "looks"):
+            (tmp_path / file).write_text("")
+        script = driver._WAKE.replace("/run/rackwright-wake", str(tmp_path / "lock"))
+        environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        done = subprocess.run(
+            ["sh", "-c", script, "wake", nodes, str(patience)], capture_output=True, text=True, env=environment, check=False, timeout=30
+        )
+        return done.returncode, done.stdout.splitlines(), (tmp_path / "told").read_text().splitlines()
+
+    return run
+
+
+Wake = Callable[..., tuple[int, list[str], list[str]]]
+
+
+def test_a_stack_that_saves_no_power_has_nobody_to_wake() -> None:
+    assert Sleepers.of({**SCHEDULER, "power_saving": None}) is None
+    assert Sleepers.of({**SCHEDULER, "power_saving": {**SAVING, "nodes": []}}) is None
+    assert Sleepers.of(SCHEDULER, only=["login0"]) is None
+
+
+def test_the_first_controller_wakes_those_that_matter() -> None:
+    assert Sleepers.of(SCHEDULER) == Sleepers("ctl0", ("worker0", "worker1"), idle_s=300, cycle_s=90)
+    assert Sleepers.of(SCHEDULER, only=["login0", "worker1"]) == Sleepers("ctl0", ("worker1",), idle_s=300, cycle_s=90)
+
+
+def test_a_node_that_is_off_is_told_once_and_waited_for(wake: Wake) -> None:
+    assert wake({"worker0": "IDLE+POWERED_DOWN", "worker1": "ALLOCATED"}) == (
+        0,
+        ["woken worker0"],
+        ["update NodeName=worker0 State=POWER_UP"],
+    )
+
+
+def test_a_node_that_is_going_off_is_told_once_it_is_off(wake: Wake) -> None:
+    """Slurm takes a node that is powering down for one that is up, and forgets the wish."""
+    status, said, told = wake({"worker0": "IDLE+POWERING_DOWN", "worker1": "DOWN+POWERED_DOWN"})
+    assert status == 0 and sorted(said) == ["woken worker0", "woken worker1"]
+    assert sorted(told) == ["update NodeName=worker0 State=POWER_UP", "update NodeName=worker1 State=POWER_UP"]
+
+
+@pytest.mark.parametrize("state", ["IDLE+POWERING_UP", "IDLE+POWERED_DOWN+POWER_UP"])
+def test_a_node_that_is_coming_is_only_waited_for(wake: Wake, tmp_path: Path, state: str) -> None:
+    """Told again, it would have to boot once more."""
+    assert wake({"worker0": state, "worker1": "MIXED"}) == (0, [], [])
+    assert (tmp_path / "nodes").read_text() == "worker0 IDLE\nworker1 MIXED\n"
+
+
+def test_idle_nodes_begin_their_idle_time_anew_and_no_others(wake: Wake) -> None:
+    status, _, told = wake({"worker0": "IDLE", "worker1": "IDLE+DRAIN", "worker2": "IDLE"})
+    assert (status, told) == (0, ["update NodeName=worker0 State=IDLE"])
+
+
+def test_nodes_that_slurm_does_not_know_yet_hinder_nobody(wake: Wake) -> None:
+    assert wake({"worker0": "IDLE+POWERED_DOWN"}, nodes="worker0,worker9")[0] == 0
+
+
+def test_patience_has_an_end_and_names_who_sleeps(wake: Wake) -> None:
+    assert wake({"worker0": "IDLE+POWERING_DOWN", "worker1": "IDLE+POWERED_DOWN"}, patience=0) == (
+        1,
+        ["woken worker1", "still asleep: worker0,worker1"],
+        ["update NodeName=worker1 State=POWER_UP"],
+    )
+
+
+def test_a_controller_that_does_not_answer_is_told(wake: Wake) -> None:
+    status, said, _ = wake({})
+    assert status == 1 and "Unable to contact slurm controller" in said[-1]
+
+
+def test_idle_time_is_refreshed_for_as_long_as_nodes_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    async def wake_(stack: str, sleepers: Sleepers, patience: float) -> str:
+        asked.append(patience)
+        return "why not"
+
+    async def reach(*_: object, **__: object) -> dict[str, str]:
+        return {}
+
+    async def said(_: str) -> None:
+        pass
+
+    monkeypatch.setattr(driver, "_wake", wake_)
+    monkeypatch.setattr(driver.ssh, "reach", reach)
+
+    async def need() -> str:
+        async with awake("lab", Sleepers("ctl0", ("worker0",), idle_s=0, cycle_s=90), said) as reason:
+            await asyncio.sleep(0.05)
+        looked = len(asked)
+        await asyncio.sleep(0.02)
+        assert len(asked) == looked
+        return reason
+
+    assert asyncio.run(need()) == "why not"
+    assert asked[0] == 94 and set(asked[1:]) == {0}
+
+
+def test_a_controller_that_is_lost_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def reach(*_: object, **__: object) -> dict[str, str]:
+        return {"ctl0": "no answer over SSH"}
+
+    async def said(_: str) -> None:
+        pass
+
+    monkeypatch.setattr(driver.ssh, "reach", reach)
+
+    async def need() -> str:
+        async with awake("lab", Sleepers.of(SCHEDULER), said) as reason:
+            return reason
+
+    assert asyncio.run(need()) == "no answer over SSH"

@@ -1,0 +1,261 @@
+"""The power agent as a process and as a resource, with a stand-in for podman."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rackwright.errors import RackwrightError
+from rackwright.handover import paths
+from rackwright.provider.drivers import processes
+from rackwright.provider.lab_power import Agent, Power, living
+from rackwright.provider.lab_power_agent import Agent as Loop
+from rackwright.provider.resource import Made, Operation, State
+
+STAND_IN = """#!{python} -IS
+import json, os, sys, time
+words = sys.argv[3:] if sys.argv[1] == "--runtime" else sys.argv[1:]
+folder = {folder!r}
+if words[0] == "ps":
+    print("\\n".join(os.listdir(folder)))
+    sys.exit()
+file = os.path.join(folder, words[-1])
+if not os.path.exists(file):
+    sys.exit("Error: no such container " + words[-1])
+found = json.load(open(file))
+if words[0] in ("stop", "start"):
+    open(folder + ".calls", "a").write(" ".join(words) + "\\n")
+    if found.get("broken"):
+        sys.exit("Error: " + found["broken"])
+    found["State"] = dict(found["State"], Running=words[0] == "start")
+    if words[0] == "start":
+        found["State"]["StartedAt"] = time.strftime("%Y-%m-%dT%H:%M:%S.999999999Z", time.gmtime(time.time() + 1))
+    json.dump(found, open(file, "w"))
+else:
+    print(json.dumps([found]))
+"""
+
+
+async def said(_: str) -> None:
+    """Progress that nobody reads."""
+
+
+OPERATION = Operation("urn", "lab", "power", preview=False, status=said, info=said, warn=said)
+
+
+@pytest.fixture
+def containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the stand-in for podman has; stack lab has a home, a controller that is not running, and worker0."""
+    folder = tmp_path / "containers"
+    folder.mkdir()
+    program = tmp_path / "bin" / "podman"
+    program.parent.mkdir()
+    program.write_text(STAND_IN.format(python=sys.executable, folder=str(folder)))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
+    paths.prepare("lab")
+    container(folder, "login0", running=False)
+    container(folder, "worker0")
+    return folder
+
+
+def container(folder: Path, node: str, *, running: bool = True, **more: Any) -> None:
+    """A container of stack lab that started in 2026."""
+    labels = {"rackwright.stack": "lab", "rackwright.node": node}
+    state = {"Running": running, "StartedAt": "2026-01-01T00:00:00.5Z", "Pid": 0}
+    found = {"Id": node * 12, "Name": f"lab-{node}", "State": state, "Config": {"Labels": labels}, **more}
+    (folder / f"lab-{node}").write_text(json.dumps(found))
+
+
+def calls(containers: Path) -> list[str]:
+    """What podman was asked to do."""
+    file = Path(f"{containers}.calls")
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def until(condition: Callable[[], object], seconds: float = 15.0) -> bool:
+    """Whether it comes true."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def look(root: Path, done: Callable[[], object]) -> None:
+    """Let an agent look at requests below `root` until what is expected has come."""
+
+    class Here(Loop):
+        async def _root(self) -> str | None:
+            return str(root)
+
+    async def run() -> None:
+        loop = Here("lab", "lab-login0", ["worker0"])
+        running = asyncio.create_task(loop.run())
+        assert await asyncio.to_thread(until, done)
+        loop.stopped.set()
+        await running
+
+    asyncio.run(run())
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Callable[[str, str], Path]:
+    """Leaves a request as Slurm's programs do."""
+
+    def left(wish: str, node: str) -> Path:
+        file = tmp_path / "root/var/lib/rackwright/power" / wish / node
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("")
+        return file
+
+    return left
+
+
+def test_a_node_sleeps_and_wakes_and_the_marks_say_so(containers: Path, tmp_path: Path, ask: Callable[[str, str], Path]) -> None:
+    request = ask("suspend", "worker0")
+    look(tmp_path / "root", lambda: not request.exists())
+    assert calls(containers) == ["stop --time 10 lab-worker0"]
+    assert paths.asleep("lab", "worker0").exists()
+    request = ask("resume", "worker0")
+    look(tmp_path / "root", lambda: not request.exists())
+    assert calls(containers)[1:] == ["start lab-worker0"]
+    assert not paths.asleep("lab", "worker0").exists()
+    started = json.loads((containers / "lab-worker0").read_text())["State"]["StartedAt"][:23]
+    assert paths.woken("lab", "worker0").read_text() == f"worker0worke@{started}"
+
+
+def test_a_node_that_was_never_stopped_is_started_anew_for_a_boot(
+    containers: Path, tmp_path: Path, ask: Callable[[str, str], Path]
+) -> None:
+    request = ask("resume", "worker0")
+    look(tmp_path / "root", lambda: not request.exists())
+    assert calls(containers) == ["stop --time 10 lab-worker0", "start lab-worker0"]
+
+
+def test_another_container_of_that_name_is_left_alone_and_told_once(
+    containers: Path, tmp_path: Path, ask: Callable[[str, str], Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    container(containers, "worker0", Config={"Labels": {"rackwright.stack": "other", "rackwright.node": "worker0"}})
+    request = ask("suspend", "worker0")
+    looked = time.monotonic()
+    look(tmp_path / "root", lambda: time.monotonic() > looked + 2.5)
+    assert calls(containers) == [] and request.exists()
+    assert caplog.messages == ["suspend worker0: refused: its labels are not those of the node"]
+
+
+def test_what_fails_is_told_once_and_tried_again(
+    containers: Path, tmp_path: Path, ask: Callable[[str, str], Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    container(containers, "worker0", broken="no space left")
+    request = ask("suspend", "worker0")
+    look(tmp_path / "root", lambda: len(calls(containers)) > 1)
+    assert request.exists()
+    assert len(caplog.records) == 1 and caplog.messages[0].startswith("suspend worker0: podman stop: no space left")
+
+
+INPUTS = {"stack": "lab", "controller": "lab-login0", "nodes": ["worker0"], "agent": "1"}
+
+
+@pytest.fixture
+def started(containers: Path) -> Iterator[Made]:
+    """The resource, created; its process is gone afterwards."""
+    made = asyncio.run(Power().create(OPERATION, dict(INPUTS)))
+    yield made
+    for agent in {Agent(made.outputs["pid"], made.outputs["born"]), living("lab")} - {None}:
+        assert agent and processes.end(*agent, ("rackwright.provider.lab_power_agent", "lab"), patience=5)
+
+
+def recorded(made: Made) -> State:
+    """What the engine keeps of it."""
+    return State(made.id, dict(INPUTS), made.outputs)
+
+
+def agent_of(made: Made) -> Agent:
+    return Agent(made.outputs["pid"], made.outputs["born"])
+
+
+def test_the_agent_leads_a_session_of_its_own(started: Made) -> None:
+    """The provider ends the process groups of its children, and the engine its own."""
+    assert os.getsid(started.outputs["pid"]) == started.outputs["pid"]
+    assert living("lab") == agent_of(started)
+    assert "started for worker0" in paths.power_log("lab").read_text()
+
+
+def test_a_second_one_does_not_stay(started: Made) -> None:
+    command = [sys.executable, "-m", "rackwright.provider.lab_power_agent", "lab", "lab-login0"]
+    second = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / "infra")}, timeout=20, check=False)
+    assert second.returncode == 1
+    assert living("lab") == agent_of(started)
+
+
+def test_a_dead_one_is_gone_for_a_refresh_and_a_live_one_is_not(started: Made) -> None:
+    found = asyncio.run(Power().read(OPERATION, recorded(started)))
+    assert found is not None and found.outputs == started.outputs
+    os.kill(started.outputs["pid"], signal.SIGKILL)
+    assert until(lambda: asyncio.run(Power().read(OPERATION, recorded(started))) is None)
+
+
+def test_one_that_a_run_left_behind_is_replaced(started: Made) -> None:
+    made = asyncio.run(Power().create(OPERATION, dict(INPUTS)))
+    assert made.outputs["pid"] != started.outputs["pid"]
+    assert processes.born(started.outputs["pid"]) != started.outputs["born"]
+
+
+def test_other_code_is_another_process(started: Made) -> None:
+    assert Power().diff(recorded(started), {**INPUTS, "agent": "2"}).changes
+    made = asyncio.run(Power().update(OPERATION, recorded(started), {**INPUTS, "agent": "2"}))
+    assert made.outputs["pid"] != started.outputs["pid"]
+
+
+@pytest.mark.parametrize("with_lock", [True, False])
+def test_deletion_leaves_no_process_and_no_file_and_may_be_repeated(started: Made, with_lock: bool) -> None:
+    """The stack's folder may have gone before."""
+    if not with_lock:
+        paths.power_lock("lab").unlink()
+    for _ in range(2):
+        asyncio.run(Power().delete(OPERATION, recorded(started)))
+        assert processes.born(started.outputs["pid"]) != started.outputs["born"]
+    assert not [file.name for file in paths.folder("lab").iterdir() if file.name.startswith(("power", "asleep", "woken"))]
+
+
+@pytest.mark.parametrize(
+    ("words", "later"), [([], 0), (["rackwright.provider.lab_power_agent", "lab2"], 0), (["rackwright.provider.lab_power_agent", "lab"], 1)]
+)
+def test_deletion_spares_another_process_with_that_number(containers: Path, words: list[str], later: int) -> None:
+    """Another program, another stack's agent, an agent that was started later."""
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", *words])
+    try:
+        assert until(lambda: processes.born(stranger.pid))
+        since = (processes.born(stranger.pid) or 0) - later
+        state = State("lab-power", dict(INPUTS), {**INPUTS, "pid": stranger.pid, "born": since})
+        asyncio.run(Power().delete(OPERATION, state))
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_it_ends_with_the_stack_s_last_container(started: Made, containers: Path) -> None:
+    for file in containers.iterdir():
+        file.unlink()
+    assert until(lambda: living("lab") is None)
+    assert "no container of the stack is left" in paths.power_log("lab").read_text()
+
+
+def test_one_that_cannot_start_says_why(containers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rackwright.provider.lab_power._AGENT", "rackwright.provider.no_such_agent")
+    with pytest.raises(RackwrightError, match=r"the power agent does not start: .*no_such_agent"):
+        asyncio.run(Power().create(OPERATION, dict(INPUTS)))
