@@ -110,7 +110,7 @@ def test_a_change_wakes_it_and_a_dead_agent_is_started_again(saving: Project) ->
     for pid in _agents(saving):
         subprocess.run(["kill", "-9", pid], check=True)
     saving.edit(lambda cluster: cluster["scheduler"]["power_saving"].update(idle="70s"))
-    saving.must("up", "--refresh")
+    saving.must("up")
     assert len(_agents(saving)) == 1
     assert saving.report()["verdict"] == "passed"
     assert saving.as_user("srun hostname").output.splitlines()[-1] == "worker0"

@@ -22,8 +22,8 @@ _STATE: Final = (".engine", "state", ".pulumi")
 _PASSPHRASE: Final = (".engine", "passphrase")
 _OF_STACKS: Final = ("stacks", "history", "backups")
 _FORMAT: Final = (("meta.yaml",), ("meta.yaml.attrs",))
-_REMADE: Final = ("results", "refresh", "sockets")
-"""In a stack's folder: raw results, and the way to ssh's sockets; the next run makes them again."""
+_REMADE: Final = ("results", "refresh", "sockets", "power.lock", "power.log", "power.log.1")
+"""In a stack's folder: raw results, the way to ssh's sockets, what is the power agent's; the next run makes them again."""
 
 _DRAFT: Final = ".tmp"
 """State that is being written: renamed, or gone, a moment later."""

@@ -13,6 +13,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
+from rackwright.provider.diff import Change, Difference
 from rackwright.provider.drivers.processes import end, is_running
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import Properties
@@ -38,6 +39,11 @@ class Power(Resource):
     token: ClassVar[str] = "rackwright:lab:Power"
     required: ClassVar[tuple[str, ...]] = ("stack", "controller", "nodes", "agent")
     replace_on: ClassVar[frozenset[str]] = frozenset({"stack"})
+
+    def diff(self, state: State, news: Properties) -> Difference:
+        """Changed inputs, or an agent that has died: without it jobs wait for nodes that never come, so no refresh is waited for."""
+        found = super().diff(state, news)
+        return found if living(state.inputs["stack"]) else found.with_change("pid", Change.UPDATE)
 
     async def create(self, operation: Operation, news: Properties) -> Made:
         """Start the agent, in the place of one that a run left behind."""

@@ -49,19 +49,19 @@ async def meet(stack: str, request: Request, found: Container) -> None:
 
 
 class Agent:
-    """Looks and acts until it is stopped or its stack is gone."""
+    """Looks and acts until it is stopped or its stack is gone; `lock` is the descriptor of its lock file."""
 
-    def __init__(self, stack: str, controller: str, nodes: Collection[str]) -> None:
-        self.stack, self.controller, self.nodes = stack, controller, frozenset(nodes)
+    def __init__(self, stack: str, controller: str, nodes: Collection[str], lock: int) -> None:
+        self.stack, self.controller, self.nodes, self.lock = stack, controller, frozenset(nodes), lock
         self.stopped = asyncio.Event()
         self._first = (0, 0)
         self._told: dict[Request | None, str] = {}
 
     async def run(self) -> None:
-        """Until SIGTERM, SIGINT or the end of the stack's last container."""
+        """Until SIGTERM, SIGINT, the end of the stack's last container, or of its folder in the home."""
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self.stopped.set)
-        while not self.stopped.is_set():
+        while not self.stopped.is_set() and self._is_known():
             pause = _LOOK_EVERY
             try:
                 root = await self._root()
@@ -77,6 +77,12 @@ class Agent:
                 pause = _ABSENT_EVERY
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.stopped.wait(), pause)
+
+    def _is_known(self) -> bool:
+        """Whether its lock file lies where others look for it: who cannot be found must not act."""
+        with suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(self.lock), os.stat(paths.power_lock(self.stack)))
+        return False
 
     async def _root(self) -> str | None:
         """The controller's file system; None while it does not run."""
@@ -124,7 +130,7 @@ def main(stack: str, controller: str, *nodes: str) -> int:
         lock.write(f"{os.getpid()} {born(os.getpid())}")
         lock.flush()
         log.info("started for %s", ", ".join(nodes) or "no node")
-        asyncio.run(Agent(stack, controller, nodes).run())
+        asyncio.run(Agent(stack, controller, nodes, lock.fileno()).run())
         log.info("ended")
     return 0
 

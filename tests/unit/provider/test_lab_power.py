@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
+from rackwright.provider.diff import Change
 from rackwright.provider.drivers import processes
 from rackwright.provider.lab_power import Agent, Power, living
 from rackwright.provider.lab_power_agent import Agent as Loop
@@ -102,11 +104,13 @@ def look(root: Path, done: Callable[[], object]) -> None:
             return str(root)
 
     async def run() -> None:
-        loop = Here("lab", "lab-login0", ["worker0"])
+        lock = paths.power_lock("lab").open("a")
+        loop = Here("lab", "lab-login0", ["worker0"], lock.fileno())
         running = asyncio.create_task(loop.run())
         assert await asyncio.to_thread(until, done)
         loop.stopped.set()
         await running
+        lock.close()
 
     asyncio.run(run())
 
@@ -201,11 +205,13 @@ def test_a_second_one_does_not_stay(started: Made) -> None:
     assert living("lab") == agent_of(started)
 
 
-def test_a_dead_one_is_gone_for_a_refresh_and_a_live_one_is_not(started: Made) -> None:
+def test_a_dead_one_is_seen_by_a_refresh_and_by_an_up_and_a_live_one_is_no_news(started: Made) -> None:
     found = asyncio.run(Power().read(OPERATION, recorded(started)))
     assert found is not None and found.outputs == started.outputs
+    assert not Power().diff(recorded(started), dict(INPUTS)).changes
     os.kill(started.outputs["pid"], signal.SIGKILL)
     assert until(lambda: asyncio.run(Power().read(OPERATION, recorded(started))) is None)
+    assert Power().diff(recorded(started), dict(INPUTS)).changes == {"pid": Change.UPDATE}
 
 
 def test_one_that_a_run_left_behind_is_replaced(started: Made) -> None:
@@ -253,6 +259,20 @@ def test_it_ends_with_the_stack_s_last_container(started: Made, containers: Path
         file.unlink()
     assert until(lambda: living("lab") is None)
     assert "no container of the stack is left" in paths.power_log("lab").read_text()
+
+
+@pytest.mark.parametrize("how", ["removed", "moved", "replaced"])
+def test_it_ends_when_the_stack_s_folder_is_not_the_one_it_knew(started: Made, how: str) -> None:
+    """Destroyed by label, or carried to another home: marks left in the old one would tell nobody."""
+    if how == "removed":
+        shutil.rmtree(paths.folder("lab"))
+    else:
+        paths.folder("lab").rename(paths.folder("lab2"))
+    if how == "replaced":
+        paths.prepare("lab")
+        paths.power_lock("lab").touch()
+    assert until(lambda: processes.born(started.outputs["pid"]) != started.outputs["born"])
+    assert how == "replaced" or not paths.folder("lab").exists()
 
 
 def test_one_that_cannot_start_says_why(containers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
