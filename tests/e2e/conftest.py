@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 from project import Project, clone
+from starvation import skip_where_starved
 
 _FAILED = pytest.StashKey[bool]()
 
@@ -58,3 +59,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.failed:
         item.stash[_FAILED] = True
     return report
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests of time-outs need a machine that keeps time."""
+    skip_where_starved(item)

@@ -8,6 +8,8 @@ import subprocess
 import pytest
 from project import Project
 
+pytestmark = pytest.mark.timely
+
 
 def _podman(*arguments: str) -> None:
     subprocess.run(["podman", *arguments], check=True, capture_output=True)
@@ -44,6 +46,7 @@ def test_a_deleted_node_is_made_again_converged_and_checked(healthy: Project) ->
     assert healthy.report()["verdict"] == "passed"
 
 
+@pytest.mark.soak
 def test_a_stopped_node_is_started_converged_and_checked(healthy: Project) -> None:
     _podman("stop", "--time", "3", f"{healthy.stack}-worker1")
     healthy.must("up", "--refresh")
@@ -66,7 +69,7 @@ def test_a_paused_node_is_unknown_within_15_seconds_and_holds_up_nobody(healthy:
     healthy.must("up", "--refresh")
 
 
-@pytest.mark.parametrize("verb", ["pause", "stop"])
+@pytest.mark.parametrize("verb", ["pause", pytest.param("stop", marks=pytest.mark.soak)])
 def test_up_with_refresh_heals_in_one_go(healthy: Project, verb: str) -> None:
     _podman(verb, *(("--time", "3") if verb == "stop" else ()), f"{healthy.stack}-storage0")
     healthy.must("up", "--refresh")

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from project import Project
 
+pytestmark = pytest.mark.timely
+
 _STAYS = frozenset({"conmon", "aardvark-dns", "ssh", "ssh:"})
 """What belongs to containers that live on, and kept ssh connections with the hop they go through (they end by themselves)."""
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from project import clone
+from starvation import skip_where_starved
 
 from rackwright.catalog.checks import Level
 from rackwright.handover import paths
@@ -95,3 +96,8 @@ def told(checks: Sequence[dict[str, Any]] | Any) -> str:
 def chosen() -> str:
     """`sample` (default), or `all`."""
     return os.environ.get("RACKWRIGHT_FAULTS", "sample")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests of time-outs need a machine that keeps time."""
+    skip_where_starved(item)

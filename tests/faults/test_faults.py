@@ -25,6 +25,7 @@ SAMPLE = (
 
 
 @pytest.mark.fault
+@pytest.mark.timely
 @pytest.mark.podman
 @pytest.mark.parametrize("key", FAULTS if chosen() == "all" else SAMPLE)
 def test_exactly_its_check_turns_red(lab: Lab, key: str) -> None:
