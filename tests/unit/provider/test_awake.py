@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import subprocess
 from collections.abc import Callable
@@ -108,6 +109,13 @@ def test_patience_has_an_end_and_names_who_sleeps(wake: Wake) -> None:
         ["woken worker1", "still asleep: worker0,worker1"],
         ["update NodeName=worker1 State=POWER_UP"],
     )
+
+
+def test_waiting_for_another_is_waiting_too(wake: Wake, tmp_path: Path) -> None:
+    """A refresh looks twice at once: what did not wake for the first will not for the second."""
+    with (tmp_path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert wake({"worker0": "IDLE+POWERED_DOWN"}, patience=1) == (1, ["somebody else has been waking nodes for 1 s"], [])
 
 
 def test_a_controller_that_does_not_answer_is_told(wake: Wake) -> None:

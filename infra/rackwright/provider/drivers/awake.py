@@ -25,8 +25,9 @@ _POLLS: Final = 4.0
 """Seconds that may pass between two looks of Slurm at its nodes' power, twice (slurm.conf, power_save_interval)."""
 _ANSWER: Final = 10.0
 _WAKE: Final = r"""
-exec 2>&1 9>/run/rackwright-wake; flock -w "$2" 9 || exit 1
+exec 2>&1 9>/run/rackwright-wake
 until=$(($(date +%s) + $2)) nodes=$1
+flock -w "$2" 9 || { echo "somebody else has been waking nodes for $2 s"; exit 1; }
 chosen() {
     scontrol --oneliner show nodes | awk -v nodes=",$nodes," -v is="$1" -v but="$2" '{
         name = substr($1, 10); state = ""
