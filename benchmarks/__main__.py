@@ -6,6 +6,7 @@ usage: python benchmarks [--rounds N] [--write]      --write puts the table into
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import statistics
@@ -89,6 +90,7 @@ def measure(project: Project, rounds: int, folder: Path) -> list[Row]:
     verify = [timed(lambda: verified(project)) for _ in range(rounds)]
     results = sum(check["kind"] == "passive" for check in project.report()["checks"])
     looked = [timed(lambda: lookups(project)) for _ in range(rounds)]
+    idle = [timed(lambda: idled(project)) for _ in range(rounds)]
     converge = [timed(lambda: converged(project)) for _ in range(rounds)]
     return [
         Row("nothing → verified at level smoke, image cached", up, floor, "floor", "≤ 3.0 × floor"),
@@ -96,6 +98,7 @@ def measure(project: Project, rounds: int, folder: Path) -> list[Row]:
         Row("`pulumi refresh`, three layers", refresh, [], "", "≤ 8 s"),
         Row("`rackwright verify`, passive checks", verify, [], "", "≤ 15 ms per result", results),
         Row("converge of 4 nodes, nothing to do", converge, looked, "one SSH script", "≤ 4 × one SSH script + 1 s"),
+        Row(f"the same driver, {_IDLE_TASKS} tasks that do nothing", idle, looked, "one SSH script", "(no goal: what Ansible costs)"),
     ]
 
 
@@ -127,16 +130,28 @@ from rackwright.provider.drivers import ansible
 async def quiet(text): pass
 
 folder = Path(sys.argv[1])
-applied = asyncio.run(ansible.play(Path(sys.argv[2]), "site.yml", inventory=folder / "inventory.yml", extra_vars=[folder / "secrets.yml"],
+applied = asyncio.run(ansible.play(Path(sys.argv[2]), sys.argv[3], inventory=folder / "inventory.yml", extra_vars=[folder / "secrets.yml"],
     skip_tags=["install"], on_progress=quiet))
 sys.exit(bool(applied.reasons or applied.changed))
 """
 
 
-def converged(project: Project) -> None:
+def converged(project: Project, playbook: str = "site.yml") -> None:
     """The phases once more, with nothing to change."""
-    said = project.run([sys.executable, "-c", _CONVERGE, str(project.home / project.stack), str(project.folder)])
+    said = project.run([sys.executable, "-c", _CONVERGE, str(project.home / project.stack), str(project.folder), playbook])
     assert said.ok, f"a no-change converge changed something\n{said.output}"
+
+
+_IDLE_TASKS = 9
+"""On four nodes about as many pairs of task and node as a no-change converge has."""
+
+
+def idled(project: Project) -> None:
+    """Tasks that do nothing, through the same driver: what a converge costs before it looks at anything."""
+    tasks = [{"name": f"Do nothing {number}", "ansible.builtin.ping": None} for number in range(_IDLE_TASKS)]
+    play = {"name": "Do nothing", "hosts": "nodes", "gather_facts": False, "tasks": tasks}
+    (project.folder / "playbooks" / "idle.yml").write_text(json.dumps([play]))
+    converged(project, "idle.yml")
 
 
 def empty(folder: Path, project: Project) -> None:
