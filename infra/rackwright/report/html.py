@@ -8,6 +8,7 @@ from itertools import groupby
 from rackwright.report.age import headline
 from rackwright.report.document import Report
 from rackwright.report.result import Result
+from rackwright.report.silence import silent
 from rackwright.report.verdict import Verdict
 
 _STYLE = """
@@ -26,6 +27,8 @@ _MARKS = {Verdict.PASSED: "✓", Verdict.FAILED: "✗", Verdict.UNKNOWN: "?", Ve
 def as_html(report: Report) -> str:
     """A whole HTML page; every text in it is escaped."""
     wrong = [check for check in report.checks if check.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
+    nodes = silent(wrong)
+    rest = [check for check in wrong if (check.node, check.reason) not in nodes]
     return "\n".join(
         [
             "<!doctype html><html lang=en><head><meta charset=utf-8>",
@@ -33,7 +36,8 @@ def as_html(report: Report) -> str:
             f"<title>{escape(report.stack)}: {escape(headline(report))}</title><style>{_STYLE}</style></head><body>",
             f"<h1>{escape(report.stack)}: <span class={report.verdict}>{escape(headline(report))}</span></h1>",
             f"<p class=dim>level {escape(report.level)}, plan {escape(report.plan)}, {_when(report)}<br>{_counts(report)}</p>",
-            *(_finding(check) for check in sorted(wrong, key=lambda check: check.verdict is Verdict.UNKNOWN)),
+            *(_silence(node, reason, count) for (node, reason), count in nodes.items()),
+            *(_finding(check) for check in sorted(rest, key=lambda check: check.verdict is Verdict.UNKNOWN)),
             *_nodes_out(report),
             *_subjects(report),
             *_not_run(report),
@@ -51,6 +55,11 @@ def _counts(report: Report) -> str:
         ", ".join(f"<span class={verdict}>{count} {verdict}</span>" for verdict, count in report.totals.items() if count)
         or "nothing was checked"
     )
+
+
+def _silence(node: str, reason: str, count: int) -> str:
+    title = f"<b>{_MARKS[Verdict.UNKNOWN]} {escape(node)}</b> <span class=dim>{count} checks could not tell</span>"
+    return f"<article class={Verdict.UNKNOWN}>{title}<dl><dt>reason</dt><dd>{escape(reason)}</dd></dl></article>"
 
 
 def _finding(check: Result) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import groupby
 
 from rich.console import Console, Group, RenderableType
@@ -13,6 +12,7 @@ from rich.text import Text
 from rackwright.report.age import headline
 from rackwright.report.document import Report
 from rackwright.report.result import Result
+from rackwright.report.silence import silent
 from rackwright.report.verdict import Verdict
 
 _COLOURS = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.UNKNOWN: "yellow", Verdict.SKIPPED: "dim"}
@@ -30,20 +30,14 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
     """The report as something rich prints; made for 80 columns."""
     wrong = [check for check in report.checks if check.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
     wrong.sort(key=lambda check: (check.verdict is Verdict.UNKNOWN, check.id.split("[")[0]))
-    silent = _silent(wrong)
-    parts: list[RenderableType] = [_silence(node, reason, count) for (node, reason), count in silent.items()]
-    rest = [check for check in wrong if (check.node, check.reason) not in silent]
+    nodes = silent(wrong)
+    parts: list[RenderableType] = [_silence(node, reason, count) for (node, reason), count in nodes.items()]
+    rest = [check for check in wrong if (check.node, check.reason) not in nodes]
     parts += [_finding(list(alike)) for _, alike in groupby(rest, key=_likeness)]
     parts.append(_every(report) if every else _subjects(report))
     parts += [Text(f"{node['name']} is out: {node['reason']}", style="dim") for node in report.nodes if node["state"] == "out"]
     parts += [*_skipped(report), *_not_run(report), _conclusion(report)]
     return Group(*parts)
-
-
-def _silent(wrong: list[Result]) -> dict[tuple[str, str], int]:
-    """Nodes of which many checks are unknown for one and the same reason, and how many: said once, not forty times."""
-    reasons = Counter((check.node, check.reason) for check in wrong if check.verdict is Verdict.UNKNOWN)
-    return {key: count for key, count in reasons.items() if count > _MOST_ALIKE}
 
 
 def _silence(node: str, reason: str, count: int) -> RenderableType:

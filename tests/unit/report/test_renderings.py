@@ -110,6 +110,13 @@ class TestHtml:
     def test_it_fits_a_phone(self, sick):
         assert "width=device-width" in as_html(sick)
 
+    def test_a_silent_node_is_one_finding(self, report, green):
+        mine = {id_: one for id_, one in green.items() if one.node == "worker1"}
+        gone = {id_: replace(one, verdict=Verdict.UNKNOWN, reason="worker1 is unreachable: timed out") for id_, one in mine.items()}
+        text = as_html(report({**green, **gone}))
+        assert text.count("worker1 is unreachable") == 1
+        assert f"{len(mine)} checks could not tell" in text
+
 
 class TestRedaction:
     def test_values_of_secrets_files(self, tmp_path):
