@@ -1,0 +1,173 @@
+"""Target `lab` under mocks: exactly which resources a stack file becomes, with which inputs, and what each waits for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulumi
+import pytest
+
+from rackwright import targets
+from rackwright.handover import paths
+from rackwright.model import load_cluster, load_stack
+from rackwright.plan import Plan, expand
+from rackwright.provider import registry
+from rackwright.targets.resources import Converge, KeyPair, Verification
+
+_MADE = {
+    "rackwright:secret:KeyPair": {"public_key": "ssh-ed25519 AAAA", "private_key": "PRIVATE"},
+    "rackwright:lab:Image": {"image": "localhost/node:1"},
+    "rackwright:lab:Node": {"incarnation": "life-1"},
+    "rackwright:ansible:Converge": {"generation": "g1"},
+}
+
+
+@dataclass
+class Recording(pulumi.runtime.Mocks):  # type: ignore[misc]
+    """Notes every registration, and answers like the provider."""
+
+    made: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        """One registration."""
+        self.made[args.name] = (args.typ, dict(args.inputs))
+        return f"id-{args.name}", {**args.inputs, **_MADE.get(args.typ, {})}
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
+        """The program calls nothing."""
+        raise AssertionError(f"{args.token} was called")
+
+    def of(self, token: str) -> dict[str, dict[str, Any]]:
+        """Inputs by name of the resources of one type."""
+        return {name: inputs for name, (typ, inputs) in self.made.items() if typ == token}
+
+
+def committed(stack: str) -> Plan:
+    """The plan of a committed stack."""
+    cluster = load_stack(paths.stack_file(stack)).cluster
+    assert cluster is not None
+    return expand(cluster, stack)
+
+
+def saving() -> Plan:
+    """A small cluster whose workers may sleep."""
+    power = {"idle": "5m", "suspend_timeout": "30s", "resume_timeout": "60s"}
+    groups = {"login": {"count": 1, "roles": ["login", "controller"]}, "worker": {"count": 2}}
+    written = {
+        "target": {"kind": "lab"},
+        "network": {"cidr": "10.77.0.0/24"},
+        "groups": groups,
+        "scheduler": {"kind": "slurm", "power_saving": power},
+    }
+    loaded = load_cluster(written)
+    assert loaded.cluster is not None
+    return expand(loaded.cluster, "small")
+
+
+def built(plan: Plan) -> Recording:
+    """What the program registers for a plan, up to its verification."""
+    recording = Recording()
+
+    def program() -> None:
+        access = KeyPair("access-key", comment="test")
+        hosts = targets.target(plan.target.kind).build(plan, access.public_key)
+        secrets = {"access_key": access.private_key}
+        converge = Converge("converge", plan="{}", hosts=hosts, secrets=secrets, digests={}, options={})
+        Verification("verification", level="smoke", generation=converge.generation, digests={}, options={})
+
+    run(program, recording, plan.stack)
+    return recording
+
+
+def run(program: Callable[[], None], recording: Recording, stack: str) -> None:
+    """A program to its end, on a loop of its own."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        pulumi.runtime.set_mocks(recording, project="rackwright", stack=stack)
+
+        async def whole() -> None:
+            program()
+            await pulumi.runtime.stack.wait_for_rpcs()
+
+        loop.run_until_complete(whole())
+    finally:
+        loop.close()
+        asyncio.set_event_loop(None)
+
+
+@pytest.mark.parametrize("stack", ["lab", "lab-small", "lab-large"])
+def test_a_stack_becomes_one_node_for_each_of_its_plan_and_nothing_else(stack: str) -> None:
+    plan = committed(stack)
+    names = {node.name for node in plan.nodes}
+    expected = {
+        "access-key": "rackwright:secret:KeyPair",
+        "network": "rackwright:lab:Network",
+        "image": "rackwright:lab:Image",
+        **dict.fromkeys((volume.name for volume in plan.volumes), "rackwright:lab:Volume"),
+        **{f"{name}-host-key": "rackwright:secret:KeyPair" for name in names},
+        **dict.fromkeys(names, "rackwright:lab:Node"),
+        "converge": "rackwright:ansible:Converge",
+        "verification": "rackwright:test:Verification",
+    }
+    assert {name: typ for name, (typ, _) in built(plan).made.items()} == expected
+
+
+def test_a_worker_of_the_lab_has_exactly_these_inputs() -> None:
+    plan = committed("lab")
+    worker = plan.node("worker1")
+    given = {name: value for name, value in built(plan).of("rackwright:lab:Node")["worker1"].items() if value is not None}
+    assert given == {
+        "stack": "lab",
+        "name": "lab-worker1",
+        "hostname": "worker1",
+        "image": "localhost/node:1",
+        "network": "id-network",
+        "address": worker.address,
+        "mac": worker.mac,
+        "gpus": 8,
+        "volumes": {},
+        "published": [],
+        "host_key": "PRIVATE",
+        "host_public_key": "ssh-ed25519 AAAA",
+        "authorized_key": "ssh-ed25519 AAAA",
+    }
+
+
+def test_only_the_login_node_is_published_and_on_one_address() -> None:
+    published = {name: inputs["published"] for name, inputs in built(committed("lab")).of("rackwright:lab:Node").items()}
+    assert published == {"login0": ["127.0.0.1:2222:22"], "worker0": [], "worker1": [], "storage0": []}
+
+
+def test_what_must_survive_a_node_lies_on_volumes() -> None:
+    mounts = {name: inputs["volumes"] for name, inputs in built(committed("lab")).of("rackwright:lab:Node").items()}
+    assert set(mounts["login0"].values()) == {"id-login0-accounting", "id-login0-scheduler"}
+    assert set(mounts["storage0"].values()) == {"id-storage0-sharedfs", "id-storage0-metadata"}
+
+
+def test_converge_knows_each_host_s_life_so_that_a_healed_one_is_converged_again() -> None:
+    plan = committed("lab")
+    hosts = built(plan).made["converge"][1]["hosts"]
+    assert {name: host["incarnation"] for name, host in hosts.items()} == dict.fromkeys((node.name for node in plan.nodes), "life-1")
+    assert {name: host["address"] for name, host in hosts.items()} == {node.name: node.address for node in plan.nodes}
+
+
+def test_what_was_verified_is_what_was_converged() -> None:
+    assert built(committed("lab")).made["verification"][1]["generation"] == "g1"
+
+
+def test_a_stack_that_saves_power_has_an_agent_for_the_nodes_that_may_sleep() -> None:
+    agent = built(saving()).of("rackwright:lab:Power")["power"]
+    assert (agent["controller"], agent["nodes"]) == ("id-login0", ["worker0", "worker1"])
+
+
+@pytest.mark.parametrize("plan", [committed("lab"), saving()], ids=["lab", "saving"])
+def test_every_resource_is_one_the_provider_has_with_all_that_it_requires(plan: Plan) -> None:
+    for name, (token, inputs) in built(plan).made.items():
+        served = registry.resource(token)
+        assert served is not None, f"{name}: {token}"
+        missing = [key for key in served.required if inputs.get(key) is None]
+        assert not missing, f"{name} lacks {missing}"
