@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 from project import Project, clone
-from starvation import skip_where_starved
+from starvation import skip_where_slow, skip_where_starved
 
 _FAILED = pytest.StashKey[bool]()
 
@@ -33,6 +33,12 @@ def lab(stack: Project) -> Project:
         said = stack.pulumi("up", timeout=2400)
     assert said.ok, said.output
     return stack
+
+
+@pytest.fixture(scope="module")
+def in_time(lab: Project) -> None:
+    """The machine is quick enough for tests that depend on time-outs."""
+    skip_where_slow(lab)
 
 
 def _only_unknown(stack: Project) -> bool:

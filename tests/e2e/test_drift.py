@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from project import Project
 
-pytestmark = pytest.mark.timely
+pytestmark = [pytest.mark.timely, pytest.mark.usefixtures("in_time")]
 
 
 def _podman(*arguments: str) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from project import Project
 
+pytestmark = [pytest.mark.timely, pytest.mark.usefixtures("in_time")]
+
 _TASK = """
 - name: Refuse to go on
   ansible.builtin.command: sh -c 'echo the disk is full >&2; exit 9'

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from project import Project
 
-pytestmark = pytest.mark.timely
+pytestmark = [pytest.mark.timely, pytest.mark.usefixtures("in_time")]
 
 _STAYS = frozenset({"conmon", "aardvark-dns", "ssh", "ssh:"})
 """What belongs to containers that live on, and kept ssh connections with the hop they go through (they end by themselves)."""

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from project import Project
 
+pytestmark = [pytest.mark.timely, pytest.mark.usefixtures("in_time")]
+
 
 def _workers(count: int) -> Any:
     def change(cluster: dict[str, Any]) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
+import pytest
 import yaml
 from project import Project
+
+pytestmark = [pytest.mark.timely, pytest.mark.usefixtures("in_time")]
 
 _ALLOWED = ("secrets.yml", "id_ed25519")
 

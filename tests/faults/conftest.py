@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from project import clone
-from starvation import skip_where_starved
+from starvation import skip_where_slow, skip_where_starved
 
 from rackwright.catalog.checks import Level
 from rackwright.handover import paths
@@ -74,7 +74,8 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         pytest.fail("podman is not installed: faults are set in real nodes (`make doctor` names the command)")
     project = clone(tmp_path_factory.mktemp("faults-lab") / "checkout")
     try:
-        project.must("up", timeout=600)
+        project.must("up", timeout=2400)
+        skip_where_slow(project)
         yield _opened(project.home / project.stack, scratch)
     finally:
         project.remove()
