@@ -63,6 +63,7 @@ def _third_worker(present: bool) -> Any:
         pytest.param("bootstrap:", signal.SIGINT, True, marks=pytest.mark.soak),
     ],
 )
+@pytest.mark.soak
 def test_a_killed_up_is_healed_by_a_plain_up(healthy: Project, moment: str, blow: signal.Signals, whole_group: bool) -> None:
     healthy.edit(_third_worker(True))
     child = healthy.start(healthy.pulumi_command("up"))
@@ -82,6 +83,7 @@ def test_a_killed_up_is_healed_by_a_plain_up(healthy: Project, moment: str, blow
     assert "warning" not in after.output.lower(), after.output
 
 
+@pytest.mark.soak
 def test_a_second_up_at_the_same_time_gets_one_clear_error(healthy: Project) -> None:
     healthy.edit(_third_worker(True))
     first = healthy.start(healthy.pulumi_command("up"))

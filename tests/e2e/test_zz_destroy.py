@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
 from project import Project
 
 
@@ -31,6 +32,7 @@ def test_destroy_works_when_a_node_is_unreachable(lab: Project) -> None:
     assert lab.leftovers() == []
 
 
+@pytest.mark.soak
 def test_down_by_label_works_without_state(lab: Project) -> None:
     lab.must("up")
     said = lab.rackwright("down", lab.stack, "--by-label")
