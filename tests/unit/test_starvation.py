@@ -28,3 +28,13 @@ def test_the_share_that_others_took_decides(monkeypatch: pytest.MonkeyPatch, ste
 def test_the_kernel_s_counters_are_read() -> None:
     steal, busy = starvation._times()
     assert 0 <= steal <= busy
+
+
+@pytest.mark.parametrize(("seconds", "skipped"), [(1.2, False), (7.0, True)])
+def test_a_machine_on_which_a_preview_takes_long_is_too_slow(seconds: float, skipped: bool) -> None:
+    project = SimpleNamespace(must=lambda verb: SimpleNamespace(seconds=seconds if verb == "preview" else 0.0))
+    if skipped:
+        with pytest.raises(pytest.skip.Exception, match=r"a preview took 7\.0 s, more than 4 s"):
+            starvation.skip_where_slow(project)
+    else:
+        starvation.skip_where_slow(project)

@@ -44,8 +44,7 @@ def _as_user(user: str, command: list[str]) -> list[str]:
     """The command as another user, over the connection of the nodes' own: it needs no key of that user's."""
     if not user:
         return command
-    login = ["sudo", "-iu", user] if user == "root" else ["sudo", "runuser", "-l", user]
-    return [*login, *(["-c", shlex.quote(" ".join(command))] if command else [])]
+    return ["sudo", "runuser", "-l", user, *(["-c", shlex.quote(" ".join(command))] if command else [])]
 
 
 def inventory(

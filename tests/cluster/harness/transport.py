@@ -24,6 +24,8 @@ _HANDS: Final = 4
 """Questions a node works on at a time: enough that one slow tool does not hold up the rest."""
 _OVERHEAD: Final = 3.0
 """Seconds beyond the node's own limit before the connection is given up: two hops' connect time-outs run inside it."""
+_LAST_WORDS: Final = 2.0
+"""Seconds a client whose output has ended may take to say why and to end."""
 _running: set[subprocess.Popen[bytes]] = set()
 
 
@@ -64,17 +66,19 @@ class BoundedSsh(SshBackend):  # type: ignore[misc]
         with tempfile.TemporaryFile() as complaints:
             child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, bufsize=0)
             _running.add(child)
-            found, ended = [], False
-            for line in _until(child, time.monotonic() + self.limit):
+            found, deadline = [], time.monotonic() + self.limit
+            for line in _until(child, deadline):
                 began()
                 found.append((time.time(), line.decode(errors="replace")))
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                ended = child.wait(timeout=0.2) >= 0
+            late = time.monotonic() >= deadline
+            if not late:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(timeout=_LAST_WORDS)
             _abandon(child)
             _running.discard(child)
             complaints.seek(0)
             said = complaints.read().decode(errors="replace").strip()
-        return found, said if ended or said else f"no end after {self.limit:.0f} s"
+        return found, f"no end after {self.limit:.0f} s" if late and not said else said
 
 
 def _until(child: subprocess.Popen[bytes], deadline: float) -> Iterator[bytes]:

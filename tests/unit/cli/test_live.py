@@ -105,9 +105,10 @@ def test_options_after_the_node_are_the_command_s(lab, run, executed):
     assert executed[-4:] == ["login0", "sinfo", "-N", "--help"]
 
 
-def test_a_user_of_the_cluster_needs_no_key(lab, run, executed):
-    run("ssh", "lab", "alice@login0", "srun", "-N2", "hostname")
-    assert executed[-7:] == ["login0", "sudo", "runuser", "-l", "alice", "-c", "'srun -N2 hostname'"]
+@pytest.mark.parametrize("user", ["alice", "root"])
+def test_a_user_of_the_cluster_needs_no_key(lab, run, executed, user):
+    run("ssh", "lab", f"{user}@login0", "srun", "-N2", "hostname")
+    assert executed[-7:] == ["login0", "sudo", "runuser", "-l", user, "-c", "'srun -N2 hostname'"]
 
 
 @pytest.mark.parametrize(("where", "words"), [("alise@login0", "did you mean `alice`"), ("logn0", "did you mean `login0`")])

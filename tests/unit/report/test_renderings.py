@@ -30,6 +30,20 @@ def sick(report, green):
     return report({**green, LOST: lost, SILENT: silent})
 
 
+@pytest.fixture
+def unheard(green):
+    """How many checks are about worker1."""
+    return sum(one.node == "worker1" for one in green.values())
+
+
+@pytest.fixture
+def silent(report, green):
+    """Nothing was heard of worker1."""
+    mine = {id_: one for id_, one in green.items() if one.node == "worker1"}
+    gone = {id_: replace(one, verdict=Verdict.UNKNOWN, reason="worker1 is unreachable: timed out") for id_, one in mine.items()}
+    return report({**green, **gone})
+
+
 def printed(report, **how):
     """The terminal's text at 80 columns."""
     console = Console(width=80, file=io.StringIO(), color_system=None)
@@ -60,12 +74,10 @@ class TestTerminal:
         text = printed(report({**green, **left}))
         assert f"skipped: {len(busy)} (node-busy) on worker1" in text and "✓ lab: passed" in text
 
-    def test_a_silent_node_is_said_once(self, report, green):
-        mine = {id_: one for id_, one in green.items() if one.node == "worker1"}
-        gone = {id_: replace(one, verdict=Verdict.UNKNOWN, reason="worker1 is unreachable: timed out") for id_, one in mine.items()}
-        text = printed(report({**green, **gone}))
+    def test_a_silent_node_is_said_once(self, silent, unheard):
+        text = printed(silent)
         assert text.count("worker1 is unreachable") == 1
-        assert f"worker1  {len(mine)} checks could not tell" in text
+        assert f"worker1  {unheard} checks could not tell" in text
 
     def test_every_result_can_be_listed(self, report, green):
         text = printed(report(green), every=True)
@@ -110,12 +122,10 @@ class TestHtml:
     def test_it_fits_a_phone(self, sick):
         assert "width=device-width" in as_html(sick)
 
-    def test_a_silent_node_is_one_finding(self, report, green):
-        mine = {id_: one for id_, one in green.items() if one.node == "worker1"}
-        gone = {id_: replace(one, verdict=Verdict.UNKNOWN, reason="worker1 is unreachable: timed out") for id_, one in mine.items()}
-        text = as_html(report({**green, **gone}))
+    def test_a_silent_node_is_one_finding(self, silent, unheard):
+        text = as_html(silent)
         assert text.count("worker1 is unreachable") == 1
-        assert f"{len(mine)} checks could not tell" in text
+        assert f"{unheard} checks could not tell" in text
 
 
 class TestRedaction:
