@@ -29,7 +29,6 @@ def test_a_stopped_slurmd_is_seen_in_configuration_and_behaviour_and_healed(heal
     assert healthy.report()["verdict"] == "passed"
 
 
-@pytest.mark.soak
 def test_an_edited_slurm_conf_is_seen_and_put_right(healthy: Project) -> None:
     healthy.ssh("login0", "sed -i s/gpu:h100:8/gpu:h100:7/ /etc/slurm/slurm.conf")
     assert "slurm.conf" in healthy.must("refresh").output
@@ -37,7 +36,6 @@ def test_an_edited_slurm_conf_is_seen_and_put_right(healthy: Project) -> None:
     assert "gpu:h100:7" not in healthy.ssh("login0", "cat /etc/slurm/slurm.conf").output
 
 
-@pytest.mark.soak
 def test_a_deleted_node_is_made_again_converged_and_checked(healthy: Project) -> None:
     before = healthy.incarnations()["worker1"]
     _podman("rm", "--force", "--time", "0", f"{healthy.stack}-worker1")
@@ -48,7 +46,6 @@ def test_a_deleted_node_is_made_again_converged_and_checked(healthy: Project) ->
     assert healthy.report()["verdict"] == "passed"
 
 
-@pytest.mark.soak
 def test_a_stopped_node_is_started_converged_and_checked(healthy: Project) -> None:
     _podman("stop", "--time", "3", f"{healthy.stack}-worker1")
     healthy.must("up", "--refresh")
@@ -56,7 +53,6 @@ def test_a_stopped_node_is_started_converged_and_checked(healthy: Project) -> No
     assert healthy.as_user("srun -w worker1 hostname").output.strip() == "worker1"
 
 
-@pytest.mark.soak
 def test_a_paused_node_is_unknown_within_15_seconds_and_holds_up_nobody(healthy: Project) -> None:
     before = healthy.rackwright("verify", healthy.stack)
     assert before.ok, before.output
@@ -72,8 +68,7 @@ def test_a_paused_node_is_unknown_within_15_seconds_and_holds_up_nobody(healthy:
     healthy.must("up", "--refresh")
 
 
-@pytest.mark.parametrize("verb", ["pause", pytest.param("stop", marks=pytest.mark.soak)])
-@pytest.mark.soak
+@pytest.mark.parametrize("verb", ["pause", "stop"])
 def test_up_with_refresh_heals_in_one_go(healthy: Project, verb: str) -> None:
     _podman(verb, *(("--time", "3") if verb == "stop" else ()), f"{healthy.stack}-storage0")
     healthy.must("up", "--refresh")

@@ -35,7 +35,6 @@ def test_a_failing_task_names_host_and_task_and_shows_what_it_said(broken: Proje
     assert broken.resources()["converge"]["outputs"]["converged"] is False
 
 
-@pytest.mark.soak
 def test_a_failed_converge_is_remembered_through_a_refresh_that_does_not_look(broken: Project) -> None:
     """A plain Read clears the engine's memory of the failure, and the next up does nothing."""
 

@@ -57,13 +57,12 @@ def _third_worker(present: bool) -> Any:
 @pytest.mark.parametrize(
     ("moment", "blow", "whole_group"),
     [
-        pytest.param("worker2 creating", signal.SIGKILL, False, marks=pytest.mark.soak),
+        ("worker2 creating", signal.SIGKILL, False),
         ("bootstrap:", signal.SIGKILL, True),
-        pytest.param("scheduler:", signal.SIGKILL, False, marks=pytest.mark.soak),
-        pytest.param("bootstrap:", signal.SIGINT, True, marks=pytest.mark.soak),
+        ("scheduler:", signal.SIGKILL, False),
+        ("bootstrap:", signal.SIGINT, True),
     ],
 )
-@pytest.mark.soak
 def test_a_killed_up_is_healed_by_a_plain_up(healthy: Project, moment: str, blow: signal.Signals, whole_group: bool) -> None:
     healthy.edit(_third_worker(True))
     child = healthy.start(healthy.pulumi_command("up"))
@@ -83,7 +82,6 @@ def test_a_killed_up_is_healed_by_a_plain_up(healthy: Project, moment: str, blow
     assert "warning" not in after.output.lower(), after.output
 
 
-@pytest.mark.soak
 def test_a_second_up_at_the_same_time_gets_one_clear_error(healthy: Project) -> None:
     healthy.edit(_third_worker(True))
     first = healthy.start(healthy.pulumi_command("up"))

@@ -41,7 +41,6 @@ def test_no_secret_is_in_state_backups_reports_or_the_checkout(lab: Project) -> 
     assert len(places) > 50
 
 
-@pytest.mark.soak
 def test_no_secret_is_printed_by_a_run_that_fails_and_quotes_it(lab: Project) -> None:
     tasks = lab.folder / "roles/munge/tasks/service.yml"
     written = tasks.read_text()

@@ -32,7 +32,6 @@ def test_destroy_works_when_a_node_is_unreachable(lab: Project) -> None:
     assert lab.leftovers() == []
 
 
-@pytest.mark.soak
 def test_down_by_label_works_without_state(lab: Project) -> None:
     lab.must("up")
     said = lab.rackwright("down", lab.stack, "--by-label")
