@@ -123,24 +123,45 @@ async def stack_leftovers(stack: str) -> list[str]:
 
 
 async def sweep(stack: str) -> list[str]:
-    """Remove everything that carries the stack's label; what was removed. Raises when something stays."""
-    found = await stack_leftovers(stack)
-    by_kind = {
-        kind: [item.split()[1] for item in found if item.startswith(f"{kind} ")] for kind in ("container", "volume", "network", "secret")
-    }
-    if by_kind["container"]:
-        await podman("rm", "--force", "--time", "0", "--volumes", *by_kind["container"])
-    if by_kind["volume"]:
-        await podman("volume", "rm", "--force", *by_kind["volume"])
-    if by_kind["network"]:
-        await podman("network", "rm", "--force", *by_kind["network"])
-    if by_kind["secret"]:
-        await podman("secret", "rm", *by_kind["secret"])
+    """Remove everything that carries the stack's label; what was removed. Raises, with podman's words, when something stays.
+
+    Done again where something is left: a `podman run` that was killed may still be dying, and its container with it.
+    """
+    removed: dict[str, None] = {}
+    said: list[str] = []
+    for pause in _PAUSES:
+        await asyncio.sleep(pause)
+        if not (left := await stack_leftovers(stack)):
+            return list(removed)
+        removed |= dict.fromkeys(left)
+        said = await _remove(left)
     if left := await stack_leftovers(stack):
         raise RackwrightError(
-            f"stack {stack}: still there after removal: {', '.join(left)}", hint=f"run `rackwright down --by-label {stack}` again"
+            f"stack {stack}: still there after removal: {', '.join(left)}{''.join(f'; {line}' for line in said)}",
+            hint=f"run `rackwright down --by-label {stack}` again",
         )
-    return found
+    return list(removed)
+
+
+_PAUSES: Final = (0.0, 0.0, 0.5, 2.0)
+"""Seconds before each look at what is left; the second look is the proof."""
+_REMOVALS: Final = (
+    ("container", ("rm", "--force", "--time", "0", "--volumes")),
+    ("volume", ("volume", "rm", "--force")),
+    ("network", ("network", "rm", "--force")),
+    ("secret", ("secret", "rm")),
+)
+
+
+async def _remove(found: Sequence[str]) -> list[str]:
+    """Remove `kind name`s, those that use others first; what podman said where it could not."""
+    said = []
+    for kind, command in _REMOVALS:
+        names = [name for item_kind, name in (item.split() for item in found) if item_kind == kind]
+        ended = await podman(*command, *names) if names else None
+        if ended is not None and not ended.ok:
+            said.append(f"podman {command[0]}: {_last_line(ended.stderr)}")
+    return said
 
 
 @dataclass(frozen=True)

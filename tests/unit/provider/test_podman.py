@@ -1,0 +1,51 @@
+"""Removing what carries a stack's label: nothing stays, and what cannot be removed is told in podman's own words."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from rackwright.errors import RackwrightError
+from rackwright.provider.drivers import podman
+from rackwright.provider.drivers.process import Ended
+
+
+class Store:
+    """A podman that holds one container, and refuses to remove it as often as it is told to."""
+
+    def __init__(self, refusals: int) -> None:
+        self.refusals, self.containers = refusals, ["lab-worker0"]
+
+    async def run(self, *arguments: str, **_: object) -> Ended:
+        """Answer `ps`, `rm` and the listings of what is not there."""
+        if arguments[0] == "ps":
+            return Ended(arguments, 0, "\n".join(self.containers), "")
+        if arguments[0] == "rm":
+            self.refusals -= 1
+            if self.refusals >= 0:
+                return Ended(arguments, 2, "", "Error: container state improper")
+            self.containers.clear()
+        return Ended(arguments, 0, "", "")
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """The store, with no pauses between looks."""
+    made = Store(request.param)
+    monkeypatch.setattr(podman, "podman", made.run)
+    monkeypatch.setattr(podman, "_PAUSES", (0.0, 0.0, 0.0))
+    return made
+
+
+@pytest.mark.parametrize("store", [0, 1], indirect=True)
+def test_a_container_that_is_still_dying_is_removed_at_the_next_look(store: Store) -> None:
+    assert asyncio.run(podman.sweep("lab")) == ["container lab-worker0"]
+    assert store.containers == []
+
+
+@pytest.mark.parametrize("store", [99], indirect=True)
+def test_what_stays_is_named_with_podmans_words(store: Store) -> None:
+    with pytest.raises(RackwrightError, match="still there after removal: container lab-worker0; podman rm: container state improper"):
+        asyncio.run(podman.sweep("lab"))
+    assert store.containers == ["lab-worker0"]
