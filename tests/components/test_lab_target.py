@@ -105,6 +105,7 @@ def test_a_stack_becomes_one_node_for_each_of_its_plan_and_nothing_else(stack: s
     names = {node.name for node in plan.nodes}
     expected = {
         "access-key": "rackwright:secret:KeyPair",
+        "label": "rackwright:lab:Label",
         "network": "rackwright:lab:Network",
         "image": "rackwright:lab:Image",
         **dict.fromkeys((volume.name for volume in plan.volumes), "rackwright:lab:Volume"),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project
+from project import Project, clone
 
 pytestmark = [pytest.mark.timely, pytest.mark.usefixtures("in_time")]
 
@@ -92,3 +94,29 @@ def test_a_second_up_at_the_same_time_gets_one_clear_error(healthy: Project) -> 
     assert first.returncode == 0, output
     healthy.edit(_third_worker(False))
     healthy.must("up")
+
+
+@pytest.fixture
+def unrecorded(tmp_path: Path) -> Iterator[Project]:
+    """A copy whose podman is slow to tell that it has made something: a kill finds it made and not on record."""
+    project = clone(tmp_path / "checkout")
+    real, slow = shutil.which("podman"), tmp_path / "bin" / "podman"
+    slow.parent.mkdir()
+    slow.write_text(f'#!/bin/sh\n{real} "$@"\nstatus=$?\ncase " $* " in *" create "*) sleep 3 ;; esac\nexit $status\n')
+    slow.chmod(0o755)
+    project.environment["PATH"] = f"{slow.parent}:{project.environment['PATH']}"
+    yield project
+    project.remove()
+    assert project.leftovers() == []
+
+
+def test_what_was_made_and_never_recorded_is_removed_by_destroy(unrecorded: Project) -> None:
+    child = unrecorded.start(unrecorded.pulumi_command("up"))
+    deadline = time.monotonic() + 60
+    while len(unrecorded.leftovers()) < 5 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(child.pid, signal.SIGKILL)
+    output, _ = child.communicate(timeout=120)
+    assert len(unrecorded.leftovers()) == 5, output
+    unrecorded.must("destroy")
+    assert unrecorded.leftovers() == []

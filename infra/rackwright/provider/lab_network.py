@@ -1,4 +1,4 @@
-"""A lab's network: one bridge that the stack owns. Deleting it sweeps up whatever else carries the stack's label."""
+"""A lab's network: one bridge that the stack owns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from typing import ClassVar
 
 from rackwright.errors import RackwrightError
-from rackwright.provider.drivers.podman import STACK_LABEL, must, podman, sweep
+from rackwright.provider.drivers.podman import STACK_LABEL, must, podman
 from rackwright.provider.resource import Finding, Made, Operation, Resource, State
 from rackwright.provider.wire import UNKNOWN, Properties
 
@@ -48,8 +48,7 @@ class Network(Resource):
         return Made(state.id, state.outputs, inputs={**state.inputs, "cidr": subnets[0] if subnets else ""})
 
     async def delete(self, operation: Operation, state: State) -> None:
-        """The last of the stack to go: afterwards nothing with its label may be left."""
-        await sweep(state.inputs["stack"])
+        """Remove the bridge, and what a run that died left on it."""
         ended = await podman("network", "rm", "--force", state.id)
         if not ended.ok and "not found" not in ended.stderr:
             raise RackwrightError(f"podman network rm {state.id}: {ended.stderr.strip()}")

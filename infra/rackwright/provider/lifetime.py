@@ -10,6 +10,10 @@ from collections.abc import Callable
 
 _LOOK_EVERY = 0.5
 """Seconds between looks at the parent: an engine killed by SIGKILL tells nobody."""
+_GRACE = 2.0
+"""Seconds between asking a child to end and killing it."""
+_PATIENCE = 20.0
+"""Seconds that a child which may not be interrupted gets to finish; it is never killed for being slow."""
 
 
 class Cancelled(Exception):
@@ -21,29 +25,29 @@ class Lifetime:
 
     def __init__(self) -> None:
         self._groups: set[int] = set()
+        self._whole: set[int] = set()
         self.cancelled = False
 
-    def adopt(self, group: int) -> None:
-        """A child leads this process group now."""
-        self._groups.add(group)
-        if self.cancelled:
+    def adopt(self, group: int, *, whole: bool = False) -> None:
+        """A child leads this process group now; a `whole` one is left to finish what it writes, whatever happens."""
+        (self._whole if whole else self._groups).add(group)
+        if self.cancelled and not whole:
             _signal(group, signal.SIGTERM)
 
     def release(self, group: int) -> None:
         """The child has ended."""
         self._groups.discard(group)
+        self._whole.discard(group)
 
     async def cancel(self) -> None:
-        """Ask every child to end; those still there after two seconds are killed."""
+        """Ask every child to end, kill those that do not, and wait for those that may not be interrupted."""
         self.cancelled = True
         for group in tuple(self._groups):
             _signal(group, signal.SIGTERM)
-        for _ in range(20):
-            if not self._groups:
-                return
-            await asyncio.sleep(0.1)
+        await _until_empty(self._groups, _GRACE)
         for group in tuple(self._groups):
             _signal(group, signal.SIGKILL)
+        await _until_empty(self._whole, _PATIENCE)
 
     async def watch_parent(self, stop: Callable[[], None]) -> None:
         """Returns once the engine is gone; `stop` then ends the server."""
@@ -56,6 +60,12 @@ class Lifetime:
 
 current = Lifetime()
 """The life of this process; drivers register their children here."""
+
+
+async def _until_empty(groups: set[int], seconds: float) -> None:
+    deadline = asyncio.get_running_loop().time() + seconds
+    while groups and asyncio.get_running_loop().time() < deadline:
+        await asyncio.sleep(0.05)
 
 
 def _signal(group: int, number: signal.Signals) -> None:

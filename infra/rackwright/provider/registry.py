@@ -9,6 +9,7 @@ from rackwright.provider.resource import Resource
 
 _CLASSES = {
     "rackwright:lab:Image": "rackwright.provider.lab_image:Image",
+    "rackwright:lab:Label": "rackwright.provider.lab_label:Label",
     "rackwright:lab:Network": "rackwright.provider.lab_network:Network",
     "rackwright:lab:Node": "rackwright.provider.lab_node:Node",
     "rackwright:lab:Power": "rackwright.provider.lab_power:Power",

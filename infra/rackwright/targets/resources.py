@@ -21,6 +21,13 @@ class Image(pulumi.CustomResource):
         )
 
 
+class Label(pulumi.CustomResource):
+    """What a lab's things are found by; everything that carries it depends on it."""
+
+    def __init__(self, name: str, *, stack: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("rackwright:lab:Label", name, {"stack": stack}, opts)
+
+
 class Network(pulumi.CustomResource):
     """The lab's bridge."""
 

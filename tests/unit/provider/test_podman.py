@@ -15,12 +15,15 @@ class Store:
     """A podman that holds one container, and refuses to remove it as often as it is told to."""
 
     def __init__(self, refusals: int) -> None:
-        self.refusals, self.containers = refusals, ["lab-worker0"]
+        self.refusals, self.containers, self.vanishing = refusals, ["lab-worker0"], 0
 
     async def run(self, *arguments: str, **_: object) -> Ended:
         """Answer `ps`, `rm` and the listings of what is not there."""
         if arguments[0] == "ps":
             return Ended(arguments, 0, "\n".join(self.containers), "")
+        if arguments[0] == "volume" and self.vanishing > 0:
+            self.vanishing -= 1
+            return Ended(arguments, 125, "", "Error: no volume with name lab-x found in database: no such volume")
         if arguments[0] == "rm":
             self.refusals -= 1
             if self.refusals >= 0:
@@ -49,3 +52,17 @@ def test_what_stays_is_named_with_podmans_words(store: Store) -> None:
     with pytest.raises(RackwrightError, match="still there after removal: container lab-worker0; podman rm: container state improper"):
         asyncio.run(podman.sweep("lab"))
     assert store.containers == ["lab-worker0"]
+
+
+@pytest.mark.parametrize("store", [0], indirect=True)
+def test_a_volume_that_goes_while_podman_lists_is_no_failure(store: Store) -> None:
+    store.vanishing = 1
+    asyncio.run(podman.sweep("lab"))
+    assert store.containers == []
+
+
+@pytest.mark.parametrize("store", [0], indirect=True)
+def test_a_listing_that_keeps_failing_is_told(store: Store) -> None:
+    store.vanishing = 99
+    with pytest.raises(RackwrightError, match="podman volume ls: no volume with name lab-x"):
+        asyncio.run(podman.sweep("lab"))

@@ -34,7 +34,7 @@ async def bake(base: str, name: str, info: Say, status: Say) -> None:
             await _install(Path(folder), name, status)
             await must("commit", "--quiet", "--change", "CMD=/sbin/init", container, name, timeout=600)
         finally:
-            await podman("rm", "--force", "--time", "0", container)
+            await podman("rm", "--force", "--time", "0", container, cleans_up=True)
     await info(f"image 2/2: {name} ready after {time.monotonic() - started:.0f} s")
 
 

@@ -17,21 +17,34 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright.errors import RackwrightError
-from rackwright.provider.drivers.process import Ended, run
+from rackwright.provider.drivers.process import Ended, Interruption, run
 
 STACK_LABEL: Final = "rackwright.stack"
 NODE_LABEL: Final = "rackwright.node"
 SPEC_LABEL: Final = "rackwright.spec"
 SECRET_PREFIX: Final = "rackwright"
 """podman 4.3 has no labels on secrets: theirs is the name, `rackwright.<stack>.…`, unambiguous since stack names hold no dot."""
+_PAUSES: Final = (0.0, 0.0, 0.5, 2.0)
+"""Seconds before each look at what is left; where others remove things at the same time, one look can fail."""
 _MOST_FILES: Final = 1_048_576
 _MOST_PROCESSES: Final = 32_768
 """Enough for systemd, Slurm and MariaDB in one node; lower limits of the machine win."""
 
 
-async def podman(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0) -> Ended:
-    """Run podman; the caller looks at the status."""
-    return await run(["podman", *_runtime(), *arguments], stdin=stdin, timeout=timeout)
+_LONG: Final = frozenset({"build", "commit", "pull"})
+"""They take minutes and write their result at their end: a cancelled run ends them. All others finish. podman 4.3 writes its files of
+secrets in place, and one cut in half makes every later `podman secret` on the machine fail, other people's included."""
+
+
+async def podman(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0, cleans_up: bool = False) -> Ended:
+    """Run podman; the caller looks at the status. What cleans up runs in a cancelled run, too."""
+    interruption = Interruption.ENDS_IT if arguments[0] in _LONG else Interruption.WAITS
+    return await run(
+        ["podman", *_runtime(), *arguments],
+        stdin=stdin,
+        timeout=timeout,
+        interruption=Interruption.CHANGES_NOTHING if cleans_up else interruption,
+    )
 
 
 async def must(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0) -> str:
@@ -117,9 +130,21 @@ async def stack_leftovers(stack: str) -> list[str]:
         ("volume", ("volume", "ls", "--filter", label, "--format", "{{.Name}}")),
         ("network", ("network", "ls", "--filter", label, "--format", "{{.Name}}")),
     ):
-        found += [f"{kind} {name}" for name in (await must(*command)).split()]
-    secrets = (await must("secret", "ls", "--format", "{{.Name}}")).split()
+        found += [f"{kind} {name}" for name in (await _listing(*command)).split()]
+    secrets = (await _listing("secret", "ls", "--format", "{{.Name}}")).split()
     return [*found, *(f"secret {name}" for name in secrets if name.startswith(f"{SECRET_PREFIX}.{stack}."))]
+
+
+async def _listing(*command: str) -> str:
+    """What podman lists; asked again where something went between its look at the names and its look at each ("no such volume")."""
+    for pause in _PAUSES:
+        await asyncio.sleep(pause)
+        ended = await podman(*command)
+        if ended.ok or "no such" not in ended.stderr:
+            break
+    if not ended.ok:
+        raise RackwrightError(f"podman {' '.join(command[:2])}: {_last_line(ended.stderr)}", hint=_hint(ended.stderr))
+    return ended.stdout
 
 
 async def sweep(stack: str) -> list[str]:
@@ -143,8 +168,6 @@ async def sweep(stack: str) -> list[str]:
     return list(removed)
 
 
-_PAUSES: Final = (0.0, 0.0, 0.5, 2.0)
-"""Seconds before each look at what is left; the second look is the proof."""
 _REMOVALS: Final = (
     ("container", ("rm", "--force", "--time", "0", "--volumes")),
     ("volume", ("volume", "rm", "--force")),
@@ -185,7 +208,7 @@ async def handed_over(files: Sequence[SecretFile]) -> AsyncIterator[list[str]]:
         await asyncio.gather(*(must("secret", "create", file.name, "-", stdin=file.content.encode()) for file in files))
         yield [option for file in files for option in ("--secret", f"{file.name},target={file.path},mode=0600")]
     finally:
-        await podman("secret", "rm", *names)
+        await podman("secret", "rm", *names, cleans_up=True)
 
 
 def _container(found: Mapping[str, Any]) -> Container:
@@ -219,6 +242,11 @@ def _last_line(stderr: str) -> str:
 
 
 def _hint(stderr: str) -> str:
+    if "secret" in stderr and "JSON" in stderr:
+        return (
+            "podman's file of secrets was cut short by something that killed podman while it wrote; where `podman secret ls` lists "
+            "none that you need, remove filedriver/secretsdata.json below $(podman info -f '{{.Store.GraphRoot}}')/secrets"
+        )
     if "rlimit" in stderr:
         return "this kernel grants fewer open files or processes than asked: see `ulimit -Hn`, `ulimit -Hu`"
     if "subnet" in stderr and ("used" in stderr or "overlap" in stderr or "conflict" in stderr):

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from rackwright.errors import RackwrightError
@@ -39,12 +40,28 @@ class Ended:
         return self.status == 0
 
 
-async def run(argv: Sequence[str], *, stdin: bytes | None = None, timeout: float = 60.0, env: Mapping[str, str] | None = None) -> Ended:
+class Interruption(Enum):
+    """What becomes of a short command when the run is cancelled."""
+
+    ENDS_IT = "it is asked to end, then killed; none is started any more"
+    WAITS = "it finishes what it writes; none is started any more"
+    CHANGES_NOTHING = "it finishes, and is started even then: it cleans up"
+
+
+async def run(
+    argv: Sequence[str],
+    *,
+    stdin: bytes | None = None,
+    timeout: float = 60.0,
+    env: Mapping[str, str] | None = None,
+    interruption: Interruption = Interruption.ENDS_IT,
+) -> Ended:
     """Run a short command to its end; one that takes longer than `timeout` seconds is killed and is an error."""
-    async with _child(argv, stdin=stdin is not None, env=env) as child:
+    async with _child(argv, stdin=stdin is not None, env=env, interruption=interruption) as child:
         try:
             out, err = await asyncio.wait_for(child.communicate(stdin), timeout)
         except TimeoutError:
+            _kill(child)
             raise NoEnd(f"{argv[0]} {argv[1] if len(argv) > 1 else ''}: no end after {timeout:.0f} s") from None
     return Ended(tuple(argv), child.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace"))
 
@@ -96,9 +113,14 @@ async def _read_lines(stream: asyncio.StreamReader, on_line: Callable[[str], Awa
 
 @contextlib.asynccontextmanager
 async def _child(
-    argv: Sequence[str], *, stdin: bool, env: Mapping[str, str] | None, pass_fds: tuple[int, ...] = ()
+    argv: Sequence[str],
+    *,
+    stdin: bool,
+    env: Mapping[str, str] | None,
+    pass_fds: tuple[int, ...] = (),
+    interruption: Interruption = Interruption.ENDS_IT,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    if current.cancelled:
+    if current.cancelled and interruption is not Interruption.CHANGES_NOTHING:
         raise RackwrightError("the run was cancelled")
     pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:
@@ -116,12 +138,20 @@ async def _child(
         raise RackwrightError(
             f"{argv[0]} is not installed", hint="`make doctor` names what is missing and the command that installs it"
         ) from None
-    current.adopt(child.pid)
+    whole = interruption is not Interruption.ENDS_IT
+    current.adopt(child.pid, whole=whole)
     try:
         yield child
     finally:
         if child.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
+            if not whole:
+                _kill(child)
+            elif child.stdin is not None:
+                child.stdin.close()
             await child.wait()
         current.release(child.pid)
+
+
+def _kill(child: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)

@@ -11,13 +11,15 @@ from rackwright.targets.lab.network import network
 from rackwright.targets.lab.nodes import image, node
 from rackwright.targets.lab.power import after, power
 from rackwright.targets.lab.storage import volumes
+from rackwright.targets.resources import Label
 
 __all__ = ["build"]
 
 
 def build(plan: Plan, access_key: pulumi.Input[str]) -> dict[str, dict[str, Any]]:
     """One image and one bridge for all; a container and a pinned host key for each node."""
-    bridge, baked, kept = network(plan), image(plan), volumes(plan)
+    label = Label("label", stack=plan.stack)
+    bridge, baked, kept = network(plan, label), image(plan), volumes(plan, label)
     made = {
         planned.name: node(plan, planned, baked=baked, bridge=bridge, volumes=kept.get(planned.name, {}), access_key=access_key)
         for planned in plan.nodes

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pulumi
+
 from rackwright.plan import Plan
 from rackwright.targets import resources
 
 
-def network(plan: Plan) -> resources.Network:
+def network(plan: Plan, label: resources.Label) -> resources.Network:
     """A bridge of the planned range."""
-    return resources.Network("network", stack=plan.stack, cidr=plan.network.cidr)
+    return resources.Network("network", stack=plan.stack, cidr=plan.network.cidr, opts=pulumi.ResourceOptions(depends_on=[label]))
