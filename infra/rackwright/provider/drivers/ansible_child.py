@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +17,8 @@ import yaml
 
 _LONGEST_DETAIL: Final = 12
 """Lines of a failure worth showing."""
+_FOLDER: Final = ".ansible-"
+"""How the name of a run's own folder begins; its process id follows."""
 
 
 class Reporter:
@@ -79,7 +83,7 @@ def run(request: dict[str, Any]) -> int:
 
     root = Path(request["root"])
     reporter = Reporter(phases(root / "playbooks"))
-    with tempfile.TemporaryDirectory(prefix="rw-ansible-") as folder:
+    with own_folder(Path(request["inventory"]).parent) as folder:
         outcome = ansible_runner.run(
             private_data_dir=folder,
             project_dir=str(root),
@@ -94,6 +98,16 @@ def run(request: dict[str, Any]) -> int:
         )
     _say("end", status=int(outcome.rc or 0), message=reporter.message)
     return int(outcome.rc or 0)
+
+
+@contextmanager
+def own_folder(beside: Path) -> Iterator[str]:
+    """A folder for ansible-runner's files, beside the inventory: it goes with the stack. Those of runs that were killed are removed."""
+    for left in beside.glob(f"{_FOLDER}*"):
+        if not Path(f"/proc/{left.name.removeprefix(_FOLDER).split('-')[0]}").exists():
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-", dir=beside) as folder:
+        yield folder
 
 
 def _options(request: dict[str, Any]) -> str:
