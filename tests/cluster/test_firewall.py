@@ -8,7 +8,6 @@ from cluster.probes.firewall import RULESET, Packet
 from cluster.probes.units import FIREWALL, UNITS
 from rackwright.catalog import ports
 
-SSH = 22
 STRANGER = "203.0.113.9"
 """An address of the documentation range (RFC 5737): it belongs to nobody."""
 
@@ -22,8 +21,9 @@ def test_drops_what_no_rule_names(ask, expect):
 def test_refuses_strangers(node, cluster, ask, expect):
     """Nobody outside the cluster reaches a service; on an entry, ssh is the one exception."""
     ruleset = ask(RULESET)
-    open_to = [SSH] if node.name in cluster.access.entry else []
-    asked = [SSH, 111, 8080, *(port for one in ports() for port in (one.first, one.last))]
+    is_entry = node.name in cluster.access.entry or not cluster.access.entry
+    open_to = [node.ssh_port] if is_entry else []
+    asked = [node.ssh_port, 111, 8080, *(port for one in ports() for port in (one.first, one.last))]
     outside = [STRANGER, cluster.network.gateway or STRANGER]
     found = {source: [port for port in asked if ruleset.admits(Packet(source, port, node.address))] for source in outside}
     expect(
@@ -36,7 +36,7 @@ def test_admits_the_entry(node, cluster, ask, expect):
     """The entry is the only way to the others."""
     ruleset = ask(RULESET)
     entries = {host.name: host.address for host in cluster.hosts if host.name in cluster.access.entry}
-    found = [name for name, address in entries.items() if ruleset.admits(Packet(address, SSH, node.address))]
+    found = [name for name, address in entries.items() if ruleset.admits(Packet(address, node.ssh_port, node.address))]
     expect(found, list(entries))
 
 
@@ -46,7 +46,7 @@ def test_admits_only_allowed_networks(node, cluster, ask, expect):
     allowed = {network: _somebody_in(ip_network(network)) for network in cluster.access.allow}
     if not any(ip_network(network).prefixlen == 0 for network in allowed):
         allowed["others"] = STRANGER
-    found = [network for network, source in allowed.items() if ruleset.admits(Packet(source, SSH, node.address))]
+    found = [network for network, source in allowed.items() if ruleset.admits(Packet(source, node.ssh_port, node.address))]
     expect(found, cluster.access.allow)
 
 

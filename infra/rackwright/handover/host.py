@@ -37,7 +37,7 @@ class Reach:
 def reach(plan: Plan, host: Host) -> Reach:
     """How a connection from outside comes to the host: published login nodes directly, all others through the first of them."""
     if not plan.target.owns_network:
-        return Reach(host.address, host.port, None)
+        return Reach(host.address, host.port, plan.target.via)
     published = plan.access.ports.get(host.name)
     if published is not None:
         return Reach(_dialable(plan.access.listen), published, None)

@@ -30,7 +30,10 @@ _RULE_OF: Final = {
     "enum": "choice",
     "literal_error": "choice",
     "union_tag_invalid": "choice",
+    "union_tag_not_found": "missing-key",
 }
+_DISCRIMINATOR: Final = ("union_tag_invalid", "union_tag_not_found")
+"""Errors about the key `kind`, which pydantic places at the mapping around it."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ def explain(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
 def _one(details: dict[str, Any], model: type[BaseModel]) -> Problem:
     place, known = walk(details["loc"], model)
     kind: str = details["type"]
+    if kind in _DISCRIMINATOR:
+        place = Place((*place.keys, "kind"))
     context: Mapping[str, Any] = details.get("ctx") or {}
     rule = _RULE_OF.get(kind, kind if "hint" in context else "value")
     cause, hint = _words(kind, details, context, place, known)
@@ -72,10 +77,10 @@ def _one(details: dict[str, Any], model: type[BaseModel]) -> Problem:
 
 
 def _words(kind: str, details: Mapping[str, Any], context: Mapping[str, Any], place: Place, known: Sequence[str]) -> tuple[str, str]:
-    value = details.get("input")
+    value = context["tag"] if kind == "union_tag_invalid" else details.get("input")
     if kind == "extra_forbidden":
         return f"unknown key `{place.keys[-1]}`", did_you_mean(str(place.keys[-1]), known)
-    if kind == "missing":
+    if kind in {"missing", "union_tag_not_found"}:
         return "is missing", f"add `{place.keys[-1]}:`"
     if kind in {"enum", "literal_error", "union_tag_invalid"}:
         choices = _choices(context)

@@ -37,7 +37,12 @@ def space(cidr: IPv4Network) -> int:
 
 
 def login_ports(cluster: Cluster) -> dict[str, int]:
-    """The published port of every declared login node: the first one's, plus the distance of their addresses, so that none ever moves."""
+    """The published port of every declared login node: the first one's, plus the distance of their addresses, so that none ever moves.
+
+    Where the network is not ours, nothing is published.
+    """
+    if not cluster.target.owns_network:
+        return {}
     offsets = blocks(cluster.groups)
     logins = [member for member in members(cluster) if Role.LOGIN in member.roles]
     places = {member.name: _place(member, offsets) for member in logins}

@@ -1,16 +1,14 @@
-"""Where nodes come from. Each target is one class here, with what the plan must know of it as attributes, and one folder in `targets/`.
-
-`Target` becomes a union discriminated by `kind` when the second one moves in; paths in findings leave the discriminator out already.
-"""
+"""Where nodes come from. Each target is one class here, with what the plan must know of it as attributes, and one folder in `targets/`."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from rackwright.model.base import Part
+from rackwright.model.hosts import HostsTarget
 
 
 class LabOs(StrEnum):
@@ -43,6 +41,10 @@ class LabTarget(Part):
     default_memory: ClassVar[int] = 2**30
     bills: ClassVar[bool] = False
     """Whether its nodes cost money by the hour."""
+    baked: ClassVar[bool] = True
+    """Whether nodes start from an image that holds what the roles install."""
+    via: ClassVar[str | None] = None
+    """The node through which others are reached where the network is not ours."""
 
     kind: Literal["lab"] = Field(description="Containers on this machine.")
     os: LabOs = Field(default=LabOs.DEBIAN_13, description="The operating system of every node.")
@@ -51,5 +53,9 @@ class LabTarget(Part):
         default=None, pattern=r"^https?://\S+$", description="Package mirror for the bootstrap; the system's own otherwise."
     )
 
+    def os_of(self, name: str) -> str:
+        """One image, one system."""
+        return self.os.value
 
-Target = LabTarget
+
+Target = Annotated[LabTarget | HostsTarget, Field(discriminator="kind")]

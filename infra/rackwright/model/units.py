@@ -20,6 +20,7 @@ _DOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _USER: Final = r"[a-z_][-a-z0-9_]*"
 _MOUNT: Final = r"/[^\s:,]*"
 _MODE: Final = r"[0-7]{3,4}"
+_HOST_KEY: Final = r"(SHA256:[A-Za-z0-9+/]{43}=?|(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]+=*)"
 _DAY: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})([T ]00:00:00(Z| \+0000 UTC))?")
 """A day; the tail is what the engine adds to an unquoted one when it rewrites or passes on a stack file."""
 
@@ -165,6 +166,19 @@ MountPoint = Annotated[
     str, BeforeValidator(_word("mount", _MOUNT, 200, "a mount point", "an absolute path, like /mnt/sharedfs")), _text(_MOUNT)
 ]
 Mode = Annotated[str, BeforeValidator(_word("mode", _MODE, 4, "a file mode", 'octal digits, like "1777"')), _text(_MODE)]
+HostKey = Annotated[
+    str,
+    BeforeValidator(
+        _word(
+            "host-key",
+            _HOST_KEY,
+            1000,
+            "an SSH host key",
+            "what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` prints there, from SHA256: on",
+        )
+    ),
+    _text(_HOST_KEY),
+]
 Day = Annotated[date, PlainValidator(parse_day), WithJsonSchema({"type": "string", "format": "date"})]
 Network4 = Annotated[IPv4Network, PlainValidator(parse_network), _text(r"[0-9.]+/[0-9]+", examples=["10.77.0.0/24"])]
 Address4 = Annotated[IPv4Address, PlainValidator(parse_address), WithJsonSchema({"type": "string", "format": "ipv4"})]

@@ -27,7 +27,7 @@ def expand(cluster: Cluster, stack: str) -> Plan:
         rolling=Rolling(batch=cluster.rolling.batch),
         domain=domain,
         time_zone=cluster.time_zone,
-        network=Network(cidr=str(cluster.network.cidr), gateway=str(cluster.network.cidr.network_address + 1)),
+        network=Network(cidr=str(cluster.network.cidr), gateway=_gateway(cluster)),
         access=_access(cluster, nodes),
         nodes=nodes,
         groups=expand_groups(cluster, nodes, storage),
@@ -40,13 +40,19 @@ def expand(cluster: Cluster, stack: str) -> Plan:
 
 
 def _access(cluster: Cluster, nodes: tuple[PlanNode, ...]) -> Access:
+    target = cluster.target
+    through = [node.name for node in with_role(nodes, Role.LOGIN)] if target.owns_network else [target.via] if target.via else []
     return Access(
-        entry=tuple(node.name for node in with_role(nodes, Role.LOGIN)),
+        entry=tuple(through),
         port=cluster.access.port,
         listen=str(cluster.access.listen),
         allow=tuple(str(network) for network in cluster.access.allow),
         ports=login_ports(cluster),
     )
+
+
+def _gateway(cluster: Cluster) -> str | None:
+    return str(cluster.network.cidr.network_address + 1) if cluster.target.owns_network else None
 
 
 def _users(cluster: Cluster) -> tuple[User, ...]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rackwright import catalog
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Gpus
+from rackwright.model.hosts import SSH_PORT, HostsTarget
 from rackwright.model.layout import blocks
 from rackwright.model.members import Member, members
 from rackwright.model.units import mebibytes
@@ -25,17 +28,26 @@ def _node(cluster: Cluster, stack: str, domain: str, member: Member, block: int)
         index=member.index,
         roles=member.roles,
         fqdn=f"{member.name}.{domain}",
-        address=str(address(cluster.network.cidr, block, member.index)),
-        mac=mac(stack, member.name),
+        **_place(cluster, stack, member, block),
         cpus=member.cpus,
         memory_mib=mebibytes(member.memory),
         gpus=_gpus(member.gpus, simulated="gpu" in cluster.target.simulated),
-        os=cluster.target.os.value,
+        os=cluster.target.os_of(member.name),
         rack=member.rack,
         state=member.state,
         reason=member.reason,
         until=member.until.isoformat() if member.until else None,
     )
+
+
+def _place(cluster: Cluster, stack: str, member: Member, block: int) -> dict[str, Any]:
+    """Where the node is: a machine that exists says so itself, any other gets what its group's block has for it."""
+    target = cluster.target
+    if isinstance(target, HostsTarget):
+        machine = target.machines[member.name]
+        return {"address": str(machine.address), "mac": None, "user": machine.user or target.user, "ssh_port": machine.port or target.port}
+    own = {"address": str(address(cluster.network.cidr, block, member.index)), "mac": mac(stack, member.name)}
+    return {**own, "user": "root", "ssh_port": SSH_PORT}
 
 
 def _gpus(declared: Gpus | None, *, simulated: bool) -> NodeGpu | None:

@@ -33,7 +33,12 @@ class PlanNode(Part):
     roles: tuple[Role, ...]
     fqdn: str
     address: str
-    mac: str
+    mac: str | None
+    """None where the machine has its own."""
+    user: str
+    """Who logs in: root, or somebody who may sudo without a password."""
+    ssh_port: int
+    """Where its SSH server listens, as the nodes see it."""
     cpus: int
     memory_mib: int
     gpus: NodeGpu | None
@@ -54,11 +59,12 @@ class Network(Part):
     """The network all nodes share."""
 
     cidr: str
-    gateway: str
+    gateway: str | None
+    """None where the network is not ours."""
 
 
 class Access(Part):
-    """The way in: the login nodes that are in, and the ports they are published on."""
+    """The way in: the nodes through which all others are reached (none: each is reached directly), and the ports they are published on."""
 
     entry: tuple[str, ...]
     port: int

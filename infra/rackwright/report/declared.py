@@ -15,7 +15,7 @@ from rackwright.catalog.checks import Feature, Level
 from rackwright.errors import BadInput
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-HANDOVER: Final = "rackwright.handover/1"
+HANDOVER: Final = "rackwright.handover/2"
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,6 @@ class Declared:
     stack: str
     target: str
     level: Level
-    user: str
-    """Who logs in on the nodes."""
     cluster: Mapping[str, Any]
     nodes: Mapping[str, Mapping[str, Any]]
     """Nodes that are in, by name."""
@@ -46,6 +44,10 @@ class Declared:
                 hint="correct the check's `group` in checks.yml",
             )
         return self.groups[group]
+
+    def becomes_root(self, node: str) -> bool:
+        """Whether whoever logs in there needs sudo."""
+        return bool(self.nodes[node]["user"] != "root")
 
     @property
     def simulated(self) -> frozenset[str]:
@@ -112,7 +114,6 @@ def from_inventory(inventory: Mapping[str, Any]) -> Declared:
         stack=handover["stack"],
         target=handover["target"],
         level=Level(cluster["level"]),
-        user=variables.get("ansible_user", "root"),
         cluster=cluster,
         nodes=nodes,
         out=out,

@@ -9,7 +9,7 @@ import pulumi
 
 from rackwright.plan import Plan
 
-_TARGETS = {"lab": "rackwright.targets.lab"}
+_TARGETS = {"hosts": "rackwright.targets.hosts", "lab": "rackwright.targets.lab"}
 
 
 class Target(Protocol):

@@ -85,6 +85,39 @@ class Node(pulumi.CustomResource):
         super().__init__("rackwright:lab:Node", name, inputs, opts)
 
 
+class Host(pulumi.CustomResource):
+    """A machine that exists already."""
+
+    incarnation: pulumi.Output[str]
+    public_key: pulumi.Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        stack: str,
+        way: Mapping[str, Any],
+        via: Mapping[str, Any] | None,
+        identity: str | None,
+        authorized_key: pulumi.Input[str],
+        declared: Mapping[str, Any],
+        leave: str,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        inputs = {
+            "stack": stack,
+            **way,
+            "via": via,
+            "identity": identity,
+            "authorized_key": authorized_key,
+            **declared,
+            "leave": leave,
+            "public_key": None,
+            "incarnation": None,
+        }
+        super().__init__("rackwright:hosts:Host", name, inputs, opts)
+
+
 class Power(pulumi.CustomResource):
     """The process that stops and starts a lab's workers for Slurm."""
 

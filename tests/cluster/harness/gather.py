@@ -112,7 +112,7 @@ class Gathering:
 
     def tell(self, node: str, command: Callable[[Place], str]) -> None:
         """Have a node do something of which nobody waits for the answer's meaning."""
-        backend = BoundedSsh(node, self._ssh_config, become=self._declared.user != "root")
+        backend = BoundedSsh(node, self._ssh_config, become=self._declared.becomes_root(node))
         ask_node(backend, [("told", command(self.place(node)), ROUND_LIMIT)], ROUND_LIMIT)
 
     def speaks(self, node: str) -> bool:
@@ -178,7 +178,7 @@ class Gathering:
                 answers[probe.name] = Raw(trouble=str(error))
         if questions:
             longest = max(timeout for _, _, timeout in questions)
-            backend = BoundedSsh(name, self._ssh_config, become=self._declared.user != "root")
+            backend = BoundedSsh(name, self._ssh_config, become=self._declared.becomes_root(name))
             with _open:
                 answers |= ask_node(backend, questions, max(ROUND_LIMIT, longest), began)
         return answers

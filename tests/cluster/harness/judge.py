@@ -48,7 +48,7 @@ class Judge:
 
     def backend(self, node: str, limit: float) -> BoundedSsh:
         """testinfra's way to a node, bounded to so many seconds."""
-        return BoundedSsh(node, self.ssh_config, become=self.declared.user != "root", limit=limit)
+        return BoundedSsh(node, self.ssh_config, become=self.declared.becomes_root(node), limit=limit)
 
     def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str, obj: object) -> list[pytest.Item] | None:
         """Leave out functions that this run does not owe; those the catalogue does not know stay, so that they are noticed."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-SCHEMA = "rackwright.handover/1"
+SCHEMA = "rackwright.handover/2"
 
 
 def load() -> Any:

@@ -84,7 +84,7 @@ def test_the_inventory_keeps_the_contract() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "breach"),
     [
-        ("all.vars.handover.schema", "rackwright.handover/2", "$.all.vars.handover.schema"),
+        ("all.vars.handover.schema", "rackwright.handover/1", "$.all.vars.handover.schema"),
         ("all.vars.cluster.level", "high", "$.all.vars.cluster.level"),
         ("all.vars.cluster.secrets", {"munge_key": "x"}, "$.all.vars.cluster"),
         ("all.hosts.worker0.node.mac", "52:54:00:00:00:01", "$.all.hosts.worker0.node.mac"),
@@ -118,7 +118,7 @@ def test_each_host_has_one_variable_of_its_own() -> None:
     """The plan's record, unchanged; nobody recomputes it."""
     plan = lab()
     for name, host in handover.inventory(plan, hosts(plan))["all"]["hosts"].items():
-        assert host == {"ansible_host": name, "node": plan.node(name).model_dump(mode="json")}
+        assert host == {"ansible_host": name, "ansible_user": "root", "node": plan.node(name).model_dump(mode="json")}
 
 
 def test_a_node_without_a_host_is_nowhere() -> None:

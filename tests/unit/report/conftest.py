@@ -19,7 +19,8 @@ STARTED = datetime(2026, 11, 21, 4, 0, tzinfo=UTC)
 
 def _node(name, *roles, gpus=None, **more):
     return {
-        "name": name, "roles": list(roles), "fqdn": f"{name}.lab.internal", "address": "10.77.0.16", "mac": "02:00:00:00:00:01", "cpus": 4,
+        "name": name, "roles": list(roles), "fqdn": f"{name}.lab.internal", "address": "10.77.0.16",
+        "mac": "02:00:00:00:00:01", "user": "root", "ssh_port": 22, "cpus": 4,
         "memory_mib": 2048, "gpus": gpus, "os": "debian-13", "state": "in", "reason": None, "until": None, **more,
     }  # fmt: skip
 
@@ -57,12 +58,11 @@ def _inventory():
     return {
         "all": {
             "vars": {
-                "ansible_user": "root",
-                "handover": {"schema": "rackwright.handover/1", "stack": "lab", "target": "lab"},
+                "handover": {"schema": "rackwright.handover/2", "stack": "lab", "target": "lab"},
                 "cluster": cluster,
             },
             "children": {group: {"hosts": {name: {} for name in members}} for group, members in groups.items()},
-            "hosts": {node["name"]: {"ansible_host": node["name"], "node": node} for node in nodes},
+            "hosts": {node["name"]: {"ansible_host": node["name"], "ansible_user": node["user"], "node": node} for node in nodes},
         }
     }
 

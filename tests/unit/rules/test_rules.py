@@ -15,6 +15,7 @@ from rackwright.model import Finding, document, load_cluster
 _HERE = Path(__file__).parent
 BAD: list[dict[str, Any]] = document.read(_HERE / "bad.yml")[0]
 GOOD: list[dict[str, Any]] = document.read(_HERE / "good.yml")[0]
+LIKE: dict[str, Any] = {row["name"]: row["change"] for row in GOOD if "change" in row}
 TODAY = date(2026, 12, 1)
 
 
@@ -28,7 +29,8 @@ def merge(base: Any, change: Any) -> Any:
 
 def findings(row: Mapping[str, Any]) -> tuple[Finding, ...]:
     """What is said about a row; its fields are valid, so that rules alone speak."""
-    described = merge(GOOD[0]["cluster"], row.get("change", {}))
+    base = merge(GOOD[0]["cluster"], LIKE[row["like"]]) if "like" in row else GOOD[0]["cluster"]
+    described = merge(base, row.get("change", {}))
     loaded = load_cluster(described, row.get("stack", "lab"))
     assert loaded.cluster is not None, loaded.findings
     beside = {name: load_cluster(merge(GOOD[0]["cluster"], change)).cluster for name, change in row.get("beside", {}).items()}

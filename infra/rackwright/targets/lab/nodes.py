@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pulumi
 
 from rackwright.handover import paths
+from rackwright.model.target import LabTarget
 from rackwright.plan import Plan, PlanNode
 from rackwright.targets import digests, resources
 
@@ -14,6 +15,7 @@ from rackwright.targets import digests, resources
 def image(plan: Plan) -> resources.Image:
     """The image all nodes start from."""
     target = plan.target
+    assert isinstance(target, LabTarget)
     return resources.Image(
         "image", os=target.os.value, source=target.image.value, mirror=target.mirror, digest=digests.bake(paths.project_root())
     )
@@ -30,6 +32,7 @@ def node(
 ) -> resources.Node:
     """One container; only login nodes are published."""
     port = plan.access.ports.get(planned.name)
+    assert planned.mac is not None
     return resources.Node(
         planned.name,
         stack=plan.stack,

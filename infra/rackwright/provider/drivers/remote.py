@@ -1,0 +1,166 @@
+"""A machine over plain SSH, before it belongs to a stack: which key it shows, whether we get in, whether we may become root.
+
+paramiko, not the ssh client: here the key is what is asked for, and each way in has a reason of its own when it fails.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shlex
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import paramiko
+
+from rackwright.errors import RackwrightError
+
+_CONNECT: Final = 5.0
+"""Seconds to connect, and for the server's first words."""
+_COMMAND: Final = 60.0
+"""Seconds a command may take."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a machine is reached, and who logs in."""
+
+    name: str
+    address: str
+    port: int
+    user: str
+    host_key: str
+    """What it must show: a fingerprint (SHA256:…) or type and key."""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.user}@{self.address}:{self.port})"
+
+
+class Unreachable(RackwrightError):
+    """Nobody answers there."""
+
+
+class Refused(RackwrightError):
+    """It answers, and we may not use it as it is."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command ended with."""
+
+    status: int
+    output: str
+    complaint: str
+
+
+class Session:
+    """A login on a machine."""
+
+    def __init__(self, way: Way, transport: paramiko.Transport) -> None:
+        self.way, self._transport = way, transport
+
+    @property
+    def public_key(self) -> str:
+        """The key it showed: type and base64."""
+        key = self._transport.get_remote_server_key()
+        return f"{key.get_name()} {key.get_base64()}"
+
+    def run(self, script: str, *, root: bool = False, stdin: str = "") -> Said:
+        """Run a shell script as whoever logged in, or as root."""
+        shell = f"sh -c {shlex.quote(script)}"
+        channel = self._transport.open_session(timeout=_CONNECT)
+        channel.settimeout(_COMMAND)
+        channel.exec_command(f"sudo -n -- {shell}" if root and self.way.user != "root" else shell)
+        channel.sendall(stdin.encode())
+        channel.shutdown_write()
+        with channel.makefile("rb") as out, channel.makefile_stderr("rb") as err:
+            output, complaint = out.read().decode(errors="replace"), err.read().decode(errors="replace")
+        return Said(channel.recv_exit_status(), output, complaint.strip())
+
+    def tunnel(self, way: Way) -> paramiko.Channel:
+        """A connection from here to another machine."""
+        return self._transport.open_channel("direct-tcpip", (way.address, way.port), ("127.0.0.1", 0), timeout=_CONNECT)
+
+
+@contextmanager
+def login(way: Way, keys: list[Path], *, through: Way | None = None) -> Iterator[Session]:
+    """Log in, through another machine where one is given; raises Unreachable or Refused, saying what is wrong and what helps."""
+    with ExitStack() as stack:
+        first = stack.enter_context(login(through, keys)) if through is not None else None
+        transport = _connect(way, first)
+        stack.callback(transport.close)
+        _check_key(way, transport.get_remote_server_key())
+        _authenticate(way, transport, keys)
+        yield Session(way, transport)
+
+
+def fingerprint(key: paramiko.PKey) -> str:
+    """As `ssh-keygen -l` prints it."""
+    return "SHA256:" + base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
+
+
+def _connect(way: Way, first: Session | None) -> paramiko.Transport:
+    try:
+        channel = first.tunnel(way) if first is not None else socket.create_connection((way.address, way.port), timeout=_CONNECT)
+        transport = paramiko.Transport(channel)
+        transport.banner_timeout = _CONNECT
+        transport.get_security_options().key_types = _algorithms(way.host_key)
+        transport.start_client(timeout=_CONNECT * 2)
+    except (OSError, paramiko.SSHException) as error:
+        raise Unreachable(f"{way}: no SSH server answers: {error or type(error).__name__}", hint=_REACH) from None
+    return transport
+
+
+def _algorithms(host_key: str) -> tuple[str, ...]:
+    """The kinds of key to ask for: the one given, or by a fingerprint, which does not tell, the best that it has."""
+    kind, _, key = host_key.partition(" ")
+    if not key:
+        return ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256")
+    return ("rsa-sha2-512", "rsa-sha2-256") if kind == "ssh-rsa" else (kind,)
+
+
+def _check_key(way: Way, shown: paramiko.PKey) -> None:
+    mine = fingerprint(shown) if " " not in way.host_key else f"{shown.get_name()} {shown.get_base64()}"
+    if mine.rstrip("=") != way.host_key.rstrip("="):
+        raise Refused(
+            f"{way}: shows host key {fingerprint(shown)} ({shown.get_name()}), which is not the one the stack file gives",
+            hint="on its console, compare with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`; then correct host_key, "
+            "or find out who answers there",
+        )
+
+
+def _authenticate(way: Way, transport: paramiko.Transport, keys: list[Path]) -> None:
+    offered = [key for path in keys if (key := _load(path)) is not None] + list(paramiko.Agent().get_keys())
+    for key in offered:
+        try:
+            transport.auth_publickey(way.user, key)
+        except paramiko.AuthenticationException:
+            continue
+        except paramiko.SSHException as error:
+            raise Refused(f"{way}: broke off the login: {error}", hint="look at its sshd's journal") from None
+        else:
+            return
+    raise Refused(
+        f"{way}: accepts none of the {len(offered)} keys offered",
+        hint=f"put your public key into ~{way.user}/.ssh/authorized_keys there; name the key in target.identity, or load it into the agent",
+    )
+
+
+def _load(path: Path) -> paramiko.PKey | None:
+    try:
+        return paramiko.PKey.from_path(path.expanduser())
+    except FileNotFoundError:
+        return None
+    except paramiko.PasswordRequiredException:
+        raise Refused(
+            f"{path}: is protected by a passphrase", hint="load it into the agent (`ssh-add`), and leave target.identity out"
+        ) from None
+    except (OSError, ValueError, paramiko.SSHException) as error:
+        raise Refused(f"{path}: is no private key: {error}", hint="name a private key in target.identity") from None
+
+
+_REACH: Final = "look whether it runs, whether address and port are right, and whether a firewall is in between"

@@ -1,0 +1,30 @@
+"""Machines as resources: adopted when they are what the plan says."""
+
+from __future__ import annotations
+
+import pulumi
+
+from rackwright.model.hosts import HostsTarget
+from rackwright.plan import Plan, PlanNode
+from rackwright.targets import resources
+from rackwright.targets.hosts.network import way
+
+
+def host(plan: Plan, target: HostsTarget, node: PlanNode, access_key: pulumi.Input[str]) -> resources.Host:
+    """One machine."""
+    through = target.via if node.name != target.via else None
+    return resources.Host(
+        node.name,
+        stack=plan.stack,
+        way=way(target, node),
+        via=way(target, plan.node(through)) if through else None,
+        identity=target.identity,
+        authorized_key=access_key,
+        declared={
+            "os": node.os,
+            "cpus": node.cpus,
+            "memory_mib": node.memory_mib,
+            "gpus": node.gpus.count if node.gpus else 0,
+        },
+        leave=target.leave.value,
+    )

@@ -1,0 +1,106 @@
+"""The same stack on machines that exist: adopted as they are, converged and proven, seen to change, and let go."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from machines import Machines, describe
+from project import Project, clone
+
+pytestmark = pytest.mark.timely
+
+
+@pytest.fixture(scope="module")
+def machines(lab: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+    """Four machines; the lab's image serves as their system, so that packages need not be fetched."""
+    image = lab.resources()["image"]["outputs"]["image"]
+    number = int(lab.stack[1:].split("-")[0])
+    made = Machines(f"{lab.stack}-vms", f"10.{number + 100}.0", image, tmp_path_factory.mktemp("vms") / "id_ed25519")
+    try:
+        made.start("login0", "worker0", "worker1", "storage0")
+        yield made
+    finally:
+        made.remove()
+
+
+@pytest.fixture(scope="module")
+def hosts(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A stack on these machines; nothing is up yet."""
+    project = clone(tmp_path_factory.mktemp("hosts") / "checkout", number=int(machines.network.split(".")[1]))
+    describe(project, machines)
+    yield project
+    project.remove()
+
+
+def _ssh(hosts: Project, node: str, command: str) -> str:
+    return hosts.ssh(node, f"sudo {command}").output
+
+
+def test_a_machine_with_another_key_is_refused_before_anything_is_done(hosts: Project, machines: Machines) -> None:
+    written = hosts.stack_file.read_text()
+    hosts.stack_file.write_text(written.replace(machines.found["worker0"]["host_key"], "SHA256:" + "A" * 43))
+    said = hosts.pulumi("up")
+    hosts.stack_file.write_text(written)
+    assert not said.ok and "worker0" in said.output and "not the one the stack file gives" in said.output, said.output
+    assert "Traceback" not in said.output
+
+
+def test_somebody_who_may_not_sudo_is_told_what_to_do(hosts: Project, machines: Machines) -> None:
+    machines.on("worker1", "mv /etc/sudoers.d/admin /root/")
+    said = hosts.pulumi("up")
+    machines.on("worker1", "mv /root/admin /etc/sudoers.d/")
+    assert not said.ok and "admin may not become root without a password" in said.output, said.output
+    assert "/etc/sudoers.d/admin" in said.output and "Traceback" not in said.output, said.output
+
+
+def test_up_ends_with_a_proven_cluster(hosts: Project) -> None:
+    said = hosts.must("up")
+    report = hosts.report()
+    assert (report["verdict"], len(report["nodes"])) == ("passed", 4), said.output
+    assert {check["evidence"] for check in report["checks"]} == {"real"}
+
+
+def test_jobs_run_for_an_ordinary_user(hosts: Project) -> None:
+    said = _ssh(hosts, "login0", "runuser -l alice -c 'srun -N2 hostname'")
+    assert sorted(said.split()) == ["worker0", "worker1"]
+
+
+def test_a_second_up_changes_nothing(hosts: Project) -> None:
+    said = hosts.must("up")
+    assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
+
+
+def test_the_stack_came_in_with_a_key_of_its_own_beside_the_owner_s(hosts: Project, machines: Machines) -> None:
+    keys = machines.on("worker0", "cat /home/admin/.ssh/authorized_keys").splitlines()
+    assert keys[0] == machines.identity.with_suffix(".pub").read_text().strip()
+    assert keys[1].endswith(f"rackwright {hosts.stack}")
+
+
+def test_a_machine_that_does_not_answer_is_a_difference_and_stays_ours(hosts: Project, machines: Machines) -> None:
+    subprocess.run(["podman", "pause", f"{machines.name}-worker1"], check=True, capture_output=True)
+    try:
+        said = hosts.pulumi("refresh")
+    finally:
+        subprocess.run(["podman", "unpause", f"{machines.name}-worker1"], check=True, capture_output=True)
+    assert "worker1" in said.output and "no SSH server answers" in hosts.resources()["worker1"]["outputs"]["status"], said.output
+    hosts.must("up", "--refresh")
+    assert hosts.report()["verdict"] == "passed"
+
+
+def test_destroy_lets_the_machines_go_and_cleans_them_where_asked(hosts: Project, machines: Machines) -> None:
+    def clean(cluster: dict[str, object]) -> None:
+        cluster["target"]["leave"] = "clean"  # type: ignore[index]
+
+    hosts.edit(clean)
+    hosts.must("up")
+    hosts.must("destroy")
+    for name in machines.found:
+        left = machines.on(name, "grep -rlIs 'Written by rackwright' /etc || true; systemctl is-active slurmd slurmctld slurmdbd || true")
+        assert "/etc" not in left and "\nactive" not in f"\n{left}", f"{name}: {left}"
+        assert (
+            machines.on(name, "cat /home/admin/.ssh/authorized_keys").strip() == machines.identity.with_suffix(".pub").read_text().strip()
+        )
+    assert not (Path(hosts.home) / hosts.stack / "id_ed25519").exists()
