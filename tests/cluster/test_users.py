@@ -40,9 +40,9 @@ def test_homes_belong_to_their_users(cluster, ask, expect):
     expect(wrong, "each user's own, written by no other", holds=not wrong)
 
 
-def test_there_are_no_strangers(cluster, ask, expect):
+def test_there_are_no_strangers(node, cluster, ask, expect):
     """An account that the plan does not know is a way in that nobody watches."""
-    planned = {user.name for user in cluster.users}
+    planned = {node.user, *(user.name for user in cluster.users)}
     strangers = [account.name for account in ask(ACCOUNTS).accounts.values() if account.uid in ORDINARY and account.name not in planned]
     expect(strangers, [])
 
@@ -57,8 +57,8 @@ def test_only_root_is_root(ask, expect):
     expect([account.name for account in ask(ACCOUNTS).accounts.values() if account.uid == 0], ["root"])
 
 
-def test_admins_match_plan(cluster, ask, expect):
+def test_admins_match_plan(node, cluster, ask, expect):
     """Who may become root is the plan's to say."""
     groups = ask(ACCOUNTS).groups
-    admins = {member for group in ("sudo", "wheel") for member in groups.get(group, ())}
+    admins = {member for group in ("sudo", "wheel") for member in groups.get(group, ())} - {node.user}
     expect(admins, {user.name for user in cluster.users if user.admin})

@@ -91,7 +91,7 @@ def describe(project: Project, machines: Machines) -> None:
             "user": USER,
             "port": PORT,
             "identity": str(machines.identity),
-            "cgroups": False,
+            "containers": True,
             "machines": dict(machines.found),
         }
         del cluster["access"]["port"], cluster["access"]["listen"]

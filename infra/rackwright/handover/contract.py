@@ -64,6 +64,8 @@ def _cluster(plan: Plan, baked_roles: tuple[str, ...]) -> dict[str, Any]:
         "time_zone": plan.time_zone,
         "baked_roles": list(baked_roles),
         "simulated": list(plan.simulated),
+        "sets_hostname": plan.target.sets_hostname,
+        "owns_kernel": plan.target.owns_kernel,
         "network": data["network"],
         "access": {key: data["access"][key] for key in ("entry", "port", "listen", "allow")},
         "hosts": [{"name": node.name, "fqdn": node.fqdn, "address": node.address} for node in plan.nodes if node.is_in],

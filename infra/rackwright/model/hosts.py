@@ -52,6 +52,7 @@ class HostsTarget(Part):
 
     simulated: ClassVar[tuple[str, ...]] = ()
     owns_network: ClassVar[bool] = False
+    sets_hostname: ClassVar[bool] = True
     declared_hardware: ClassVar[bool] = False
     default_cpus: ClassVar[int] = 1
     default_memory: ClassVar[int] = 2**30
@@ -72,13 +73,22 @@ class HostsTarget(Part):
         default=None, description="The node through which all others are reached; each is reached directly when left out."
     )
     leave: Leaving = Field(default=Leaving.KEEP, description="What becomes of a machine that leaves the stack.")
-    cgroups: bool = Field(default=True, description="Whether Slurm confines jobs with cgroups; false where the machines have none to give.")
+    containers: bool = Field(
+        default=False,
+        description="Whether the machines are system containers (LXC, OpenVZ) under a kernel that is not theirs: "
+        "then clock, kernel settings and cgroups are left alone.",
+    )
     machines: dict[Label, Machine] = Field(description="The machines by node name, one for each node of `groups`.")
 
     @property
     def gives_cgroups(self) -> bool:
         """Whether the nodes' kernels give Slurm cgroups of its own."""
-        return self.cgroups
+        return not self.containers
+
+    @property
+    def owns_kernel(self) -> bool:
+        """Whether their clocks and kernel settings are ours to keep."""
+        return not self.containers
 
     def os_of(self, name: str) -> str:
         """The machine's own system, or the target's."""

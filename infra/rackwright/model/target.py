@@ -35,6 +35,10 @@ class LabTarget(Part):
     """Whether the network is ours: then only login nodes are published and all others are reached through them."""
     gives_cgroups: ClassVar[bool] = False
     """Whether the nodes' kernels give Slurm cgroups of its own."""
+    sets_hostname: ClassVar[bool] = False
+    """Whether nodes are given their names by a role; here they are born with them."""
+    owns_kernel: ClassVar[bool] = False
+    """Whether nodes have kernels of their own: then their clocks and kernel settings are ours to keep."""
     declared_hardware: ClassVar[bool] = True
     """Whether CPUs and memory are what the stack declares rather than what the node shows."""
     default_cpus: ClassVar[int] = 2

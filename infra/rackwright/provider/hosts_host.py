@@ -36,6 +36,7 @@ class Host(Resource):
         "cpus",
         "memory_mib",
         "gpus",
+        "container",
         "leave",
     )
     replace_on: ClassVar[frozenset[str]] = frozenset({"stack", "name"})
@@ -87,7 +88,11 @@ def _look(stack: str, inputs: Properties, *, adopted: bool) -> Properties:
         machine.may_become_root(session)
         found = machine.facts(session)
         declared = machine.Declared(
-            os=inputs["os"], cpus=int(inputs["cpus"]), memory_mib=int(inputs["memory_mib"]), gpus=int(inputs["gpus"])
+            os=inputs["os"],
+            cpus=int(inputs["cpus"]),
+            memory_mib=int(inputs["memory_mib"]),
+            gpus=int(inputs["gpus"]),
+            container=inputs["container"],
         )
         if wrong := machine.faults(found, declared, adopted=adopted):
             raise Refused(f"{session.way}: " + "; ".join(wrong), hint="declare what is there, or change the machine")

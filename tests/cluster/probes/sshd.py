@@ -42,7 +42,8 @@ def _knock(place: Place) -> str:
         "UserKnownHostsFile=/dev/null",
         "LogLevel=ERROR",
     )
-    return f"ssh -F none {' '.join(f'-o {option}' for option in options)} -o ConnectTimeout=3 root@{place.node['address']} true 2>&1"
+    where = f"-p {place.node['ssh_port']} root@{place.node['address']}"
+    return f"ssh -F none {' '.join(f'-o {option}' for option in options)} -o ConnectTimeout=3 {where} true 2>&1"
 
 
 OFFER = Probe(

@@ -15,6 +15,7 @@ echo "cpus=$(nproc)"
 echo "memory_kib=$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)"
 echo "free_kib=$(df -Pk / | tail -n 1 | tr -s ' ' | cut -d ' ' -f 4)"
 echo "machine_id=$(cat /etc/machine-id)"
+echo "container=$(systemd-detect-virt --container 2>/dev/null)"
 echo "init=$(cat /proc/1/comm)"
 echo "python=$(command -v python3)"
 gpus=0
@@ -55,10 +56,12 @@ printf '%s' "$rest${{rest:+
 """
 _CLEAN: Final = """
 systemctl disable --now slurmd slurmctld slurmdbd sackd moosefs-master moosefs-chunkserver 2>/dev/null
-for unit in $(cd /etc/systemd/system && grep -lsI -m1 'Written by rackwright' *.mount *.service); do systemctl disable --now "$unit"; done
+for unit in $(cd /etc/systemd/system && grep -lsiI -m1 'written by rackwright' *.mount *.service); do systemctl disable --now "$unit"; done
 nft delete table inet rackwright 2>/dev/null
-grep -rlIs -m1 'Written by rackwright' /etc | while read -r file; do rm -f "$file"; done
-rm -f /etc/munge/munge.key
+systemctl disable --now nftables 2>/dev/null
+grep -rliIs -m1 'written by rackwright' /etc | grep -vx /etc/hosts | while read -r file; do rm -f "$file"; done
+printf '127.0.0.1\\tlocalhost\\n::1\\tlocalhost ip6-localhost\\n127.0.1.1\\t%s\\n' "$(hostname)" > /etc/hosts
+rm -rf /etc/munge/munge.key /etc/systemd/system/*.d/rackwright.conf /etc/ssh/authorized_keys.d
 systemctl daemon-reload
 systemctl reload ssh 2>/dev/null || systemctl reload sshd 2>/dev/null
 true
@@ -75,6 +78,8 @@ class Facts:
     memory_mib: int
     free_kib: int
     machine_id: str
+    container: str
+    """What kind of container it is, as systemd-detect-virt(1) names it; `none` for a machine."""
     init: str
     python: str
     gpus: int
@@ -89,6 +94,7 @@ class Declared:
     cpus: int
     memory_mib: int
     gpus: int
+    container: bool
 
 
 def may_become_root(session: Session) -> None:
@@ -118,6 +124,7 @@ def facts(session: Session) -> Facts:
         memory_mib=int(found["memory_kib"]) // 1024,
         free_kib=int(found["free_kib"]),
         machine_id=found["machine_id"],
+        container=found["container"],
         init=found["init"],
         python=found["python"],
         gpus=int(found["gpus"]),
@@ -130,6 +137,8 @@ def faults(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
     wrong = [f"{unit} runs: {_CONFLICTS[unit]}" for unit in found.conflicts]
     if found.init != "systemd":
         wrong.append(f"is not run by systemd but by {found.init}")
+    if (found.container != "none") != declared.container:
+        wrong.append(f"is {_kind(found.container)}, declared is target.containers: {str(declared.container).lower()}")
     if not found.python:
         wrong.append("has no python3")
     if found.os != declared.os:
@@ -166,6 +175,10 @@ def _must(session: Session, script: str, what: str) -> None:
     said = session.run(script)
     if said.status != 0:
         raise Refused(f"{session.way}: {what}: {said.complaint}", hint="look at ~/.ssh there: owner, modes, free space")
+
+
+def _kind(container: str) -> str:
+    return "a machine with a kernel of its own" if container == "none" else f"a container ({container})"
 
 
 def _os(text: str) -> str:

@@ -25,6 +25,7 @@ def host(plan: Plan, target: HostsTarget, node: PlanNode, access_key: pulumi.Inp
             "cpus": node.cpus,
             "memory_mib": node.memory_mib,
             "gpus": node.gpus.count if node.gpus else 0,
+            "container": target.containers,
         },
         leave=target.leave.value,
     )
