@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from machines import Machines, describe
@@ -91,14 +92,37 @@ def test_a_machine_that_does_not_answer_is_a_difference_and_stays_ours(hosts: Pr
     assert hosts.report()["verdict"] == "passed"
 
 
+def test_a_lost_state_is_no_loss_to_a_running_job(hosts: Project) -> None:
+    """Whoever lost the state folder describes the same machines again; they are adopted as they run."""
+    job = _ssh(hosts, "login0", "runuser -l alice -c \"sbatch --parsable --output=/dev/null --wrap='sleep 600'\"").strip()
+    (hosts.home / ".engine/state/.pulumi/stacks/rackwright" / f"{hosts.stack}.json").unlink()
+    hosts.must("up")
+    assert hosts.report()["verdict"] == "passed"
+    assert _ssh(hosts, "login0", f"squeue -h -j {job} -o %T").strip() == "RUNNING"
+    _ssh(hosts, "login0", f"scancel {job}")
+
+
+def test_a_machine_that_leaves_is_out_of_slurm_and_runs_on(hosts: Project, machines: Machines) -> None:
+    def shrink(cluster: dict[str, Any]) -> None:
+        cluster["groups"]["worker"]["count"] = 1
+        del cluster["target"]["machines"]["worker1"]
+
+    hosts.edit(shrink)
+    hosts.must("up")
+    assert hosts.report()["verdict"] == "passed"
+    assert _ssh(hosts, "login0", "sinfo -h -N -o %N").split() == ["worker0"]
+    assert machines.on("worker1", "systemctl is-active slurmd || true").strip() != "active"
+    assert f"rackwright {hosts.stack}" not in machines.on("worker1", "cat /home/admin/.ssh/authorized_keys")
+
+
 def test_destroy_lets_the_machines_go_and_cleans_them_where_asked(hosts: Project, machines: Machines) -> None:
-    def clean(cluster: dict[str, object]) -> None:
-        cluster["target"]["leave"] = "clean"  # type: ignore[index]
+    def clean(cluster: dict[str, Any]) -> None:
+        cluster["target"]["leave"] = "clean"
 
     hosts.edit(clean)
     hosts.must("up")
     hosts.must("destroy")
-    for name in machines.found:
+    for name in ("login0", "worker0", "storage0"):
         left = machines.on(name, "grep -rliIs 'written by rackwright' /etc || true; systemctl is-active slurmd slurmctld slurmdbd || true")
         assert "/etc" not in left and "\nactive" not in f"\n{left}", f"{name}: {left}"
         assert (

@@ -40,20 +40,17 @@ _LEAST_FREE: Final = 4 * 2**20
 _MEMORY_SHOWN: Final = 0.95
 """Share of the declared memory that MemTotal must show: firmware and kernel keep up to 5 %."""
 
-_LET_IN: Final = """
+_KEYS: Final = """
 umask 077
 mkdir -p "$HOME/.ssh"
 file=$HOME/.ssh/authorized_keys
 touch "$file"
-grep -qxF {key} "$file" || printf '%s\\n' {key} >> "$file"
+awk -v mark={mark} 'substr($0, length($0) - length(mark) + 1) != mark' "$file" > "$file.rackwright" || exit 1
+{last}
+mv "$file.rackwright" "$file"
 """
-_SHUT_OUT: Final = """
-file=$HOME/.ssh/authorized_keys
-[ -e "$file" ] || exit 0
-rest=$(grep -vxF {key} "$file" || true)
-printf '%s' "$rest${{rest:+
-}}" > "$file"
-"""
+"""Replaces what carries the mark: a key of the same stack whose state was lost goes, too. awk ends a last line that has no end."""
+
 _CLEAN: Final = """
 systemctl disable --now slurmd slurmctld slurmdbd sackd moosefs-master moosefs-chunkserver 2>/dev/null
 for unit in $(cd /etc/systemd/system && grep -lsiI -m1 'written by rackwright' *.mount *.service); do systemctl disable --now "$unit"; done
@@ -155,13 +152,20 @@ def faults(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
 
 
 def let_in(session: Session, public_key: str) -> None:
-    """Let the stack's own key in, beside those that are there."""
-    _must(session, _LET_IN.format(key=shlex.quote(public_key.strip())), "cannot take the stack's key")
+    """Let the stack's own key in, beside those of others."""
+    key = public_key.strip()
+    last = f"printf '%s\\n' {shlex.quote(key)} >> \"$file.rackwright\" || exit 1"
+    _must(session, _KEYS.format(mark=_mark(key), last=last), "cannot take the stack's key")
 
 
 def shut_out(session: Session, public_key: str) -> None:
     """Take the stack's key away again."""
-    _must(session, _SHUT_OUT.format(key=shlex.quote(public_key.strip())), "cannot give up the stack's key")
+    _must(session, _KEYS.format(mark=_mark(public_key.strip()), last=""), "cannot give up the stack's key")
+
+
+def _mark(key: str) -> str:
+    """How lines with a key of this stack end: its comment."""
+    return shlex.quote(f" {key.split(' ', 2)[2]}")
 
 
 def clean(session: Session) -> None:

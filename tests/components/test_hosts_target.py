@@ -1,0 +1,65 @@
+"""Target `hosts` under mocks: nothing is made, each machine is adopted as the plan describes it."""
+
+from __future__ import annotations
+
+import pytest
+from test_lab_target import built, committed
+
+from rackwright.provider import registry
+
+
+def test_a_stack_on_machines_becomes_one_host_for_each_node_and_nothing_else() -> None:
+    plan = committed("budget-vms")
+    made = built(plan).made
+    expected = {
+        "access-key": "rackwright:secret:KeyPair",
+        **dict.fromkeys((node.name for node in plan.nodes), "rackwright:hosts:Host"),
+        "converge": "rackwright:ansible:Converge",
+        "verification": "rackwright:test:Verification",
+    }
+    assert {name: typ for name, (typ, _) in made.items()} == expected
+
+
+def test_a_worker_is_reached_through_the_login_node_and_compared_with_its_description() -> None:
+    given = {
+        name: value for name, value in built(committed("budget-vms")).of("rackwright:hosts:Host")["worker0"].items() if value is not None
+    }
+    login = {"name": "login0", "address": "203.0.113.10", "port": 22, "user": "admin", "host_key": "SHA256:" + "0" * 43}
+    assert given == {
+        "stack": "budget-vms",
+        "name": "worker0",
+        "address": "10.20.0.3",
+        "port": 22,
+        "user": "admin",
+        "host_key": "SHA256:" + "1" * 43,
+        "via": login,
+        "authorized_key": "ssh-ed25519 AAAA",
+        "os": "debian-13",
+        "cpus": 4,
+        "memory_mib": 7168,
+        "gpus": 0,
+        "container": False,
+        "leave": "keep",
+    }
+
+
+def test_the_way_in_is_reached_directly() -> None:
+    assert built(committed("budget-vms")).of("rackwright:hosts:Host")["login0"].get("via") is None
+
+
+def test_converge_reaches_each_machine_where_it_answers() -> None:
+    hosts = built(committed("budget-vms")).made["converge"][1]["hosts"]
+    assert {name: (host["address"], host["port"], host["user"]) for name, host in hosts.items()} == {
+        "login0": ("203.0.113.10", 22, "admin"),
+        "worker0": ("10.20.0.3", 22, "admin"),
+        "worker1": ("10.20.0.4", 22, "admin"),
+        "storage0": ("10.20.0.5", 22, "admin"),
+    }
+
+
+@pytest.mark.parametrize("name", ["login0", "worker0"])
+def test_the_provider_has_it_with_all_that_it_requires(name: str) -> None:
+    token, inputs = built(committed("budget-vms")).made[name]
+    served = registry.resource(token)
+    assert served is not None
+    assert [key for key in served.required if inputs.get(key) is None] == []
