@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_lab_target import built, committed
+from recording import built, committed
 
 from rackwright.provider import registry
 

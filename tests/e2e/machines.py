@@ -92,6 +92,7 @@ def describe(project: Project, machines: Machines) -> None:
             "port": PORT,
             "identity": str(machines.identity),
             "containers": True,
+            "via": "login0",
             "machines": dict(machines.found),
         }
         del cluster["access"]["port"], cluster["access"]["listen"]

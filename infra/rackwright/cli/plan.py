@@ -42,10 +42,15 @@ def _sections(plan: Plan) -> Iterator[str]:
 def _headline(plan: Plan) -> str:
     gpus = sum(node.gpus.count for node in plan.nodes if node.gpus and node.is_in)
     taking_part = f"{len(plan.groups['nodes'])} of {len(plan.nodes)} nodes in" if plan.groups["out"] else f"{len(plan.nodes)} nodes"
-    entry = ", ".join(f"{name} on {plan.access.listen}:{plan.access.ports[name]}" for name in plan.access.entry)
     simulated = f"; simulated: {', '.join(plan.simulated)}" if plan.simulated else ""
     first = f"stack {plan.stack} on {plan.target.kind}: {taking_part}, {gpus} GPUs, level {plan.level}, {plan.network.cidr}{simulated}"
-    return f"{first}\nway in: {entry}"
+    return f"{first}\nway in: {_way_in(plan)}"
+
+
+def _way_in(plan: Plan) -> str:
+    if plan.access.ports:
+        return ", ".join(f"{name} on {plan.access.listen}:{plan.access.ports[name]}" for name in plan.access.entry)
+    return ", ".join(plan.access.entry) or "each machine directly"
 
 
 def _row(node: PlanNode) -> list[object]:

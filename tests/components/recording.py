@@ -1,0 +1,83 @@
+"""What a program registers, under mocks: every resource with its inputs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulumi
+
+from rackwright import targets
+from rackwright.handover import paths
+from rackwright.model import load_stack
+from rackwright.plan import Plan, expand
+from rackwright.targets.resources import Converge, KeyPair, Verification
+
+_MADE = {
+    "rackwright:secret:KeyPair": {"public_key": "ssh-ed25519 AAAA", "private_key": "PRIVATE"},
+    "rackwright:lab:Image": {"image": "localhost/node:1"},
+    "rackwright:lab:Node": {"incarnation": "life-1"},
+    "rackwright:hosts:Host": {"incarnation": "life-1", "public_key": "ssh-ed25519 AAAA"},
+    "rackwright:ansible:Converge": {"generation": "g1"},
+}
+
+
+@dataclass
+class Recording(pulumi.runtime.Mocks):  # type: ignore[misc]
+    """Notes every registration, and answers like the provider."""
+
+    made: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        """One registration."""
+        self.made[args.name] = (args.typ, dict(args.inputs))
+        return f"id-{args.name}", {**args.inputs, **_MADE.get(args.typ, {})}
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
+        """The program calls nothing."""
+        raise AssertionError(f"{args.token} was called")
+
+    def of(self, token: str) -> dict[str, dict[str, Any]]:
+        """Inputs by name of the resources of one type."""
+        return {name: inputs for name, (typ, inputs) in self.made.items() if typ == token}
+
+
+def committed(stack: str) -> Plan:
+    """The plan of a committed stack."""
+    cluster = load_stack(paths.stack_file(stack)).cluster
+    assert cluster is not None
+    return expand(cluster, stack)
+
+
+def built(plan: Plan) -> Recording:
+    """What the program registers for a plan, up to its verification."""
+    recording = Recording()
+
+    def program() -> None:
+        access = KeyPair("access-key", comment="test")
+        hosts = targets.target(plan.target.kind).build(plan, access.public_key)
+        secrets = {"access_key": access.private_key}
+        converge = Converge("converge", plan="{}", hosts=hosts, secrets=secrets, digests={}, options={})
+        Verification("verification", level="smoke", generation=converge.generation, digests={}, options={})
+
+    run(program, recording, plan.stack)
+    return recording
+
+
+def run(program: Callable[[], None], recording: Recording, stack: str) -> None:
+    """A program to its end, on a loop of its own."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        pulumi.runtime.set_mocks(recording, project="rackwright", stack=stack)
+
+        async def whole() -> None:
+            program()
+            await pulumi.runtime.stack.wait_for_rpcs()
+
+        loop.run_until_complete(whole())
+    finally:
+        loop.close()
+        asyncio.set_event_loop(None)
