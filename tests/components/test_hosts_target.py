@@ -39,6 +39,7 @@ def test_a_worker_is_reached_through_the_login_node_and_compared_with_its_descri
         "memory_mib": 7168,
         "gpus": 0,
         "container": False,
+        "out": False,
         "leave": "keep",
     }
 

@@ -32,8 +32,12 @@ def ssh_config(plan: Plan, hosts: Mapping[str, Host]) -> str:
 
 
 def known_hosts(plan: Plan, hosts: Mapping[str, Host]) -> str:
-    """The one key each node may show, under a name no other stack uses."""
-    lines = [f"{alias(plan, node.name)} {_key(hosts[node.name].public_key)}" for node in plan.nodes if node.name in hosts]
+    """The one key each node may show, under a name no other stack uses. One that was out from the start has shown none yet."""
+    lines = [
+        f"{alias(plan, node.name)} {_key(hosts[node.name].public_key)}"
+        for node in plan.nodes
+        if node.name in hosts and hosts[node.name].public_key
+    ]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -19,7 +19,8 @@ _CLEAN: Final = "clean"
 
 
 class Host(Resource):
-    """Inputs: see `required`; `via` {name, address, port, user, host_key} where it is reached through another machine; `identity`.
+    """Inputs: see `required`; `out` for one that takes no part, at which nobody looks; `identity`, the private key of the first login;
+    `via` {name, address, port, user, host_key} where it is reached through another machine.
 
     Outputs: the inputs, the key it shows (`public_key`), its machine id (`incarnation`), and `status`: `usable`, or why it is not.
     """
@@ -37,6 +38,7 @@ class Host(Resource):
         "memory_mib",
         "gpus",
         "container",
+        "out",
         "leave",
     )
     replace_on: ClassVar[frozenset[str]] = frozenset({"stack", "name"})
@@ -52,11 +54,15 @@ class Host(Resource):
 
     async def create(self, operation: Operation, news: Properties) -> Made:
         """Adopt it: look, refuse what cannot work, and give the stack's own key a way in. What runs there is not touched."""
+        if news["out"]:
+            return Made(news["name"], {**news, "public_key": "", "incarnation": ""})
         await operation.status("looking at the machine")
         return await asyncio.to_thread(_adopt, operation.stack, news)
 
     async def read(self, operation: Operation, state: State) -> Made | None:
         """What it is now. A machine that does not answer is still ours: it is shown as a difference, not as gone."""
+        if state.inputs["out"]:
+            return Made(state.id, state.outputs)
         try:
             seen = await asyncio.to_thread(_look, operation.stack, state.inputs, adopted=True)
         except RackwrightError as error:
@@ -64,8 +70,10 @@ class Host(Resource):
         return Made(state.id, {**state.outputs, **seen, "status": _USABLE}, inputs={**state.inputs, "status": _USABLE})
 
     async def update(self, operation: Operation, state: State, news: Properties) -> Made:
-        """Adopt it as it is declared now."""
+        """Adopt it as it is declared now; one that is out now keeps what is known of it, and nobody looks."""
         await ssh.close(operation.stack, news["name"])
+        if news["out"]:
+            return Made(state.id, {**news, **{name: state.outputs.get(name, "") for name in ("public_key", "incarnation")}})
         return await self.create(operation, news)
 
     async def delete(self, operation: Operation, state: State) -> None:

@@ -183,6 +183,11 @@ def test_the_plan_for_people(run: Run) -> None:
     assert "gpu        worker0, worker1  yes" in ended.out
 
 
+def test_the_plan_of_machines_names_the_one_that_all_others_are_reached_through(run: Run) -> None:
+    """There is no published port."""
+    assert run("plan", "budget-vms").out.splitlines()[1] == "way in: login0"
+
+
 def test_a_node_that_is_out_is_shown_with_its_reason(run: Run, tmp_path: Path) -> None:
     """And counted apart."""
     file = tmp_path / "Pulumi.lab.yaml"
