@@ -43,11 +43,11 @@ def _ssh(hosts: Project, node: str, command: str) -> str:
 def test_machines_that_cannot_be_used_are_told_all_at_once_and_left_alone(hosts: Project, machines: Machines) -> None:
     written = hosts.stack_file.read_text()
     hosts.stack_file.write_text(written.replace(machines.found["worker0"]["host_key"], "SHA256:" + "A" * 43))
-    machines.on("worker1", "mv /etc/sudoers.d/admin /root/")
+    machines.on("worker1", "mv /etc/sudoers.d/admin /var/tmp/")
     machines.on("storage0", "sed -i 's/^VERSION_ID=.*/VERSION_ID=11/' /usr/lib/os-release")
     said = hosts.pulumi("up")
     machines.on("storage0", "sed -i 's/^VERSION_ID=.*/VERSION_ID=13/' /usr/lib/os-release")
-    machines.on("worker1", "mv /root/admin /etc/sudoers.d/")
+    machines.on("worker1", "mv /var/tmp/admin /etc/sudoers.d/")
     hosts.stack_file.write_text(written)
     assert not said.ok and "Traceback" not in said.output, said.output
     assert "worker0" in said.output and "not the one the stack file gives" in said.output, said.output

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
+from rackwright.model.hosts import SSH_PORT
 from rackwright.plan import Plan
-
-SSH_PORT = 22
 
 
 @dataclass(frozen=True, slots=True)

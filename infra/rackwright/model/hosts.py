@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -11,6 +11,14 @@ from rackwright.model.base import Part
 from rackwright.model.units import Address4, HostKey, Label, UserName
 
 SSH_PORT = 22
+
+
+class Place(NamedTuple):
+    """Where a node is and who logs in, where the description says so and the plan has nothing to choose."""
+
+    address: str
+    user: str
+    ssh_port: int
 
 
 class HostsOs(StrEnum):
@@ -89,6 +97,11 @@ class HostsTarget(Part):
     def owns_kernel(self) -> bool:
         """Whether their clocks and kernel settings are ours to keep."""
         return not self.containers
+
+    def place_of(self, name: str) -> Place:
+        """Where the machine is."""
+        machine = self.machines[name]
+        return Place(str(machine.address), machine.user or self.user, machine.port or self.port)
 
     def os_of(self, name: str) -> str:
         """The machine's own system, or the target's."""

@@ -57,6 +57,9 @@ class LabTarget(Part):
         default=None, pattern=r"^https?://\S+$", description="Package mirror for the bootstrap; the system's own otherwise."
     )
 
+    def place_of(self, name: str) -> None:
+        """The plan gives nodes their addresses."""
+
     def os_of(self, name: str) -> str:
         """One image, one system."""
         return self.os.value

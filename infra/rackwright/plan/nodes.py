@@ -7,7 +7,7 @@ from typing import Any
 from rackwright import catalog
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Gpus
-from rackwright.model.hosts import SSH_PORT, HostsTarget
+from rackwright.model.hosts import SSH_PORT
 from rackwright.model.layout import blocks
 from rackwright.model.members import Member, members
 from rackwright.model.units import mebibytes
@@ -41,11 +41,10 @@ def _node(cluster: Cluster, stack: str, domain: str, member: Member, block: int)
 
 
 def _place(cluster: Cluster, stack: str, member: Member, block: int) -> dict[str, Any]:
-    """Where the node is: a machine that exists says so itself, any other gets what its group's block has for it."""
-    target = cluster.target
-    if isinstance(target, HostsTarget):
-        machine = target.machines[member.name]
-        return {"address": str(machine.address), "mac": None, "user": machine.user or target.user, "ssh_port": machine.port or target.port}
+    """Where the node is: a machine that exists is where it is, any other gets what its group's block has for it."""
+    declared = cluster.target.place_of(member.name)
+    if declared is not None:
+        return {**declared._asdict(), "mac": None}
     own = {"address": str(address(cluster.network.cidr, block, member.index)), "mac": mac(stack, member.name)}
     return {**own, "user": "root", "ssh_port": SSH_PORT}
 

@@ -118,7 +118,8 @@ def _let_go(stack: str, inputs: Properties) -> None:
 
 def _session(stack: str, inputs: Properties) -> AbstractContextManager[Session]:
     identity = inputs.get("identity")
-    keys = [paths.identity(stack), *([Path(identity)] if identity else [])]
+    own = paths.identity(stack)
+    keys = [*([own] if own.exists() else []), *([Path(identity)] if identity else [])]
     return login(_way(inputs), keys, through=_way(inputs["via"]) if inputs.get("via") else None)
 
 

@@ -34,7 +34,7 @@ class Console:
     def __init__(self, home: Path, root: Said | None = None) -> None:
         self.way, self.home, self.root = Way("worker0", "192.0.2.10", 22, "admin", "SHA256:x"), home, root
 
-    def run(self, script: str, *, root: bool = False, stdin: str = "") -> Said:
+    def run(self, script: str, *, root: bool = False) -> Said:
         """Run a script, or give the prepared answer."""
         if root and self.root is not None:
             return self.root

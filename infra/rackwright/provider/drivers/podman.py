@@ -43,7 +43,7 @@ async def podman(*arguments: str, stdin: bytes | None = None, timeout: float = 1
         ["podman", *_runtime(), *arguments],
         stdin=stdin,
         timeout=timeout,
-        interruption=Interruption.CHANGES_NOTHING if cleans_up else interruption,
+        interruption=Interruption.IGNORED if cleans_up else interruption,
     )
 
 

@@ -45,7 +45,7 @@ class Interruption(Enum):
 
     ENDS_IT = "it is asked to end, then killed; none is started any more"
     WAITS = "it finishes what it writes; none is started any more"
-    CHANGES_NOTHING = "it finishes, and is started even then: it cleans up"
+    IGNORED = "it finishes, and is started even then: it cleans up"
 
 
 async def run(
@@ -120,7 +120,7 @@ async def _child(
     pass_fds: tuple[int, ...] = (),
     interruption: Interruption = Interruption.ENDS_IT,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    if current.cancelled and interruption is not Interruption.CHANGES_NOTHING:
+    if current.cancelled and interruption is not Interruption.IGNORED:
         raise RackwrightError("the run was cancelled")
     pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:

@@ -69,13 +69,18 @@ class Session:
         key = self._transport.get_remote_server_key()
         return f"{key.get_name()} {key.get_base64()}"
 
-    def run(self, script: str, *, root: bool = False, stdin: str = "") -> Said:
+    def run(self, script: str, *, root: bool = False) -> Said:
         """Run a shell script as whoever logged in, or as root."""
         shell = f"sh -c {shlex.quote(script)}"
+        try:
+            return self._run(f"sudo -n -- {shell}" if root and self.way.user != "root" else shell)
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            raise Unreachable(f"{self.way}: stopped answering: {error or type(error).__name__}", hint=_REACH) from None
+
+    def _run(self, command: str) -> Said:
         channel = self._transport.open_session(timeout=_CONNECT)
         channel.settimeout(_COMMAND)
-        channel.exec_command(f"sudo -n -- {shell}" if root and self.way.user != "root" else shell)
-        channel.sendall(stdin.encode())
+        channel.exec_command(command)
         channel.shutdown_write()
         with channel.makefile("rb") as out, channel.makefile_stderr("rb") as err:
             output, complaint = out.read().decode(errors="replace"), err.read().decode(errors="replace")
@@ -91,8 +96,7 @@ def login(way: Way, keys: list[Path], *, through: Way | None = None) -> Iterator
     """Log in, through another machine where one is given; raises Unreachable or Refused, saying what is wrong and what helps."""
     with ExitStack() as stack:
         first = stack.enter_context(login(through, keys)) if through is not None else None
-        transport = _connect(way, first)
-        stack.callback(transport.close)
+        transport = _connect(way, first, stack)
         _check_key(way, transport.get_remote_server_key())
         _authenticate(way, transport, keys)
         yield Session(way, transport)
@@ -103,14 +107,17 @@ def fingerprint(key: paramiko.PKey) -> str:
     return "SHA256:" + base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
 
 
-def _connect(way: Way, first: Session | None) -> paramiko.Transport:
+def _connect(way: Way, first: Session | None, stack: ExitStack) -> paramiko.Transport:
+    """The server's first words exchanged; whatever was opened is closed with the stack."""
     try:
         channel = first.tunnel(way) if first is not None else socket.create_connection((way.address, way.port), timeout=_CONNECT)
+        stack.callback(channel.close)
         transport = paramiko.Transport(channel)
+        stack.callback(transport.close)
         transport.banner_timeout = _CONNECT
         transport.get_security_options().key_types = _algorithms(way.host_key)
         transport.start_client(timeout=_CONNECT * 2)
-    except (OSError, paramiko.SSHException) as error:
+    except (OSError, EOFError, paramiko.SSHException) as error:
         raise Unreachable(f"{way}: no SSH server answers: {error or type(error).__name__}", hint=_REACH) from None
     return transport
 
@@ -140,12 +147,13 @@ def _authenticate(way: Way, transport: paramiko.Transport, keys: list[Path]) -> 
             transport.auth_publickey(way.user, key)
         except paramiko.AuthenticationException:
             continue
-        except paramiko.SSHException as error:
+        except (OSError, EOFError, paramiko.SSHException) as error:
             raise Refused(f"{way}: broke off the login: {error}", hint="look at its sshd's journal") from None
         else:
             return
+    missing = "".join(f"; there is no file {path}" for path in keys if not path.expanduser().exists())
     raise Refused(
-        f"{way}: accepts none of the {len(offered)} keys offered",
+        f"{way}: accepts none of the {len(offered)} keys offered{missing}",
         hint=f"put your public key into ~{way.user}/.ssh/authorized_keys there; name the key in target.identity, or load it into the agent",
     )
 
@@ -155,7 +163,7 @@ def _load(path: Path) -> paramiko.PKey | None:
         return paramiko.PKey.from_path(path.expanduser())
     except FileNotFoundError:
         return None
-    except paramiko.PasswordRequiredException:
+    except (TypeError, paramiko.PasswordRequiredException):  # TypeError: paramiko passes on what cryptography says of a locked PEM key.
         raise Refused(
             f"{path}: is protected by a passphrase", hint="load it into the agent (`ssh-add`), and leave target.identity out"
         ) from None

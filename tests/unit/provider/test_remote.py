@@ -1,0 +1,116 @@
+"""Every way in that fails says why, and what helps. The server is real SSH, in this process."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import paramiko
+import pytest
+
+from rackwright.provider.drivers.remote import Refused, Unreachable, Way, fingerprint, login
+
+_HOST_KEY = paramiko.RSAKey.generate(2048)
+
+
+class Door(paramiko.ServerInterface):
+    """Lets one key in."""
+
+    def __init__(self, key: paramiko.PKey) -> None:
+        self.key = key
+
+    def get_allowed_auths(self, username: str) -> str:
+        """Keys alone."""
+        return "publickey"
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        """Whether it is the one."""
+        return paramiko.AUTH_SUCCESSFUL if key == self.key else paramiko.AUTH_FAILED
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        """No channel is opened: whoever wants one is cut off."""
+        return paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
+
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A private key that is let in."""
+    file = tmp_path_factory.mktemp("keys") / "id_rsa"
+    paramiko.RSAKey.generate(2048).write_private_key_file(str(file))
+    return file
+
+
+@pytest.fixture
+def way(key: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Way]:
+    """The way to a server that shows _HOST_KEY and lets the key in; no agent is asked."""
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            transport = paramiko.Transport(connection)
+            transport.add_server_key(_HOST_KEY)
+            transport.start_server(event=threading.Event(), server=Door(paramiko.RSAKey.from_private_key_file(str(key))))
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield Way("worker0", "127.0.0.1", listening.getsockname()[1], "admin", fingerprint(_HOST_KEY))
+    listening.close()
+
+
+def test_the_right_key_opens_and_the_shown_one_is_told(way: Way, key: Path) -> None:
+    with login(way, [key]) as session:
+        assert session.public_key == f"ssh-rsa {_HOST_KEY.get_base64()}"
+
+
+def test_a_whole_key_is_as_good_as_a_fingerprint(way: Way, key: Path) -> None:
+    with login(replace(way, host_key=f"ssh-rsa {_HOST_KEY.get_base64()}"), [key]):
+        pass
+
+
+@pytest.mark.parametrize("pinned", ["SHA256:" + "A" * 43, "ssh-rsa AAAA"])
+def test_another_host_key_is_refused_with_the_one_shown(way: Way, key: Path, pinned: str) -> None:
+    with pytest.raises(Refused, match="not the one the stack file gives") as told, login(replace(way, host_key=pinned), [key]):
+        pass
+    assert fingerprint(_HOST_KEY) in told.value.cause
+
+
+def test_a_key_that_is_not_let_in_is_counted(way: Way, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    paramiko.RSAKey.generate(2048).write_private_key_file(str(other))
+    with pytest.raises(Refused, match="accepts none of the 1 keys offered") as told, login(way, [other]):
+        pass
+    assert "there is no file" not in told.value.cause and "authorized_keys" in told.value.hint
+
+
+def test_a_key_file_that_is_not_there_is_named(way: Way, tmp_path: Path) -> None:
+    with (
+        pytest.raises(Refused, match=f"none of the 0 keys offered; there is no file {tmp_path}/missing"),
+        login(way, [tmp_path / "missing"]),
+    ):
+        pass
+
+
+def test_a_key_with_a_passphrase_belongs_into_the_agent(way: Way, tmp_path: Path) -> None:
+    locked = tmp_path / "locked"
+    paramiko.RSAKey.generate(2048).write_private_key_file(str(locked), password="secret")
+    with pytest.raises(Refused, match="protected by a passphrase"), login(way, [locked]):
+        pass
+
+
+def test_where_nobody_listens_is_unreachable(way: Way, key: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(Unreachable, match="no SSH server answers"), login(replace(way, port=port), [key]):
+        pass
+
+
+def test_a_server_that_cuts_a_command_off_is_unreachable(way: Way, key: Path) -> None:
+    with login(way, [key]) as session, pytest.raises(Unreachable, match="stopped answering"):
+        session.run("true")
