@@ -9,14 +9,16 @@ from rackwright.targets.resources import Bytes, Converge, KeyPair, Verification
 
 plan = program.load_plan(pulumi.Config().require_object("cluster"), pulumi.get_stack())
 access = KeyPair("access-key", comment=f"rackwright {plan.stack}")
-hosts = targets.target(plan.target.kind).build(plan, access.public_key)
+built = targets.target(plan.target.kind).build(plan, access.public_key)
 
 converge = Converge(
     "converge",
     plan=program.wire(plan),
-    hosts=hosts,
+    hosts=built.hosts,
+    sources=built.sources,
     secrets={
         "access_key": access.private_key,
+        "host_keys": built.host_keys,
         "munge_key": Bytes("munge-key", length=1024).base64,
         "accounting_password": Bytes("accounting-password", length=24).hex,
     },

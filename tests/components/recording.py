@@ -57,9 +57,9 @@ def built(plan: Plan) -> Recording:
 
     def program() -> None:
         access = KeyPair("access-key", comment="test")
-        hosts = targets.target(plan.target.kind).build(plan, access.public_key)
+        made = targets.target(plan.target.kind).build(plan, access.public_key)
         secrets = {"access_key": access.private_key}
-        converge = Converge("converge", plan="{}", hosts=hosts, secrets=secrets, digests={}, options={})
+        converge = Converge("converge", plan="{}", hosts=made.hosts, sources=made.sources, secrets=secrets, digests={}, options={})
         Verification("verification", level="smoke", generation=converge.generation, digests={}, options={})
 
     run(program, recording, plan.stack)

@@ -11,7 +11,6 @@ from rackwright.cli.stack import Judged, judge, show
 from rackwright.errors import BadInput
 from rackwright.model.finding import Finding, Severity
 from rackwright.model.load import Loaded
-from rackwright.model.members import members
 
 _BAD_INPUT = 2
 
@@ -51,5 +50,5 @@ def _summary(judged: Judged) -> str:
     counts = {level: sum(finding.level is level for finding in judged.findings) for level in Severity}
     said = [f"{count} {level}{'s' if count > 1 and level is not Severity.INFO else ''}" for level, count in counts.items() if count]
     if judged.ok and judged.loaded.cluster is not None:
-        said.insert(0, f"valid, {len(members(judged.loaded.cluster))} nodes")
+        said.insert(0, f"valid, {sum(group.count for group in judged.loaded.cluster.groups.values())} nodes")
     return f"stack {judged.loaded.stack}: {', '.join(said)}"

@@ -1,4 +1,4 @@
-"""(plan, hosts) -> Ansible inventory, `rackwright.handover/2`. Each host has one variable of its own, `node`: the plan's record."""
+"""(plan, hosts) -> Ansible inventory, `rackwright.handover/3`. Each host has one variable of its own, `node`: the plan's record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rackwright.handover.host import Host
 from rackwright.plan import Plan
 from rackwright.plan.shape import PlanNode, Scheduler
 
-SCHEMA: Final = "rackwright.handover/2"
+SCHEMA: Final = "rackwright.handover/3"
 BAKED: Final = (
     "base",
     "sshd",
@@ -31,30 +31,32 @@ BAKED: Final = (
 """Roles whose install steps a baked image already holds."""
 
 
-def inventory(plan: Plan, hosts: Mapping[str, Host], *, baked_roles: Iterable[str] | None = None) -> dict[str, Any]:
-    """The hand-over as Ansible reads it: nodes without a host are left out of everything."""
+def inventory(
+    plan: Plan, hosts: Mapping[str, Host], *, sources: Mapping[str, str] | None = None, baked_roles: Iterable[str] | None = None
+) -> dict[str, Any]:
+    """The hand-over as Ansible reads it: nodes without a host are left out of everything. `sources`: file system -> what clients mount."""
     baked = (BAKED if plan.target.baked else ()) if baked_roles is None else baked_roles
     present = [node for node in plan.nodes if node.name in hosts]
     known = {node.name for node in present}
     groups: dict[str, Any] = {group: {"hosts": {name: {} for name in names if name in known}} for group, names in plan.groups.items()}
-    records = {node.name: {"ansible_host": node.name, "ansible_user": node.user, "node": _node(node)} for node in present}
-    return {"all": {"vars": _variables(plan, tuple(baked)), "children": groups, "hosts": records}}
+    records = {node.name: {"ansible_host": node.name, "ansible_user": node.user, "node": _node(node, hosts[node.name])} for node in present}
+    return {"all": {"vars": _variables(plan, tuple(baked), sources or {}), "children": groups, "hosts": records}}
 
 
-def _node(node: PlanNode) -> dict[str, Any]:
-    return node.model_dump(mode="json")
+def _node(node: PlanNode, host: Host) -> dict[str, Any]:
+    return {**node.model_dump(mode="json"), "devices": dict(host.devices)}
 
 
-def _variables(plan: Plan, baked_roles: tuple[str, ...]) -> dict[str, Any]:
+def _variables(plan: Plan, baked_roles: tuple[str, ...], sources: Mapping[str, str]) -> dict[str, Any]:
     return {
         "ansible_python_interpreter": "/usr/bin/python3",
         "ansible_ssh_common_args": f"-F {shlex.quote(str(paths.ssh_config(plan.stack)))}",
         "handover": {"schema": SCHEMA, "stack": plan.stack, "target": plan.target.kind},
-        "cluster": _cluster(plan, baked_roles),
+        "cluster": _cluster(plan, baked_roles, sources),
     }
 
 
-def _cluster(plan: Plan, baked_roles: tuple[str, ...]) -> dict[str, Any]:
+def _cluster(plan: Plan, baked_roles: tuple[str, ...], sources: Mapping[str, str]) -> dict[str, Any]:
     data = plan.to_data()
     return {
         "stack": plan.stack,
@@ -70,7 +72,7 @@ def _cluster(plan: Plan, baked_roles: tuple[str, ...]) -> dict[str, Any]:
         "access": {key: data["access"][key] for key in ("entry", "port", "listen", "allow")},
         "hosts": [{"name": node.name, "fqdn": node.fqdn, "address": node.address} for node in plan.nodes if node.is_in],
         "users": data["users"],
-        "storage": data["storage"],
+        "storage": [{**row, "source": sources.get(row["name"])} for row in data["storage"]],
         "scheduler": _scheduler(plan.scheduler),
     }
 

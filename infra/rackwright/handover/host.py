@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
 from rackwright.model.hosts import SSH_PORT
@@ -22,6 +23,10 @@ class Host:
     """Container or instance id: a node healed under the same name is another one."""
     port: int = SSH_PORT
     user: str = "root"
+    boot_public_key: str = ""
+    """The key it shows until it is first converged, where its own cannot be given to it before it starts."""
+    devices: Mapping[str, str] = field(default_factory=dict)
+    """Its data disks: mount point -> device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +39,12 @@ class Reach:
 
 
 def reach(plan: Plan, host: Host) -> Reach:
-    """How a connection from outside comes to the host: published login nodes directly, all others through the first of them."""
-    if not plan.target.owns_network:
-        return Reach(host.address, host.port, plan.target.via)
+    """How a connection from outside comes to the host: the ways in directly, all others through the first of them."""
     published = plan.access.ports.get(host.name)
     if published is not None:
         return Reach(_dialable(plan.access.listen), published, None)
-    return Reach(host.address, host.port, plan.access.entry[0] if plan.access.entry else None)
+    through = None if host.name in plan.access.entry else next(iter(plan.access.entry), None)
+    return Reach(host.address, host.port, through)
 
 
 def _dialable(listen: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,13 +31,13 @@ def ssh_config(plan: Plan, hosts: Mapping[str, Host]) -> str:
     return "\n".join([f"# Stack {plan.stack}; written by rackwright, overwritten by the next run.", *blocks])
 
 
-def known_hosts(plan: Plan, hosts: Mapping[str, Host]) -> str:
-    """The one key each node may show, under a name no other stack uses. One that was out from the start has shown none yet."""
-    lines = [
-        f"{alias(plan, node.name)} {_key(hosts[node.name].public_key)}"
-        for node in plan.nodes
-        if node.name in hosts and hosts[node.name].public_key
-    ]
+def known_hosts(plan: Plan, hosts: Mapping[str, Host], *, settled: Collection[str] = ()) -> str:
+    """The keys nodes may show, under names no other stack uses: one each, and until a life of a node is settled the one it was born with.
+
+    `settled`: incarnations that were given their own key. A node that was out from the start has shown none yet.
+    """
+    known = [hosts[node.name] for node in plan.nodes if node.name in hosts]
+    lines = [f"{alias(plan, host.name)} {_key(key)}" for host in known for key in _keys(host, settled) if key]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -77,6 +77,10 @@ def _masters(stack: str, hosts: Sequence[Host]) -> Iterator[str]:
     for user in sorted({host.user for host in hosts}):
         names = ",".join(host.name for host in hosts if host.user == user)
         yield f"Match originalhost {names} user {user}\n  ControlMaster auto\n  ControlPersist 300\n  ControlPath {socket}\n"
+
+
+def _keys(host: Host, settled: Collection[str]) -> tuple[str, ...]:
+    return (host.public_key,) if host.incarnation in settled else (host.public_key, host.boot_public_key)
 
 
 def _key(public_key: str) -> str:

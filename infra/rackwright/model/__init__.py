@@ -4,14 +4,12 @@ from rackwright.model.cluster import Cluster, Level, Refresh
 from rackwright.model.finding import Finding, Severity, has_errors
 from rackwright.model.groups import Role, State
 from rackwright.model.load import Loaded, find_stack_file, load_cluster, load_configured, load_stack
-from rackwright.model.members import Member, members
 
 __all__ = [
     "Cluster",
     "Finding",
     "Level",
     "Loaded",
-    "Member",
     "Refresh",
     "Role",
     "Severity",
@@ -21,5 +19,4 @@ __all__ = [
     "load_cluster",
     "load_configured",
     "load_stack",
-    "members",
 ]

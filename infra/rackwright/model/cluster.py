@@ -7,6 +7,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from rackwright.model.base import Part
+from rackwright.model.budget import Budget, StateKept
 from rackwright.model.groups import Group, NodeOverride
 from rackwright.model.network import Access, Network
 from rackwright.model.scheduler import Scheduler, Slurm
@@ -51,6 +52,10 @@ class Cluster(Part):
     nodes: dict[Label, NodeOverride] = Field(default={}, description="What single nodes have differently, by node name.")
     rolling: Rolling = Field(default=Rolling(), description="How replacements proceed.")
     refresh: Refresh = Field(default=Refresh.ALL, description="How deep a refresh looks.")
+    budget: Budget | None = Field(default=None, description="What it may cost, and for how long.")
+    state: StateKept = Field(
+        default=StateKept.REMOTE, description="A stack that bills money keeps the engine's state elsewhere, or says `embedded-ok`."
+    )
     time_zone: str = Field(
         default="Etc/UTC", pattern=r"^[A-Z][A-Za-z_]+(/[A-Z][A-Za-z_+-]+[0-9]*)*$", description="Time zone of all nodes."
     )

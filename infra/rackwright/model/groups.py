@@ -63,6 +63,17 @@ class Group(Part):
     rack: Label | None = Field(default=None, description="The rack they stand in.")
 
 
+def roles_of(name: str, group: Group) -> tuple[Role, ...]:
+    """The group's roles in the order of Role, or its own name where that is one.
+
+    >>> roles_of("worker", Group(count=1))
+    (<Role.WORKER: 'worker'>,)
+    """
+    if group.roles:
+        return tuple(role for role in Role if role in group.roles)
+    return tuple(role for role in Role if role.value == name)
+
+
 class NodeOverride(Part):
     """What one node has differently from its group: second-hand machines differ, and some are broken."""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from ipaddress import IPv4Network
 from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
 from rackwright.model.base import Part
+from rackwright.model.tier import Tier
 from rackwright.model.units import Address4, HostKey, Label, UserName
 
 SSH_PORT = 22
@@ -60,12 +62,14 @@ class HostsTarget(Part):
 
     simulated: ClassVar[tuple[str, ...]] = ()
     owns_network: ClassVar[bool] = False
+    publishes: ClassVar[bool] = False
     sets_hostname: ClassVar[bool] = True
     declared_hardware: ClassVar[bool] = False
     default_cpus: ClassVar[int] = 1
     default_memory: ClassVar[int] = 2**30
     bills: ClassVar[bool] = False
     baked: ClassVar[bool] = False
+    first_user: ClassVar[str] = "root"
 
     kind: Literal["hosts"] = Field(description="Machines that exist already, over SSH.")
     os: HostsOs = Field(description="The operating system of every machine.")
@@ -102,6 +106,13 @@ class HostsTarget(Part):
         """Where the machine is."""
         machine = self.machines[name]
         return Place(str(machine.address), machine.user or self.user, machine.port or self.port)
+
+    def type_of(self, group: str) -> None:
+        """Machines are what the stack declares, and are compared with it."""
+
+    def subnets(self, cidr: IPv4Network) -> dict[Tier, IPv4Network]:
+        """One network for all."""
+        return {Tier.PRIVATE: cidr}
 
     def os_of(self, name: str) -> str:
         """The machine's own system, or the target's."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from rackwright.model.base import Part
+from rackwright.model.fsx import FsxLustre
 from rackwright.model.units import Bytes, Label, Mode, MountPoint
 
 
 class MooseFs(Part):
     """A parallel file system with a metadata server and chunk servers; stands in for Lustre in the lab."""
+
+    served_by_nodes: ClassVar[bool] = True
 
     kind: Literal["moosefs"] = Field(description="A parallel file system that needs no kernel module.")
     mount: MountPoint = Field(description="Where clients mount it, like /mnt/sharedfs.")
@@ -21,4 +24,4 @@ class MooseFs(Part):
     clients: tuple[Label, ...] = Field(default=(), description="Groups that mount it; all when left out.")
 
 
-Storage = MooseFs
+Storage = Annotated[MooseFs | FsxLustre, Field(discriminator="kind")]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from ipaddress import IPv4Network
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from rackwright.model.aws import AwsTarget
 from rackwright.model.base import Part
 from rackwright.model.hosts import HostsTarget
+from rackwright.model.tier import Tier
 
 
 class LabOs(StrEnum):
@@ -33,6 +36,8 @@ class LabTarget(Part):
     """Subsystems whose evidence is simulated here."""
     owns_network: ClassVar[bool] = True
     """Whether the network is ours: then only login nodes are published and all others are reached through them."""
+    publishes: ClassVar[bool] = True
+    """Whether login nodes are published on addresses of this machine."""
     gives_cgroups: ClassVar[bool] = False
     """Whether the nodes' kernels give Slurm cgroups of its own."""
     sets_hostname: ClassVar[bool] = False
@@ -47,6 +52,8 @@ class LabTarget(Part):
     """Whether its nodes cost money by the hour."""
     baked: ClassVar[bool] = True
     """Whether nodes start from an image that holds what the roles install."""
+    first_user: ClassVar[str] = "root"
+    """Who logs in where no place says so: root, or somebody who may sudo without a password."""
     via: ClassVar[str | None] = None
     """The node through which others are reached where the network is not ours."""
 
@@ -64,5 +71,12 @@ class LabTarget(Part):
         """One image, one system."""
         return self.os.value
 
+    def type_of(self, group: str) -> None:
+        """Containers are what the stack declares."""
 
-Target = Annotated[LabTarget | HostsTarget, Field(discriminator="kind")]
+    def subnets(self, cidr: IPv4Network) -> dict[Tier, IPv4Network]:
+        """One network for all."""
+        return {Tier.PRIVATE: cidr}
+
+
+Target = Annotated[LabTarget | HostsTarget | AwsTarget, Field(discriminator="kind")]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from rackwright import catalog
+from rackwright.catalog.members import Member, members
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Gpus
 from rackwright.model.hosts import SSH_PORT
 from rackwright.model.layout import blocks
-from rackwright.model.members import Member, members
 from rackwright.model.units import mebibytes
 from rackwright.plan.addresses import address, mac
 from rackwright.plan.shape import NodeGpu, PlanNode
@@ -17,7 +17,7 @@ from rackwright.plan.shape import NodeGpu, PlanNode
 
 def expand_nodes(cluster: Cluster, stack: str, domain: str) -> tuple[PlanNode, ...]:
     """Every declared node, in declared order."""
-    offsets = blocks(cluster.groups)
+    offsets = blocks(cluster)
     return tuple(_node(cluster, stack, domain, member, offsets[member.group]) for member in members(cluster))
 
 
@@ -45,8 +45,13 @@ def _place(cluster: Cluster, stack: str, member: Member, block: int) -> dict[str
     declared = cluster.target.place_of(member.name)
     if declared is not None:
         return {**declared._asdict(), "mac": None}
-    own = {"address": str(address(cluster.network.cidr, block, member.index)), "mac": mac(stack, member.name)}
-    return {**own, "user": "root", "ssh_port": SSH_PORT}
+    own = {"address": str(address(cluster.network.cidr, block, member.index)), "mac": _mac(cluster, stack, member.name)}
+    return {**own, "user": cluster.target.first_user, "ssh_port": SSH_PORT}
+
+
+def _mac(cluster: Cluster, stack: str, name: str) -> str | None:
+    """Ours where the network card is ours, too."""
+    return mac(stack, name) if cluster.target.publishes else None
 
 
 def _gpus(declared: Gpus | None, *, simulated: bool) -> NodeGpu | None:

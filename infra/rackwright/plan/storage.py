@@ -37,6 +37,8 @@ def _storage(name: str, declared: Declared, nodes: Sequence[PlanNode]) -> Storag
 
 def serves(node: PlanNode, declared: Declared) -> bool:
     """Whether the node is one of the file system's servers."""
+    if not declared.served_by_nodes:
+        return False
     return node.group in declared.servers if declared.servers else Role.STORAGE in node.roles
 
 

@@ -28,8 +28,9 @@ _SITE: Final = "site.yml"
 class Converge(Resource):
     """Inputs: plan, hosts {name: record}, secrets, digests, options.
 
-    Outputs: `converged`, `reasons`, `changes` (what was out of place), `members` (nodes that belong to the cluster), `generation`
-    (new with every run that may have changed something; what was verified before says nothing about it).
+    Outputs: `converged`, `reasons`, `changes` (what was out of place), `members` (nodes that belong to the cluster), `settled`
+    (incarnations that were given their own host key), `generation` (new with every run that may have changed something; what was
+    verified before says nothing about it).
     """
 
     token: ClassVar[str] = "rackwright:ansible:Converge"
@@ -42,11 +43,19 @@ class Converge(Resource):
 
     def foresee(self, news: Properties) -> Properties:
         """It ends converged, or fails."""
-        return {**news, "converged": True, "reasons": [], "changes": 0, "members": sorted(news["hosts"]), "generation": UNKNOWN}
+        return {
+            **news,
+            "converged": True,
+            "reasons": [],
+            "changes": 0,
+            "members": sorted(news["hosts"]),
+            "settled": UNKNOWN,
+            "generation": UNKNOWN,
+        }
 
     async def create(self, operation: Operation, news: Properties) -> Made:
         """Apply all phases to all hosts."""
-        return await self._apply(operation, news, news["hosts"], None)
+        return await self._apply(operation, news, news["hosts"], (), None)
 
     async def update(self, operation: Operation, state: State, news: Properties) -> Made:
         """Let nodes that are no longer declared leave in order, then apply all phases to those that are."""
@@ -54,13 +63,13 @@ class Converge(Resource):
         if leaving:
             await self._leave(operation, state, news, leaving)
         newcomers = [name for name in news["hosts"] if name not in state.outputs.get("members", [])]
-        return await self._apply(operation, news, newcomers, _sleepers(news, state.inputs))
+        return await self._apply(operation, news, newcomers, _settled(state), _sleepers(news, state.inputs))
 
     async def read(self, operation: Operation, state: State) -> Made:
         """What the phases would change now. Where it was not looked, what is on record stands, a failure included."""
         if state.inputs.get("options", {}).get("refresh") == "resources":
             return Made(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
-        lost, applied = await self._play(operation, state.inputs, _sleepers(state.inputs), within=_LOOK, check=True)
+        lost, applied = await self._play(operation, state.inputs, _settled(state), _sleepers(state.inputs), within=_LOOK, check=True)
         drift = [f"{result} (would change)" for result in applied.changed]
         reasons = [*lost, *applied.reasons, *drift]
         return Made(state.id, {**state.outputs, "converged": not reasons, "reasons": reasons}, reasons=tuple(reasons))
@@ -69,14 +78,18 @@ class Converge(Resource):
         """The nodes go, and with them what was applied; what remains are the stack's files."""
         stack_files.remove(operation.stack)
 
-    async def _apply(self, operation: Operation, news: Properties, newcomers: Sequence[str], sleepers: Sleepers | None) -> Made:
+    async def _apply(
+        self, operation: Operation, news: Properties, newcomers: Sequence[str], settled: Sequence[str], sleepers: Sleepers | None
+    ) -> Made:
         started = time.monotonic()
         stack_files.forget_verdict(operation.stack)
         for name in newcomers:
             await ssh.close(operation.stack, name)
-        lost, applied = await self._play(operation, news, sleepers, within=_BOOT, check=False)
+        lost, applied = await self._play(operation, news, settled, sleepers, within=_BOOT, check=False)
         reasons = [*lost, *applied.reasons]
         if not reasons:
+            settled = sorted(host["incarnation"] for host in news["hosts"].values())
+            stack_files.write(operation.stack, news, settled)
             await operation.status(f"converged: {len(applied.changed)} changes in {time.monotonic() - started:.1f} s")
         outputs = {
             **news,
@@ -84,15 +97,16 @@ class Converge(Resource):
             "reasons": reasons,
             "changes": len(applied.changed),
             "members": sorted(news["hosts"]),
+            "settled": list(settled),
             "generation": uuid.uuid4().hex,
         }
         return Made(operation.name, outputs, reasons=tuple(reasons))
 
     async def _play(
-        self, operation: Operation, inputs: Properties, sleepers: Sleepers | None, *, within: float, check: bool
+        self, operation: Operation, inputs: Properties, settled: Sequence[str], sleepers: Sleepers | None, *, within: float, check: bool
     ) -> tuple[list[str], ansible.Applied]:
         """Wake who sleeps, then run the phases on every host that answers; the reasons of those that do not, and what was done."""
-        files = stack_files.write(operation.stack, inputs)
+        files = stack_files.write(operation.stack, inputs, settled)
         async with awake(operation.stack, sleepers, operation.status, within=within) as asleep:
             lost, applied = await self._play_awake(operation, files, within=within, check=check)
         told = dict.fromkeys(sleepers.nodes if sleepers and asleep else (), f"; it may sleep, and Slurm did not wake it: {asleep}")
@@ -131,7 +145,7 @@ class Converge(Resource):
     async def _leave(self, operation: Operation, state: State, news: Properties, leaving: Sequence[str]) -> None:
         """Drain leaving nodes for as long as the new plan allows, stop their services; raises, naming the jobs that do not end."""
         await operation.info(f"leaving the cluster: {', '.join(leaving)}")
-        files = stack_files.write_leaving(operation.stack, state.inputs)
+        files = stack_files.write_leaving(operation.stack, state.inputs, _settled(state))
         asked = [name for name in files.hosts if not paths.asleep(operation.stack, name).exists()]  # Who sleeps has no job and no daemon.
         lost = await ssh.reach(operation.stack, asked, within=_LOOK)
         applied = await ansible.play(
@@ -148,6 +162,11 @@ class Converge(Resource):
                 "\n".join([f"{', '.join(leaving)} cannot leave yet:", *applied.reasons]),
                 hint="nothing was removed; end those jobs (scancel) or raise scheduler.drain_timeout, then run the command again",
             )
+
+
+def _settled(state: State) -> tuple[str, ...]:
+    """Incarnations that were given their own host key."""
+    return tuple(state.outputs.get("settled", ()))
 
 
 def _sleepers(*inputs: Properties) -> Sleepers | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,14 +29,14 @@ class StackFiles:
     """Steps with nothing to do here: a baked image holds what the roles install."""
 
 
-def write(stack: str, inputs: Properties) -> StackFiles:
-    """Write all files of the stack."""
-    return _write(stack, inputs, paths.inventory(stack))
+def write(stack: str, inputs: Properties, settled: Collection[str] = ()) -> StackFiles:
+    """Write all files of the stack. `settled`: incarnations that show their own host key by now."""
+    return _write(stack, inputs, paths.inventory(stack), settled)
 
 
-def write_leaving(stack: str, inputs: Properties) -> StackFiles:
+def write_leaving(stack: str, inputs: Properties, settled: Collection[str] = ()) -> StackFiles:
     """The same from the record, with an inventory of its own: nodes that leave are still in it."""
-    return _write(stack, inputs, paths.folder(stack) / "inventory.leaving.yml")
+    return _write(stack, inputs, paths.folder(stack) / "inventory.leaving.yml", settled)
 
 
 def forget_verdict(stack: str) -> None:
@@ -50,16 +51,16 @@ def remove(stack: str) -> None:
     shutil.rmtree(paths.socket_folder(stack), ignore_errors=True)
 
 
-def _write(stack: str, inputs: Properties, inventory: Path) -> StackFiles:
+def _write(stack: str, inputs: Properties, inventory: Path, settled: Collection[str]) -> StackFiles:
     plan = Plan.from_data(json.loads(inputs["plan"]))
     hosts = {name: handover.Host(name=name, **record) for name, record in inputs["hosts"].items()}
     paths.prepare(stack)
     secrets = {name: value for name, value in inputs["secrets"].items() if name != "access_key"}
     _private(paths.identity(stack), inputs["secrets"]["access_key"])
     _private(paths.secrets(stack), yaml.safe_dump({"secrets": secrets}))
-    _private(paths.known_hosts(stack), handover.known_hosts(plan, hosts))
+    _private(paths.known_hosts(stack), handover.known_hosts(plan, hosts, settled=settled))
     _private(paths.ssh_config(stack), handover.ssh_config(plan, hosts))
-    handed_over = handover.inventory(plan, hosts)
+    handed_over = handover.inventory(plan, hosts, sources=inputs.get("sources"))
     _private(inventory, yaml.safe_dump(handed_over, sort_keys=False))
     return StackFiles(
         root=paths.project_root(),

@@ -7,8 +7,7 @@ from typing import Final
 
 from rackwright import catalog
 from rackwright.model.finding import Severity, did_you_mean
-from rackwright.model.groups import Role
-from rackwright.model.members import roles_of
+from rackwright.model.groups import Role, roles_of
 from rackwright.rules.registry import Case, Complaint, rule
 
 MOST_PER_NODE: Final = 16

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from rackwright.catalog.members import Member
 from rackwright.model.finding import Severity, did_you_mean
-from rackwright.model.groups import Role
-from rackwright.model.members import Member, capacity_of, roles_of
+from rackwright.model.groups import Role, roles_of
+from rackwright.model.layout import capacity_of
 from rackwright.model.units import format_bytes
 from rackwright.rules.registry import Case, Complaint, rule
 

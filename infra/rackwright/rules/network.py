@@ -7,8 +7,7 @@ from ipaddress import IPv4Network
 from typing import Final
 
 from rackwright.model.finding import Severity
-from rackwright.model.layout import FIRST_OFFSET, login_ports, space
-from rackwright.model.members import capacity_of
+from rackwright.model.layout import FIRST_OFFSET, capacity_of, login_ports, space, tier_of
 from rackwright.rules.registry import Case, Complaint, rule
 
 _UNUSABLE: Final = {
@@ -29,13 +28,16 @@ _WIDEST: Final = 16
 
 @rule("network-too-small")
 def network_too_small(case: Case) -> Iterator[Complaint]:
-    """Every group's block must lie inside the network."""
-    cidr = case.cluster.network.cidr
-    wanted = sum(capacity_of(name, group) for name, group in case.cluster.groups.items())
-    if case.cluster.target.owns_network and wanted > space(cidr):
-        prefix = 32 - (wanted + FIRST_OFFSET).bit_length()
-        cause = f"{cidr} has room for {space(cidr)} addresses, the groups set {wanted} aside"
-        yield Complaint("network.cidr", cause, f"use a /{prefix} or wider, or give groups a smaller capacity")
+    """Every group's block must lie inside the network, or inside the part of it that is for such groups."""
+    cluster = case.cluster
+    for tier, subnet in cluster.target.subnets(cluster.network.cidr).items():
+        groups = {name: group for name, group in cluster.groups.items() if tier_of(cluster, name) is tier}
+        wanted = sum(capacity_of(name, group) for name, group in groups.items())
+        if cluster.target.owns_network and groups and wanted > space(subnet):
+            prefix = 32 - (wanted + FIRST_OFFSET).bit_length() - (subnet.prefixlen - cluster.network.cidr.prefixlen)
+            whose = "the groups" if subnet == cluster.network.cidr else f"the groups of the {tier} subnet"
+            cause = f"{subnet} has room for {space(subnet)} addresses, {whose} set {wanted} aside"
+            yield Complaint("network.cidr", cause, f"use a /{prefix} or wider, or give groups a smaller capacity")
 
 
 @rule("network-too-wide", Severity.WARNING)

@@ -8,10 +8,10 @@ from datetime import date
 from functools import cached_property
 from typing import Final
 
+from rackwright.catalog.members import Member, members
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity
 from rackwright.model.groups import Role
-from rackwright.model.members import Member, members
 
 
 @dataclass(frozen=True)

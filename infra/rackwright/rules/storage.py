@@ -7,9 +7,9 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from rackwright import catalog
+from rackwright.catalog.members import Member
 from rackwright.model.finding import Severity, did_you_mean
-from rackwright.model.groups import Role
-from rackwright.model.members import Member, roles_of
+from rackwright.model.groups import Role, roles_of
 from rackwright.model.storage import Storage
 from rackwright.model.units import format_bytes
 from rackwright.rules.registry import Case, Complaint, rule
@@ -22,11 +22,14 @@ _SMALLEST: Final = 512 * 2**20
 def storage_no_server(case: Case) -> Iterator[Complaint]:
     """A file system without a server cannot be mounted."""
     for name in case.cluster.storage:
-        if not _servers(case, case.cluster.storage[name]) and not _unknown(case, case.cluster.storage[name].servers):
+        declared = case.cluster.storage[name]
+        if declared.served_by_nodes and not _servers(case, declared) and not _unknown(case, declared.servers):
             yield Complaint(f"storage.{name}", "no node serves it", "add `storage: {count: 1}` to groups, or the role storage to one")
 
 
 def _servers(case: Case, declared: Storage) -> list[Member]:
+    if not declared.served_by_nodes:
+        return []
     if declared.servers:
         return [member for member in case.members if member.group in declared.servers]
     return case.having(Role.STORAGE)

@@ -167,7 +167,8 @@ class Converge(pulumi.CustomResource):
         *,
         plan: str,
         hosts: Mapping[str, Any],
-        secrets: Mapping[str, pulumi.Input[str]],
+        sources: Mapping[str, pulumi.Input[str]],
+        secrets: Mapping[str, Any],
         digests: Mapping[str, str],
         options: Mapping[str, Any],
         opts: pulumi.ResourceOptions | None = None,
@@ -175,6 +176,7 @@ class Converge(pulumi.CustomResource):
         inputs = {
             "plan": plan,
             "hosts": hosts,
+            "sources": sources,
             "secrets": secrets,
             "digests": digests,
             "options": options,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-SCHEMA = "rackwright.handover/2"
+SCHEMA = "rackwright.handover/3"
 
 
 def load() -> Any:

@@ -118,7 +118,7 @@ def test_each_host_has_one_variable_of_its_own() -> None:
     """The plan's record, unchanged; nobody recomputes it."""
     plan = lab()
     for name, host in handover.inventory(plan, hosts(plan))["all"]["hosts"].items():
-        assert host == {"ansible_host": name, "ansible_user": "root", "node": plan.node(name).model_dump(mode="json")}
+        assert host == {"ansible_host": name, "ansible_user": "root", "node": {**plan.node(name).model_dump(mode="json"), "devices": {}}}
 
 
 def test_a_node_without_a_host_is_nowhere() -> None:

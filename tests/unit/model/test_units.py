@@ -18,7 +18,7 @@ calm = settings(deadline=None, max_examples=100, derandomize=True)
 
 
 @pytest.mark.parametrize(
-    "module", ["model.units", "model.finding", "model.members", "model.layout", "plan.addresses", "catalog", "cli.table"]
+    "module", ["model.units", "model.finding", "model.groups", "model.layout", "plan.addresses", "catalog", "cli.table"]
 )
 def test_examples_in_docstrings_are_true(module: str) -> None:
     """An example that is wrong is worse than none."""

@@ -58,7 +58,7 @@ def _inventory():
     return {
         "all": {
             "vars": {
-                "handover": {"schema": "rackwright.handover/2", "stack": "lab", "target": "lab"},
+                "handover": {"schema": "rackwright.handover/3", "stack": "lab", "target": "lab"},
                 "cluster": cluster,
             },
             "children": {group: {"hosts": {name: {} for name in members}} for group, members in groups.items()},

@@ -8,13 +8,14 @@ import pulumi
 
 from rackwright.model.hosts import HostsTarget
 from rackwright.plan import Plan
+from rackwright.targets import Built
 from rackwright.targets.hosts.network import way
 from rackwright.targets.hosts.nodes import host
 
 __all__ = ["build"]
 
 
-def build(plan: Plan, access_key: pulumi.Input[str]) -> dict[str, dict[str, Any]]:
+def build(plan: Plan, access_key: pulumi.Input[str]) -> Built:
     """Each node that is in, with the key it showed and how it is reached."""
     target = plan.target
     assert isinstance(target, HostsTarget)
@@ -29,4 +30,4 @@ def build(plan: Plan, access_key: pulumi.Input[str]) -> dict[str, dict[str, Any]
             "public_key": found.public_key,
             "incarnation": found.incarnation,
         }
-    return records
+    return Built(records)

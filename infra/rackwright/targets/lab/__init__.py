@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pulumi
 
 from rackwright.plan import Plan
+from rackwright.targets import Built
 from rackwright.targets.lab.network import network
 from rackwright.targets.lab.nodes import image, node
 from rackwright.targets.lab.power import after, power
@@ -16,7 +15,7 @@ from rackwright.targets.resources import Label
 __all__ = ["build"]
 
 
-def build(plan: Plan, access_key: pulumi.Input[str]) -> dict[str, dict[str, Any]]:
+def build(plan: Plan, access_key: pulumi.Input[str]) -> Built:
     """One image and one bridge for all; a container and a pinned host key for each node."""
     label = Label("label", stack=plan.stack)
     bridge, baked, kept = network(plan, label), image(plan), volumes(plan, label)
@@ -25,7 +24,7 @@ def build(plan: Plan, access_key: pulumi.Input[str]) -> dict[str, dict[str, Any]
         for planned in plan.nodes
     }
     agent = power(plan, made)
-    return {
+    records = {
         planned.name: {
             "address": planned.address if agent is None else after(agent, planned.address),
             "public_key": made[planned.name].host_public_key,
@@ -33,3 +32,4 @@ def build(plan: Plan, access_key: pulumi.Input[str]) -> dict[str, dict[str, Any]
         }
         for planned in plan.nodes
     }
+    return Built(records)

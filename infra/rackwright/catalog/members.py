@@ -1,4 +1,7 @@
-"""The nodes a cluster declares, with their group's and their own settings merged: what rules judge and the plan gives addresses to."""
+"""The nodes a cluster declares, with their group's and their own settings merged: what rules judge and the plan gives addresses to.
+
+What an instance type has is the catalogue's; all else is what the stack file says.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,10 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
+from rackwright.catalog.instances import InstanceType, instance_types
 from rackwright.model.cluster import Cluster
-from rackwright.model.groups import Gpus, Group, NodeGpus, NodeOverride, Role, State
+from rackwright.model.groups import Gpus, Group, NodeGpus, NodeOverride, Role, State, roles_of
 
-WORKER_CAPACITY: Final = 64
-OTHER_CAPACITY: Final = 8
 _NOTHING: Final = NodeOverride()
 
 
@@ -38,24 +40,6 @@ class Member:
         return self.state is State.IN
 
 
-def roles_of(name: str, group: Group) -> tuple[Role, ...]:
-    """The group's roles in the order of Role, or its own name where that is one.
-
-    >>> roles_of("worker", Group(count=1))
-    (<Role.WORKER: 'worker'>,)
-    """
-    if group.roles:
-        return tuple(role for role in Role if role in group.roles)
-    return tuple(role for role in Role if role.value == name)
-
-
-def capacity_of(name: str, group: Group) -> int:
-    """How many addresses the group owns."""
-    if group.capacity is not None:
-        return group.capacity
-    return WORKER_CAPACITY if Role.WORKER in roles_of(name, group) else OTHER_CAPACITY
-
-
 def members(cluster: Cluster) -> tuple[Member, ...]:
     """All declared nodes in declared order, also those that are out."""
     return tuple(_members(cluster))
@@ -64,8 +48,19 @@ def members(cluster: Cluster) -> tuple[Member, ...]:
 def _members(cluster: Cluster) -> Iterator[Member]:
     for name, group in cluster.groups.items():
         roles = roles_of(name, group)
+        type_ = cluster.target.type_of(name)
+        known = instance_types().get(type_) if type_ else None
         for index in range(group.count):
-            yield _member(cluster, name, group, roles, index)
+            yield _member(cluster, name, _fitted(group, known), roles, index)
+
+
+def _fitted(group: Group, known: InstanceType | None) -> Group:
+    """The group with what its instance type has, where the stack file does not say it."""
+    if known is None:
+        return group
+    gpus = Gpus(model=known.gpu_model, count=known.gpu_count) if known.gpu_model else None
+    own = {"cpus": group.cpus or known.cpus, "memory": group.memory or known.memory_mib * 2**20, "gpus": group.gpus or gpus}
+    return group.model_copy(update=own)
 
 
 def _member(cluster: Cluster, group_name: str, group: Group, roles: tuple[Role, ...], index: int) -> Member:

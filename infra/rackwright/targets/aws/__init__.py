@@ -1,0 +1,36 @@
+"""Target `aws`: instances in a network of their own in one availability zone. Seen with a stand-in for the provider only; see docs/targets/aws.md."""
+
+from __future__ import annotations
+
+import pulumi
+
+from rackwright.plan import Plan
+from rackwright.targets import Built
+from rackwright.targets.aws.account import account
+from rackwright.targets.aws.groups import group
+from rackwright.targets.aws.identity import profiles
+from rackwright.targets.aws.limits import limits
+from rackwright.targets.aws.network import network
+from rackwright.targets.aws.nodes import node
+from rackwright.targets.aws.storage import file_systems, volumes
+
+__all__ = ["build"]
+
+
+def build(plan: Plan, access_key: pulumi.Input[str]) -> Built:
+    """A network with its ways in and out, a placement and a template for each group, an instance for each node that is in."""
+    site = account(plan)
+    wires = network(site)
+    shared = file_systems(site, wires)
+    profile = profiles(site)
+    groups = {name: group(site, name, profile) for name in site.target.instances if name in plan.groups}
+    made = {
+        planned.name: node(site, wires, groups[planned.group], planned, access_key=access_key) for planned in plan.nodes if planned.is_in
+    }
+    disks = volumes(site, made)
+    limits(site, made, shared)
+    return Built(
+        hosts={name: instance.record(disks.get(name, {})) for name, instance in made.items()},
+        sources={name: shared_one.source for name, shared_one in shared.items()},
+        host_keys={name: instance.host_key.private_key for name, instance in made.items()},
+    )

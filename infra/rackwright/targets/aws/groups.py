@@ -1,0 +1,117 @@
+"""What the instances of a group have in common: a template, a place, a reservation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+from rackwright.catalog.instances import InstanceType, instance_types
+from rackwright.model.aws import CapacityBlock, Instances, OnDemand, Spot
+from rackwright.targets.aws.account import Site
+
+_ROOT_DEVICE = {"ubuntu": "/dev/sda1", "debian": "/dev/xvda", "rocky": "/dev/sda1"}
+"""The root device's name in the distributions' own images (their DescribeImages: RootDeviceName)."""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """A group, ready to launch instances of."""
+
+    name: str
+    declared: Instances
+    type: InstanceType
+    template: pulumi.Input[str] | None
+    """Id of the one template of all; None where each node has its own, since its address is part of it."""
+    arguments: dict[str, object]
+    """What a template says, for those that have their own."""
+
+
+def group(site: Site, name: str, profile: aws.iam.InstanceProfile) -> Fleet:
+    """The placement, the reservation and the template of a group."""
+    declared = site.target.instances[name]
+    known = instance_types()[declared.type]
+    arguments = _arguments(site, name, declared, profile)
+    if declared.efa:
+        return Fleet(name, declared, known, None, arguments)
+    template = aws.ec2.LaunchTemplate(f"{name}-template", **arguments, tags=site.named(name), opts=site.options())
+    return Fleet(name, declared, known, template.id, arguments)
+
+
+def _arguments(site: Site, name: str, declared: Instances, profile: aws.iam.InstanceProfile) -> dict[str, object]:
+    image = declared.image or site.target.image
+    return {
+        "image_id": image.id,
+        "instance_type": declared.type,
+        "iam_instance_profile": aws.ec2.LaunchTemplateIamInstanceProfileArgs(arn=profile.arn),
+        "metadata_options": aws.ec2.LaunchTemplateMetadataOptionsArgs(
+            http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=1
+        ),
+        "block_device_mappings": [_root(site, declared)],
+        "placement": _placement(site, name, declared),
+        "update_default_version": True,
+        "tag_specifications": [
+            aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=site.tags) for kind in ("volume", "network-interface")
+        ],
+        **_market(site, name, declared),
+    }
+
+
+def _root(site: Site, declared: Instances) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgs:
+    disk = aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
+        volume_type="gp3",
+        volume_size=-(-declared.root.size // 2**30),
+        iops=declared.root.iops,
+        throughput=declared.root.throughput,
+        encrypted="true",
+        delete_on_termination="true",
+    )
+    device = _ROOT_DEVICE[site.target.os.value.split("-")[0]]
+    return aws.ec2.LaunchTemplateBlockDeviceMappingArgs(device_name=device, ebs=disk)
+
+
+def _placement(site: Site, name: str, declared: Instances) -> aws.ec2.LaunchTemplatePlacementArgs | None:
+    if not declared.stands_together:
+        return None
+    place = aws.ec2.PlacementGroup(f"{name}-place", strategy="cluster", tags=site.named(name), opts=site.options())
+    return aws.ec2.LaunchTemplatePlacementArgs(group_name=place.name)
+
+
+def _market(site: Site, name: str, declared: Instances) -> dict[str, object]:
+    """How they are bought, in a template's words."""
+    match declared.purchase:
+        case Spot(max_usd_per_hour=most):
+            # One-time and terminated: what AWS takes back is a node that is gone, and the next `up` makes it again.
+            options = aws.ec2.LaunchTemplateInstanceMarketOptionsSpotOptionsArgs(
+                spot_instance_type="one-time", instance_interruption_behavior="terminate", max_price=str(most) if most else None
+            )
+            return {"instance_market_options": aws.ec2.LaunchTemplateInstanceMarketOptionsArgs(market_type="spot", spot_options=options)}
+        case CapacityBlock() as block:
+            market = aws.ec2.LaunchTemplateInstanceMarketOptionsArgs(market_type="capacity-block")
+            return {"instance_market_options": market, **_reserved(_block(site, name, block))}
+        case OnDemand(reservation=str() as reservation):
+            return _reserved(reservation)
+        case _:
+            return {}
+
+
+def _reserved(reservation: pulumi.Input[str]) -> dict[str, object]:
+    target = aws.ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgs(capacity_reservation_id=reservation)
+    return {
+        "capacity_reservation_specification": aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(capacity_reservation_target=target)
+    }
+
+
+def _block(site: Site, name: str, block: CapacityBlock) -> pulumi.Input[str]:
+    """The block that was bought already, or the one that is bought now, once: an offering's id lives for minutes, and a new one is a new purchase."""
+    if block.reservation is not None:
+        return block.reservation
+    bought = aws.ec2.CapacityBlockReservation(
+        f"{name}-block",
+        capacity_block_offering_id=block.offering,
+        instance_platform="Linux/UNIX",
+        tags=site.named(name),
+        opts=site.options(ignore_changes=["capacityBlockOfferingId"]),
+    )
+    return bought.id

@@ -1,0 +1,38 @@
+"""Which network interfaces an instance of a type has: pure, from the catalogue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rackwright.catalog.instances import InstanceType
+
+
+class InterfaceKind(StrEnum):
+    """What an interface can do: IP alone, both, RDMA alone (which takes no address)."""
+
+    IP = "interface"
+    EFA = "efa"
+    EFA_ONLY = "efa-only"
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One interface at launch."""
+
+    card: int
+    device: int
+    """0 on the first card, 1 on all others: EC2 counts them for each card (EC2 user guide: EFA-accelerated instance types)."""
+    kind: InterfaceKind
+
+
+def interfaces(type_: InstanceType, *, efa: bool) -> tuple[Interface, ...]:
+    """The interfaces of an instance, the primary one first.
+
+    Only the primary one has an address: more of them would need source routing and take addresses that the plan gives to nodes.
+    """
+    if not efa:
+        return (Interface(0, 0, InterfaceKind.IP),)
+    primary = Interface(0, 0, InterfaceKind.EFA if type_.primary_card_takes_efa else InterfaceKind.IP)
+    others = type_.efa_interfaces - (1 if type_.primary_card_takes_efa else 0)
+    return (primary, *(Interface(card, 1, InterfaceKind.EFA_ONLY) for card in range(1, others + 1)))

@@ -1,0 +1,179 @@
+"""The network: one for the stack, a subnet for each tier, ways in and out, and who may talk to whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from typing import Final
+
+import pulumi
+import pulumi_aws as aws
+
+from rackwright.model.aws import Nat
+from rackwright.model.tier import Tier
+from rackwright.targets.aws.account import Site
+
+EVERYTHING: Final = "-1"
+ANYWHERE: Final = "0.0.0.0/0"
+LUSTRE_PORTS: Final = ((988, 988), (1018, 1023))
+"""Between clients and servers, both ways (FSx for Lustre user guide: File system access control with Amazon VPC)."""
+
+
+@dataclass(frozen=True)
+class Wires:
+    """The network as nodes and file systems need it."""
+
+    subnets: dict[Tier, aws.ec2.Subnet]
+    cluster: aws.ec2.SecurityGroup
+    """Every node is in it; it admits itself, in both directions: what EFA asks for."""
+    entry: aws.ec2.SecurityGroup
+    """Login nodes are in it, too; it admits SSH from where the stack says."""
+    storage: aws.ec2.SecurityGroup | None
+    """File systems are in it; it admits the cluster."""
+    ready: list[pulumi.Resource]
+    """What a node waits for, so that it finds its packages when it starts."""
+
+
+def network(site: Site) -> Wires:
+    """Everything that connects nodes."""
+    vpc = aws.ec2.Vpc(
+        "network",
+        cidr_block=site.plan.network.cidr,
+        enable_dns_support=True,
+        enable_dns_hostnames=True,
+        tags=site.named("network"),
+        opts=site.options(),
+    )
+    subnets = {tier: _subnet(site, vpc, tier, cidr) for tier, cidr in _subnets(site).items()}
+    ready = _ways_out(site, vpc, subnets)
+    cluster, entry = _cluster_group(site, vpc), _entry_group(site, vpc)
+    fsx = any(storage.kind == "fsx-lustre" for storage in site.plan.storage)
+    return Wires(subnets, cluster, entry, _storage_group(site, vpc, cluster) if fsx else None, ready)
+
+
+def _subnets(site: Site) -> dict[Tier, IPv4Network]:
+    return site.target.subnets(IPv4Network(site.plan.network.cidr))
+
+
+def _subnet(site: Site, vpc: aws.ec2.Vpc, tier: Tier, cidr: IPv4Network) -> aws.ec2.Subnet:
+    """Without public addresses of its own accord: EC2 refuses an instance with several interfaces there otherwise."""
+    return aws.ec2.Subnet(
+        f"{tier.value}-subnet",
+        vpc_id=vpc.id,
+        availability_zone=site.target.zone,
+        cidr_block=str(cidr),
+        map_public_ip_on_launch=False,
+        tags=site.named(tier.value),
+        opts=site.options(),
+    )
+
+
+def _ways_out(site: Site, vpc: aws.ec2.Vpc, subnets: dict[Tier, aws.ec2.Subnet]) -> list[pulumi.Resource]:
+    gateway = aws.ec2.InternetGateway("internet", vpc_id=vpc.id, tags=site.named("internet"), opts=site.options())
+    open_table = _table(site, vpc, "public", [aws.ec2.RouteTableRouteArgs(cidr_block=ANYWHERE, gateway_id=gateway.id)])
+    routed = [_association(site, Tier.PUBLIC, subnets[Tier.PUBLIC], open_table)]
+    nat = _nat(site, subnets[Tier.PUBLIC], [gateway, *routed]) if site.target.nat is Nat.GATEWAY else None
+    routes = [aws.ec2.RouteTableRouteArgs(cidr_block=ANYWHERE, nat_gateway_id=nat.id)] if nat else []
+    closed_table = _table(site, vpc, "private", routes)
+    routed += [_association(site, tier, subnets[tier], closed_table) for tier in (Tier.PRIVATE, Tier.SERVICE)]
+    if site.target.s3_endpoint:
+        aws.ec2.VpcEndpoint(
+            "s3",
+            vpc_id=vpc.id,
+            service_name=f"com.amazonaws.{site.target.region}.s3",
+            vpc_endpoint_type="Gateway",
+            route_table_ids=[open_table.id, closed_table.id],
+            tags=site.named("s3"),
+            opts=site.options(),
+        )
+    return routed
+
+
+def _table(site: Site, vpc: aws.ec2.Vpc, name: str, routes: list[aws.ec2.RouteTableRouteArgs]) -> aws.ec2.RouteTable:
+    return aws.ec2.RouteTable(f"{name}-routes", vpc_id=vpc.id, routes=routes, tags=site.named(name), opts=site.options())
+
+
+def _association(site: Site, tier: Tier, subnet: aws.ec2.Subnet, table: aws.ec2.RouteTable) -> pulumi.Resource:
+    return aws.ec2.RouteTableAssociation(f"{tier.value}-routing", subnet_id=subnet.id, route_table_id=table.id, opts=site.options())
+
+
+def _nat(site: Site, subnet: aws.ec2.Subnet, after: list[pulumi.Resource]) -> aws.ec2.NatGateway:
+    """The way out of nodes without a public address; it bills by the hour and by the byte."""
+    address = aws.ec2.Eip("nat-address", domain="vpc", tags=site.named("nat"), opts=site.options(depends_on=after))
+    return aws.ec2.NatGateway(
+        "nat", subnet_id=subnet.id, allocation_id=address.allocation_id, tags=site.named("nat"), opts=site.options(depends_on=after)
+    )
+
+
+def _security_group(site: Site, vpc: aws.ec2.Vpc, name: str, description: str) -> aws.ec2.SecurityGroup:
+    return aws.ec2.SecurityGroup(f"{name}-rules", vpc_id=vpc.id, description=description, tags=site.named(name), opts=site.options())
+
+
+def _cluster_group(site: Site, vpc: aws.ec2.Vpc) -> aws.ec2.SecurityGroup:
+    """All traffic from and to itself, each as a rule that names the group: EFA counts no other (EC2 user guide: EFA, security group)."""
+    group = _security_group(site, vpc, "cluster", "Nodes of the cluster among each other")
+    _admit(site, "cluster-itself", group, peer=group)
+    _let_out(site, "cluster-itself-out", group, peer=group)
+    _let_out(site, "cluster-anywhere", group, cidr=ANYWHERE)
+    return group
+
+
+def _entry_group(site: Site, vpc: aws.ec2.Vpc) -> aws.ec2.SecurityGroup:
+    group = _security_group(site, vpc, "entry", "SSH to login nodes")
+    for index, cidr in enumerate(site.plan.access.allow):
+        _admit(site, f"entry-ssh-{index}", group, cidr=cidr, ports=(22, 22))
+    return group
+
+
+def _storage_group(site: Site, vpc: aws.ec2.Vpc, cluster: aws.ec2.SecurityGroup) -> aws.ec2.SecurityGroup:
+    """Lustre's ports from and to the cluster and among its servers; with EFA everything, as FSx demands before it makes the file system."""
+    group = _security_group(site, vpc, "storage", "File systems and their clients")
+    over_efa = any(declared.fsx is not None and declared.fsx.efa for declared in site.plan.storage)
+    for number, ports in enumerate([None] if over_efa else LUSTRE_PORTS):
+        for name, peer in (("cluster", cluster), ("itself", group)):
+            _admit(site, f"storage-{name}-{number}", group, peer=peer, ports=ports)
+            _let_out(site, f"storage-{name}-{number}-out", group, peer=peer, ports=ports)
+        _admit(site, f"cluster-storage-{number}", cluster, peer=group, ports=ports)
+    return group
+
+
+def _admit(
+    site: Site,
+    name: str,
+    group: aws.ec2.SecurityGroup,
+    *,
+    peer: aws.ec2.SecurityGroup | None = None,
+    cidr: str | None = None,
+    ports: tuple[int, int] | None = None,
+) -> None:
+    aws.vpc.SecurityGroupIngressRule(
+        name,
+        security_group_id=group.id,
+        referenced_security_group_id=peer.id if peer else None,
+        cidr_ipv4=cidr,
+        ip_protocol="tcp" if ports else EVERYTHING,
+        from_port=ports[0] if ports else None,
+        to_port=ports[1] if ports else None,
+        opts=site.options(),
+    )
+
+
+def _let_out(
+    site: Site,
+    name: str,
+    group: aws.ec2.SecurityGroup,
+    *,
+    peer: aws.ec2.SecurityGroup | None = None,
+    cidr: str | None = None,
+    ports: tuple[int, int] | None = None,
+) -> None:
+    aws.vpc.SecurityGroupEgressRule(
+        name,
+        security_group_id=group.id,
+        referenced_security_group_id=peer.id if peer else None,
+        cidr_ipv4=cidr,
+        ip_protocol="tcp" if ports else EVERYTHING,
+        from_port=ports[0] if ports else None,
+        to_port=ports[1] if ports else None,
+        opts=site.options(),
+    )

@@ -1,0 +1,133 @@
+"""Nodes as instances, each with an address of the plan and an identity made before it exists."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+from rackwright.model.groups import Role
+from rackwright.model.tier import Tier
+from rackwright.plan import PlanNode
+from rackwright.targets.aws.account import Site
+from rackwright.targets.aws.groups import Fleet
+from rackwright.targets.aws.interfaces import InterfaceKind, interfaces
+from rackwright.targets.aws.network import Wires
+from rackwright.targets.resources import KeyPair
+
+
+@dataclass(frozen=True)
+class Made:
+    """A node that exists."""
+
+    planned: PlanNode
+    instance: aws.ec2.Instance
+    public_address: pulumi.Output[str] | None
+    boot_key: KeyPair
+    """Readable by root on the node and by whoever may read the instance's user data: given up at the first converge."""
+    host_key: KeyPair
+
+    def record(self, devices: Mapping[str, pulumi.Input[str]]) -> dict[str, Any]:
+        """The node's host record."""
+        return {
+            "address": self.public_address or self.planned.address,
+            "port": self.planned.ssh_port,
+            "user": self.planned.user,
+            "public_key": self.host_key.public_key,
+            "boot_public_key": self.boot_key.public_key,
+            "incarnation": self.instance.id,
+            "devices": dict(devices),
+        }
+
+
+def node(site: Site, wires: Wires, fleet: Fleet, planned: PlanNode, *, access_key: pulumi.Input[str]) -> Made:
+    """One instance. Image and template count when it is made: what exists is converged in place, and replaced only when somebody says so."""
+    entry = Role.LOGIN in planned.roles
+    boot_key = KeyPair(f"{planned.name}-boot-key", comment=f"{planned.name}.{site.plan.stack} until it is converged")
+    host_key = KeyPair(f"{planned.name}-host-key", comment=f"{planned.name}.{site.plan.stack}")
+    subnet = wires.subnets[Tier.PUBLIC if entry else Tier.PRIVATE]
+    rules = [wires.cluster.id, *([wires.entry.id] if entry else [])]
+    instance = aws.ec2.Instance(
+        planned.name,
+        instance_type=fleet.declared.type,
+        user_data_base64=_user_data(planned, boot_key, access_key),
+        tags=site.named(planned.name),
+        **_connected(site, fleet, planned, subnet, rules),
+        opts=site.options(depends_on=wires.ready, ignore_changes=["launchTemplate", "userDataBase64"]),
+    )
+    return Made(planned, instance, _public(site, planned, instance) if entry else None, boot_key, host_key)
+
+
+def _connected(
+    site: Site, fleet: Fleet, planned: PlanNode, subnet: aws.ec2.Subnet, rules: list[pulumi.Output[str]]
+) -> dict[str, object]:
+    """Template and network. EC2 takes an address beside a template, but not beside a template's interfaces: then it stands in the template."""
+    if fleet.template is not None:
+        return {
+            "launch_template": aws.ec2.InstanceLaunchTemplateArgs(id=fleet.template),
+            "subnet_id": subnet.id,
+            "private_ip": planned.address,
+            "vpc_security_group_ids": rules,
+        }
+    own = aws.ec2.LaunchTemplate(
+        f"{planned.name}-template",
+        **fleet.arguments,
+        network_interfaces=_network_interfaces(fleet, planned, subnet, rules),
+        tags=site.named(planned.name),
+        opts=site.options(),
+    )
+    return {"launch_template": aws.ec2.InstanceLaunchTemplateArgs(id=own.id)}
+
+
+def _network_interfaces(
+    fleet: Fleet, planned: PlanNode, subnet: aws.ec2.Subnet, rules: list[pulumi.Output[str]]
+) -> list[aws.ec2.LaunchTemplateNetworkInterfaceArgs]:
+    return [
+        aws.ec2.LaunchTemplateNetworkInterfaceArgs(
+            network_card_index=interface.card,
+            device_index=interface.device,
+            interface_type=None if interface.kind is InterfaceKind.IP else interface.kind.value,
+            subnet_id=subnet.id,
+            security_groups=rules,
+            private_ip_address=planned.address if interface.card == 0 else None,
+            delete_on_termination="true",
+        )
+        for interface in interfaces(fleet.type, efa=fleet.declared.efa)
+    ]
+
+
+def _public(site: Site, planned: PlanNode, instance: aws.ec2.Instance) -> pulumi.Output[str]:
+    """An address that stays when the instance is stopped, or made anew."""
+    address = aws.ec2.Eip(f"{planned.name}-address", domain="vpc", tags=site.named(planned.name), opts=site.options())
+    aws.ec2.EipAssociation(f"{planned.name}-addressed", allocation_id=address.allocation_id, instance_id=instance.id, opts=site.options())
+    return address.public_ip
+
+
+def _user_data(planned: PlanNode, boot_key: KeyPair, access_key: pulumi.Input[str]) -> pulumi.Output[str]:
+    """What cloud-init does at the first boot: name, host key, and one key that may log in. A secret, for the host key in it."""
+    known = pulumi.Output.all(private=boot_key.private_key, public=boot_key.public_key, access=access_key)
+    return pulumi.Output.secret(known.apply(lambda keys: _encoded(cloud_config(planned, **keys))))
+
+
+def cloud_config(planned: PlanNode, *, private: str, public: str, access: str) -> dict[str, Any]:
+    """The cloud-config of a node (cloud-init documentation: modules cc_ssh and cc_set_hostname)."""
+    return {
+        "hostname": planned.name,
+        "fqdn": planned.fqdn,
+        "ssh_deletekeys": True,
+        "ssh_genkeytypes": [],
+        "ssh_keys": {"ed25519_private": private, "ed25519_public": public},
+        "ssh_authorized_keys": [access],
+        "ssh_pwauth": False,
+        "disable_root": True,
+    }
+
+
+def _encoded(config: Mapping[str, Any]) -> str:
+    """JSON is YAML, too."""
+    return base64.b64encode(f"#cloud-config\n{json.dumps(config, sort_keys=True)}\n".encode()).decode()
