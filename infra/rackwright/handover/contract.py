@@ -72,9 +72,14 @@ def _cluster(plan: Plan, baked_roles: tuple[str, ...], sources: Mapping[str, str
         "access": {key: data["access"][key] for key in ("entry", "port", "listen", "allow")},
         "hosts": [{"name": node.name, "fqdn": node.fqdn, "address": node.address} for node in plan.nodes if node.is_in],
         "users": data["users"],
-        "storage": [{**row, "source": sources.get(row["name"])} for row in data["storage"]],
+        "storage": [_storage(row, sources) for row in data["storage"]],
         "scheduler": _scheduler(plan.scheduler),
     }
+
+
+def _storage(row: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, Any]:
+    """A file system as its clients and servers see it."""
+    return {**{key: value for key, value in row.items() if key != "fsx"}, "source": sources.get(row["name"])}
 
 
 def _scheduler(scheduler: Scheduler) -> dict[str, Any]:

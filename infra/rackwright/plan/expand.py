@@ -36,6 +36,8 @@ def expand(cluster: Cluster, stack: str) -> Plan:
         scheduler=expand_scheduler(cluster, stack, nodes),
         volumes=expand_volumes(cluster, nodes),
         cost=expand_cost(cluster),
+        budget=cluster.budget,
+        state=cluster.state,
     )
 
 

@@ -7,7 +7,9 @@ from typing import Any, Literal, Self
 from pydantic import ConfigDict, Field
 
 from rackwright.model.base import Part
+from rackwright.model.budget import Budget, StateKept
 from rackwright.model.cluster import Level, Refresh
+from rackwright.model.fsx import FsxLustre
 from rackwright.model.groups import Role, State
 from rackwright.model.scheduler import Gres
 from rackwright.model.target import Target
@@ -95,9 +97,11 @@ class Storage(Part):
     servers: tuple[str, ...]
     clients: tuple[str, ...]
     size_mib: int
-    """Space each server sets aside."""
+    """Space each server sets aside; the whole capacity where no node serves it."""
     mode: str
     simulated: bool
+    fsx: FsxLustre | None = None
+    """What AWS is asked for, where it runs the file system."""
 
 
 class SchedulerNode(Part):
@@ -203,6 +207,8 @@ class Plan(Part):
     scheduler: Scheduler
     volumes: tuple[Volume, ...]
     cost: Cost
+    budget: Budget | None = None
+    state: StateKept = StateKept.REMOTE
 
     def node(self, name: str) -> PlanNode:
         """A node by name; KeyError when the plan has none."""

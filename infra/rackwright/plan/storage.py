@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from rackwright.model.cluster import Cluster
+from rackwright.model.fsx import FsxLustre
 from rackwright.model.groups import Role
 from rackwright.model.storage import Storage as Declared
 from rackwright.model.units import mebibytes
@@ -32,6 +33,7 @@ def _storage(name: str, declared: Declared, nodes: Sequence[PlanNode]) -> Storag
         size_mib=mebibytes(declared.size),
         mode=declared.mode,
         simulated=False,
+        fsx=declared if isinstance(declared, FsxLustre) else None,
     )
 
 

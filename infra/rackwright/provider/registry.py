@@ -17,6 +17,7 @@ _CLASSES = {
     "rackwright:lab:Volume": "rackwright.provider.lab_volume:Volume",
     "rackwright:secret:KeyPair": "rackwright.provider.key_pair:KeyPair",
     "rackwright:secret:Bytes": "rackwright.provider.secret_bytes:Bytes",
+    "rackwright:time:Moment": "rackwright.provider.moment:Moment",
     "rackwright:ansible:Converge": "rackwright.provider.converge:Converge",
     "rackwright:test:Verification": "rackwright.provider.verification:Verification",
 }

@@ -155,6 +155,15 @@ class Bytes(pulumi.CustomResource):
         super().__init__("rackwright:secret:Bytes", name, {"length": length, "base64": None, "hex": None}, opts)
 
 
+class Moment(pulumi.CustomResource):
+    """When the stack was made."""
+
+    at: pulumi.Output[str]
+
+    def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("rackwright:time:Moment", name, {"at": None}, opts)
+
+
 class Converge(pulumi.CustomResource):
     """The playbooks applied to the hosts."""
 

@@ -63,9 +63,7 @@ def node(site: Site, wires: Wires, fleet: Fleet, planned: PlanNode, *, access_ke
     return Made(planned, instance, _public(site, planned, instance) if entry else None, boot_key, host_key)
 
 
-def _connected(
-    site: Site, fleet: Fleet, planned: PlanNode, subnet: aws.ec2.Subnet, rules: list[pulumi.Output[str]]
-) -> dict[str, object]:
+def _connected(site: Site, fleet: Fleet, planned: PlanNode, subnet: aws.ec2.Subnet, rules: list[pulumi.Output[str]]) -> dict[str, object]:
     """Template and network. EC2 takes an address beside a template, but not beside a template's interfaces: then it stands in the template."""
     if fleet.template is not None:
         return {
