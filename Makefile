@@ -6,7 +6,7 @@ BIN := .venv/bin
 TESTS := $(wildcard tests/unit tests/components tests/roles tests/e2e) tests/faults
 
 .DEFAULT_GOAL := venv
-.PHONY: help venv ready up down doctor check test faults soak bench lock
+.PHONY: help venv ready up down doctor check test faults soak bench lock catalog
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 16
@@ -46,3 +46,6 @@ bench: ready ## speed against the floor, measured in the same run
 lock: ## writes requirements.lock again from requirements.in (needs uv)
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \
 	  --upgrade requirements.in -o requirements.lock
+
+catalog: venv ## shapes of instance types and zones of regions again, as the installed moto has them
+	@PYTHONPATH=tools $(BIN)/python -m catalog

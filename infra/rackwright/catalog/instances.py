@@ -1,0 +1,168 @@
+"""EC2 instance types: their shape, what they cost, how they can be bought. `make catalog` writes the shapes again."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Final
+
+from rackwright.catalog import rows
+
+
+class UsageClass(StrEnum):
+    """How an instance can be bought (SupportedUsageClasses of DescribeInstanceTypes)."""
+
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+    CAPACITY_BLOCK = "capacity-block"
+
+
+class QuotaFamily(StrEnum):
+    """Types that share one vCPU quota of an account and region: EC2 has one for what runs on demand and one for spot."""
+
+    STANDARD = "standard"
+    G_AND_VT = "g-and-vt"
+    P = "p"
+    INF = "inf"
+    TRN = "trn"
+    HPC = "hpc"
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """On-demand price of Linux on shared hardware."""
+
+    usd_per_hour: float
+    region: str
+    source: str
+    date: datetime.date
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceType:
+    """An EC2 instance type as DescribeInstanceTypes has it."""
+
+    name: str
+    architecture: str
+    """`x86_64` or `arm64`."""
+    cpus: int
+    """vCPUs as sold: threads where the type has them, else cores."""
+    cores: int
+    memory_mib: int
+    """What EC2 states; the operating system sees less."""
+    gpu_model: str | None
+    """Row of gpus.csv."""
+    gpu_count: int
+    neuron_devices: int
+    """Inferentia and Trainium devices."""
+    efa_interfaces: int
+    """The most EFA interfaces it takes, one per card; 0 where it knows no EFA."""
+    network_cards: int
+    interfaces_per_card: int
+    primary_card_takes_efa: bool
+    """False with EFA interfaces > 0: card 0 is ENA only and EFA begins at card 1 (p6-b300)."""
+    gbps: float
+    """All cards together; small types reach it in bursts only (`Up to …`)."""
+    nvme_gb: int
+    """Instance storage, decimal GB."""
+    usage_classes: frozenset[UsageClass]
+    cluster_placement: bool
+    """Whether it can be started in a placement group of the cluster strategy."""
+    price: Price | None
+    """None where no price has a source."""
+    source: str
+    date: datetime.date
+
+    @property
+    def family(self) -> str:
+        """The name before its size: `p6-b300`."""
+        return self.name.partition(".")[0]
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """On demand; None where no price has a source."""
+        return self.price.usd_per_hour if self.price else None
+
+    @property
+    def price_source(self) -> str | None:
+        """Where the price is from."""
+        return self.price.source if self.price else None
+
+    @property
+    def price_date(self) -> datetime.date | None:
+        """The day the price was published at its source."""
+        return self.price.date if self.price else None
+
+    @property
+    def threads_per_core(self) -> int:
+        """1 where cores are sold without a second thread (every hpc type, arm64)."""
+        return self.cpus // self.cores
+
+    @property
+    def efa_cards(self) -> range:
+        """Indexes of the network cards that take an EFA interface."""
+        first = 0 if self.primary_card_takes_efa else 1
+        return range(first, first + self.efa_interfaces)
+
+    @property
+    def quota_family(self) -> QuotaFamily:
+        """The vCPU quota it counts against."""
+        return _FAMILIES.get(self.name[: _digits_begin(self.name)], QuotaFamily.STANDARD)
+
+
+_FAMILIES: Final[Mapping[str, QuotaFamily]] = {
+    "g": QuotaFamily.G_AND_VT,
+    "gr": QuotaFamily.G_AND_VT,
+    "vt": QuotaFamily.G_AND_VT,
+    "p": QuotaFamily.P,
+    "inf": QuotaFamily.INF,
+    "trn": QuotaFamily.TRN,
+    "hpc": QuotaFamily.HPC,
+}
+"""By the letters a type's name begins with; the others here are standard (A, C, D, H, I, M, R, T, Z)."""
+
+
+@cache
+def instance_types() -> Mapping[str, InstanceType]:
+    """All known types by name."""
+    return {row["name"]: _instance_type(row) for row in rows("instances")}
+
+
+def _instance_type(row: Mapping[str, str]) -> InstanceType:
+    return InstanceType(
+        name=row["name"],
+        architecture=row["architecture"],
+        cpus=int(row["cpus"]),
+        cores=int(row["cores"]),
+        memory_mib=int(row["memory_mib"]),
+        gpu_model=row["gpu_model"] or None,
+        gpu_count=int(row["gpu_count"]),
+        neuron_devices=int(row["neuron_devices"]),
+        efa_interfaces=int(row["efa_interfaces"]),
+        network_cards=int(row["network_cards"]),
+        interfaces_per_card=int(row["interfaces_per_card"]),
+        primary_card_takes_efa=row["primary_card_takes_efa"] == "yes",
+        gbps=float(row["gbps"]),
+        nvme_gb=int(row["nvme_gb"]),
+        usage_classes=frozenset(UsageClass(word) for word in row["usage_classes"].split()),
+        cluster_placement=row["cluster_placement"] == "yes",
+        price=_price(row),
+        source=row["source"],
+        date=datetime.date.fromisoformat(row["date"]),
+    )
+
+
+def _price(row: Mapping[str, str]) -> Price | None:
+    """A price without region, source or date raises: it is no fact."""
+    if not row["usd_per_hour"]:
+        return None
+    if not (row["price_region"] and row["price_source"]):
+        raise ValueError(f"instances.csv: {row['name']}: a price without region or source")
+    return Price(float(row["usd_per_hour"]), row["price_region"], row["price_source"], datetime.date.fromisoformat(row["price_date"]))
+
+
+def _digits_begin(name: str) -> int:
+    return next(index for index, letter in enumerate(name) if letter.isdigit())
