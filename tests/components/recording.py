@@ -20,7 +20,12 @@ _MADE = {
     "rackwright:lab:Image": {"image": "localhost/node:1"},
     "rackwright:lab:Node": {"incarnation": "life-1"},
     "rackwright:hosts:Host": {"incarnation": "life-1", "public_key": "ssh-ed25519 AAAA"},
+    "rackwright:time:Moment": {"at": "2026-12-01T08:00:00+00:00"},
     "rackwright:ansible:Converge": {"generation": "g1"},
+    "aws:ec2/eip:Eip": {"publicIp": "203.0.113.7", "allocationId": "eipalloc-1"},
+    "aws:fsx/lustreFileSystem:LustreFileSystem": {"dnsName": "fs-1.fsx.example", "mountName": "abcd"},
+    "aws:iam/role:Role": {"arn": "arn:aws:iam::1:role/nodes"},
+    "aws:iam/instanceProfile:InstanceProfile": {"arn": "arn:aws:iam::1:instance-profile/nodes"},
 }
 
 
@@ -32,6 +37,7 @@ class Recording(pulumi.runtime.Mocks):  # type: ignore[misc]
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """One registration."""
+        assert args.name not in self.made, f"{args.name} twice"
         self.made[args.name] = (args.typ, dict(args.inputs))
         return f"id-{args.name}", {**args.inputs, **_MADE.get(args.typ, {})}
 

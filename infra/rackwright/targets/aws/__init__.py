@@ -1,4 +1,7 @@
-"""Target `aws`: instances in a network of their own in one availability zone. Seen with a stand-in for the provider only; see docs/targets/aws.md."""
+"""Target `aws`: instances in a network of their own in one availability zone.
+
+Never run on a real account; see docs/targets/aws.md.
+"""
 
 from __future__ import annotations
 

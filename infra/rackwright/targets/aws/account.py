@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_aws as aws
@@ -31,7 +32,7 @@ class Site:
         """Tags of one resource whose kind gets none from the provider's defaults, or that a person should find by name."""
         return {**self.tags, "Name": f"{self.plan.stack}-{name}"}
 
-    def options(self, **more: object) -> pulumi.ResourceOptions:
+    def options(self, **more: Any) -> pulumi.ResourceOptions:
         """Options of a resource of this site."""
         return pulumi.ResourceOptions(provider=self.provider, **more)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_aws as aws
@@ -24,7 +25,7 @@ class Fleet:
     type: InstanceType
     template: pulumi.Input[str] | None
     """Id of the one template of all; None where each node has its own, since its address is part of it."""
-    arguments: dict[str, object]
+    arguments: dict[str, Any]
     """What a template says, for those that have their own."""
 
 
@@ -39,7 +40,7 @@ def group(site: Site, name: str, profile: aws.iam.InstanceProfile) -> Fleet:
     return Fleet(name, declared, known, template.id, arguments)
 
 
-def _arguments(site: Site, name: str, declared: Instances, profile: aws.iam.InstanceProfile) -> dict[str, object]:
+def _arguments(site: Site, name: str, declared: Instances, profile: aws.iam.InstanceProfile) -> dict[str, Any]:
     image = declared.image or site.target.image
     return {
         "image_id": image.id,
@@ -78,7 +79,7 @@ def _placement(site: Site, name: str, declared: Instances) -> aws.ec2.LaunchTemp
     return aws.ec2.LaunchTemplatePlacementArgs(group_name=place.name)
 
 
-def _market(site: Site, name: str, declared: Instances) -> dict[str, object]:
+def _market(site: Site, name: str, declared: Instances) -> dict[str, Any]:
     """How they are bought, in a template's words."""
     match declared.purchase:
         case Spot(max_usd_per_hour=most):
@@ -96,7 +97,7 @@ def _market(site: Site, name: str, declared: Instances) -> dict[str, object]:
             return {}
 
 
-def _reserved(reservation: pulumi.Input[str]) -> dict[str, object]:
+def _reserved(reservation: pulumi.Input[str]) -> dict[str, Any]:
     target = aws.ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgs(capacity_reservation_id=reservation)
     return {
         "capacity_reservation_specification": aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(capacity_reservation_target=target)
@@ -104,7 +105,7 @@ def _reserved(reservation: pulumi.Input[str]) -> dict[str, object]:
 
 
 def _block(site: Site, name: str, block: CapacityBlock) -> pulumi.Input[str]:
-    """The block that was bought already, or the one that is bought now, once: an offering's id lives for minutes, and a new one is a new purchase."""
+    """The block that was bought already, or the one that is bought now: once, since every look-up gives a new offering, a new purchase."""
     if block.reservation is not None:
         return block.reservation
     bought = aws.ec2.CapacityBlockReservation(

@@ -13,7 +13,7 @@ _SESSION_MANAGER: Final = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
 
 
 def profiles(site: Site) -> aws.iam.InstanceProfile:
-    """The profile of all nodes: a role without rights, so that every call an instance makes is refused by name and can be granted by name."""
+    """The profile of all nodes: a role without rights. What an instance asks for is refused, and can be granted by name."""
     role = aws.iam.Role("nodes", assume_role_policy=assumed_by("ec2.amazonaws.com"), tags=site.named("nodes"), opts=site.options())
     if site.target.session_manager:
         aws.iam.RolePolicyAttachment("nodes-session-manager", role=role.name, policy_arn=_SESSION_MANAGER, opts=site.options())

@@ -34,5 +34,4 @@ def interfaces(type_: InstanceType, *, efa: bool) -> tuple[Interface, ...]:
     if not efa:
         return (Interface(0, 0, InterfaceKind.IP),)
     primary = Interface(0, 0, InterfaceKind.EFA if type_.primary_card_takes_efa else InterfaceKind.IP)
-    others = type_.efa_interfaces - (1 if type_.primary_card_takes_efa else 0)
-    return (primary, *(Interface(card, 1, InterfaceKind.EFA_ONLY) for card in range(1, others + 1)))
+    return (primary, *(Interface(card, 1, InterfaceKind.EFA_ONLY) for card in type_.efa_cards if card > 0))

@@ -46,7 +46,7 @@ class Made:
 
 
 def node(site: Site, wires: Wires, fleet: Fleet, planned: PlanNode, *, access_key: pulumi.Input[str]) -> Made:
-    """One instance. Image and template count when it is made: what exists is converged in place, and replaced only when somebody says so."""
+    """One instance. Image and template count when it is made: what exists is converged in place, and replaced when somebody says so."""
     entry = Role.LOGIN in planned.roles
     boot_key = KeyPair(f"{planned.name}-boot-key", comment=f"{planned.name}.{site.plan.stack} until it is converged")
     host_key = KeyPair(f"{planned.name}-host-key", comment=f"{planned.name}.{site.plan.stack}")
@@ -63,8 +63,8 @@ def node(site: Site, wires: Wires, fleet: Fleet, planned: PlanNode, *, access_ke
     return Made(planned, instance, _public(site, planned, instance) if entry else None, boot_key, host_key)
 
 
-def _connected(site: Site, fleet: Fleet, planned: PlanNode, subnet: aws.ec2.Subnet, rules: list[pulumi.Output[str]]) -> dict[str, object]:
-    """Template and network. EC2 takes an address beside a template, but not beside a template's interfaces: then it stands in the template."""
+def _connected(site: Site, fleet: Fleet, planned: PlanNode, subnet: aws.ec2.Subnet, rules: list[pulumi.Output[str]]) -> dict[str, Any]:
+    """Template and network. EC2 takes an address beside a template, but not beside its interfaces: then it stands in the template."""
     if fleet.template is not None:
         return {
             "launch_template": aws.ec2.InstanceLaunchTemplateArgs(id=fleet.template),

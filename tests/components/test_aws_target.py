@@ -1,0 +1,221 @@
+"""Target `aws` under mocks: exactly which resources a stack file becomes, and what each is told. No account, no stand-in."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from recording import Recording, built, committed
+
+from rackwright.catalog.instances import InstanceType, instance_types
+from rackwright.targets.aws.interfaces import InterfaceKind, interfaces
+
+_INSTANCE = "aws:ec2/instance:Instance"
+_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+_INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+_EGRESS = "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule"
+STACKS = ("aws-budget", "aws-p5", "aws-cpu", "aws-inf2")
+
+
+def recorded(stack: str) -> Recording:
+    """What a committed stack registers."""
+    return built(committed(stack))
+
+
+def told(inputs: dict[str, Any]) -> dict[str, Any]:
+    """What was said, without what was left out."""
+    return {name: value for name, value in inputs.items() if value is not None}
+
+
+def test_a_day_s_lab_becomes_these_resources_and_no_others() -> None:
+    kinds = Counter(typ for typ, _ in recorded("aws-budget").made.values() if typ.startswith("aws:"))
+    assert (
+        kinds
+        == {
+            "aws:ec2/vpc:Vpc": 1,
+            "aws:ec2/subnet:Subnet": 3,
+            "aws:ec2/internetGateway:InternetGateway": 1,
+            "aws:ec2/natGateway:NatGateway": 1,
+            "aws:ec2/eip:Eip": 2,
+            "aws:ec2/eipAssociation:EipAssociation": 1,
+            "aws:ec2/routeTable:RouteTable": 2,
+            "aws:ec2/routeTableAssociation:RouteTableAssociation": 3,
+            "aws:ec2/vpcEndpoint:VpcEndpoint": 1,
+            "aws:ec2/securityGroup:SecurityGroup": 3,
+            _INGRESS: 8,
+            _EGRESS: 6,
+            "aws:iam/role:Role": 2,
+            "aws:iam/rolePolicy:RolePolicy": 1,
+            "aws:iam/instanceProfile:InstanceProfile": 1,
+            _TEMPLATE: 2,
+            _INSTANCE: 3,
+            "aws:ebs/volume:Volume": 2,
+            "aws:ec2/volumeAttachment:VolumeAttachment": 2,
+            "aws:fsx/lustreFileSystem:LustreFileSystem": 1,
+            "aws:budgets/budget:Budget": 1,
+            "aws:scheduler/schedule:Schedule": 2,
+        }
+        | {"pulumi:providers:aws": 1}
+        if any(typ.startswith("pulumi:") for typ in kinds)
+        else kinds
+    )
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_node_is_one_instance_at_its_planned_address(stack: str) -> None:
+    plan, recording = committed(stack), recorded(stack)
+    templates = recording.of(_TEMPLATE)
+    found = {}
+    for name, inputs in recording.of(_INSTANCE).items():
+        template = templates.get(f"{name}-template", {})
+        inside = [interface.get("privateIpAddress") for interface in template.get("networkInterfaces") or []]
+        found[name] = inputs.get("privateIp") or inside[0]
+        assert [address for address in inside[1:] if address] == [], "one address for each node"
+    assert found == {node.name: node.address for node in plan.nodes}
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_ssh_is_open_to_login_nodes_alone_and_from_where_the_stack_says(stack: str) -> None:
+    plan, recording = committed(stack), recorded(stack)
+    from_outside = {name: inputs for name, inputs in recording.of(_INGRESS).items() if inputs.get("cidrIpv4")}
+    assert {(inputs["cidrIpv4"], inputs["fromPort"], inputs["toPort"], inputs["securityGroupId"]) for inputs in from_outside.values()} == {
+        (allowed, 22, 22, "id-entry-rules") for allowed in plan.access.allow
+    }
+    for name, inputs in recording.of(_INSTANCE).items():
+        template = recording.of(_TEMPLATE).get(f"{name}-template", {})
+        rules = inputs.get("vpcSecurityGroupIds") or template["networkInterfaces"][0]["securityGroups"]
+        assert ("id-entry-rules" in rules) == ("login" in plan.node(name).roles), name
+
+
+def test_the_cluster_admits_itself_in_both_directions_as_efa_asks() -> None:
+    recording = recorded("aws-p5")
+    for token in (_INGRESS, _EGRESS):
+        own = [inputs for inputs in recording.of(token).values() if inputs["securityGroupId"] == "id-cluster-rules"]
+        itself = [inputs for inputs in own if inputs.get("referencedSecurityGroupId") == "id-cluster-rules"]
+        assert [(inputs["ipProtocol"], inputs.get("fromPort")) for inputs in itself] == [("-1", None)]
+
+
+def test_lustre_s_ports_are_open_between_the_cluster_and_its_file_system() -> None:
+    recording = recorded("aws-budget")
+    ports = {
+        (inputs["fromPort"], inputs["toPort"], inputs["referencedSecurityGroupId"])
+        for inputs in recording.of(_INGRESS).values()
+        if inputs["securityGroupId"] == "id-storage-rules"
+    }
+    assert ports == {(first, last, peer) for first, last in ((988, 988), (1018, 1023)) for peer in ("id-cluster-rules", "id-storage-rules")}
+
+
+def test_a_file_system_over_efa_admits_everything_from_its_clients() -> None:
+    inside = [inputs for inputs in recorded("aws-p5").of(_INGRESS).values() if inputs["securityGroupId"] == "id-storage-rules"]
+    assert {(inputs["ipProtocol"], inputs["referencedSecurityGroupId"]) for inputs in inside} == {
+        ("-1", "id-cluster-rules"),
+        ("-1", "id-storage-rules"),
+    }
+
+
+def test_a_p5_has_32_efa_interfaces_the_first_with_ip_and_no_public_address() -> None:
+    template = recorded("aws-p5").of(_TEMPLATE)["worker1-template"]
+    cards = template["networkInterfaces"]
+    assert [(card["networkCardIndex"], card["deviceIndex"], card["interfaceType"]) for card in cards] == [
+        (0, 0, "efa"),
+        *((index, 1, "efa-only") for index in range(1, 32)),
+    ]
+    assert not any(card.get("associatePublicIpAddress") for card in cards)
+    assert {card["subnetId"] for card in cards} == {"id-private-subnet"}
+    assert {tuple(card["securityGroups"]) for card in cards} == {("id-cluster-rules",)}
+
+
+def test_a_capacity_block_is_a_market_of_its_own_and_takes_no_placement_group() -> None:
+    recording = recorded("aws-p5")
+    template = recording.of(_TEMPLATE)["worker0-template"]
+    assert told(template["instanceMarketOptions"]) == {"marketType": "capacity-block"}
+    reserved = template["capacityReservationSpecification"]["capacityReservationTarget"]
+    assert reserved["capacityReservationId"] == "cr-00000000000000000"
+    assert not template.get("placement") and not recording.of("aws:ec2/placementGroup:PlacementGroup")
+
+
+def test_spot_workers_are_bought_once_and_gone_when_aws_takes_them() -> None:
+    market = recorded("aws-budget").of(_TEMPLATE)["worker-template"]["instanceMarketOptions"]
+    assert (market["marketType"], told(market["spotOptions"])) == (
+        "spot",
+        {"spotInstanceType": "one-time", "instanceInterruptionBehavior": "terminate"},
+    )
+
+
+def test_nodes_with_efa_stand_in_one_placement_group_for_each_group() -> None:
+    recording = recorded("aws-cpu")
+    assert set(recording.of("aws:ec2/placementGroup:PlacementGroup")) == {"epyc-place", "xeon-place"}
+    assert recording.of(_TEMPLATE)["epyc0-template"]["placement"]["groupName"]
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_instance_closes_the_old_metadata_service_and_encrypts_its_disk(stack: str) -> None:
+    for name, template in recorded(stack).of(_TEMPLATE).items():
+        metadata, disk = template["metadataOptions"], template["blockDeviceMappings"][0]["ebs"]
+        assert (metadata["httpTokens"], metadata["httpPutResponseHopLimit"]) == ("required", 1), name
+        assert (disk["volumeType"], disk["encrypted"], disk["deleteOnTermination"]) == ("gp3", "true", "true"), name
+
+
+def test_the_instance_profile_has_no_rights() -> None:
+    recording = recorded("aws-p5")
+    assert recording.of("aws:iam/rolePolicy:RolePolicy") == {} == recording.of("aws:iam/rolePolicyAttachment:RolePolicyAttachment")
+
+
+def test_a_node_s_user_data_holds_its_boot_key_and_nobody_else_s() -> None:
+    recording = recorded("aws-budget")
+    data = base64.b64decode(recording.of(_INSTANCE)["worker0"]["userDataBase64"]).decode()
+    assert data.startswith("#cloud-config\n")
+    config = json.loads(data.partition("\n")[2])
+    assert (config["hostname"], config["disable_root"], config["ssh_pwauth"], config["ssh_deletekeys"]) == ("worker0", True, False, True)
+    assert config["ssh_keys"]["ed25519_private"] == "PRIVATE"
+
+
+def test_converge_gets_each_node_s_life_keys_and_disks() -> None:
+    recording = recorded("aws-budget")
+    hosts = recording.made["converge"][1]["hosts"]
+    assert hosts["login0"]["address"] == "203.0.113.7"
+    assert hosts["worker0"]["address"] == committed("aws-budget").node("worker0").address
+    assert {name: (host["incarnation"], host["user"]) for name, host in hosts.items()} == {
+        name: (f"id-{name}", "ubuntu") for name in ("login0", "worker0", "worker1")
+    }
+    assert hosts["worker0"]["boot_public_key"] and not hosts["worker0"].get("devices")
+    device = "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_idlogin0accounting"
+    assert hosts["login0"]["devices"]["/var/lib/mysql"] == device
+
+
+def test_clients_mount_what_fsx_calls_itself() -> None:
+    assert recorded("aws-budget").made["converge"][1]["sources"] == {"fsx": "fs-1.fsx.example@tcp:/abcd"}
+
+
+def test_a_stack_with_an_end_is_ended_by_aws_itself() -> None:
+    schedules = recorded("aws-budget").of("aws:scheduler/schedule:Schedule")
+    assert {name: (one["scheduleExpression"], one["target"]["arn"]) for name, one in schedules.items()} == {
+        "end-instances": ("at(2026-12-01T16:00:00)", "arn:aws:scheduler:::aws-sdk:ec2:terminateInstances"),
+        "end-fsx": ("at(2026-12-01T16:00:00)", "arn:aws:scheduler:::aws-sdk:fsx:deleteFileSystem"),
+    }
+    assert json.loads(schedules["end-instances"]["target"]["input"]) == {"InstanceIds": ["id-login0", "id-worker0", "id-worker1"]}
+
+
+EFA_TYPES = [type_ for type_ in instance_types().values() if type_.efa_interfaces]
+
+
+@pytest.mark.parametrize("type_", EFA_TYPES, ids=[type_.name for type_ in EFA_TYPES])
+def test_an_instance_has_all_the_efa_interfaces_of_its_type_and_one_address(type_: InstanceType) -> None:
+    planned = interfaces(type_, efa=True)
+    assert sum(one.kind is not InterfaceKind.IP for one in planned) == type_.efa_interfaces
+    assert (planned[0].card, planned[0].device) == (0, 0) and planned[0].kind is not InterfaceKind.EFA_ONLY
+    assert all(one.device == 1 and one.kind is InterfaceKind.EFA_ONLY for one in planned[1:])
+    assert len({one.card for one in planned}) == len(planned) <= type_.network_cards
+
+
+def test_the_first_card_of_a_p6_b300_is_for_ip_alone() -> None:
+    planned = interfaces(instance_types()["p6-b300.48xlarge"], efa=True)
+    assert [(one.card, one.kind) for one in planned][:2] == [(0, InterfaceKind.IP), (1, InterfaceKind.EFA_ONLY)]
+    assert len(planned) == 17
+
+
+def test_without_efa_there_is_one_plain_interface() -> None:
+    assert [one.kind for one in interfaces(instance_types()["p5.48xlarge"], efa=False)] == [InterfaceKind.IP]
