@@ -39,7 +39,7 @@ class Recording(pulumi.runtime.Mocks):  # type: ignore[misc]
         """One registration."""
         assert args.name not in self.made, f"{args.name} twice"
         self.made[args.name] = (args.typ, dict(args.inputs))
-        return f"id-{args.name}", {**args.inputs, **_MADE.get(args.typ, {})}
+        return f"id-{args.name}", {"name": f"{args.name}-1", **args.inputs, **_MADE.get(args.typ, {})}
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
         """The program calls nothing."""
