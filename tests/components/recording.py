@@ -29,11 +29,33 @@ _MADE = {
 }
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a registration says besides its inputs."""
+
+    after: frozenset[str]
+    """Names of the resources it waits for."""
+    ignored: frozenset[str]
+    """Inputs whose changes are left alone."""
+    provider: str
+
+
+class Monitor(pulumi.runtime.mocks.MockMonitor):  # type: ignore[misc]
+    """The engine's side of the mocks, which the recording alone does not see."""
+
+    def RegisterResource(self, request: Any) -> Any:
+        """One registration, with its options."""
+        after = frozenset(urn.rpartition("::")[2] for urn in request.dependencies)
+        self.mocks.asked[request.name] = Asked(after, frozenset(request.ignoreChanges), request.provider)
+        return super().RegisterResource(request)
+
+
 @dataclass
 class Recording(pulumi.runtime.Mocks):  # type: ignore[misc]
     """Notes every registration, and answers like the provider."""
 
     made: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+    asked: dict[str, Asked] = field(default_factory=dict)
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """One registration."""
@@ -77,7 +99,7 @@ def run(program: Callable[[], None], recording: Recording, stack: str) -> None:
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        pulumi.runtime.set_mocks(recording, project="rackwright", stack=stack)
+        pulumi.runtime.set_mocks(recording, project="rackwright", stack=stack, monitor=Monitor(recording))
 
         async def whole() -> None:
             program()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import pulumi
@@ -12,6 +13,10 @@ import pytest
 from recording import Recording, built, committed
 
 from rackwright.catalog.instances import InstanceType, instance_types
+from rackwright.handover import paths
+from rackwright.model import load_stack
+from rackwright.model.aws import AwsTarget, Instances
+from rackwright.plan import Plan, expand
 from rackwright.targets.aws.interfaces import InterfaceKind, interfaces
 
 _INSTANCE = "aws:ec2/instance:Instance"
@@ -21,6 +26,7 @@ _EGRESS = "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule"
 STACKS = ("aws-budget", "aws-p5", "aws-cpu", "aws-inf2")
 
 
+@cache
 def recorded(stack: str) -> Recording:
     """What a committed stack registers."""
     return built(committed(stack))
@@ -196,6 +202,42 @@ def test_a_stack_with_an_end_is_ended_by_aws_itself() -> None:
     assert json.loads(schedules["end-instances"]["target"]["input"]) == {"InstanceIds": ["id-login0", "id-worker0", "id-worker1"]}
 
 
+@pytest.mark.parametrize("stack", STACKS)
+def test_everything_is_made_by_the_provider_of_the_stack_s_region(stack: str) -> None:
+    recording = recorded(stack)
+    assert recording.of("pulumi:providers:aws")["aws"]["region"] == committed(stack).target.model_dump()["region"]
+    providers = {recording.asked[name].provider for name, (typ, _) in recording.made.items() if typ.startswith("aws:")}
+    assert [provider.rpartition("::")[2] for provider in providers] == ["id-aws"]
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_everything_is_found_by_the_stack_s_tag(stack: str) -> None:
+    recording = recorded(stack)
+    assert json.loads(recording.of("pulumi:providers:aws")["aws"]["defaultTags"])["tags"]["rackwright.stack"] == stack
+    for name, template in recording.of(_TEMPLATE).items():
+        tags = {one["resourceType"]: one["tags"]["rackwright.stack"] for one in template["tagSpecifications"]}
+        assert tags == {"volume": stack, "network-interface": stack}, name
+
+
+def test_a_node_starts_when_it_can_reach_its_packages() -> None:
+    routed = {"public-routing", "private-routing", "service-routing"}
+    assert routed <= recorded("aws-budget").asked["worker0"].after
+
+
+def test_a_file_system_waits_for_every_rule_fsx_looks_at() -> None:
+    recording = recorded("aws-budget")
+    rules = {name for token in (_INGRESS, _EGRESS) for name in recording.of(token) if "storage" in name}
+    assert len(rules) == 10 and rules <= recording.asked["fsx"].after
+
+
+def test_converge_waits_for_addresses_and_disks_that_are_attached() -> None:
+    assert {"login0-addressed", "login0-accounting-attached"} <= recorded("aws-budget").asked["converge"].after
+
+
+def test_what_exists_is_never_replaced_by_the_way() -> None:
+    assert recorded("aws-budget").asked["worker0"].ignored == {"launchTemplate", "userDataBase64"}
+
+
 EFA_TYPES = [type_ for type_ in instance_types().values() if type_.efa_interfaces]
 
 
@@ -216,3 +258,38 @@ def test_the_first_card_of_a_p6_b300_is_for_ip_alone() -> None:
 
 def test_without_efa_there_is_one_plain_interface() -> None:
     assert [one.kind for one in interfaces(instance_types()["p5.48xlarge"], efa=False)] == [InterfaceKind.IP]
+
+
+WORKED = {
+    "p4d.24xlarge": 4,
+    "p5.48xlarge": 32,
+    "p5en.48xlarge": 16,
+    "p6-b200.48xlarge": 8,
+    "g5.48xlarge": 1,
+    "g6e.48xlarge": 4,
+    "c5n.18xlarge": 1,
+    "hpc6id.32xlarge": 2,
+    "hpc7a.96xlarge": 2,
+}
+"""Instance types of the founding documents and their successors, with the EFA interfaces that AWS states for each."""
+
+
+@pytest.mark.parametrize(("type_", "efa"), WORKED.items())
+def test_a_worked_type_becomes_nodes_with_its_own_gpus_and_interfaces(type_: str, efa: int) -> None:
+    plan = with_workers(type_)
+    known = instance_types()[type_]
+    assert (plan.node("worker0").cpus, plan.node("worker0").gpus and plan.node("worker0").gpus.count) == (
+        known.cpus,
+        known.gpu_count or None,
+    )
+    cards = built(plan).of(_TEMPLATE)["worker0-template"]["networkInterfaces"]
+    assert sum(card.get("interfaceType") in {"efa", "efa-only"} for card in cards) == efa
+
+
+def with_workers(type_: str) -> Plan:
+    """The committed p5 stack with other workers, bought on demand."""
+    cluster = load_stack(paths.stack_file("aws-p5")).cluster
+    assert cluster is not None and isinstance(cluster.target, AwsTarget)
+    workers = Instances(type=type_, efa=True)
+    target = cluster.target.model_copy(update={"instances": {**cluster.target.instances, "worker": workers}})
+    return expand(cluster.model_copy(update={"target": target}), "aws-p5")

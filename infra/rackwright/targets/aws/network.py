@@ -30,6 +30,8 @@ class Wires:
     """Login nodes are in it, too; it admits SSH from where the stack says."""
     storage: aws.ec2.SecurityGroup | None
     """File systems are in it; it admits the cluster."""
+    storage_rules: list[pulumi.Resource]
+    """What a file system waits for: FSx refuses to make one whose group lacks a port."""
     ready: list[pulumi.Resource]
     """What a node waits for, so that it finds its packages when it starts."""
 
@@ -47,8 +49,10 @@ def network(site: Site) -> Wires:
     subnets = {tier: _subnet(site, vpc, tier, cidr) for tier, cidr in _subnets(site).items()}
     ready = _ways_out(site, vpc, subnets)
     cluster, entry = _cluster_group(site, vpc), _entry_group(site, vpc)
-    fsx = any(storage.kind == "fsx-lustre" for storage in site.plan.storage)
-    return Wires(subnets, cluster, entry, _storage_group(site, vpc, cluster) if fsx else None, ready)
+    if not any(storage.fsx for storage in site.plan.storage):
+        return Wires(subnets, cluster, entry, None, [], ready)
+    storage, rules = _storage_group(site, vpc, cluster)
+    return Wires(subnets, cluster, entry, storage, rules, ready)
 
 
 def _subnets(site: Site) -> dict[Tier, IPv4Network]:
@@ -125,16 +129,17 @@ def _entry_group(site: Site, vpc: aws.ec2.Vpc) -> aws.ec2.SecurityGroup:
     return group
 
 
-def _storage_group(site: Site, vpc: aws.ec2.Vpc, cluster: aws.ec2.SecurityGroup) -> aws.ec2.SecurityGroup:
+def _storage_group(site: Site, vpc: aws.ec2.Vpc, cluster: aws.ec2.SecurityGroup) -> tuple[aws.ec2.SecurityGroup, list[pulumi.Resource]]:
     """Lustre's ports from and to the cluster and among its servers; with EFA everything, as FSx demands before it makes the file system."""
     group = _security_group(site, vpc, "storage", "File systems and their clients")
     over_efa = any(declared.fsx is not None and declared.fsx.efa for declared in site.plan.storage)
+    rules: list[pulumi.Resource] = []
     for number, ports in enumerate([None] if over_efa else LUSTRE_PORTS):
         for name, peer in (("cluster", cluster), ("itself", group)):
-            _admit(site, f"storage-{name}-{number}", group, peer=peer, ports=ports)
-            _let_out(site, f"storage-{name}-{number}-out", group, peer=peer, ports=ports)
-        _admit(site, f"cluster-storage-{number}", cluster, peer=group, ports=ports)
-    return group
+            rules.append(_admit(site, f"storage-{name}-{number}", group, peer=peer, ports=ports))
+            rules.append(_let_out(site, f"storage-{name}-{number}-out", group, peer=peer, ports=ports))
+        rules.append(_admit(site, f"cluster-storage-{number}", cluster, peer=group, ports=ports))
+    return group, rules
 
 
 def _admit(
@@ -145,8 +150,8 @@ def _admit(
     peer: aws.ec2.SecurityGroup | None = None,
     cidr: str | None = None,
     ports: tuple[int, int] | None = None,
-) -> None:
-    aws.vpc.SecurityGroupIngressRule(
+) -> pulumi.Resource:
+    return aws.vpc.SecurityGroupIngressRule(
         name,
         security_group_id=group.id,
         referenced_security_group_id=peer.id if peer else None,
@@ -166,8 +171,8 @@ def _let_out(
     peer: aws.ec2.SecurityGroup | None = None,
     cidr: str | None = None,
     ports: tuple[int, int] | None = None,
-) -> None:
-    aws.vpc.SecurityGroupEgressRule(
+) -> pulumi.Resource:
+    return aws.vpc.SecurityGroupEgressRule(
         name,
         security_group_id=group.id,
         referenced_security_group_id=peer.id if peer else None,

@@ -102,8 +102,10 @@ def _network_interfaces(
 def _public(site: Site, planned: PlanNode, instance: aws.ec2.Instance) -> pulumi.Output[str]:
     """An address that stays when the instance is stopped, or made anew."""
     address = aws.ec2.Eip(f"{planned.name}-address", domain="vpc", tags=site.named(planned.name), opts=site.options())
-    aws.ec2.EipAssociation(f"{planned.name}-addressed", allocation_id=address.allocation_id, instance_id=instance.id, opts=site.options())
-    return address.public_ip
+    addressed = aws.ec2.EipAssociation(
+        f"{planned.name}-addressed", allocation_id=address.allocation_id, instance_id=instance.id, opts=site.options()
+    )
+    return pulumi.Output.all(address.public_ip, addressed.id).apply(lambda known: str(known[0]))
 
 
 def _user_data(planned: PlanNode, boot_key: KeyPair, access_key: pulumi.Input[str]) -> pulumi.Output[str]:

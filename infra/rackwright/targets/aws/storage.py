@@ -56,7 +56,7 @@ def _file_system(site: Site, wires: Wires, name: str, declared: FsxLustre) -> Sh
         automatic_backup_retention_days=declared.backups if persistent else None,
         skip_final_backup=True,
         tags=site.named(name),
-        opts=site.options(),
+        opts=site.options(depends_on=wires.storage_rules),
     )
     for index, repository in enumerate(declared.repositories):
         _repository(site, f"{name}-repository-{index}", made, repository)
@@ -89,7 +89,7 @@ def volumes(site: Site, made: dict[str, Made]) -> dict[str, dict[str, pulumi.Out
         disk = _disk(site, planned)
         mine = devices.setdefault(planned.node, {})
         if planned.node in made:
-            aws.ec2.VolumeAttachment(
+            attached = aws.ec2.VolumeAttachment(
                 f"{planned.name}-attached",
                 volume_id=disk.id,
                 instance_id=made[planned.node].instance.id,
@@ -97,7 +97,7 @@ def volumes(site: Site, made: dict[str, Made]) -> dict[str, dict[str, pulumi.Out
                 stop_instance_before_detaching=True,
                 opts=site.options(),
             )
-            mine[planned.mount] = disk.id.apply(lambda volume: _DEVICE + volume.replace("-", ""))
+            mine[planned.mount] = attached.volume_id.apply(lambda volume: _DEVICE + volume.replace("-", ""))
     return devices
 
 
