@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import pulumi_aws as aws
 
 from rackwright.model.aws import AwsTarget
 from rackwright.plan import Plan
+from rackwright.targets.aws import plugin
 
 STACK_TAG = "rackwright.stack"
 """By it everything of a stack is found, also without state."""
@@ -40,6 +42,7 @@ class Site:
 def account(plan: Plan) -> Site:
     """The account that the environment's credentials open, in the stack's region."""
     target = plan.target
+    plugin.demand(os.environ)
     assert isinstance(target, AwsTarget)
     tags = {**target.tags, STACK_TAG: plan.stack}
     provider = aws.Provider("aws", region=target.region, default_tags=aws.ProviderDefaultTagsArgs(tags=tags))
