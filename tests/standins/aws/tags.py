@@ -56,7 +56,7 @@ class Ec2Tags:
 
     def seen(self, account: Account, ident: str, described: Described) -> dict[str, str]:
         """Part of every description."""
-        return tags_as_map(described.get("Tags") or [])
+        return tags_as_map(described.get("Tags") or described.get("TagSet") or [])
 
 
 @dataclass(frozen=True)
