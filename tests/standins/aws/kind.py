@@ -1,0 +1,122 @@
+"""One resource type as a row of a table: which calls make, show, change and remove it. The rest follows from the service's model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from standins.aws.account import Account
+from standins.aws.naming import Autoname
+from standins.aws.request import Renames, request
+from standins.aws.state import Properties
+from standins.aws.tags import Described, Ec2Tags, Tagging, Tags
+
+Make = Callable[[Account, "Kind", Properties, Tags], str]
+Look = Callable[[Account, str, Properties], Described | None]
+Drop = Callable[[Account, str, Properties], None]
+Settle = Callable[[Account, str, Properties, Properties], None]
+"""Brings one property of the thing with this id to what the new inputs say; the old ones are empty right after creation."""
+Outs = Callable[[Account, str, Described, Properties], Properties]
+
+
+class Unsupported(Exception):
+    """The stand-in cannot do that; the message says what."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One resource type."""
+
+    token: str
+    service: str
+    make: Make
+    look: Look
+    """None where it is gone."""
+    drop: Drop
+    force: frozenset[str] = frozenset()
+    """Inputs that cannot change in place. Written by hand, for pulumi_aws does not say: plans of the stand-in are approximate."""
+    settle: Mapping[str, Settle] = field(default_factory=dict)
+    late: frozenset[str] = frozenset()
+    """Inputs that the create call does not take and `settle` brings about."""
+    local: frozenset[str] = frozenset()
+    """Inputs that only tell the provider how to behave."""
+    renames: Renames = field(default_factory=dict)
+    outs: Outs = lambda account, ident, described, inputs: {}
+    tags: Tagging | None = None
+    autoname: Autoname | None = None
+    moves: frozenset[str] = frozenset()
+    """Outputs that any change makes new."""
+    replaced_if: Callable[[Properties, Properties], frozenset[str]] = lambda olds, news: frozenset()
+    """Further inputs that cannot change in place, by what the others say."""
+
+    def sent(self, inputs: Properties) -> Properties:
+        """The inputs that the create call takes."""
+        return {key: value for key, value in inputs.items() if key not in self.late | self.local | {"tags", "region"}}
+
+
+def fill(account: Account, kind: Kind, operation: str, inputs: Properties, *, within: str = "") -> dict[str, Any]:
+    """The request of an operation, or one structure within it, from the inputs; refuses to drop one silently."""
+    shape = account.client(kind.service).meta.service_model.operation_model(operation).input_shape
+    made, homeless = request(shape.members[within] if within else shape, inputs, kind.renames)
+    if homeless:
+        raise Unsupported(f"the stand-in for {kind.token} has no place for {', '.join(homeless)} in {operation}")
+    return made
+
+
+@dataclass(frozen=True)
+class Create:
+    """A create call whose answer holds the id."""
+
+    operation: str
+    holds: str
+    ident: str
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+        """Makes the thing; its id."""
+        tagged = kind.tags.at_creation(tags) if kind.tags else {}
+        asked = {**fill(account, kind, self.operation, inputs), **self.fixed, **tagged}
+        answer = account.call(kind.service, self.operation, **asked)
+        return str((answer[self.holds] if self.holds else answer)[self.ident])
+
+
+def listed(service: str, operation: str, by: str, key: str, alive: Callable[[Described], bool] = lambda described: True) -> Look:
+    """Looks a thing up by a list of one id."""
+
+    def look(account: Account, ident: str, inputs: Properties) -> Described | None:
+        found = account.call(service, operation, **{by: [ident]})[key]
+        return found[0] if found and alive(found[0]) else None
+
+    return look
+
+
+def single(service: str, operation: str, by: str, key: str = "") -> Look:
+    """Looks a thing up by its id."""
+
+    def look(account: Account, ident: str, inputs: Properties) -> Described | None:
+        found = account.call(service, operation, **{by: ident})
+        described: Described = found[key] if key else found
+        return described
+
+    return look
+
+
+def removed(service: str, operation: str, by: str) -> Drop:
+    """Removes a thing by its id."""
+
+    def drop(account: Account, ident: str, inputs: Properties) -> None:
+        account.call(service, operation, **{by: ident})
+
+    return drop
+
+
+def ec2(token: str, noun: str, *, tag: str = "", alive: Callable[[Described], bool] = lambda described: True, **more: Any) -> Kind:
+    """A resource of EC2 in its usual form: CreateX, DescribeXs by XIds, DeleteX by XId."""
+    row: dict[str, Any] = {
+        "make": Create(f"Create{noun}", noun, f"{noun}Id"),
+        "look": listed("ec2", f"Describe{noun}s", f"{noun}Ids", f"{noun}s", alive),
+        "drop": removed("ec2", f"Delete{noun}", f"{noun}Id"),
+        "tags": Ec2Tags(tag) if tag else None,
+    }
+    return Kind(token=token, service="ec2", **{**row, **more})

@@ -1,0 +1,174 @@
+"""The resource provider protocol as the engine speaks it to the `aws` provider, answered from the table of kinds."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+import grpc
+from botocore.exceptions import BotoCoreError, ClientError
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
+
+from rackwright.errors import RackwrightError
+from rackwright.provider.diff import Change, Difference
+from rackwright.provider.redaction import Redactor, rewrap
+from rackwright.provider.wire import decode, encode, reveal
+from standins.aws import life, naming, schema
+from standins.aws.account import Account, configured
+from standins.aws.functions import FUNCTIONS
+from standins.aws.kind import Kind, Unsupported
+from standins.aws.registry import KINDS
+from standins.aws.state import Properties
+
+VERSION: Final = "7.51.1"
+"""The pulumi_aws whose provider this stands in for; another version of the package asks for a plugin that is not there."""
+
+_THREADS: Final = 32
+_PROPERTY_DIFF: Final = {change: getattr(provider_pb2.PropertyDiff, change.name) for change in Change}
+Result = TypeVar("Result")
+
+
+class Servicer(provider_pb2_grpc.ResourceProviderServicer):
+    """Answers the engine; boto3 blocks, so each call has a thread."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS)
+        self._account: Account | None = None
+        self._redact = Redactor()
+
+    async def GetPluginInfo(self, request: Any, context: Any) -> plugin_pb2.PluginInfo:
+        """The version the package wants, to the letter: then the engine asks nothing more."""
+        return plugin_pb2.PluginInfo(version=VERSION)
+
+    async def CheckConfig(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
+        """Accepted as it is."""
+        return provider_pb2.CheckResponse(inputs=request.news)
+
+    async def DiffConfig(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
+        """No change of the provider's settings replaces anything."""
+        return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
+
+    async def Configure(self, request: Any, context: Any) -> provider_pb2.ConfigureResponse:
+        """The account to work in."""
+        self._account = configured(reveal(decode(request.args)))
+        await self._do(context, self._account.demand_allowed)
+        return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True, acceptResources=False, acceptOutputs=False)
+
+    async def Cancel(self, request: Any, context: Any) -> empty_pb2.Empty:
+        """Calls under way end by themselves within seconds."""
+        return empty_pb2.Empty()
+
+    async def Check(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
+        """A name where none is given, and what pulumi_aws says about types."""
+        kind, news = await self._kind(request, context), decode(request.news)
+        self._redact.learn(news)
+        olds, logical = reveal(decode(request.olds)), request.urn.split("::")[-1]
+        plain = naming.fill_in(kind.autoname, logical, request.randomSeed, olds, reveal(news))
+        found = await self._do(context, lambda: schema.shape(kind.token).failures(plain))
+        failures = [provider_pb2.CheckFailure(property=one.property, reason=self._redact(one.reason)) for one in found]
+        return provider_pb2.CheckResponse(inputs=encode(rewrap(plain, news)), failures=failures)
+
+    async def Diff(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
+        """Inputs against inputs: outputs carry what AWS filled in, and would differ for ever."""
+        kind = await self._kind(request, context)
+        return _answer(life.difference(kind, reveal(decode(request.old_inputs)), reveal(decode(request.news))))
+
+    async def Create(self, request: Any, context: Any) -> provider_pb2.CreateResponse:
+        """Makes the resource, or foresees it."""
+        kind, news = await self._kind(request, context), decode(request.properties)
+        plain = reveal(news)
+        account = self._at(plain)
+        if request.preview:
+            expected = await self._do(context, lambda: life.foreseen(account, kind, plain))
+            return provider_pb2.CreateResponse(properties=self._sealed(expected, news))
+        made = await self._do(context, lambda: life.create(account, kind, plain))
+        return provider_pb2.CreateResponse(id=made.ident, properties=self._sealed(made.outputs, news))
+
+    async def Read(self, request: Any, context: Any) -> provider_pb2.ReadResponse:
+        """Inputs and outputs as they are in reality; an empty answer says it is gone."""
+        kind, inputs, outputs = await self._kind(request, context), decode(request.inputs), decode(request.properties)
+        self._redact.learn({**outputs, **inputs})
+        plain = reveal(inputs)
+        account = self._at(plain)
+        found = await self._do(context, lambda: life.read(account, kind, request.id, plain))
+        if found is None:
+            return provider_pb2.ReadResponse()
+        live = encode(self._redact.seal(rewrap(found.inputs, inputs)))
+        return provider_pb2.ReadResponse(id=found.ident, properties=self._sealed(found.outputs, {**outputs, **inputs}), inputs=live)
+
+    async def Update(self, request: Any, context: Any) -> provider_pb2.UpdateResponse:
+        """Changes the resource in place, or foresees that."""
+        kind, news = await self._kind(request, context), decode(request.news)
+        self._redact.learn(news)
+        olds, plain = reveal(decode(request.old_inputs)), reveal(news)
+        account = self._at(plain)
+        if request.preview:
+            before = reveal(decode(request.olds))
+            changed = [path.split(".")[0].split("[")[0] for path in life.difference(kind, olds, plain).changes]
+            await self._do(context, lambda: life.demand_changeable(kind, changed))
+            return provider_pb2.UpdateResponse(properties=self._sealed(life.foreseen_change(account, kind, before, plain), news))
+        found = await self._do(context, lambda: life.update(account, kind, request.id, olds, plain))
+        return provider_pb2.UpdateResponse(properties=self._sealed(found.outputs, news))
+
+    async def Delete(self, request: Any, context: Any) -> empty_pb2.Empty:
+        """Removes the resource; the inputs on record say how."""
+        kind, inputs = await self._kind(request, context), reveal(decode(request.old_inputs))
+        account = self._at(inputs)
+        await self._do(context, lambda: life.delete(account, kind, request.id, inputs))
+        return empty_pb2.Empty()
+
+    async def Invoke(self, request: Any, context: Any) -> provider_pb2.InvokeResponse:
+        """A look-up."""
+        function = FUNCTIONS.get(request.tok)
+        if function is None:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the stand-in for the aws provider has no function {request.tok}")
+        assert function is not None
+        arguments = reveal(decode(request.args))
+        account = self._at(arguments)
+        found = await self._do(context, lambda: {**function(account, arguments), "region": account.region})
+        return provider_pb2.InvokeResponse(**{"return": encode(found)})
+
+    async def _kind(self, request: Any, context: Any) -> Kind:
+        token = request.urn.split("::")[2].split("$")[-1]
+        kind = KINDS.get(token)
+        if kind is None:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the stand-in for the aws provider has no resource {token}")
+        assert kind is not None
+        return kind
+
+    def _at(self, inputs: Properties) -> Account:
+        assert self._account is not None, "the engine configures a provider before it uses it"
+        return self._account.at(inputs.get("region") if isinstance(inputs.get("region"), str) else None)
+
+    def _sealed(self, outputs: Properties, recorded: Properties) -> Any:
+        """Outputs in which everything that holds a secret is marked, `tagsAll` and the like too."""
+        return encode(self._redact.seal(rewrap(outputs, recorded)))
+
+    async def _do(self, context: Any, call: Callable[[], Result]) -> Result:
+        """The call's result; what it raises becomes a message."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        except (ClientError, BotoCoreError, RackwrightError, Unsupported, ValueError) as error:
+            message = str(error)
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}\nthis is a defect of the stand-in:\n{traceback.format_exc()}"
+        await context.abort(grpc.StatusCode.UNKNOWN, self._redact(message))
+        raise AssertionError("abort returned")
+
+
+def _answer(found: Difference) -> provider_pb2.DiffResponse:
+    some = bool(found.changes)
+    return provider_pb2.DiffResponse(
+        changes=provider_pb2.DiffResponse.DIFF_SOME if some else provider_pb2.DiffResponse.DIFF_NONE,
+        replaces=found.replaces,
+        diffs=list(found.changes),
+        deleteBeforeReplace=found.delete_before_replace,
+        hasDetailedDiff=True,
+        detailedDiff={
+            path: provider_pb2.PropertyDiff(kind=_PROPERTY_DIFF[change], inputDiff=True) for path, change in found.changes.items()
+        },
+    )

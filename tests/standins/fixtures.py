@@ -1,0 +1,87 @@
+"""An AWS account that is none: the moto server, and the environment in which the real engine takes the stand-in for the aws provider."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import boto3
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+REGION: Final = "us-east-1"
+_PROVIDER: Final = "resource-aws-v7.51.1"
+"""The folder name says kind, name and version; the engine takes an exact match without a question."""
+
+
+@dataclass(frozen=True)
+class AwsAccount:
+    """One moto server and a Pulumi home that holds the stand-in plugin."""
+
+    endpoint: str
+    pulumi_home: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What an engine needs to work in this account and nowhere else."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": "standin",
+            "AWS_SECRET_ACCESS_KEY": "standin",
+            "AWS_REGION": REGION,
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "PULUMI_HOME": str(self.pulumi_home),
+            "PULUMI_IGNORE_AMBIENT_PLUGINS": "true",
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+            "PULUMI_DISABLE_REGISTRY_RESOLVE": "true",
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+        }
+
+    def client(self, service: str, region: str = REGION) -> Any:
+        """A boto3 client of this account."""
+        session = boto3.Session(aws_access_key_id="standin", aws_secret_access_key="standin", region_name=region)
+        return session.client(service, endpoint_url=self.endpoint)
+
+    def reset(self) -> None:
+        """Forgets everything that was made."""
+        urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/moto-api/reset", method="POST"), timeout=30).close()
+
+
+def without_aws(environment: dict[str, str]) -> dict[str, str]:
+    """An environment that leads to no real account."""
+    return {key: value for key, value in environment.items() if not key.startswith(("AWS_", "MOTO_"))}
+
+
+def install_plugin(pulumi_home: Path) -> None:
+    """Puts the stand-in where the engine looks for the aws provider. Never on a PATH: there it would hide the real one."""
+    folder = pulumi_home / "plugins" / _PROVIDER
+    folder.mkdir(parents=True)
+    plugin = folder / "pulumi-resource-aws"
+    plugin.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}/infra:{ROOT}/tests" exec "{sys.executable}" -u -m standins.aws "$@"\n')
+    plugin.chmod(0o755)
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[AwsAccount]:
+    """An account for as long as the context lasts."""
+    environment = {**without_aws(dict(os.environ)), "PYTHONPATH": f"{ROOT}/tests"}
+    install_plugin(folder)
+    with (folder / "moto.log").open("w") as log:
+        command = [sys.executable, "-u", "-m", "standins.moto_server"]
+        server = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        assert server.stdout is not None
+        port = server.stdout.readline().strip()
+        assert port.isdigit(), (folder / "moto.log").read_text()
+        yield AwsAccount(f"http://127.0.0.1:{port}", folder)
+    finally:
+        server.kill()
+        server.wait()

@@ -1,0 +1,57 @@
+"""Budgets that can be changed, whose subscribers can be asked for, and which can be tagged."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from moto.budgets.exceptions import NotFoundException
+from moto.budgets.responses import BudgetsResponse
+
+from standins.moto_server.store import shelf
+
+
+def install() -> None:
+    """Completes moto's Budgets."""
+    for method in (update_budget, describe_subscribers_for_notification, list_tags_for_resource, tag_resource, untag_resource):
+        setattr(BudgetsResponse, method.__name__, method)
+
+
+def update_budget(self: BudgetsResponse) -> str:
+    """UpdateBudget."""
+    new = self._get_param("NewBudget")
+    self.backend.describe_budget(self._get_param("AccountId"), new["BudgetName"])
+    self.backend.budgets[self._get_param("AccountId")][new["BudgetName"]].budget.update(new)
+    return json.dumps({})
+
+
+def describe_subscribers_for_notification(self: BudgetsResponse) -> str:
+    """DescribeSubscribersForNotification."""
+    asked = self._get_param("Notification")
+    budget = self.backend.budgets[self._get_param("AccountId")].get(self._get_param("BudgetName"))
+    for notification in budget.notifications if budget else []:
+        if all(notification.details.get(key) == value for key, value in asked.items()):
+            return json.dumps({"Subscribers": notification.subscribers})
+    raise NotFoundException(f"no such notification of {self._get_param('BudgetName')}")
+
+
+def _tags(self: BudgetsResponse) -> dict[str, Any]:
+    return shelf(self.backend, "tags").setdefault(self._get_param("ResourceARN"), {})
+
+
+def list_tags_for_resource(self: BudgetsResponse) -> str:
+    """ListTagsForResource."""
+    return json.dumps({"ResourceTags": [{"Key": key, "Value": value} for key, value in _tags(self).items()]})
+
+
+def tag_resource(self: BudgetsResponse) -> str:
+    """TagResource."""
+    _tags(self).update({tag["Key"]: tag["Value"] for tag in self._get_param("ResourceTags")})
+    return json.dumps({})
+
+
+def untag_resource(self: BudgetsResponse) -> str:
+    """UntagResource."""
+    for key in self._get_param("ResourceTagKeys"):
+        _tags(self).pop(key, None)
+    return json.dumps({})
