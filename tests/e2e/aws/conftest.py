@@ -94,7 +94,9 @@ def program(folder: Path, account: AwsAccount, main: str, **config: str) -> Prog
     made = Program(folder, account)
     made.pulumi("stack", "init", "dev")
     values = {"aws:region": "us-east-1", **config}
-    made.pulumi("config", "set-all", "--stack", "dev", *(word for name, value in values.items() for word in ("--plaintext", f"{name}={value}")))
+    made.pulumi(
+        "config", "set-all", "--stack", "dev", *(word for name, value in values.items() for word in ("--plaintext", f"{name}={value}"))
+    )
     return made
 
 

@@ -1,0 +1,136 @@
+"""The committed aws stacks behind the real engine, in an account that is a stand-in: wiring, types, order and teardown. Nothing here is EC2.
+
+The program is the project's own without its last two steps: there is no machine to converge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from project import ROOT, Project, clone
+from standins.fixtures import AwsAccount
+
+from rackwright.catalog.instances import instance_types
+
+pytestmark = pytest.mark.engine
+
+STACKS = ("aws-budget", "aws-p5", "aws-cpu", "aws-inf2")
+_IMAGE = "ami-0123456789abcdef0"
+_PROGRAM = '''"""The program up to the hand-over."""
+
+import pulumi
+
+from rackwright import targets
+from rackwright.targets import program
+from rackwright.targets.resources import KeyPair
+
+plan = program.load_plan(pulumi.Config().require_object("cluster"), pulumi.get_stack())
+built = targets.target(plan.target.kind).build(plan, KeyPair("access-key", comment="test").public_key)
+pulumi.export("hosts", built.hosts)
+pulumi.export("sources", built.sources)
+'''
+
+
+def project_like(stack: str, folder: Path, account: AwsAccount, *, whole: bool = False) -> Project:
+    """A copy of the project with a stack like a committed one: its image pinned, its state where it may be lost."""
+    made = clone(folder / "checkout", like=stack)
+    described = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())["config"]["rackwright:cluster"]
+
+    def pinned(cluster: dict[str, Any]) -> None:
+        cluster.update(network=described["network"], access=described["access"], state="embedded-ok")
+        cluster["target"]["image"]["id"] = _IMAGE
+        for instances in cluster["target"]["instances"].values():
+            if "reservation" in instances.get("purchase", {}):
+                instances["purchase"]["reservation"] = "cr-0123456789abcdef0"
+
+    made.edit(pinned)
+    made.environment.update(account.environment, AWS_REGION=described["target"]["region"], PULUMI_SKIP_CHECKPOINTS="true")
+    if not whole:
+        (made.folder / "infra/__main__.py").write_text(_PROGRAM)
+    return made
+
+
+def summary(output: str) -> dict[str, int]:
+    """What the engine counted: created, updated, replaced, deleted, unchanged."""
+    return {
+        word: int(count)
+        for count, word in re.findall(r"^ +[-+~]* ?\+?-? ?(\d+) (created|updated|replaced|deleted|unchanged)", output, re.M)
+    }
+
+
+@pytest.fixture(params=STACKS)
+def project(request: pytest.FixtureRequest, tmp_path: Path, empty_account: AwsAccount) -> Iterator[Project]:
+    """Each committed stack, nothing made yet, in an empty account."""
+    yield project_like(request.param, tmp_path, empty_account)
+
+
+def instances(account: AwsAccount, project: Project) -> dict[str, dict[str, Any]]:
+    """The account's living instances by name."""
+    region = project.environment["AWS_REGION"]
+    living = [{"Name": "instance-state-name", "Values": ["pending", "running", "stopped"]}]
+    found = account.client("ec2", region).describe_instances(Filters=living)["Reservations"]
+    names = {}
+    for one in (instance for reservation in found for instance in reservation["Instances"]):
+        tags = {tag["Key"]: tag["Value"] for tag in one["Tags"]}
+        names[tags["Name"].removeprefix(f"{project.stack}-")] = one
+    return names
+
+
+def test_a_stack_is_made_found_unchanged_healed_and_removed_without_a_trace(project: Project, aws_account: AwsAccount) -> None:
+    made = project.must("up")
+    described = yaml.safe_load(project.stack_file.read_text())["config"]["rackwright:cluster"]
+    living = instances(aws_account, project)
+    wanted = {f"{name}{index}": name for name, group in described["groups"].items() for index in range(group["count"])}
+    assert set(living) == set(wanted), made.output
+    for name, group in wanted.items():
+        declared = described["target"]["instances"][group]
+        assert living[name]["InstanceType"] == declared["type"]
+        interfaces = living[name]["NetworkInterfaces"]
+        assert len(interfaces) == (instance_types()[declared["type"]].efa_interfaces if declared.get("efa") else 1)
+
+    again = project.must("up", "--expect-no-changes")
+    assert "unchanged" in again.output
+
+    lost = next(name for name, group in wanted.items() if group != "login")
+    ec2 = aws_account.client("ec2", project.environment["AWS_REGION"])
+    ec2.terminate_instances(InstanceIds=[living[lost]["InstanceId"]])
+    seen = project.run([*project.pulumi_command("refresh")[:-2], "--preview-only", "--diff"])
+    assert lost in seen.output, seen.output
+    project.must("up", "--refresh")
+    healed = instances(aws_account, project)
+    assert set(healed) == set(wanted) and healed[lost]["InstanceId"] != living[lost]["InstanceId"]
+    assert healed[lost]["PrivateIpAddress"] == living[lost]["PrivateIpAddress"]
+
+    project.must("destroy")
+    assert left(aws_account, project) == []
+
+
+def left(account: AwsAccount, project: Project) -> list[str]:
+    """Whatever still carries the stack's tag."""
+    region = project.environment["AWS_REGION"]
+    tagged = account.client("resourcegroupstaggingapi", region).get_resources(
+        TagFilters=[{"Key": "rackwright.stack", "Values": [project.stack]}]
+    )["ResourceTagMappingList"]
+    arns = [one["ResourceARN"] for one in tagged]
+    dead = {f"instance/{one}" for one in terminated(account, region)}
+    return sorted(arn for arn in arns if not any(arn.endswith(name) for name in dead))
+
+
+def terminated(account: AwsAccount, region: str) -> list[str]:
+    """Instances that EC2 lists for an hour after their end."""
+    ended = [{"Name": "instance-state-name", "Values": ["terminated"]}]
+    found = account.client("ec2", region).describe_instances(Filters=ended)["Reservations"]
+    return [instance["InstanceId"] for reservation in found for instance in reservation["Instances"]]
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_whole_program_previews_and_nothing_is_made(stack: str, tmp_path: Path, empty_account: AwsAccount) -> None:
+    project = project_like(stack, tmp_path, empty_account, whole=True)
+    said = project.must("preview")
+    assert "rackwright:ansible:Converge converge create" in said.output
+    assert instances(empty_account, project) == {}
