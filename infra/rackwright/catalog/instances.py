@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,7 +22,7 @@ class UsageClass(StrEnum):
 
 
 class QuotaFamily(StrEnum):
-    """Types that share one vCPU quota of an account and region: EC2 has one for what runs on demand and one for spot."""
+    """Types that share a vCPU quota of an account and region (`rackwright.catalog.quotas` has the codes)."""
 
     STANDARD = "standard"
     G_AND_VT = "g-and-vt"
@@ -71,6 +72,8 @@ class InstanceType:
     usage_classes: frozenset[UsageClass]
     cluster_placement: bool
     """Whether it can be started in a placement group of the cluster strategy."""
+    regions: frozenset[str]
+    """Where it was sold at the date of the row; AWS adds regions and seldom takes one away."""
     price: Price | None
     """None where no price has a source."""
     source: str
@@ -110,7 +113,21 @@ class InstanceType:
     @property
     def quota_family(self) -> QuotaFamily:
         """The vCPU quota it counts against."""
-        return _FAMILIES.get(self.name[: _digits_begin(self.name)], QuotaFamily.STANDARD)
+        return _FAMILIES.get(self._parts()["letters"], QuotaFamily.STANDARD)
+
+    @property
+    def generation(self) -> int:
+        """5 for `p5en.48xlarge`."""
+        return int(self._parts()["generation"])
+
+    def _parts(self) -> re.Match[str]:
+        match = _NAME.match(self.name)
+        if match is None:
+            raise ValueError(f"no name of an instance type: {self.name}")
+        return match
+
+
+_NAME: Final = re.compile(r"(?P<letters>[a-z]+)(?P<generation>\d+)")
 
 
 _FAMILIES: Final[Mapping[str, QuotaFamily]] = {
@@ -149,6 +166,7 @@ def _instance_type(row: Mapping[str, str]) -> InstanceType:
         nvme_gb=int(row["nvme_gb"]),
         usage_classes=frozenset(UsageClass(word) for word in row["usage_classes"].split()),
         cluster_placement=row["cluster_placement"] == "yes",
+        regions=frozenset(row["regions"].split()),
         price=_price(row),
         source=row["source"],
         date=datetime.date.fromisoformat(row["date"]),
@@ -162,7 +180,3 @@ def _price(row: Mapping[str, str]) -> Price | None:
     if not (row["price_region"] and row["price_source"]):
         raise ValueError(f"instances.csv: {row['name']}: a price without region or source")
     return Price(float(row["usd_per_hour"]), row["price_region"], row["price_source"], datetime.date.fromisoformat(row["price_date"]))
-
-
-def _digits_begin(name: str) -> int:
-    return next(index for index, letter in enumerate(name) if letter.isdigit())
