@@ -1,12 +1,10 @@
-"""The committed aws stacks behind the real engine, in an account that is a stand-in: wiring, types, order and teardown. Nothing here is EC2.
+"""The committed aws stacks behind the real engine, in an account that is a stand-in: wiring, types, order, teardown.
 
-The program is the project's own without its last two steps: there is no machine to converge.
+Nothing here is EC2. The program is the project's own without its last two steps: there is no machine to converge.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +44,7 @@ def project_like(stack: str, folder: Path, account: AwsAccount, *, whole: bool =
         cluster["target"]["image"]["id"] = _IMAGE
         for instances in cluster["target"]["instances"].values():
             if "reservation" in instances.get("purchase", {}):
-                instances["purchase"]["reservation"] = "cr-0123456789abcdef0"
+                instances["purchase"]["reservation"] = bought(account, described["target"]["region"], instances["type"])
 
     made.edit(pinned)
     made.environment.update(account.environment, AWS_REGION=described["target"]["region"], PULUMI_SKIP_CHECKPOINTS="true")
@@ -55,18 +53,18 @@ def project_like(stack: str, folder: Path, account: AwsAccount, *, whole: bool =
     return made
 
 
-def summary(output: str) -> dict[str, int]:
-    """What the engine counted: created, updated, replaced, deleted, unchanged."""
-    return {
-        word: int(count)
-        for count, word in re.findall(r"^ +[-+~]* ?\+?-? ?(\d+) (created|updated|replaced|deleted|unchanged)", output, re.M)
-    }
+def bought(account: AwsAccount, region: str, type_: str) -> str:
+    """A capacity block with room for what is made, and for what is made again."""
+    ec2 = account.client("ec2", region)
+    offers = ec2.describe_capacity_block_offerings(InstanceType=type_, InstanceCount=8, CapacityDurationHours=24)["CapacityBlockOfferings"]
+    block = ec2.purchase_capacity_block(CapacityBlockOfferingId=offers[0]["CapacityBlockOfferingId"], InstancePlatform="Linux/UNIX")
+    return str(block["CapacityReservation"]["CapacityReservationId"])
 
 
 @pytest.fixture(params=STACKS)
-def project(request: pytest.FixtureRequest, tmp_path: Path, empty_account: AwsAccount) -> Iterator[Project]:
+def project(request: pytest.FixtureRequest, tmp_path: Path, empty_account: AwsAccount) -> Project:
     """Each committed stack, nothing made yet, in an empty account."""
-    yield project_like(request.param, tmp_path, empty_account)
+    return project_like(request.param, tmp_path, empty_account)
 
 
 def instances(account: AwsAccount, project: Project) -> dict[str, dict[str, Any]]:
@@ -111,21 +109,21 @@ def test_a_stack_is_made_found_unchanged_healed_and_removed_without_a_trace(proj
 
 
 def left(account: AwsAccount, project: Project) -> list[str]:
-    """Whatever still carries the stack's tag."""
+    """Whatever still carries the stack's tag and lives."""
     region = project.environment["AWS_REGION"]
     tagged = account.client("resourcegroupstaggingapi", region).get_resources(
         TagFilters=[{"Key": "rackwright.stack", "Values": [project.stack]}]
     )["ResourceTagMappingList"]
-    arns = [one["ResourceARN"] for one in tagged]
-    dead = {f"instance/{one}" for one in terminated(account, region)}
-    return sorted(arn for arn in arns if not any(arn.endswith(name) for name in dead))
+    gone = ended(account, region)
+    return sorted(one["ResourceARN"] for one in tagged if one["ResourceARN"].rpartition("/")[2] not in gone)
 
 
-def terminated(account: AwsAccount, region: str) -> list[str]:
-    """Instances that EC2 lists for an hour after their end."""
-    ended = [{"Name": "instance-state-name", "Values": ["terminated"]}]
-    found = account.client("ec2", region).describe_instances(Filters=ended)["Reservations"]
-    return [instance["InstanceId"] for reservation in found for instance in reservation["Instances"]]
+def ended(account: AwsAccount, region: str) -> set[str]:
+    """Instances and NAT gateways that EC2 goes on listing for an hour after their end."""
+    ec2 = account.client("ec2", region)
+    instances = ec2.describe_instances(Filters=[{"Name": "instance-state-name", "Values": ["terminated"]}])["Reservations"]
+    gateways = ec2.describe_nat_gateways(Filters=[{"Name": "state", "Values": ["deleted"]}])["NatGateways"]
+    return {one["InstanceId"] for reservation in instances for one in reservation["Instances"]} | {one["NatGatewayId"] for one in gateways}
 
 
 @pytest.mark.parametrize("stack", STACKS)

@@ -12,11 +12,13 @@ from moto.ec2.responses import EC2Response
 _prep_nics = Instance.prep_nics
 _attachment = elastic_network_interfaces.Attachment.__init__
 _create = EC2Response.create_network_interface
+_terminate = Instance.terminate
 
 
 def install() -> None:
     """Makes moto keep type and card index, and as many interfaces as were asked for."""
     Instance.prep_nics = prep_nics  # type: ignore[method-assign]
+    Instance.terminate = terminate  # type: ignore[method-assign]
     elastic_network_interfaces.Attachment.__init__ = attachment  # type: ignore[method-assign]
     EC2Response.create_network_interface = create_network_interface  # type: ignore[method-assign]
 
@@ -32,6 +34,17 @@ def prep_nics(self: Instance, nic_spec: list[dict[str, Any]], *arguments: Any, *
         interface.device_index = device
         interface.network_card_index = card  # type: ignore[attr-defined]
         interface.interface_type = kind or interface.interface_type
+        if "NetworkInterfaceId" not in nic_spec[key]:
+            interface.delete_on_termination = nic_spec[key].get("DeleteOnTermination", True) in {True, "true"}
+
+
+def terminate(self: Instance) -> Any:
+    """An instance that gives its addresses back, as EC2's do: moto keeps those it was given by name."""
+    addresses = [(nic.subnet, one["PrivateIpAddress"]) for nic in self.nics.values() for one in nic.private_ip_addresses]
+    before = _terminate(self)
+    for subnet, address in addresses:
+        subnet.del_subnet_ip(address)
+    return before
 
 
 def attachment(self: Any, eni: Any) -> None:
