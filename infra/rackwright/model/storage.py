@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from rackwright.model.base import Part
+from rackwright.model.policy import Change
 from rackwright.model.units import Bytes, Label, Mode, MountPoint
 
 
 class MooseFs(Part):
     """A parallel file system with a metadata server and chunk servers; stands in for Lustre in the lab."""
 
-    kind: Literal["moosefs"] = Field(description="A parallel file system that needs no kernel module.")
-    mount: MountPoint = Field(description="Where clients mount it, like /mnt/sharedfs.")
-    size: Bytes = Field(description="Space each server sets aside, like 5GiB.")
-    mode: Mode = Field(default="1777", description='Mode of its root folder, in quotes, like "1777".')
-    servers: tuple[Label, ...] = Field(default=(), description="Groups that serve it; all with the role storage when left out.")
-    clients: tuple[Label, ...] = Field(default=(), description="Groups that mount it; all when left out.")
+    kind: Annotated[Literal["moosefs"], Change.FORBIDDEN] = Field(description="A parallel file system that needs no kernel module.")
+    mount: Annotated[MountPoint, Change.LIVE] = Field(description="Where clients mount it, like /mnt/sharedfs.")
+    size: Annotated[Bytes, Change.RESTART] = Field(description="Space each server sets aside, like 5GiB.")
+    mode: Annotated[Mode, Change.LIVE] = Field(default="1777", description='Mode of its root folder, in quotes, like "1777".')
+    servers: Annotated[tuple[Label, ...], Change.MEMBERS] = Field(
+        default=(), description="Groups that serve it; all with the role storage when left out."
+    )
+    clients: Annotated[tuple[Label, ...], Change.LIVE] = Field(default=(), description="Groups that mount it; all when left out.")
 
 
 Storage = MooseFs

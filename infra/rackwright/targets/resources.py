@@ -170,10 +170,12 @@ class Converge(pulumi.CustomResource):
         secrets: Mapping[str, pulumi.Input[str]],
         digests: Mapping[str, str],
         options: Mapping[str, Any],
+        described: str = "",
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs = {
             "plan": plan,
+            "described": described,
             "hosts": hosts,
             "secrets": secrets,
             "digests": digests,
