@@ -121,9 +121,17 @@ class Step:
             return any(node.name in shared.servers for plan in (self.old.plan, self.new.plan) for shared in plan.storage)
         if head == "access":
             return any(node.name in plan.access.ports for plan in (self.old.plan, self.new.plan))
+        if head == "target" and rest == ["via"]:
+            return self._through(self.old, node) != self._through(self.new, node)
         if head == "target" and len(rest) > 1:
-            return rest[1] in (node.group, node.name)
+            return rest[1] in (node.group, node.name, self._through(self.new, node))
         return True
+
+    @staticmethod
+    def _through(described: Described, node: PlanNode) -> str | None:
+        """The machine through which it is reached."""
+        via = described.plan.target.via
+        return via if via != node.name else None
 
 
 def named(names: Iterable[str]) -> str:
