@@ -9,7 +9,7 @@ from rackwright.model.edits import Edit, Kind
 from rackwright.model.policy import Change
 from rackwright.plan.impact.consequence import Action, Consequence, Step
 
-_COUNTED: Final = ("groups", "nodes", "access")
+_COUNTED: Final = ("groups", "nodes", "access", "scheduler")
 """Parts of which the plan itself tells whose daemons or nodes they change: where it names none, none does."""
 _PRECISE: Final = (Change.RESTART, Change.REPLACE)
 
