@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from rackwright.handover import paths
 from rackwright.model import document, load_cluster
-from rackwright.model.edits import edits
+from rackwright.model.edits import Edit, Kind, edits
+from rackwright.model.policy import Change
 from rackwright.plan import expand
 from rackwright.plan.impact import Action, Described, impact
-from rackwright.plan.impact.consequence import named
+from rackwright.plan.impact.consequence import Step, named
 
 calm = settings(deadline=None, max_examples=50, derandomize=True)
 
@@ -233,6 +234,24 @@ def test_a_run_that_did_not_end_well_is_done_again() -> None:
 
 def test_many_names_are_shown_as_first_and_last() -> None:
     assert named(f"worker{index}" for index in range(40)) == "worker0 … worker39 (40 of them)"
+
+
+@pytest.mark.parametrize(
+    ("path", "concerned"),
+    [
+        ("target.instances.worker.type", ["worker0", "worker1"]),
+        ("target.instances.storage", ["storage0"]),
+        ("target.image", ["login0", "worker0", "worker1", "storage0"]),
+        ("nodes.worker1.cpus", ["worker1"]),
+        ("access.port", ["login0"]),
+        ("storage.sharedfs.size", ["storage0"]),
+    ],
+)
+def test_a_field_concerns_the_nodes_its_path_names(path: str, concerned: list[str]) -> None:
+    """Also a field that a target adds: where its path names a group, the group's nodes are concerned, otherwise all are."""
+    lab = described(LAB)
+    edit = Edit(tuple(path.split(".")), Kind.CHANGED, Change.REPLACE, 1, 2)
+    assert [node.name for node in lab.plan.nodes if Step(lab, lab).concerns(edit, node)] == concerned
 
 
 @st.composite

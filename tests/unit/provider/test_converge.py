@@ -126,9 +126,7 @@ def test_what_is_applied_is_on_record_and_so_is_how_it_ended(
     applying: ansible.Applied, monkeypatch: pytest.MonkeyPatch, status: int, settled: bool
 ) -> None:
     """Whoever edits the stack file next is told what that changes."""
-    if status:
-        object.__setattr__(applying, "status", status)
-        object.__setattr__(applying, "message", "worker0: slurmd does not start")
+    applying.status, applying.message = status, "worker0: slurmd does not start"
     news = {**inputs("worker0", drain_timeout_s=2), "described": '{"level": "smoke"}'}
     asyncio.run(Converge().create(OPERATION, news))
     said = json.loads(paths.applied("lab").read_text())
