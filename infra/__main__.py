@@ -4,16 +4,19 @@ import pulumi
 
 from rackwright import targets
 from rackwright.cli import outcome
+from rackwright.handover import applied
 from rackwright.targets import program
 from rackwright.targets.resources import Bytes, Converge, KeyPair, Verification
 
-plan = program.load_plan(pulumi.Config().require_object("cluster"), pulumi.get_stack())
+described = program.load(pulumi.Config().require_object("cluster"), pulumi.get_stack())
+plan = described.plan
 access = KeyPair("access-key", comment=f"rackwright {plan.stack}")
 built = targets.target(plan.target.kind).build(plan, access.public_key)
 
 converge = Converge(
     "converge",
     plan=program.wire(plan),
+    described=applied.wire(described.cluster),
     hosts=built.hosts,
     sources=built.sources,
     secrets={

@@ -24,6 +24,7 @@ def grown(lab: Project) -> Iterator[Project]:
     lab.job = lab.as_user("sbatch --parsable -w worker0 --output=/dev/null --wrap='sleep 600'").output.split()[-1]  # type: ignore[attr-defined]
     lab.before = lab.incarnations()  # type: ignore[attr-defined]
     lab.edit(_workers(3))
+    lab.foretold = lab.must("preview").output  # type: ignore[attr-defined]
     lab.must("up")
     yield lab
     lab.as_user("scancel -u alice")
@@ -35,6 +36,12 @@ def test_the_new_worker_takes_jobs_and_was_checked(grown: Project) -> None:
     assert grown.as_user("srun -w worker2 --gres=gpu:8 hostname").output.strip() == "worker2"
     checks = [check for check in grown.report()["checks"] if check["node"] == "worker2"]
     assert len(checks) > 15 and {check["verdict"] for check in checks} <= {"passed", "skipped"}
+
+
+def test_the_preview_said_so_in_words_and_afterwards_there_is_nothing_to_say(grown: Project) -> None:
+    assert "adds worker2, lets it join Slurm and checks it (groups.worker.count)" in grown.foretold  # type: ignore[attr-defined]
+    said = grown.rackwright("impact", grown.stack)
+    assert said.ok and said.output.startswith("nothing to do"), said.output
 
 
 def test_nodes_that_were_there_live_on(grown: Project) -> None:
@@ -54,6 +61,8 @@ def test_a_worker_with_a_job_may_not_leave_and_the_job_is_named(grown: Project) 
         cluster["scheduler"]["drain_timeout"] = "2s"
 
     grown.edit(shrink)
+    foretold = grown.rackwright("impact", grown.stack)
+    assert foretold.ok and foretold.output.startswith("drains worker2, then removes it (groups.worker.count)"), foretold.output
     said = grown.pulumi("up")
     assert not said.ok and f"{job}" in said.output and "worker2 cannot leave" in said.output, said.output
     assert "Traceback" not in said.output

@@ -40,6 +40,18 @@ def test_a_preview_of_what_is_up_announces_nothing(lab: Project) -> None:
     assert " create" not in said.output and " update" not in said.output.replace("previewing update", "").replace("Previewing update", "")
 
 
+def test_an_edit_that_cannot_be_done_is_refused_before_anything_is_touched(lab: Project) -> None:
+    before = lab.stack_file.read_text()
+    lab.edit(lambda cluster: cluster["groups"]["worker"].update(capacity=65))
+    try:
+        for verb in ("preview", "up"):
+            said = lab.pulumi(verb)
+            assert not said.ok and "renumbers group storage: refused (groups.worker.capacity)" in said.output, said.output
+            assert "Traceback" not in said.output
+    finally:
+        lab.stack_file.write_text(before)
+
+
 def test_a_refresh_of_a_healthy_lab_finds_nothing(lab: Project) -> None:
     said = lab.must("refresh")
     assert "warning" not in said.output and "updated" not in said.output, said.output

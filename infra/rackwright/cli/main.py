@@ -16,6 +16,7 @@ from rackwright.errors import RackwrightError
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "validate": ("rackwright.cli.validate:validate", "Everything that is wrong with a stack file, at once and offline."),
     "plan": ("rackwright.cli.plan:plan", "Nodes, addresses, storage and queues a stack file stands for."),
+    "impact": ("rackwright.cli.impact:impact", "What an edit of the stack file will do, before it is done."),
     "cost": ("rackwright.cli.cost:cost", "What a stack costs while it is up."),
     "up": ("rackwright.cli.life:up", "Bring a stack up and prove it (pulumi up)."),
     "verify": ("rackwright.cli.verify:verify", "Check a live stack against its plan, now."),

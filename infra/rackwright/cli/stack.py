@@ -18,6 +18,7 @@ from rackwright.model.load import Loaded, find_stack_file, load_stack, stack_nam
 
 if TYPE_CHECKING:
     from rackwright.plan import Plan
+    from rackwright.plan.impact import Described
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,19 @@ def judge(asked: str) -> Judged:
 
 def planned(asked: str) -> Plan:
     """The plan of a stack; BadInput with all findings when it has errors. Warnings go to stderr."""
+    return described(asked).plan
+
+
+def described(asked: str) -> Described:
+    """A stack with its plan; BadInput with all findings when it has errors. Warnings go to stderr."""
     judged = judge(asked)
     if judged.loaded.cluster is None or not judged.ok:
         raise BadInput("\n".join(str(finding) for finding in judged.findings))
     from rackwright.plan import expand
+    from rackwright.plan.impact import Described
 
     show(judged.findings, to_stderr=True)
-    return expand(judged.loaded.cluster, judged.loaded.stack)
+    return Described(judged.loaded.cluster, expand(judged.loaded.cluster, judged.loaded.stack))
 
 
 def show(findings: Iterable[Finding], *, to_stderr: bool = False) -> None:

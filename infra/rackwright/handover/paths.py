@@ -77,6 +77,11 @@ def report_html(stack: str) -> Path:
     return folder(stack) / "report.html"
 
 
+def applied(stack: str) -> Path:
+    """What was applied last, `rackwright.applied/1`."""
+    return folder(stack) / "plan.json"
+
+
 def results(stack: str) -> Path:
     """Raw results of checks, one file per run."""
     return folder(stack) / "results"

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 
 from rackwright.model.base import Part
+from rackwright.model.policy import Change
 from rackwright.model.tier import Tier
 from rackwright.model.units import Bytes, Label
 
@@ -34,40 +35,54 @@ _FIRST_USER: Final = {"debian": "admin", "ubuntu": "ubuntu", "rocky": "rocky"}
 class Image(Part):
     """A machine image: where its id is looked up, and the id itself once `rackwright pin` has written it."""
 
-    id: str | None = Field(default=None, pattern=_AMI, description="The pinned id; `rackwright pin STACK` writes it.")
-    parameter: str | None = Field(
+    id: Annotated[str | None, Change.NEW] = Field(
+        default=None, pattern=_AMI, description="The pinned id; `rackwright pin STACK` writes it."
+    )
+    parameter: Annotated[str | None, Change.NEW] = Field(
         default=None, pattern=r"^/[A-Za-z0-9_./-]+$", description="The public SSM parameter that holds the newest one's id."
     )
-    name: str | None = Field(default=None, min_length=3, max_length=128, description="Or its name, with * and ?.")
-    owner: str | None = Field(default=None, pattern=r"^([0-9]{12}|amazon|self)$", description="Account that owns images of that name.")
+    name: Annotated[str | None, Change.NEW] = Field(default=None, min_length=3, max_length=128, description="Or its name, with * and ?.")
+    owner: Annotated[str | None, Change.NEW] = Field(
+        default=None, pattern=r"^([0-9]{12}|amazon|self)$", description="Account that owns images of that name."
+    )
 
 
 class OnDemand(Part):
     """Instances at the list price, with a reservation where there is one."""
 
-    kind: Literal["on-demand"] = Field(description="At the list price.")
-    reservation: str | None = Field(default=None, pattern=_RESERVATION, description="An on-demand capacity reservation, like cr-0….")
+    kind: Annotated[Literal["on-demand"], Change.NEW] = Field(description="At the list price.")
+    reservation: Annotated[str | None, Change.NEW] = Field(
+        default=None, pattern=_RESERVATION, description="An on-demand capacity reservation, like cr-0…."
+    )
 
 
 class Spot(Part):
     """Spare capacity that AWS takes back with two minutes' notice."""
 
-    kind: Literal["spot"] = Field(description="Cheaper, and taken back at two minutes' notice.")
-    expected_usd_per_hour: float | None = Field(default=None, gt=0, description="What an instance is expected to cost; for `cost`.")
-    max_usd_per_hour: float | None = Field(default=None, gt=0, description="Never pay more; the list price when left out.")
+    kind: Annotated[Literal["spot"], Change.NEW] = Field(description="Cheaper, and taken back at two minutes' notice.")
+    expected_usd_per_hour: Annotated[float | None, Change.RUN] = Field(
+        default=None, gt=0, description="What an instance is expected to cost; for `cost`."
+    )
+    max_usd_per_hour: Annotated[float | None, Change.NEW] = Field(
+        default=None, gt=0, description="Never pay more; the list price when left out."
+    )
 
 
 class CapacityBlock(Part):
     """Instances bought ahead for some days."""
 
-    kind: Literal["capacity-block"] = Field(description="Bought ahead for some days.")
-    offering: str | None = Field(
+    kind: Annotated[Literal["capacity-block"], Change.NEW] = Field(description="Bought ahead for some days.")
+    offering: Annotated[str | None, Change.NEW] = Field(
         default=None,
         pattern=r"^cbo?-[0-9a-f]{17}$",
         description="The offering to buy. Buying cannot be undone; destroying the stack only forgets the block.",
     )
-    reservation: str | None = Field(default=None, pattern=_RESERVATION, description="Or the block that was bought already, like cr-0….")
-    usd_total: float | None = Field(default=None, gt=0, description="What the block costs in all, as its offering says; for `cost`.")
+    reservation: Annotated[str | None, Change.NEW] = Field(
+        default=None, pattern=_RESERVATION, description="Or the block that was bought already, like cr-0…."
+    )
+    usd_total: Annotated[float | None, Change.RUN] = Field(
+        default=None, gt=0, description="What the block costs in all, as its offering says; for `cost`."
+    )
 
 
 Purchase = Annotated[OnDemand | Spot | CapacityBlock, Field(discriminator="kind")]
@@ -76,18 +91,18 @@ Purchase = Annotated[OnDemand | Spot | CapacityBlock, Field(discriminator="kind"
 class RootVolume(Part):
     """An instance's own disk: gp3, encrypted, removed with it."""
 
-    size: Bytes = Field(default=100 * 2**30, description="Like 100GiB.")
-    iops: int = Field(default=3000, ge=1, description="Operations per second; 3000 cost nothing extra.")
-    throughput: int = Field(default=125, ge=1, description="MiB/s; 125 cost nothing extra.")
+    size: Annotated[Bytes, Change.NEW] = Field(default=100 * 2**30, description="Like 100GiB.")
+    iops: Annotated[int, Change.NEW] = Field(default=3000, ge=1, description="Operations per second; 3000 cost nothing extra.")
+    throughput: Annotated[int, Change.NEW] = Field(default=125, ge=1, description="MiB/s; 125 cost nothing extra.")
 
 
 class Instances(Part):
     """What the instances of one group are."""
 
-    type: str = Field(pattern=r"^[a-z0-9-]+\.[a-z0-9-]+$", description="The instance type, like p5.48xlarge.")
+    type: Annotated[str, Change.REPLACE] = Field(pattern=r"^[a-z0-9-]+\.[a-z0-9-]+$", description="The instance type, like p5.48xlarge.")
     purchase: Purchase = Field(default=OnDemand(kind="on-demand"), description="How they are bought.")
-    efa: bool = Field(default=False, description="With all the EFA interfaces that the type has.")
-    placement_group: bool | None = Field(default=None, description="Close together; as `efa` says when left out.")
+    efa: Annotated[bool, Change.NEW] = Field(default=False, description="With all the EFA interfaces that the type has.")
+    placement_group: Annotated[bool | None, Change.NEW] = Field(default=None, description="Close together; as `efa` says when left out.")
     root: RootVolume = Field(default=RootVolume(), description="Their own disks.")
     image: Image | None = Field(default=None, description="Their image, where it is another than the target's.")
 
@@ -121,16 +136,20 @@ class AwsTarget(Part):
     baked: ClassVar[bool] = False
     via: ClassVar[str | None] = None
 
-    kind: Literal["aws"] = Field(description="Instances of Amazon EC2.")
-    region: str = Field(pattern=rf"^{_REGION}$", description="Like us-east-1.")
-    zone: str = Field(pattern=rf"^{_REGION}[a-z]$", description="The one availability zone of all nodes, like us-east-1a.")
-    os: AwsOs = Field(default=AwsOs.UBUNTU_24_04, description="The operating system of every node.")
+    kind: Annotated[Literal["aws"], Change.FORBIDDEN] = Field(description="Instances of Amazon EC2.")
+    region: Annotated[str, Change.FORBIDDEN] = Field(pattern=rf"^{_REGION}$", description="Like us-east-1.")
+    zone: Annotated[str, Change.FORBIDDEN] = Field(
+        pattern=rf"^{_REGION}[a-z]$", description="The one availability zone of all nodes, like us-east-1a."
+    )
+    os: Annotated[AwsOs, Change.FORBIDDEN] = Field(default=AwsOs.UBUNTU_24_04, description="The operating system of every node.")
     image: Image = Field(description="The image of every node.")
-    instances: dict[Label, Instances] = Field(description="What the instances of each group are.")
-    nat: Nat = Field(default=Nat.GATEWAY, description="`none` where nodes need nothing from the internet.")
-    s3_endpoint: bool = Field(default=True, description="A gateway endpoint, so that traffic to S3 does not pay for the NAT gateway.")
-    session_manager: bool = Field(default=False, description="Lets AWS Systems Manager into the nodes.")
-    tags: dict[str, str] = Field(default={}, description="Tags of every resource, besides rackwright's own.")
+    instances: Annotated[dict[Label, Instances], Change.MEMBERS] = Field(description="What the instances of each group are.")
+    nat: Annotated[Nat, Change.LIVE] = Field(default=Nat.GATEWAY, description="`none` where nodes need nothing from the internet.")
+    s3_endpoint: Annotated[bool, Change.LIVE] = Field(
+        default=True, description="A gateway endpoint, so that traffic to S3 does not pay for the NAT gateway."
+    )
+    session_manager: Annotated[bool, Change.LIVE] = Field(default=False, description="Lets AWS Systems Manager into the nodes.")
+    tags: Annotated[dict[str, str], Change.LIVE] = Field(default={}, description="Tags of every resource, besides rackwright's own.")
 
     @property
     def first_user(self) -> str:

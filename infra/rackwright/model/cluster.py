@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import Field
 
@@ -10,6 +11,7 @@ from rackwright.model.base import Part
 from rackwright.model.budget import Budget, StateKept
 from rackwright.model.groups import Group, NodeOverride
 from rackwright.model.network import Access, Network
+from rackwright.model.policy import Change
 from rackwright.model.scheduler import Scheduler, Slurm
 from rackwright.model.storage import Storage
 from rackwright.model.target import Target
@@ -35,27 +37,29 @@ class Refresh(StrEnum):
 class Rolling(Part):
     """How replacements proceed."""
 
-    batch: int = Field(default=1, ge=1, description="Nodes replaced at a time, after the first went well.")
+    batch: Annotated[int, Change.RUN] = Field(default=1, ge=1, description="Nodes replaced at a time, after the first went well.")
 
 
 class Cluster(Part):
     """One GPU cluster."""
 
     target: Target = Field(description="Where nodes come from.")
-    level: Level = Field(default=Level.SMOKE, description="How far `up` proves the cluster.")
+    level: Annotated[Level, Change.RUN] = Field(default=Level.SMOKE, description="How far `up` proves the cluster.")
     network: Network = Field(description="The network all nodes share.")
     access: Access = Field(default=Access(), description="The way in.")
-    groups: dict[Label, Group] = Field(description="Groups of alike nodes. Addresses follow their order: add new groups at the end.")
-    storage: dict[Label, Storage] = Field(default={}, description="Shared file systems by name.")
+    groups: Annotated[dict[Label, Group], Change.MEMBERS] = Field(
+        description="Groups of alike nodes. Addresses follow their order: add new groups at the end."
+    )
+    storage: Annotated[dict[Label, Storage], Change.DATA_LOSS] = Field(default={}, description="Shared file systems by name.")
     scheduler: Scheduler = Field(default=Slurm(kind="slurm"), description="The batch system.")
-    users: dict[UserName, User] = Field(default={}, description="Ordinary users by name.")
+    users: Annotated[dict[UserName, User], Change.LIVE] = Field(default={}, description="Ordinary users by name.")
     nodes: dict[Label, NodeOverride] = Field(default={}, description="What single nodes have differently, by node name.")
     rolling: Rolling = Field(default=Rolling(), description="How replacements proceed.")
-    refresh: Refresh = Field(default=Refresh.ALL, description="How deep a refresh looks.")
+    refresh: Annotated[Refresh, Change.RUN] = Field(default=Refresh.ALL, description="How deep a refresh looks.")
     budget: Budget | None = Field(default=None, description="What it may cost, and for how long.")
-    state: StateKept = Field(
+    state: Annotated[StateKept, Change.RUN] = Field(
         default=StateKept.REMOTE, description="A stack that bills money keeps the engine's state elsewhere, or says `embedded-ok`."
     )
-    time_zone: str = Field(
+    time_zone: Annotated[str, Change.LIVE] = Field(
         default="Etc/UTC", pattern=r"^[A-Z][A-Za-z_]+(/[A-Z][A-Za-z_+-]+[0-9]*)*$", description="Time zone of all nodes."
     )

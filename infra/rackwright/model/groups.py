@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from rackwright.model.base import Part
+from rackwright.model.policy import Change, Except
 from rackwright.model.units import Bytes, Day, Label
 
 MOST_NODES: Final = 4096
@@ -34,33 +35,37 @@ class State(StrEnum):
 class Gpus(Part):
     """The GPUs of each node of a group."""
 
-    model: Label = Field(description="A row of the GPU catalogue, like h100.")
-    count: int = Field(ge=0, description="GPUs per node.")
+    model: Annotated[Label, Change.RESTART] = Field(description="A row of the GPU catalogue, like h100.")
+    count: Annotated[int, Change.RESTART, Except(lab=Change.REPLACE)] = Field(ge=0, description="GPUs per node.")
 
 
 class NodeGpus(Part):
     """What one node has differently from its group."""
 
-    model: Label | None = Field(default=None, description="Another model than the group's.")
-    count: int | None = Field(default=None, ge=0, description="Another count than the group's; 0 means none.")
+    model: Annotated[Label | None, Change.RESTART] = Field(default=None, description="Another model than the group's.")
+    count: Annotated[int | None, Change.RESTART, Except(lab=Change.REPLACE)] = Field(
+        default=None, ge=0, description="Another count than the group's; 0 means none."
+    )
 
 
 class Group(Part):
     """Alike nodes, named `<group><index>` from 0."""
 
-    count: int = Field(ge=0, le=MOST_NODES, description="How many nodes.")
-    roles: tuple[Role, ...] = Field(default=(), description="What they do; the group's own name where that is a role.")
-    cpus: int | None = Field(default=None, ge=1, description="Logical CPUs per node.")
-    memory: Bytes | None = Field(default=None, description="Memory per node, like 2GiB.")
-    gpus: Gpus | None = Field(default=None, description="GPUs per node.")
-    capacity: int | None = Field(
+    count: Annotated[int, Change.MEMBERS] = Field(ge=0, le=MOST_NODES, description="How many nodes.")
+    roles: Annotated[tuple[Role, ...], Change.MEMBERS] = Field(
+        default=(), description="What they do; the group's own name where that is a role."
+    )
+    cpus: Annotated[int | None, Change.RESTART] = Field(default=None, ge=1, description="Logical CPUs per node.")
+    memory: Annotated[Bytes | None, Change.RESTART] = Field(default=None, description="Memory per node, like 2GiB.")
+    gpus: Annotated[Gpus | None, Change.RESTART, Except(lab=Change.REPLACE)] = Field(default=None, description="GPUs per node.")
+    capacity: Annotated[int | None, Change.RENUMBER, Except(hosts=Change.RUN)] = Field(
         default=None,
         ge=1,
         le=65536,
         description="Addresses set aside, so that scaling renumbers nothing: 64 for workers, 8 for others. "
         "Changing it moves the groups declared after this one.",
     )
-    rack: Label | None = Field(default=None, description="The rack they stand in.")
+    rack: Annotated[Label | None, Change.RUN] = Field(default=None, description="The rack they stand in.")
 
 
 def roles_of(name: str, group: Group) -> tuple[Role, ...]:
@@ -77,10 +82,10 @@ def roles_of(name: str, group: Group) -> tuple[Role, ...]:
 class NodeOverride(Part):
     """What one node has differently from its group: second-hand machines differ, and some are broken."""
 
-    cpus: int | None = Field(default=None, ge=1, description="Logical CPUs.")
-    memory: Bytes | None = Field(default=None, description="Memory, like 2GiB.")
+    cpus: Annotated[int | None, Change.RESTART] = Field(default=None, ge=1, description="Logical CPUs.")
+    memory: Annotated[Bytes | None, Change.RESTART] = Field(default=None, description="Memory, like 2GiB.")
     gpus: NodeGpus | None = Field(default=None, description="GPUs; what is left out is the group's.")
-    rack: Label | None = Field(default=None, description="The rack it stands in.")
-    state: State = Field(default=State.IN, description="`out` leaves it out of phases and checks.")
-    reason: str | None = Field(default=None, min_length=1, max_length=200, description="Why it is out.")
-    until: Day | None = Field(default=None, description="When it should be back, like 2026-12-01.")
+    rack: Annotated[Label | None, Change.RUN] = Field(default=None, description="The rack it stands in.")
+    state: Annotated[State, Change.MEMBERS] = Field(default=State.IN, description="`out` leaves it out of phases and checks.")
+    reason: Annotated[str | None, Change.RUN] = Field(default=None, min_length=1, max_length=200, description="Why it is out.")
+    until: Annotated[Day | None, Change.RUN] = Field(default=None, description="When it should be back, like 2026-12-01.")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from ipaddress import IPv4Network
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
 from rackwright.model.base import Part
+from rackwright.model.policy import Change
 from rackwright.model.tier import Tier
 from rackwright.model.units import Address4, HostKey, Label, UserName
 
@@ -43,18 +44,24 @@ class Leaving(StrEnum):
 class Machine(Part):
     """One machine."""
 
-    address: Address4 = Field(description="Its address in the cluster's network: what the nodes call each other by.")
-    reach: str | None = Field(
+    address: Annotated[Address4, Change.ADOPT] = Field(
+        description="Its address in the cluster's network: what the nodes call each other by."
+    )
+    reach: Annotated[str | None, Change.ADOPT] = Field(
         default=None,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$",
         description="Address or name it is reached at from here; its address in the cluster when left out.",
     )
-    port: int | None = Field(default=None, ge=1, le=65535, description="Its SSH port, where it is another than the target's.")
-    user: UserName | None = Field(default=None, description="Who logs in, where it is another than the target's.")
-    host_key: HostKey | None = Field(
+    port: Annotated[int | None, Change.ADOPT] = Field(
+        default=None, ge=1, le=65535, description="Its SSH port, where it is another than the target's."
+    )
+    user: Annotated[UserName | None, Change.ADOPT] = Field(default=None, description="Who logs in, where it is another than the target's.")
+    host_key: Annotated[HostKey | None, Change.ADOPT] = Field(
         default=None, description="The key it must show: a fingerprint, like SHA256:…, or the key itself, like ssh-ed25519 AAAA…."
     )
-    os: HostsOs | None = Field(default=None, description="Its operating system, where it is another than the target's.")
+    os: Annotated[HostsOs | None, Change.ADOPT] = Field(
+        default=None, description="Its operating system, where it is another than the target's."
+    )
 
 
 class HostsTarget(Part):
@@ -71,26 +78,30 @@ class HostsTarget(Part):
     baked: ClassVar[bool] = False
     first_user: ClassVar[str] = "root"
 
-    kind: Literal["hosts"] = Field(description="Machines that exist already, over SSH.")
-    os: HostsOs = Field(description="The operating system of every machine.")
-    user: UserName = Field(default="root", description="Who logs in: root, or somebody who may sudo without a password.")
-    port: int = Field(default=SSH_PORT, ge=1, le=65535, description="Their SSH port.")
-    identity: str | None = Field(
+    kind: Annotated[Literal["hosts"], Change.FORBIDDEN] = Field(description="Machines that exist already, over SSH.")
+    os: Annotated[HostsOs, Change.ADOPT] = Field(description="The operating system of every machine.")
+    user: Annotated[UserName, Change.ADOPT] = Field(
+        default="root", description="Who logs in: root, or somebody who may sudo without a password."
+    )
+    port: Annotated[int, Change.ADOPT] = Field(default=SSH_PORT, ge=1, le=65535, description="Their SSH port.")
+    identity: Annotated[str | None, Change.NEW] = Field(
         default=None,
         min_length=1,
         description="The private key of the first login, like ~/.ssh/id_ed25519; the agent's keys when left out. "
         "From then on the stack has a key of its own.",
     )
-    via: Label | None = Field(
+    via: Annotated[Label | None, Change.ADOPT] = Field(
         default=None, description="The node through which all others are reached; each is reached directly when left out."
     )
-    leave: Leaving = Field(default=Leaving.KEEP, description="What becomes of a machine that leaves the stack.")
-    containers: bool = Field(
+    leave: Annotated[Leaving, Change.ADOPT] = Field(default=Leaving.KEEP, description="What becomes of a machine that leaves the stack.")
+    containers: Annotated[bool, Change.ADOPT] = Field(
         default=False,
         description="Whether the machines are system containers (LXC, OpenVZ) under a kernel that is not theirs: "
         "then clock, kernel settings and cgroups are left alone.",
     )
-    machines: dict[Label, Machine] = Field(description="The machines by node name, one for each node of `groups`.")
+    machines: Annotated[dict[Label, Machine], Change.MEMBERS] = Field(
+        description="The machines by node name, one for each node of `groups`."
+    )
 
     @property
     def gives_cgroups(self) -> bool:

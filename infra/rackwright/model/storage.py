@@ -8,6 +8,7 @@ from pydantic import Field
 
 from rackwright.model.base import Part
 from rackwright.model.fsx import FsxLustre
+from rackwright.model.policy import Change
 from rackwright.model.units import Bytes, Label, Mode, MountPoint
 
 
@@ -16,12 +17,14 @@ class MooseFs(Part):
 
     served_by_nodes: ClassVar[bool] = True
 
-    kind: Literal["moosefs"] = Field(description="A parallel file system that needs no kernel module.")
-    mount: MountPoint = Field(description="Where clients mount it, like /mnt/sharedfs.")
-    size: Bytes = Field(description="Space each server sets aside, like 5GiB.")
-    mode: Mode = Field(default="1777", description='Mode of its root folder, in quotes, like "1777".')
-    servers: tuple[Label, ...] = Field(default=(), description="Groups that serve it; all with the role storage when left out.")
-    clients: tuple[Label, ...] = Field(default=(), description="Groups that mount it; all when left out.")
+    kind: Annotated[Literal["moosefs"], Change.FORBIDDEN] = Field(description="A parallel file system that needs no kernel module.")
+    mount: Annotated[MountPoint, Change.LIVE] = Field(description="Where clients mount it, like /mnt/sharedfs.")
+    size: Annotated[Bytes, Change.RESTART] = Field(description="Space each server sets aside, like 5GiB.")
+    mode: Annotated[Mode, Change.LIVE] = Field(default="1777", description='Mode of its root folder, in quotes, like "1777".')
+    servers: Annotated[tuple[Label, ...], Change.MEMBERS] = Field(
+        default=(), description="Groups that serve it; all with the role storage when left out."
+    )
+    clients: Annotated[tuple[Label, ...], Change.LIVE] = Field(default=(), description="Groups that mount it; all when left out.")
 
 
 Storage = Annotated[MooseFs | FsxLustre, Field(discriminator="kind")]

@@ -11,6 +11,7 @@ from pydantic import Field
 from rackwright.model.aws import AwsTarget
 from rackwright.model.base import Part
 from rackwright.model.hosts import HostsTarget
+from rackwright.model.policy import Change
 from rackwright.model.tier import Tier
 
 
@@ -57,10 +58,12 @@ class LabTarget(Part):
     via: ClassVar[str | None] = None
     """The node through which others are reached where the network is not ours."""
 
-    kind: Literal["lab"] = Field(description="Containers on this machine.")
-    os: LabOs = Field(default=LabOs.DEBIAN_13, description="The operating system of every node.")
-    image: ImageSource = Field(default=ImageSource.AUTO, description="Pull the base image, bootstrap it, or whichever works.")
-    mirror: str | None = Field(
+    kind: Annotated[Literal["lab"], Change.FORBIDDEN] = Field(description="Containers on this machine.")
+    os: Annotated[LabOs, Change.FORBIDDEN] = Field(default=LabOs.DEBIAN_13, description="The operating system of every node.")
+    image: Annotated[ImageSource, Change.NEW] = Field(
+        default=ImageSource.AUTO, description="Pull the base image, bootstrap it, or whichever works."
+    )
+    mirror: Annotated[str | None, Change.NEW] = Field(
         default=None, pattern=r"^https?://\S+$", description="Package mirror for the bootstrap; the system's own otherwise."
     )
 

@@ -26,7 +26,7 @@ _SITE: Final = "site.yml"
 
 
 class Converge(Resource):
-    """Inputs: plan, hosts {name: record}, secrets, digests, options.
+    """Inputs: plan, hosts {name: record}, secrets, digests, options, described (the stack file, for the record).
 
     Outputs: `converged`, `reasons`, `changes` (what was out of place), `members` (nodes that belong to the cluster), `settled`
     (incarnations that were given their own host key), `generation` (new with every run that may have changed something; what was
@@ -38,7 +38,7 @@ class Converge(Resource):
 
     def diff(self, state: State, news: Properties) -> Difference:
         """Changed inputs, or a record that says it is not converged."""
-        found = compare(_with_plan_open(state.inputs), _with_plan_open(news))
+        found = compare(_with_plan_open(state.inputs), _with_plan_open(news), ignore=frozenset({"described"}))
         return found if state.outputs.get("converged") else found.with_change("converged", Change.UPDATE)
 
     def foresee(self, news: Properties) -> Properties:
@@ -83,6 +83,7 @@ class Converge(Resource):
     ) -> Made:
         started = time.monotonic()
         stack_files.forget_verdict(operation.stack)
+        stack_files.record(operation.stack, news, settled=False)
         for name in newcomers:
             await ssh.close(operation.stack, name)
         lost, applied = await self._play(operation, news, settled, sleepers, within=_BOOT, check=False)
@@ -90,6 +91,7 @@ class Converge(Resource):
         if not reasons:
             settled = sorted(host["incarnation"] for host in news["hosts"].values())
             stack_files.write(operation.stack, news, settled)
+            stack_files.record(operation.stack, news, settled=True)
             await operation.status(f"converged: {len(applied.changed)} changes in {time.monotonic() - started:.1f} s")
         outputs = {
             **news,

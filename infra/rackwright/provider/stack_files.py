@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from rackwright import handover
-from rackwright.handover import paths
+from rackwright.handover import applied, paths
 from rackwright.plan import Plan
 from rackwright.provider.wire import Properties
 
@@ -43,6 +43,13 @@ def forget_verdict(stack: str) -> None:
     """Take the report off the record: what was proven says nothing about nodes that are about to change."""
     for file in (paths.report(stack), paths.report_junit(stack), paths.report_html(stack), paths.refresh_report(stack)):
         file.unlink(missing_ok=True)
+
+
+def record(stack: str, inputs: Properties, *, settled: bool) -> None:
+    """Put on record what is being applied; what was recorded before it was described is left alone."""
+    if inputs.get("described"):
+        paths.prepare(stack)
+        _private(paths.applied(stack), json.dumps(applied.document(inputs["described"], inputs["plan"], settled=settled)))
 
 
 def remove(stack: str) -> None:

@@ -180,10 +180,12 @@ class Converge(pulumi.CustomResource):
         secrets: Mapping[str, Any],
         digests: Mapping[str, str],
         options: Mapping[str, Any],
+        described: str = "",
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs = {
             "plan": plan,
+            "described": described,
             "hosts": hosts,
             "sources": sources,
             "secrets": secrets,

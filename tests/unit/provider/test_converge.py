@@ -101,3 +101,49 @@ def test_a_node_made_anew_is_not_waited_for() -> None:
 
 def test_a_stack_that_never_saved_power_has_nobody_to_wake() -> None:
     assert _sleepers(saving(0, login0="a", worker0="b"), saving(0, login0="a", worker0="b")) is None
+
+
+@pytest.fixture
+def applying(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ansible.Applied:
+    """A run of the phases on files that nobody writes; how it ends can be set."""
+    ended = ansible.Applied()
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+
+    async def play(self: Converge, *_: object, **__: object) -> tuple[list[str], ansible.Applied]:
+        return ended.reasons, ended
+
+    async def close(*_: object) -> None:
+        """No connection is open."""
+
+    monkeypatch.setattr(Converge, "_play", play)
+    monkeypatch.setattr(converge.ssh, "close", close)
+    return ended
+
+
+@pytest.mark.parametrize(("status", "settled"), [(0, True), (2, False)])
+def test_what_is_applied_is_on_record_and_so_is_how_it_ended(
+    applying: ansible.Applied, monkeypatch: pytest.MonkeyPatch, status: int, settled: bool
+) -> None:
+    """Whoever edits the stack file next is told what that changes."""
+    applying.status, applying.message = status, "worker0: slurmd does not start"
+    news = {**inputs("worker0", drain_timeout_s=2), "described": '{"level": "smoke"}'}
+    asyncio.run(Converge().create(OPERATION, news))
+    said = json.loads(paths.applied("lab").read_text())
+    assert (said["settled"], said["cluster"], said["plan"]) == (settled, {"level": "smoke"}, json.loads(news["plan"]))
+
+
+def test_a_node_that_cannot_leave_leaves_the_record_as_it_is(
+    asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
+    news = {**inputs("worker0", drain_timeout_s=2), "described": "{}"}
+    with pytest.raises(RackwrightError):
+        leave(inputs("worker0", "worker2", drain_timeout_s=2), news)
+    assert not paths.applied("lab").exists()
+
+
+def test_a_description_that_says_the_same_in_other_words_changes_nothing() -> None:
+    olds = {**inputs("worker0", drain_timeout_s=2), "described": '{"a": null}'}
+    state = State("converge", olds, {"converged": True})
+    assert not Converge().diff(state, {**olds, "described": "{}"}).changes

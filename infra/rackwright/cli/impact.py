@@ -1,0 +1,57 @@
+"""`rackwright impact`: what an edit of the stack file will do, before it is done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import typer
+
+from rackwright.cli.stack import described
+from rackwright.handover import applied, paths
+from rackwright.model.finding import Finding, Severity
+from rackwright.plan.impact import ENDS_WORK, Action, Consequence
+from rackwright.plan.impact import impact as worked_out
+
+SCHEMA: Final = "rackwright.impact/1"
+_ENDS_WORK, _REFUSED = 1, 2
+
+
+def impact(
+    stack: Annotated[str, typer.Argument(help="A stack's name, or a file's path.")],
+    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON (rackwright.impact/1).")] = False,
+) -> None:
+    """What an edit of the stack file will do, compared with what this home applied last; what interrupts people comes first.
+
+    Exit codes: 0 nothing that ends anybody's work, 1 it ends jobs or sessions or deletes data, 2 refused or bad input, 3 could not tell.
+    """
+    now = described(stack)
+    last = applied.read(paths.applied(now.plan.stack))
+    found = worked_out(last, now)
+    if as_json:
+        print(json.dumps(_data(now.plan.stack, last is not None, found), indent=2))
+    else:
+        print("\n".join(map(str, found)) or f"nothing to do: stack {now.plan.stack} is described as it was applied last")
+    raise typer.Exit(_exit_code(found))
+
+
+def _exit_code(found: Sequence[Consequence]) -> int:
+    actions = {consequence.action for consequence in found}
+    return _REFUSED if Action.REFUSE in actions else _ENDS_WORK if actions & ENDS_WORK else 0
+
+
+def _data(stack: str, was_applied: bool, found: Sequence[Consequence]) -> dict[str, Any]:
+    refused = [consequence for consequence in found if consequence.action is Action.REFUSE]
+    return {
+        "schema": SCHEMA,
+        "stack": stack,
+        "applied": was_applied,
+        "ends_work": any(consequence.action in ENDS_WORK for consequence in found),
+        "consequences": [consequence.to_data() for consequence in found],
+        "findings": [_finding(consequence).to_data() for consequence in refused],
+    }
+
+
+def _finding(refused: Consequence) -> Finding:
+    return Finding(Severity.ERROR, "edit-refused", refused.why[0] if refused.why else refused.subjects[0], refused.words, refused.hint)

@@ -1,0 +1,53 @@
+"""(what was applied last, what is described now) -> what `up` will do, in a person's words. Pure; what interrupts people comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rackwright.model.hosts import HostsTarget
+from rackwright.plan.impact import data, nodes, refusals, services, settings
+from rackwright.plan.impact.consequence import ENDS_WORK, Action, Consequence, Described, Step, named
+
+__all__ = ["ENDS_WORK", "Action", "Consequence", "Described", "impact"]
+
+_REFUSALS = (refusals.forbidden, refusals.renumbered, refusals.moved_data, refusals.lost_roles)
+_SUBJECTS = (
+    data.lost,
+    nodes.anew,
+    nodes.going,
+    services.consequences,
+    nodes.looked_at,
+    nodes.coming,
+    data.made,
+    data.mounts,
+    settings.users,
+)
+
+
+def impact(old: Described | None, new: Described) -> tuple[Consequence, ...]:
+    """Everything `up` will do, empty when that is nothing; or what it refuses, and then it does nothing else.
+
+    `old` is None where nothing was applied yet.
+    """
+    if old is None:
+        return (_first(new),)
+    step = Step(old, new)
+    refused = tuple(consequence for subject in _REFUSALS for consequence in subject(step))
+    if refused:
+        return refused
+    order = list(Action)
+    return tuple(sorted(_all(step), key=lambda consequence: order.index(consequence.action)))
+
+
+def _first(new: Described) -> Consequence:
+    names = tuple(node.name for node in new.plan.nodes)
+    verb, what = ("adopts", "machine") if isinstance(new.cluster.target, HostsTarget) else ("creates", "node")
+    return Consequence(Action.ADD, names, (), f"{verb} {len(names)} {what}{'' if len(names) == 1 else 's'}: {named(names)}")
+
+
+def _all(step: Step) -> Iterator[Consequence]:
+    found = [consequence for subject in _SUBJECTS for consequence in subject(step)]
+    yield from found
+    yield from settings.rest(step, frozenset(path for consequence in found for path in consequence.why))
+    if not step.old.settled:
+        yield Consequence(Action.REPEAT, (), (), "applies all phases again: the last run did not end well")

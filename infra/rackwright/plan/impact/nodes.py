@@ -1,0 +1,137 @@
+"""Nodes that come, go, are made anew, or are looked at anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rackwright.model.groups import Role
+from rackwright.model.hosts import HostsTarget
+from rackwright.model.policy import Change
+from rackwright.model.target import LabTarget
+from rackwright.plan.impact.consequence import Action, Consequence, Described, Step, alike, named
+from rackwright.plan.shape import PlanNode
+
+_SHAPE = (Change.REPLACE, Change.MEMBERS, Change.DATA_LOSS)
+_HARDWARE = tuple((head, "*", what) for head in ("groups", "nodes") for what in ("cpus", "memory", "gpus"))
+
+
+def replaced(step: Step) -> frozenset[str]:
+    """Nodes that are made anew under their names."""
+    if step.on_machines:
+        return frozenset()
+    forced = [edit for edit in step.edits if edit.change is Change.REPLACE and edit.path[0] == "target"]
+    return frozenset(
+        new.name
+        for old, new in step.stay
+        if _identity(step.old, old) != _identity(step.new, new) or any(step.concerns(edit, new) for edit in forced)
+    )
+
+
+def _identity(described: Described, node: PlanNode) -> tuple[Any, ...]:
+    """What a node that we make cannot change while it lives."""
+    plan = described.plan
+    volumes = {volume.mount: volume.name for volume in plan.volumes if volume.node == node.name}
+    published = (plan.access.listen, plan.access.ports[node.name]) if node.name in plan.access.ports else None
+    own = (published, node.gpus.count if node.gpus else 0) if isinstance(plan.target, LabTarget) else ()
+    return (node.address, node.mac, volumes, *own)
+
+
+def coming(step: Step) -> Iterator[Consequence]:
+    """Nodes that are new, that are back, and that are given a role."""
+    before = {node.name: node for node in step.old.plan.nodes}
+    fresh = [node for node in step.new.plan.nodes if node.name not in before and node.is_in]
+    for (works, why), names in alike(fresh, lambda node: (_takes_jobs(node), _membership(step, node))).items():
+        yield Consequence(Action.ADD, tuple(names), why, f"adds {named(names)}{_joining(works, names)}")
+    back = [new for old, new in step.stay if new.is_in and not old.is_in]
+    for (works, why), names in alike(back, lambda node: (_takes_jobs(node), step.why(("nodes", node.name, "state")))).items():
+        yield Consequence(Action.ADD, tuple(names), why, f"brings {named(names)} back{_joining(works, names)}")
+    made = replaced(step)
+    for old, new in step.stay:
+        gained = [role.value for role in new.roles if role not in old.roles]
+        if gained and new.name not in made:
+            yield Consequence(Action.ADD, (new.name,), step.why(("groups", new.group)), f"gives {new.name} the role {', '.join(gained)}")
+
+
+def _joining(works: bool, names: list[str]) -> str:
+    it = "them" if len(names) > 1 else "it"
+    return f", lets {it} join Slurm and checks {it}" if works else f" and checks {it}"
+
+
+def _membership(step: Step, node: PlanNode) -> tuple[str, ...]:
+    group = ("groups", node.group)
+    found = step.why((*group, "count"), changes=[Change.MEMBERS])
+    return found or tuple(path for path in step.why(group, changes=[Change.MEMBERS]) if path == ".".join(group))
+
+
+def going(step: Step) -> Iterator[Consequence]:
+    """Nodes that leave for good, or for a while."""
+    kept = {node.name for node in step.new.plan.nodes}
+    gone = [node for node in step.old.plan.nodes if node.name not in kept]
+    for (works, why), names in alike(gone, lambda node: (_takes_jobs(node), _membership(step, node))).items():
+        end = _end(step, many=len(names) > 1)
+        words = f"drains {named(names)}, then {end}" if works else f"{end.split()[0]} {named(names)}{_tail(step)}"
+        yield Consequence(Action.DRAIN if works else Action.REMOVE, tuple(names), why, words)
+    out = [old for old, new in step.stay if old.is_in and not new.is_in]
+    for (works, why), names in alike(out, lambda node: (_takes_jobs(node), step.why(("nodes", node.name, "state")))).items():
+        words = f"takes {named(names)} out of {'Slurm, ' if works else ''}phases and checks{', not drained first' if works else ''}"
+        yield Consequence(Action.TAKE_OUT, tuple(names), why, words)
+
+
+def _takes_jobs(node: PlanNode) -> bool:
+    return Role.WORKER in node.roles and node.is_in
+
+
+def _end(step: Step, *, many: bool) -> str:
+    it = "them" if many else "it"
+    return f"releases {it}{_tail(step)}" if step.on_machines else f"removes {it}"
+
+
+def _tail(step: Step) -> str:
+    """Machines go on without us: as they are, or cleaned."""
+    target = step.new.cluster.target
+    return f" (leave: {target.leave.value})" if isinstance(target, HostsTarget) else ""
+
+
+def anew(step: Step) -> Iterator[Consequence]:
+    """Nodes that are made anew, all at once and not drained; and the data that lives on under them."""
+    names = replaced(step)
+    nodes = [new for _, new in step.stay if new.name in names]
+    for (ends, why), found in alike(nodes, lambda node: (_ends(step, node), _shape_edits(step, node))).items():
+        yield Consequence(Action.REPLACE, tuple(found), why, f"replaces {named(found)}{ends}")
+    before = {volume.name for volume in step.old.plan.volumes}
+    kept = [volume for volume in step.new.plan.volumes if volume.name in before and volume.node in names]
+    for shared in step.new.plan.storage:
+        if any(volume.purpose == "storage" and volume.name.endswith(f"-{shared.name}") for volume in kept):
+            yield Consequence(Action.KEEP, (shared.name,), (), f"keeps {shared.mount} and its data")
+    for purpose, what in (("accounting", "the accounting database"), ("scheduler", "Slurm's queue")):
+        on = tuple(volume.node for volume in kept if volume.purpose == purpose)
+        if on:
+            yield Consequence(Action.KEEP, on, (), f"keeps {what} of {named(on)}")
+
+
+def _ends(step: Step, node: PlanNode) -> str:
+    away = [shared.mount for shared in step.new.plan.storage if node.name in shared.servers]
+    away += ["Slurm"] if Role.CONTROLLER in node.roles else []
+    ended = ", not drained first: jobs there end" if _takes_jobs(node) else ": sessions there end"
+    return f"{ended}; {' and '.join(away)} away meanwhile" if away else ended
+
+
+def _shape_edits(step: Step, node: PlanNode) -> tuple[str, ...]:
+    return step.why(changes=[Change.REPLACE], node=node) or step.why(
+        ("groups", "*", "roles"), ("groups", "*", "capacity"), ("storage",), changes=(*_SHAPE, Change.RENUMBER), node=node
+    )
+
+
+def looked_at(step: Step) -> Iterator[Consequence]:
+    """Machines that are described otherwise: the run ends where they are not so."""
+    if not step.on_machines:
+        return
+    nodes = [new for _, new in step.stay if new.is_in]
+    for why, names in alike(nodes, lambda node: _adoption_edits(step, node)).items():
+        if why:
+            yield Consequence(Action.ADOPT, tuple(names), why, f"looks at {named(names)} anew, and stops unless as described")
+
+
+def _adoption_edits(step: Step, node: PlanNode) -> tuple[str, ...]:
+    return step.why(changes=[Change.ADOPT], node=node) + step.why(*_HARDWARE, changes=[Change.RESTART], node=node)

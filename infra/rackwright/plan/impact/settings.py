@@ -1,0 +1,54 @@
+"""What is left to say: users, settings applied in place, settings of runs, and edits that change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rackwright.model.edits import Edit, Kind
+from rackwright.model.policy import Change
+from rackwright.plan.impact.consequence import Action, Consequence, Step
+
+_COUNTED: Final = ("groups", "nodes", "access", "scheduler")
+"""Parts of which the plan itself tells whose daemons or nodes they change: where it names none, none does."""
+_PRECISE: Final = (Change.RESTART, Change.REPLACE)
+
+
+def users(step: Step) -> Iterator[Consequence]:
+    """Users that come, go or change."""
+    for name in dict.fromkeys(edit.path[1] for edit in step.edits if edit.within("users", "*") and edit.change is Change.LIVE):
+        of_user = [edit for edit in step.edits if edit.within("users", name) and edit.change is Change.LIVE]
+        kind = of_user[0].kind if len(of_user[0].path) == 2 else Kind.CHANGED
+        fields = ", ".join(edit.path[2] for edit in of_user if len(edit.path) > 2)
+        words = {Kind.ADDED: f"makes user {name}", Kind.REMOVED: f"removes user {name}, whose files stay"}.get(
+            kind, f"changes {fields} of user {name}"
+        )
+        yield Consequence(Action.CHANGE, (name,), tuple(map(str, of_user)), words)
+
+
+def rest(step: Step, told: frozenset[str]) -> Iterator[Consequence]:
+    """Edits of which nothing was told yet, each in the words of its policy."""
+    untold = [edit for edit in step.edits if not any(f"{edit}.".startswith(f"{path}.") for path in told)]
+    rows: dict[tuple[Action, str], list[str]] = {}
+    for edit in untold:
+        rows.setdefault(_by_policy(edit), []).append(str(edit))
+    for (action, words), why in rows.items():
+        yield Consequence(action, (), tuple(why), words)
+
+
+def _by_policy(edit: Edit) -> tuple[Action, str]:
+    if edit.within("level"):
+        return Action.NOTE, f"checks at level {edit.new}"
+    if edit.change is Change.NEW:
+        return Action.NOTE, "matters to new nodes alone"
+    if edit.change is Change.LIVE:
+        return Action.CHANGE, f"sets {edit} in place"
+    if edit.change in _PRECISE and edit.path[0] not in _COUNTED:
+        return (
+            (Action.RESTART, f"restarts what reads {edit}")
+            if edit.change is Change.RESTART
+            else (Action.REPLACE, f"replaces what has {edit}")
+        )
+    if edit.change is Change.DATA_LOSS:
+        return (Action.ADD, f"makes {edit}") if edit.kind is Kind.ADDED else (Action.DESTROY, f"deletes the data of {edit}")
+    return Action.NOTE, "steers runs; no node changes" if edit.change is Change.RUN else "changes nothing on any node"

@@ -1,0 +1,184 @@
+"""What is told of an edit against what the engine would do: the resources each target registers, and the providers' own differences."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from recording import Recording, built
+
+from rackwright.handover import paths
+from rackwright.model import document, load_cluster
+from rackwright.model.edits import edits
+from rackwright.model.policy import Change
+from rackwright.plan import expand
+from rackwright.plan.impact import Action, Described, impact
+from rackwright.provider import registry
+from rackwright.provider.diff import Difference
+from rackwright.provider.resource import State
+
+NODE, HOST, VOLUME = "rackwright:lab:Node", "rackwright:hosts:Host", "rackwright:lab:Volume"
+
+
+def written(stack: str) -> dict[str, Any]:
+    """What a committed stack file says."""
+    data, _ = document.read(paths.stack_file(stack))
+    found: dict[str, Any] = data["config"]["rackwright:cluster"]
+    return found
+
+
+def edited(stack: str, path: str, value: Any) -> tuple[Described, Described]:
+    """A committed stack before and after one edit; None takes a key away."""
+    said = written(stack)
+    new = copy.deepcopy(said)
+    *above, last = path.split(".")
+    place = new
+    for key in above:
+        place = place.setdefault(key, {})
+    if value is None:
+        del place[last]
+    else:
+        place[last] = value
+    return described(said, stack), described(new, stack)
+
+
+def described(said: dict[str, Any], stack: str) -> Described:
+    loaded = load_cluster(said)
+    assert loaded.cluster is not None, loaded.findings
+    return Described(loaded.cluster, expand(loaded.cluster, stack))
+
+
+def differences(old: Recording, new: Recording, token: str) -> dict[str, Difference]:
+    """What the provider says of every resource of a type that stays."""
+    resource = registry.resource(token)
+    assert resource is not None
+    before, after = old.of(token), new.of(token)
+    return {
+        name: resource.diff(State(name, resource.normalise(before[name]), {}), resource.normalise(after[name]))
+        for name in before.keys() & after.keys()
+    }
+
+
+def subjects(found: tuple[Any, ...], *actions: Action) -> set[str]:
+    return {name for consequence in found if consequence.action in actions for name in consequence.subjects}
+
+
+LAB_EDITS: list[tuple[str, Any]] = [
+    ("groups.worker.count", 3),
+    ("groups.worker.count", 1),
+    ("groups.worker.cpus", 4),
+    ("groups.worker.memory", "1GiB"),
+    ("groups.worker.gpus.model", "a100"),
+    ("groups.worker.gpus.count", 4),
+    ("groups.worker.gpus", None),
+    ("groups.worker.rack", "r1"),
+    ("groups.login.roles", ["login", "controller"]),
+    ("groups.storage.count", 2),
+    ("groups.storage.capacity", 9),
+    ("nodes", {"worker1": {"gpus": {"count": 7}}}),
+    ("nodes", {"worker1": {"cpus": 4, "memory": "1GiB", "rack": "r2"}}),
+    ("nodes", {"worker1": {"state": "out", "reason": "bad DIMM", "until": "2999-01-01"}}),
+    ("network.cidr", "10.80.0.0/24"),
+    ("network.domain", "other.internal"),
+    ("access.port", 2300),
+    ("access.listen", "127.0.0.2"),
+    ("access.allow", ["10.0.0.0/8"]),
+    ("storage.sharedfs.size", "9GiB"),
+    ("storage.sharedfs.mount", "/mnt/b"),
+    ("storage.sharedfs.mode", "0755"),
+    ("storage.sharedfs.clients", ["login"]),
+    ("storage.sharedfs", None),
+    ("scheduler.power_saving", {"idle": "10m"}),
+    ("scheduler.partitions", {"all": {"groups": ["worker"], "max_time": "1h"}}),
+    ("scheduler.drain_timeout", "1m"),
+    ("users.bob", {"uid": 2002, "admin": True}),
+    ("users.alice", None),
+    ("users.alice.shell", "/bin/sh"),
+    ("target.mirror", "http://mirror.example/debian"),
+    ("target.image", "pull"),
+    ("level", "checks"),
+    ("refresh", "resources"),
+    ("rolling", {"batch": 2}),
+    ("time_zone", "Europe/Berlin"),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), LAB_EDITS, ids=lambda value: str(value))
+def test_the_nodes_told_as_made_anew_are_those_the_provider_replaces(path: str, value: Any) -> None:
+    before, after = edited("lab", path, value)
+    found, old, new = impact(before, after), built(before.plan), built(after.plan)
+    replaced = {name for name, difference in differences(old, new, NODE).items() if difference.replaces}
+    assert subjects(found, Action.REPLACE) == replaced
+    assert subjects(found, Action.DRAIN, Action.REMOVE) == set(old.of(NODE)) - set(new.of(NODE))
+    assert {name for name in subjects(found, Action.ADD) if name in new.of(NODE)} == set(new.of(NODE)) - set(old.of(NODE))
+
+
+@pytest.mark.parametrize(("path", "value"), LAB_EDITS, ids=lambda value: str(value))
+def test_a_field_says_replace_where_the_provider_replaces_and_nowhere_else(path: str, value: Any) -> None:
+    """Roles, counts and file systems may do it by their volumes; the plan tells, not the field."""
+    before, after = edited("lab", path, value)
+    said = {edit.change for edit in edits(before.cluster, after.cluster)}
+    replaced = [name for name, difference in differences(built(before.plan), built(after.plan), NODE).items() if difference.replaces]
+    if replaced:
+        assert said & {Change.REPLACE, Change.MEMBERS, Change.DATA_LOSS}
+    else:
+        assert Change.REPLACE not in said
+
+
+@pytest.mark.parametrize(("path", "value"), LAB_EDITS, ids=lambda value: str(value))
+def test_data_is_told_as_lost_where_a_volume_goes_and_nowhere_else(path: str, value: Any) -> None:
+    before, after = edited("lab", path, value)
+    gone = set(built(before.plan).of(VOLUME)) - set(built(after.plan).of(VOLUME))
+    assert bool(subjects(impact(before, after), Action.DESTROY)) == bool(gone)
+
+
+def test_every_policy_that_replaces_lab_nodes_was_compared() -> None:
+    """By the edits above, so that a field that comes to replace nodes is compared with the provider, too."""
+    compared = {
+        str(edit)
+        for path, value in LAB_EDITS
+        for edit in edits(*(one.cluster for one in edited("lab", path, value)))
+        if edit.change is Change.REPLACE
+    }
+    assert {path.replace("nodes.worker1", "nodes.*").replace("groups.worker", "groups.*") for path in compared} == {
+        "access.listen", "access.port", "groups.*.gpus", "groups.*.gpus.count", "network.cidr", "nodes.*.gpus.count"
+    }  # fmt: skip
+
+
+HOSTS_EDITS: list[tuple[str, Any]] = [
+    ("groups.worker.cpus", 8),
+    ("groups.worker.memory", "8GiB"),
+    ("groups.worker.gpus", {"model": "a100", "count": 2}),
+    ("groups.worker.rack", "r1"),
+    ("groups.worker.capacity", 65),
+    ("network.cidr", "10.20.0.0/16"),
+    ("network.domain", "other.internal"),
+    ("access.port", 2300),
+    ("target.os", "debian-12"),
+    ("target.user", "root"),
+    ("target.port", 2222),
+    ("target.via", None),
+    ("target.via", "storage0"),
+    ("target.machines.login0.reach", "203.0.113.99"),
+    ("target.identity", "~/.ssh/other"),
+    ("target.leave", "clean"),
+    ("target.containers", True),
+    ("target.machines.worker1.address", "10.20.0.99"),
+    ("target.machines.worker1.reach", "203.0.113.11"),
+    ("target.machines.worker1.port", 2222),
+    ("target.machines.worker1.user", "root"),
+    ("target.machines.worker1.host_key", "SHA256:" + "5" * 43),
+    ("target.machines.worker1.os", "debian-12"),
+    ("storage.sharedfs", None),
+    ("users.bob", {"uid": 2002}),
+    ("level", "checks"),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), HOSTS_EDITS, ids=lambda value: str(value))
+def test_machines_are_never_replaced_and_those_told_as_looked_at_are_those_the_provider_updates(path: str, value: Any) -> None:
+    before, after = edited("budget-vms", path, value)
+    found = differences(built(before.plan), built(after.plan), HOST)
+    assert not [name for name, difference in found.items() if difference.replaces]
+    assert subjects(impact(before, after), Action.ADOPT) == {name for name, difference in found.items() if difference.changes}

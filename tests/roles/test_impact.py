@@ -1,0 +1,160 @@
+"""What is told of an edit against what the roles write: a daemon is restarted where a file it was started on changes, and nowhere else."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import ansible_runner
+import pytest
+import yaml
+
+from rackwright.handover import Host, inventory, paths
+from rackwright.model import document, load_cluster
+from rackwright.plan import expand
+from rackwright.plan.impact import Action, Described, impact
+
+HERE = Path(__file__).parent
+PROJECT = HERE.parents[1]
+LIVE = frozenset({"ssh", "nftables"})
+"""Reloaded without anybody noticing, on almost every edit; nothing is told of them."""
+EDITS: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "quiet": {
+        "groups.storage.cpus": 4,
+        "groups.worker.rack": "r1",
+        "network.domain": "other.internal",
+        "access.allow": ["10.0.0.0/8"],
+        "storage.sharedfs.mode": "0755",
+        "scheduler.partitions": {"gpu": {"groups": ["worker"], "gres": ["gpu"]}},
+        "scheduler.drain_timeout": "1m",
+        "users.bob": {"uid": 2002, "admin": True},
+        "level": "checks",
+        "time_zone": "Europe/Berlin",
+    },
+    "grown": {"groups.worker.count": 3},
+    "out": {"nodes": {"worker1": {"state": "out", "reason": "bad DIMM"}}},
+    "hardware": {
+        "groups.worker.cpus": 4,
+        "groups.worker.gpus.model": "a100",
+        "groups.login.memory": "4GiB",
+        "storage.sharedfs.size": "9GiB",
+    },
+    "second-server": {"groups.storage.count": 2},
+    "saving": {"scheduler.power_saving": {"idle": "10m"}, "scheduler.partitions": {"all": {"groups": ["worker"], "max_time": "1h"}}},
+    "submit": {"groups": {"submit": {"count": 1, "roles": ["login"]}}},
+}
+
+
+def described(name: str) -> Described:
+    """The lab after one edit; mappings are merged."""
+    data, _ = document.read(paths.stack_file("lab"))
+    said = copy.deepcopy(data["config"]["rackwright:cluster"])
+    for path, value in EDITS[name].items():
+        *above, last = path.split(".")
+        place = said
+        for key in above:
+            place = place.setdefault(key, {})
+        place[last] = {**place.get(last, {}), **value} if isinstance(value, dict) else value
+    loaded = load_cluster(said)
+    assert loaded.cluster is not None, loaded.findings
+    return Described(loaded.cluster, expand(loaded.cluster, "lab"))
+
+
+def all_clusters() -> dict[str, Any]:
+    """One inventory of every edited cluster: hosts are named `<edit>.<node>` and carry what else the whole inventory would."""
+    hosts: dict[str, Any] = {}
+    groups: dict[str, dict[str, Any]] = {}
+    for name in EDITS:
+        plan = described(name).plan
+        made = {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", "life-1") for node in plan.nodes}
+        everything = inventory(plan, made)["all"]
+        for node, record in everything["hosts"].items():
+            hosts[f"{name}.{node}"] = {"node": record["node"], "cluster": everything["vars"]["cluster"]}
+        for group, members in everything["children"].items():
+            groups.setdefault(group, {"hosts": {}})["hosts"].update({f"{name}.{node}": {} for node in members["hosts"]})
+    return {"all": {"hosts": hosts, "children": groups}}
+
+
+Written = dict[str, str]
+Units = dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Written, Units]]:
+    """By host: the files that are written there, and the units that are brought up on them."""
+    folder, said = tmp_path_factory.mktemp("runner"), tmp_path_factory.mktemp("recorded")
+    (folder / "inventory.yml").write_text(yaml.safe_dump(all_clusters()))
+    secrets = {"munge_key": "bXVuZ2U=", "accounting_password": "not-a-secret", "access_key": ""}
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False, "secrets": secrets}
+    done = ansible_runner.run(
+        private_data_dir=str(folder),
+        playbook=str(HERE / "impact.yml"),
+        inventory=str(folder / "inventory.yml"),
+        extravars=local,
+        cmdline="--check --skip-tags install",
+        envvars={
+            "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"),
+            "ANSIBLE_STRATEGY": "linear",
+            "PATH": os.environ["PATH"],
+            "RECORDED": str(said),
+        },
+        quiet=True,
+    )
+    assert done.rc == 0, done.stdout.read()
+    found: dict[str, tuple[Written, Units]] = {}
+    for record in said.iterdir():
+        files, units = found.setdefault(record.name, ({}, {}))
+        for asked in map(json.loads, record.read_text().splitlines()):
+            files.update({file["path"]: str(file.get("content", "")) for file in asked.get("files") or []})
+            units.update({unit["name"]: unit for unit in asked.get("units") or [] if unit.get("state", "started") == "started"})
+    return found
+
+
+def started_on(unit: Mapping[str, Any], files: Written) -> tuple[Written, Written]:
+    """The unit's configuration and its own unit files."""
+    config = {
+        path: text for path, text in files.items() if any(path == one or path.startswith(f"{one}/") for one in unit.get("config") or [])
+    }
+    name = unit["name"]
+    own = {
+        path: text for path, text in files.items() if path.rsplit("/", 1)[-1] in (name, f"{name}.service") or f"/{name}.service.d/" in path
+    }
+    return config, own
+
+
+def changes(recorded: dict[str, tuple[Written, Units]], name: str) -> dict[tuple[str, str], str]:
+    """(unit, node) -> reload or restart, from the cluster as it was to the edited one."""
+    found = {}
+    for host, (files, units) in recorded.items():
+        edit, node = host.split(".")
+        old_files, old_units = recorded.get(f"nothing.{node}", ({}, {}))
+        for unit in units if edit == name else ():
+            if unit in old_units:
+                (config, own), (old_config, old_own) = started_on(units[unit], files), started_on(old_units[unit], old_files)
+                if own != old_own or config != old_config:
+                    found[unit, node] = "reload" if units[unit].get("reload") and own == old_own else "restart"
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in EDITS if name != "nothing"])
+def test_daemons_told_as_restarted_or_reloaded_are_those_whose_files_change(recorded: dict[str, Any], name: str) -> None:
+    happens = {key: verb for key, verb in changes(recorded, name).items() if key[0] not in LIVE and not key[0].startswith("rackwright-")}
+    told = {
+        (unit, node): str(consequence.action)
+        for consequence in impact(described("nothing"), described(name))
+        if consequence.action in (Action.RELOAD, Action.RESTART)
+        for unit in consequence.words.split(" on ")[0].split(" ", 1)[1].split(" and ")
+        for node in consequence.subjects
+    }
+    assert told == happens
+
+
+def test_daemons_that_take_everything_as_they_run_are_reloaded(recorded: dict[str, Any]) -> None:
+    verbs = {verb for name in EDITS for (unit, _), verb in changes(recorded, name).items() if unit in LIVE}
+    assert verbs == {"reload"}

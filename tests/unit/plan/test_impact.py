@@ -1,0 +1,300 @@
+"""What an edit of a stack file does, in the words a person reads before it is done."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rackwright.handover import paths
+from rackwright.model import document, load_cluster
+from rackwright.model.edits import Edit, Kind, edits
+from rackwright.model.policy import Change
+from rackwright.plan import expand
+from rackwright.plan.impact import Action, Described, impact
+from rackwright.plan.impact.consequence import Step, named
+
+calm = settings(deadline=None, max_examples=50, derandomize=True)
+
+
+def written(stack: str) -> dict[str, Any]:
+    """What a committed stack file says."""
+    data, _ = document.read(paths.stack_file(stack))
+    found: dict[str, Any] = data["config"]["rackwright:cluster"]
+    return found
+
+
+LAB, HOSTS = written("lab"), written("budget-vms")
+
+
+def described(said: dict[str, Any]) -> Described:
+    """A cluster with its plan."""
+    loaded = load_cluster(said)
+    assert loaded.cluster is not None, loaded.findings
+    return Described(loaded.cluster, expand(loaded.cluster, "lab"))
+
+
+def edited(said: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """The same with other values at dotted paths (written with `__`); None takes the key away."""
+    new = copy.deepcopy(said)
+    for path, value in fields.items():
+        *above, last = path.split("__")
+        place = new
+        for key in above:
+            place = place.setdefault(key, {})
+        if value is None:
+            del place[last]
+        else:
+            place[last] = value
+    return new
+
+
+def told(said: dict[str, Any], **fields: Any) -> list[str]:
+    """What the edit does, in words."""
+    return [str(consequence).splitlines()[0] for consequence in impact(described(said), described(edited(said, **fields)))]
+
+
+RELOAD = "reloads slurmctld on login0"
+ROWS: list[tuple[dict[str, Any], list[str]]] = [
+    (
+        {"groups__worker__count": 3},
+        [f"{RELOAD} (groups.worker.count)", "adds worker2, lets it join Slurm and checks it (groups.worker.count)"],
+    ),
+    ({"groups__worker__count": 1}, ["drains worker1, then removes it (groups.worker.count)", f"{RELOAD} (groups.worker.count)"]),
+    ({"groups__worker__cpus": 4}, [f"{RELOAD} (groups.worker.cpus)"]),
+    ({"groups__storage__cpus": 4}, ["changes nothing on any node (groups.storage.cpus)"]),
+    ({"groups__login__memory": "4GiB"}, ["restarts mariadb on login0 (groups.login.memory)"]),
+    (
+        {"groups__worker__gpus__count": 4},
+        [
+            "replaces worker0, worker1, not drained first: jobs there end (groups.worker.gpus.count)",
+            f"{RELOAD} (groups.worker.gpus.count)",
+        ],
+    ),
+    (
+        {"nodes__worker1": {"gpus": {"count": 7}}},
+        ["replaces worker1, not drained first: jobs there end (nodes.worker1.gpus.count)", f"{RELOAD} (nodes.worker1.gpus.count)"],
+    ),
+    ({"groups__worker__gpus__model": "a100"}, [f"{RELOAD} (groups.worker.gpus.model)"]),
+    ({"groups__worker__rack": "r1"}, ["steers runs; no node changes (groups.worker.rack)"]),
+    ({"groups__storage__capacity": 9}, ["changes nothing on any node (groups.storage.capacity)"]),
+    ({"groups__worker__capacity": 65}, ["renumbers group storage: refused (groups.worker.capacity)"]),
+    (
+        {"nodes__worker1": {"state": "out", "reason": "bad DIMM"}},
+        [
+            "takes worker1 out of Slurm, phases and checks, not drained first (nodes.worker1.state)",
+            f"{RELOAD} (nodes.worker1.state)",
+            "steers runs; no node changes (nodes.worker1.reason)",
+        ],
+    ),
+    (
+        {"access__port": 2300},
+        [
+            "replaces login0: sessions there end; Slurm away meanwhile (access.port)",
+            "keeps the accounting database of login0",
+            "keeps Slurm's queue of login0",
+        ],
+    ),
+    ({"access__allow": ["10.0.0.0/8"]}, ["sets access.allow in place (access.allow)"]),
+    (
+        {"network__cidr": "10.80.0.0/24"},
+        [
+            "replaces login0: sessions there end; Slurm away meanwhile (network.cidr)",
+            "replaces worker0, worker1, not drained first: jobs there end (network.cidr)",
+            "replaces storage0: sessions there end; /mnt/sharedfs away meanwhile (network.cidr)",
+            "keeps /mnt/sharedfs and its data",
+            "keeps the accounting database of login0",
+            "keeps Slurm's queue of login0",
+        ],
+    ),
+    ({"storage__sharedfs__size": "9GiB"}, ["restarts moosefs-chunkserver on storage0 (storage.sharedfs.size)"]),
+    (
+        {"storage__sharedfs__mount": "/mnt/b"},
+        [
+            "mounts /mnt/b on login0, worker0, worker1, storage0 (storage.sharedfs.mount)",
+            "leaves /mnt/sharedfs mounted on login0, worker0, worker1, storage0: nothing unmounts it (storage.sharedfs.mount)",
+        ],
+    ),
+    (
+        {"storage__sharedfs": None},
+        [
+            "deletes /mnt/sharedfs and all data on it (storage.sharedfs)",
+            "replaces storage0: sessions there end (storage.sharedfs)",
+        ],
+    ),
+    (
+        {"groups__login__roles": ["login", "controller"]},
+        [
+            "deletes the accounting database on login0 (groups.login.roles)",
+            "replaces login0: sessions there end; Slurm away meanwhile (groups.login.roles)",
+            "keeps Slurm's queue of login0",
+        ],
+    ),
+    (
+        {"scheduler__power_saving": {"idle": "10m"}},
+        ["restarts slurmd on worker0, worker1 (scheduler.power_saving)", f"{RELOAD} (scheduler.power_saving)"],
+    ),
+    ({"scheduler__drain_timeout": "1m"}, ["steers runs; no node changes (scheduler.drain_timeout)"]),
+    ({"scheduler__partitions": {"all": {"groups": ["worker"]}}}, [f"{RELOAD} (scheduler.partitions.all)"]),
+    ({"users__bob": {"uid": 2002}}, ["makes user bob (users.bob)"]),
+    ({"users__alice": None}, ["removes user alice, whose files stay (users.alice)"]),
+    ({"users__alice__admin": True}, ["changes admin of user alice (users.alice.admin)"]),
+    ({"users__alice__uid": 3000}, ["changes users.alice.uid from 2001 to 3000: refused (users.alice.uid)"]),
+    ({"level": "full"}, ["checks at level full (level)"]),
+    ({"time_zone": "Europe/Berlin"}, ["sets time_zone in place (time_zone)"]),
+    ({"target__os": "debian-12"}, ["changes target.os from debian-13 to debian-12: refused (target.os)"]),
+    ({"target__mirror": "http://mirror.example/debian"}, ["matters to new nodes alone (target.mirror)"]),
+]
+
+
+@pytest.mark.parametrize(("fields", "expected"), ROWS, ids=lambda value: " ".join(value) if isinstance(value, dict) else "")
+def test_an_edit_of_the_lab_is_told_before_it_is_done(fields: dict[str, Any], expected: list[str]) -> None:
+    assert told(LAB, **fields) == expected
+
+
+STARTS_ANEW = "looks at {} anew, and stops unless as described"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"target__port": 2222}, [f"{STARTS_ANEW.format('login0, worker0, worker1, storage0')} (target.port)"]),
+        (
+            {"target__machines__worker1__address": "10.20.0.99"},
+            [
+                f"{STARTS_ANEW.format('worker1')} (target.machines.worker1.address)",
+                f"{RELOAD} (target.machines.worker1.address)",
+            ],
+        ),
+        ({"groups__worker__cpus": 8}, [f"{STARTS_ANEW.format('worker0, worker1')} (groups.worker.cpus)", f"{RELOAD} (groups.worker.cpus)"]),
+        ({"network__cidr": "10.20.0.0/16"}, ["restarts moosefs-master on storage0 (network.cidr)"]),
+        (
+            {"groups__worker__count": 1, "target__machines__worker1": None},
+            [
+                "drains worker1, then releases it (leave: keep) (groups.worker.count)",
+                f"{RELOAD} (target.machines.worker1, groups.worker.count)",
+            ],
+        ),
+        ({"storage__sharedfs": None}, ["leaves /mnt/sharedfs served and mounted as it is (storage.sharedfs)"]),
+        (
+            {"groups__login__roles": ["login", "controller"]},
+            ["takes the role accounting from login0, whose daemons would run on: refused (groups.login.roles)"],
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
+)
+def test_an_edit_of_machines_that_exist_replaces_none(fields: dict[str, Any], expected: list[str]) -> None:
+    assert told(HOSTS, **fields) == expected
+
+
+def test_an_old_release_of_slurm_restarts_where_a_new_one_reloads() -> None:
+    old = edited(LAB, target__os="debian-12")
+    assert told(old, groups__worker__count=3) == [
+        "restarts slurmctld on login0 (groups.worker.count)",
+        "restarts slurmd on worker0, worker1 (groups.worker.count)",
+        "adds worker2, lets it join Slurm and checks it (groups.worker.count)",
+    ]
+
+
+def test_groups_that_change_places_move_each_other() -> None:
+    """The workers stay: what lies before them, login or storage, has the same capacity."""
+    moved = {**LAB, "groups": dict(reversed(LAB["groups"].items()))}
+    found = impact(described(LAB), described(moved))
+    assert {consequence.action for consequence in found} == {Action.REFUSE}
+    assert [str(consequence).splitlines()[0] for consequence in found] == [
+        f"renumbers group {group}: refused (groups)" for group in ("storage", "login")
+    ]
+
+
+def test_a_file_system_does_not_move_to_another_server() -> None:
+    assert told(LAB, groups__worker__roles=["worker", "storage"]) == [
+        "moves /mnt/sharedfs from storage0 to worker0, without its data: refused (groups.worker.roles)"
+    ]
+
+
+def test_what_is_refused_is_refused_alone_and_says_what_now() -> None:
+    found = impact(described(LAB), described(edited(LAB, users__alice__uid=3000, groups__worker__count=1)))
+    assert [consequence.action for consequence in found] == [Action.REFUSE]
+    assert found[0].hint.startswith("remove the user")
+
+
+def test_a_stack_that_was_never_applied_is_made() -> None:
+    assert [str(consequence) for consequence in impact(None, described(LAB))] == ["creates 4 nodes: login0, worker0, worker1, storage0"]
+    assert str(impact(None, described(HOSTS))[0]) == "adopts 4 machines: login0, worker0, worker1, storage0"
+
+
+def test_a_run_that_did_not_end_well_is_done_again() -> None:
+    now = described(LAB)
+    [found] = impact(Described(now.cluster, now.plan, settled=False), now)
+    assert (found.action, found.words) == (Action.REPEAT, "applies all phases again: the last run did not end well")
+
+
+def test_many_names_are_shown_as_first_and_last() -> None:
+    assert named(f"worker{index}" for index in range(40)) == "worker0 … worker39 (40 of them)"
+
+
+@pytest.mark.parametrize(
+    ("path", "concerned"),
+    [
+        ("target.instances.worker.type", ["worker0", "worker1"]),
+        ("target.instances.storage", ["storage0"]),
+        ("target.image", ["login0", "worker0", "worker1", "storage0"]),
+        ("nodes.worker1.cpus", ["worker1"]),
+        ("access.port", ["login0"]),
+        ("storage.sharedfs.size", ["storage0"]),
+    ],
+)
+def test_a_field_concerns_the_nodes_its_path_names(path: str, concerned: list[str]) -> None:
+    """Also a field that a target adds: where its path names a group, the group's nodes are concerned, otherwise all are."""
+    lab = described(LAB)
+    edit = Edit(tuple(path.split(".")), Kind.CHANGED, Change.REPLACE, 1, 2)
+    assert [node.name for node in lab.plan.nodes if Step(lab, lab).concerns(edit, node)] == concerned
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> dict[str, Any]:
+    """The lab with other counts, nodes that are out, and more or fewer of everything."""
+    said = edited(LAB, groups__worker__count=draw(st.integers(1, 6)), groups__storage__count=draw(st.integers(1, 3)))
+    out = draw(st.sets(st.sampled_from([f"worker{index}" for index in range(1, 6)])))
+    return {
+        **said,
+        "users": draw(st.sampled_from([{}, {"alice": {"uid": 2001}}, {"alice": {"uid": 2001}, "bob": {"uid": 2002, "admin": True}}])),
+        "nodes": {name: {"state": "out", "reason": "bad DIMM"} for name in sorted(out)},
+        "level": draw(st.sampled_from(["checks", "smoke"])),
+        "time_zone": draw(st.sampled_from(["Etc/UTC", "Europe/Berlin"])),
+    }
+
+
+@calm
+@given(clusters())
+def test_what_is_described_as_it_was_applied_changes_nothing(said: dict[str, Any]) -> None:
+    assert impact(described(said), described(copy.deepcopy(said))) == ()
+
+
+@calm
+@given(clusters(), clusters())
+def test_every_node_that_comes_or_goes_is_named_once_and_workers_are_drained(old: dict[str, Any], new: dict[str, Any]) -> None:
+    before, after = described(old), described(new)
+    found = impact(before, after)
+    names = {node.name: node for node in before.plan.nodes}
+    now = {node.name: node for node in after.plan.nodes}
+
+    def subjects(*actions: Action) -> list[str]:
+        return sorted(name for consequence in found if consequence.action in actions for name in consequence.subjects)
+
+    assert subjects(Action.DRAIN) == sorted(n for n in names if n not in now and n.startswith("worker") and names[n].is_in)
+    assert subjects(Action.REMOVE) == sorted(n for n in names if n not in now and not (n.startswith("worker") and names[n].is_in))
+    assert subjects(Action.TAKE_OUT) == sorted(n for n in names if n in now and names[n].is_in and not now[n].is_in)
+    assert subjects(Action.ADD) == sorted(n for n in now if now[n].is_in and not (n in names and names[n].is_in))
+
+
+@calm
+@given(clusters(), clusters())
+def test_every_edited_field_is_the_reason_of_something(old: dict[str, Any], new: dict[str, Any]) -> None:
+    before, after = described(old), described(new)
+    reasons = {path for consequence in impact(before, after) for path in consequence.why}
+    untold = [str(edit) for edit in edits(before.cluster, after.cluster) if not any(f"{edit}.".startswith(f"{path}.") for path in reasons)]
+    assert untold == []
