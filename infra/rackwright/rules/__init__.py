@@ -52,7 +52,8 @@ def examine(case: Case, *, at_up: bool = False) -> Iterator[Finding]:
 def check(loaded: Loaded, today: date, neighbours: Mapping[str, Cluster] | None = None, *, at_up: bool = False) -> tuple[Finding, ...]:
     """Everything there is to say about a description: field findings first, then the rules'.
 
-    Some things may be left open while a stack file is written, and no longer `at_up`: then they are errors. Where fields are wrong, rules judge the rest; what they say about the wrong parts is left out.
+    Some things may be left open while a stack file is written, and no longer `at_up`: then they are errors.
+    Where fields are wrong, rules judge the rest; what they say about the wrong parts is left out.
     """
     cluster = loaded.cluster or loaded.rest
     if cluster is None:

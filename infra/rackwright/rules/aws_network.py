@@ -34,7 +34,7 @@ def region_unknown(case: Case) -> Iterator[Complaint]:
     """A region that does not exist has no address to talk to; those of China and of the US government need other ARNs."""
     here = target(case)
     if here is not None and here.region not in regions():
-        hint = f"{did_you_mean(here.region, regions())}; a new region needs a row in the catalogue's regions.csv"
+        hint = f"{did_you_mean(here.region, regions())} A new region needs a row in the catalogue's regions.csv"
         yield Complaint("target.region", f"region `{here.region}` is not in the catalogue", hint)
 
 

@@ -37,7 +37,8 @@ def budget_total_loose(case: Case) -> Iterator[Complaint]:
     if budget is not None and budget.max_usd_total and budget.max_usd_per_hour and budget.ttl:
         most = budget.max_usd_per_hour * budget.ttl / _HOUR
         if budget.max_usd_total > most:
-            cause = f"{budget.max_usd_total:g} is never reached: {budget.max_usd_per_hour:g} an hour for {format_seconds(budget.ttl)} are {most:g}"
+            hours = f"{budget.max_usd_per_hour:g} an hour for {format_seconds(budget.ttl)}"
+            cause = f"{budget.max_usd_total:g} is never reached: {hours} are {most:g}"
             yield Complaint("budget.max_usd_total", cause, f"use {most:g} or less, or leave it out")
 
 
