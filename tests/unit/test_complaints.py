@@ -22,13 +22,13 @@ LINES = [
 ]
 
 
-def tests_of_the_repository() -> frozenset[str]:
+def functions_of_tests() -> frozenset[str]:
     """Names of all test functions."""
     texts = (file.read_text(encoding="utf-8") for file in _TESTS.rglob("test_*.py"))
     return frozenset(name for text in texts for name in re.findall(r"^(?:async )?def (test_\w+)", text, re.MULTILINE))
 
 
-KNOWN = {"rule": frozenset(RULES), "check": frozenset(checks.checks()), "test": tests_of_the_repository()}
+KNOWN = {"rule": frozenset(RULES), "check": frozenset(checks.checks()), "test": functions_of_tests()}
 
 
 @pytest.mark.parametrize("line", LINES, ids=[line[0][:60] for line in LINES])
