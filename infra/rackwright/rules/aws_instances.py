@@ -7,6 +7,7 @@ from typing import Final
 
 from rackwright.catalog.instances import InstanceType, instance_types
 from rackwright.catalog.members import SCHEDULABLE, Member
+from rackwright.catalog.regions import regions
 from rackwright.model.finding import Severity, did_you_mean, nearest
 from rackwright.model.groups import Role
 from rackwright.model.units import format_bytes
@@ -15,6 +16,8 @@ from rackwright.rules.registry import Case, Complaint, rule
 
 _FRACTIONAL: Final = frozenset({"g6f", "gr6f"})
 """Families with a part of an L4 in each instance; EC2 counts 0 GPUs in them (DescribeInstanceTypes: GpuInfo)."""
+_NAMED: Final = 5
+"""Regions in a hint."""
 
 
 def _family(type_: str) -> str:
@@ -31,6 +34,17 @@ def instance_type_unknown(case: Case) -> Iterator[Complaint]:
             meant = f"did you mean `{near}`? " if near else ""
             hint = f"{meant}a type that is missing there is added by `make catalog`"
             yield Complaint(f"target.instances.{name}.type", f"instance type `{declared.type}` is not in the catalogue", hint)
+
+
+@rule("instance-type-region", Severity.WARNING)
+def instance_type_region(case: Case) -> Iterator[Complaint]:
+    """Not every type is sold everywhere (cluster-toolkit v1.95: test_machine_type_in_zone). AWS adds regions: the catalogue may be behind."""
+    here = target(case)
+    for fleet in fleets(case):
+        if here is not None and here.region in regions() and here.region not in fleet.type.regions:
+            near = sorted(fleet.type.regions, key=lambda region, here=here.region: (region[:2] != here[:2], region))  # type: ignore[misc]
+            cause = f"{fleet.type.name} was not sold in {here.region} on {fleet.type.date}"
+            yield Complaint(f"{fleet.path}.type", cause, f"sold elsewhere: {', '.join(near[:_NAMED])}")
 
 
 @rule("instance-type-fractional")
