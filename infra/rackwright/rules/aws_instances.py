@@ -38,7 +38,7 @@ def instance_type_unknown(case: Case) -> Iterator[Complaint]:
 
 @rule("instance-type-region", Severity.WARNING)
 def instance_type_region(case: Case) -> Iterator[Complaint]:
-    """Not every type is sold everywhere (cluster-toolkit v1.95: test_machine_type_in_zone). AWS adds regions: the catalogue may be behind."""
+    """Not every type is sold everywhere (cluster-toolkit v1.95: test_machine_type_in_zone). The catalogue may be behind."""
     here = target(case)
     for fleet in fleets(case):
         if here is not None and here.region in regions() and here.region not in fleet.type.regions:
