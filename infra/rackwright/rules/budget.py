@@ -17,7 +17,6 @@ from rackwright.rules.registry import Case, Complaint, rule
 _SHORTEST: Final = 30 * 60
 """Instances start, converge and are checked in about that time: an estimate, never measured on AWS."""
 _LONGEST: Final = 366 * 86400
-_HOUR: Final = 3600
 
 
 @rule("budget-total-endless")
@@ -28,18 +27,6 @@ def budget_total_endless(case: Case) -> Iterator[Complaint]:
         yield Complaint(
             "budget.max_usd_total", "needs `ttl`: without an end every total is reached", "add `ttl: 8h`, or use max_usd_per_hour"
         )
-
-
-@rule("budget-total-loose", Severity.WARNING)
-def budget_total_loose(case: Case) -> Iterator[Complaint]:
-    """A limit that the other two keep by themselves was meant to be another number."""
-    budget = case.cluster.budget
-    if budget is not None and budget.max_usd_total and budget.max_usd_per_hour and budget.ttl:
-        most = budget.max_usd_per_hour * budget.ttl / _HOUR
-        if budget.max_usd_total > most:
-            hours = f"{budget.max_usd_per_hour:g} an hour for {format_seconds(budget.ttl)}"
-            cause = f"{budget.max_usd_total:g} is never reached: {hours} are {most:g}"
-            yield Complaint("budget.max_usd_total", cause, f"use {most:g} or less, or leave it out")
 
 
 @rule("budget-ttl-short")
