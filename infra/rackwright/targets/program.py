@@ -20,7 +20,7 @@ from rackwright.targets import digests
 def load(configured: object, stack: str) -> Described:
     """A stack with its plan; every finding is shown, and an error or an edit that is refused ends the program without a traceback."""
     loaded = load_configured(stack, configured, paths.stack_file(stack))
-    findings = rules.check(loaded, datetime.date.today())
+    findings = rules.check(loaded, datetime.date.today(), at_up=True)
     for finding in findings:
         if finding.level is Severity.WARNING:
             pulumi.log.warn(str(finding))
