@@ -7,9 +7,10 @@ from typing import Any
 from rackwright import catalog
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Gpus
-from rackwright.model.hosts import SSH_PORT
+from rackwright.model.hosts import SSH_PORT, HostsTarget
 from rackwright.model.layout import blocks
 from rackwright.model.members import Member, members
+from rackwright.model.target import Target
 from rackwright.model.units import mebibytes
 from rackwright.plan.addresses import address, mac
 from rackwright.plan.shape import NodeGpu, PlanNode
@@ -33,7 +34,7 @@ def _node(cluster: Cluster, stack: str, domain: str, member: Member, block: int)
         memory_mib=mebibytes(member.memory),
         gpus=_gpus(member.gpus, simulated="gpu" in cluster.target.simulated),
         os=cluster.target.os_of(member.name),
-        rack=member.rack,
+        rack=member.rack or _rack(cluster.target, member.name),
         state=member.state,
         reason=member.reason,
         until=member.until.isoformat() if member.until else None,
@@ -47,6 +48,11 @@ def _place(cluster: Cluster, stack: str, member: Member, block: int) -> dict[str
         return {**declared._asdict(), "mac": None}
     own = {"address": str(address(cluster.network.cidr, block, member.index)), "mac": mac(stack, member.name)}
     return {**own, "user": "root", "ssh_port": SSH_PORT}
+
+
+def _rack(target: Target, name: str) -> str | None:
+    """Where the machine itself says it stands."""
+    return target.each[name].rack if isinstance(target, HostsTarget) else None
 
 
 def _gpus(declared: Gpus | None, *, simulated: bool) -> NodeGpu | None:

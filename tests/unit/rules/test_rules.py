@@ -15,7 +15,7 @@ from rackwright.model import Finding, document, load_cluster
 _HERE = Path(__file__).parent
 BAD: list[dict[str, Any]] = document.read(_HERE / "bad.yml")[0]
 GOOD: list[dict[str, Any]] = document.read(_HERE / "good.yml")[0]
-LIKE: dict[str, Any] = {row["name"]: row["change"] for row in GOOD if "change" in row}
+LIKE: dict[str, Any] = {row["name"]: row for row in GOOD}
 TODAY = date(2026, 12, 1)
 
 
@@ -27,11 +27,15 @@ def merge(base: Any, change: Any) -> Any:
     return {key: value for key, value in merged.items() if value is not None}
 
 
+def described(row: Mapping[str, Any]) -> Any:
+    """The row's cluster: the first one's, or another row's, with the row's change."""
+    base = described(LIKE[row["like"]]) if "like" in row else GOOD[0]["cluster"]
+    return merge(base, row.get("change", {}))
+
+
 def findings(row: Mapping[str, Any]) -> tuple[Finding, ...]:
     """What is said about a row; its fields are valid, so that rules alone speak."""
-    base = merge(GOOD[0]["cluster"], LIKE[row["like"]]) if "like" in row else GOOD[0]["cluster"]
-    described = merge(base, row.get("change", {}))
-    loaded = load_cluster(described, row.get("stack", "lab"))
+    loaded = load_cluster(described(row), row.get("stack", "lab"))
     assert loaded.cluster is not None, loaded.findings
     beside = {name: load_cluster(merge(GOOD[0]["cluster"], change)).cluster for name, change in row.get("beside", {}).items()}
     return rules.check(loaded, TODAY, {name: cluster for name, cluster in beside.items() if cluster is not None})
