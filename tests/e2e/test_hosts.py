@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,34 @@ def hosts(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 def _ssh(hosts: Project, node: str, command: str) -> str:
     return hosts.ssh(node, f"sudo {command}").output
+
+
+def _scanned(hosts: Project, *options: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    """What a look at the machines shows, by node."""
+    said = hosts.rackwright("hosts", "scan", hosts.stack, "--json", *options)
+    return said.status, {machine["node"]: machine for machine in json.loads(said.output[: said.output.rindex("}") + 1])["machines"]}
+
+
+def test_a_look_at_the_machines_tells_what_they_are_and_leaves_nothing(hosts: Project, machines: Machines) -> None:
+    status, seen = _scanned(hosts)
+    assert status == 0 and sorted(seen) == ["login0", "storage0", "worker0", "worker1"], seen
+    for name, machine in seen.items():
+        assert machine["host_key"]["fingerprint"] == machines.found[name]["host_key"] and machine["root"]
+        assert (machine["found"]["os"], machine["found"]["container"]) == ("debian-13", "podman")
+        assert machines.on(name, "cat /home/admin/.ssh/authorized_keys").count("\n") == 1
+
+
+def test_a_missing_host_key_is_written_when_the_console_s_says_the_same(hosts: Project, machines: Machines) -> None:
+    hosts.edit(lambda cluster: cluster["target"]["machines"]["worker1"].pop("host_key"))
+    status, seen = _scanned(hosts)
+    assert status == 1 and seen["worker1"]["wrong"] == ["no host_key is given for it"]
+    vouched = machines.identity.with_name("fingerprints")
+    vouched.write_text(f"worker1 {machines.found['worker0']['host_key']}\n")
+    assert hosts.rackwright("hosts", "scan", hosts.stack, "--write", "--fingerprints", str(vouched)).status == 1
+    vouched.write_text(f"worker1 {machines.found['worker1']['host_key']}\n")
+    said = hosts.rackwright("hosts", "scan", hosts.stack, "--write", "--fingerprints", str(vouched))
+    assert said.status == 0 and "1 of 1 missing host keys written" in said.output, said.output
+    assert machines.found["worker1"]["host_key"] in hosts.stack_file.read_text()
 
 
 def test_machines_that_cannot_be_used_are_told_all_at_once_and_left_alone(hosts: Project, machines: Machines) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,26 +15,9 @@ import pytest
 from rackwright.provider.drivers import remote
 from rackwright.provider.drivers.remote import Refused, Unreachable, Way, fingerprint, login
 
+from .sshd import Door, served
+
 _HOST_KEY = paramiko.RSAKey.generate(2048)
-
-
-class Door(paramiko.ServerInterface):
-    """Lets one key in."""
-
-    def __init__(self, key: paramiko.PKey) -> None:
-        self.key = key
-
-    def get_allowed_auths(self, username: str) -> str:
-        """Keys alone."""
-        return "publickey"
-
-    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
-        """Whether it is the one."""
-        return paramiko.AUTH_SUCCESSFUL if key == self.key else paramiko.AUTH_FAILED
-
-    def check_channel_request(self, kind: str, chanid: int) -> int:
-        """No channel is opened: whoever wants one is cut off."""
-        return paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
 
 
 @pytest.fixture(scope="module")
@@ -50,21 +32,8 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def way(key: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Way]:
     """The way to a server that shows _HOST_KEY and lets the key in; no agent is asked."""
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    listening = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = listening.accept()
-            except OSError:
-                return
-            transport = paramiko.Transport(connection)
-            transport.add_server_key(_HOST_KEY)
-            transport.start_server(event=threading.Event(), server=Door(paramiko.RSAKey.from_private_key_file(str(key))))
-
-    threading.Thread(target=serve, daemon=True).start()
-    yield Way("worker0", "127.0.0.1", listening.getsockname()[1], "admin", fingerprint(_HOST_KEY))
-    listening.close()
+    with served(Door(paramiko.RSAKey.from_private_key_file(str(key))), _HOST_KEY) as port:
+        yield Way("worker0", "127.0.0.1", port, "admin", fingerprint(_HOST_KEY))
 
 
 def test_the_right_key_opens_and_the_shown_one_is_told(way: Way, key: Path) -> None:

@@ -38,7 +38,7 @@ _CONFLICTS: Final = {
 }
 _LEAST_FREE: Final = 4 * 2**20
 """KiB free on / that packages and logs need at first: MariaDB, Slurm and MooseFS take about 1 GiB on Debian 13."""
-_MEMORY_SHOWN: Final = 0.95
+MEMORY_SHOWN: Final = 0.95
 """Share of the declared memory that MemTotal must show: firmware and kernel keep up to 5 %."""
 
 _KEYS: Final = """
@@ -159,7 +159,7 @@ def faults(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
         wrong.append(f"runs {found.os}, declared is {declared.os}")
     if found.cpus < declared.cpus:
         wrong.append(f"has {found.cpus} CPUs, declared are {declared.cpus}")
-    if found.memory_mib < declared.memory_mib * _MEMORY_SHOWN:
+    if found.memory_mib < declared.memory_mib * MEMORY_SHOWN:
         wrong.append(f"has {found.memory_mib} MiB of memory, declared are {declared.memory_mib}")
     if found.gpus != declared.gpus:
         wrong.append(f"has {found.gpus} NVIDIA GPUs, declared are {declared.gpus}")
