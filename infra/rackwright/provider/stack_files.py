@@ -7,6 +7,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 import yaml
 
@@ -14,6 +15,9 @@ from rackwright import handover
 from rackwright.handover import paths
 from rackwright.plan import Plan
 from rackwright.provider.wire import Properties
+
+_DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+"""The C dumper where PyYAML was built with it: a rack's inventory in a tenth of a second instead of one."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ def _write(stack: str, inputs: Properties, inventory: Path) -> StackFiles:
     _private(paths.known_hosts(stack), handover.known_hosts(plan, hosts))
     _private(paths.ssh_config(stack), handover.ssh_config(plan, hosts))
     handed_over = handover.inventory(plan, hosts)
-    _private(inventory, yaml.safe_dump(handed_over, sort_keys=False))
+    _private(inventory, yaml.dump(handed_over, Dumper=_DUMPER, sort_keys=False))
     return StackFiles(
         root=paths.project_root(),
         inventory=inventory,
