@@ -104,6 +104,20 @@ def test_a_second_up_changes_nothing(hosts: Project) -> None:
     assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
 
 
+def test_a_package_that_somebody_removed_is_drift(hosts: Project, machines: Machines) -> None:
+    """Installed packages are not asked of apt again; what is installed is."""
+    machines.on("worker1", "sed -i.kept '/^Package: psmisc$/,/^$/ s/^Status: .*/Status: deinstall ok config-files/' /var/lib/dpkg/status")
+    try:
+        hosts.pulumi("refresh")
+        said = hosts.resources()["converge"]["outputs"]
+    finally:
+        machines.on("worker1", "mv /var/lib/dpkg/status.kept /var/lib/dpkg/status")
+    assert [reason.split(":")[:3] for reason in said["reasons"]] == [["worker1", " bootstrap", " Install the packages that every node has"]]
+    assert "psmisc" in said["reasons"][0] and not said["converged"]
+    hosts.must("up", "--refresh")
+    assert hosts.report()["verdict"] == "passed"
+
+
 def test_the_stack_came_in_with_a_key_of_its_own_beside_the_owner_s(hosts: Project, machines: Machines) -> None:
     keys = machines.on("worker0", "cat /home/admin/.ssh/authorized_keys").splitlines()
     assert keys[0] == machines.identity.with_suffix(".pub").read_text().strip()
