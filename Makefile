@@ -6,10 +6,10 @@ BIN := .venv/bin
 TESTS := $(wildcard tests/unit tests/components tests/roles tests/e2e) tests/faults
 
 .DEFAULT_GOAL := venv
-.PHONY: help venv ready up down doctor check test faults soak bench lock catalog
+.PHONY: help venv ready up down doctor check test faults soak bench bench-scale lock catalog
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 16
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 16
 	@echo "  STACK=lab chooses the stack: $(patsubst stacks/Pulumi.%.yaml,%,$(wildcard stacks/Pulumi.*.yaml))"
 
 venv: ## Python environment and Pulumi; then `source .venv/bin/activate`
@@ -39,6 +39,9 @@ faults: ready ## every check against the fault that must turn it red
 
 soak: ready ## long runs: kills at random moments, many ups and downs
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -m soak tests
+
+bench-scale: venv ## what 64 and 256 described nodes cost, without a machine
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/scale.py
 
 bench: ready ## speed against the floor, measured in the same run
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks

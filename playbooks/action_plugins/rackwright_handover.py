@@ -23,9 +23,11 @@ def problems(schema: str, groups: Mapping[str, list[str]], variables: Mapping[st
         return ["inventory: the group `nodes` is missing or empty - write the hand-over again with `rackwright inventory`"]
     first = variables[hosts[0]]
     found = version_problems(schema, first) or [*cluster_problems(first), *secret_problems(first)]
-    for host in hosts:
-        found += node_problems(host, variables[host])
-    return found or group_problems(groups, variables)
+    listed = {record["name"]: record["address"] for record in (first.get("cluster") or {}).get("hosts", [])}
+    nodes = {host: variables[host].get("node") for host in hosts}  # Each look at a host's variables makes Ansible template them.
+    for host, node in nodes.items():
+        found += node_problems(host, node, listed)
+    return found or group_problems(groups, nodes)
 
 
 def version_problems(schema: str, host: Mapping[str, Any]) -> list[str]:
@@ -58,15 +60,13 @@ def secret_problems(host: Mapping[str, Any]) -> list[str]:
     return [f"secrets.{key}: it is missing - pass the stack's secrets.yml with `-e @secrets.yml`" for key in absent]
 
 
-def node_problems(host: str, variables: Mapping[str, Any]) -> list[str]:
-    """What is wrong with one host's record."""
-    node = variables.get("node")
+def node_problems(host: str, node: Any, listed: Mapping[str, str]) -> list[str]:
+    """What is wrong with one host's record; `listed` are the addresses that all nodes know each other by."""
     if not isinstance(node, Mapping):
         return [f"{host}: it has no variable `node` - write the hand-over again with `rackwright inventory`"]
     found = [f"{host}.node.{key}: it is missing" for key in missing(NODE_KEYS, node)]
     if node.get("name") != host:
         found.append(f"{host}.node.name: it is {node.get('name')}, the inventory says {host} - one of them belongs to another node")
-    listed = {record["name"]: record["address"] for record in (variables.get("cluster") or {}).get("hosts", [])}
     if listed.get(host, node.get("address")) != node.get("address"):
         found.append(f"{host}.node.address: it is {node.get('address')}, cluster.hosts says {listed[host]}")
     if host not in listed:
@@ -74,13 +74,13 @@ def node_problems(host: str, variables: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def group_problems(groups: Mapping[str, list[str]], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def group_problems(groups: Mapping[str, list[str]], nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Where groups and records disagree: a node in a wrong group gets, or misses, a whole phase."""
-    hosts, found = groups["nodes"], []
+    found = []
     for role in ROLES:
-        wanted = {host for host in hosts if role in variables[host]["node"]["roles"]}
+        wanted = {host for host, node in nodes.items() if role in node["roles"]}
         found += disagreement(f"role_{role}", set(groups.get(f"role_{role}", [])), wanted)
-    found += disagreement("gpu", set(groups.get("gpu", [])), {host for host in hosts if variables[host]["node"]["gpus"]})
+    found += disagreement("gpu", set(groups.get("gpu", [])), {host for host, node in nodes.items() if node["gpus"]})
     return found
 
 

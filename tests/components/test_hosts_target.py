@@ -44,6 +44,12 @@ def test_a_worker_is_reached_through_the_login_node_and_compared_with_its_descri
     }
 
 
+def test_machines_of_a_range_are_adopted_each_at_its_own_address_and_key() -> None:
+    hosts = built(committed("rack-h100")).of("rackwright:hosts:Host")
+    assert len(hosts) == 73 and hosts["worker63"]["address"] == "10.30.1.64"
+    assert "PLACEHOLDER/worker63/" in hosts["worker63"]["host_key"] and hosts["worker63"]["via"]["name"] == "login0"
+
+
 def test_the_way_in_is_reached_directly() -> None:
     assert built(committed("budget-vms")).of("rackwright:hosts:Host")["login0"].get("via") is None
 

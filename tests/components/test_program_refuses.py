@@ -26,7 +26,7 @@ def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]
 def load(data: dict[str, Any]) -> Any:
     """The plan of a stack file with this content."""
     paths.stack_file("aws-budget").write_text(yaml.safe_dump({"config": {CONFIG_KEY: data}}, sort_keys=False))
-    return program.load_plan(data, "aws-budget")
+    return program.load(data, "aws-budget").plan
 
 
 def test_an_image_that_is_not_pinned_ends_the_program(described: dict[str, Any]) -> None:

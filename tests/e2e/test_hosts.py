@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,9 +41,37 @@ def _ssh(hosts: Project, node: str, command: str) -> str:
     return hosts.ssh(node, f"sudo {command}").output
 
 
+def _scanned(hosts: Project, *options: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    """What a look at the machines shows, by node."""
+    said = hosts.rackwright("hosts", "scan", hosts.stack, "--json", *options)
+    return said.status, {machine["node"]: machine for machine in json.loads(said.output[: said.output.rindex("}") + 1])["machines"]}
+
+
+def test_a_look_at_the_machines_tells_what_they_are_and_leaves_nothing(hosts: Project, machines: Machines) -> None:
+    status, seen = _scanned(hosts)
+    assert status == 0 and sorted(seen) == ["login0", "storage0", "worker0", "worker1"], seen
+    for name, machine in seen.items():
+        assert machine["host_key"]["fingerprint"] == machines.found[name]["host_key"] and machine["root"]
+        assert (machine["found"]["os"], machine["found"]["container"]) == ("debian-13", "podman")
+        assert machines.on(name, "cat /home/admin/.ssh/authorized_keys").count("\n") == 1
+
+
+def test_a_missing_host_key_is_written_when_the_console_s_says_the_same(hosts: Project, machines: Machines) -> None:
+    hosts.edit(lambda cluster: cluster["target"]["machines"]["worker1"].pop("host_key"))
+    status, seen = _scanned(hosts)
+    assert status == 1 and seen["worker1"]["wrong"] == ["no host_key is given for it"]
+    vouched = machines.identity.with_name("fingerprints")
+    vouched.write_text(f"worker1 {machines.found['worker0']['host_key']}\n")
+    assert hosts.rackwright("hosts", "scan", hosts.stack, "--write", "--fingerprints", str(vouched)).status == 1
+    vouched.write_text(f"worker1 {machines.found['worker1']['host_key']}\n")
+    said = hosts.rackwright("hosts", "scan", hosts.stack, "--write", "--fingerprints", str(vouched))
+    assert said.status == 0 and "1 of 1 missing host keys written" in said.output, said.output
+    assert machines.found["worker1"]["host_key"] in hosts.stack_file.read_text()
+
+
 def test_machines_that_cannot_be_used_are_told_all_at_once_and_left_alone(hosts: Project, machines: Machines) -> None:
     written = hosts.stack_file.read_text()
-    hosts.stack_file.write_text(written.replace(machines.found["worker0"]["host_key"], "SHA256:" + "A" * 43))
+    hosts.stack_file.write_text(written.replace(machines.found["worker0"]["host_key"], "SHA256:" + "AB" * 21 + "A"))
     machines.on("worker1", "mv /etc/sudoers.d/admin /var/tmp/")
     machines.on("storage0", "sed -i 's/^VERSION_ID=.*/VERSION_ID=11/' /usr/lib/os-release")
     said = hosts.pulumi("up")
@@ -73,6 +102,20 @@ def test_jobs_run_for_an_ordinary_user(hosts: Project) -> None:
 def test_a_second_up_changes_nothing(hosts: Project) -> None:
     said = hosts.must("up")
     assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
+
+
+def test_a_package_that_somebody_removed_is_drift(hosts: Project, machines: Machines) -> None:
+    """Installed packages are not asked of apt again; what is installed is."""
+    machines.on("worker1", "sed -i.kept '/^Package: psmisc$/,/^$/ s/^Status: .*/Status: deinstall ok config-files/' /var/lib/dpkg/status")
+    try:
+        hosts.pulumi("refresh")
+        said = hosts.resources()["converge"]["outputs"]
+    finally:
+        machines.on("worker1", "mv /var/lib/dpkg/status.kept /var/lib/dpkg/status")
+    assert [reason.split(":")[:3] for reason in said["reasons"]] == [["worker1", " bootstrap", " Install the packages that every node has"]]
+    assert "psmisc" in said["reasons"][0] and not said["converged"]
+    hosts.must("up", "--refresh")
+    assert hosts.report()["verdict"] == "passed"
 
 
 def test_the_stack_came_in_with_a_key_of_its_own_beside_the_owner_s(hosts: Project, machines: Machines) -> None:

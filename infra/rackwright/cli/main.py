@@ -24,6 +24,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "ssh": ("rackwright.cli.connect:ssh", "Log in to a node, or run a command there."),
     "inventory": ("rackwright.cli.connect:inventory", "The hand-over of a stack that is up."),
     "down": ("rackwright.cli.life:down", "Remove a stack (pulumi destroy), or whatever carries its label."),
+    "hosts": ("rackwright.cli.hosts:hosts", "Machines that exist: take them over from a list, look at them before the first up."),
     "state": ("rackwright.cli.state:state", "Back up, restore or move state and keys of all stacks."),
     "schema": ("rackwright.cli.validate:schema", "The JSON schema of stack files, for editors."),
 }
@@ -55,6 +56,9 @@ class Commands(TyperGroup):
 
 
 def _command(name: str, function: Callable[..., Any]) -> Any:
+    if isinstance(function, typer.Typer):  # A command with commands of its own.
+        function.info.name = name
+        return typer.main.get_command(function)
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
     single.command(name, context_settings=getattr(function, "settings", None))(function)
     return typer.main.get_command(single)

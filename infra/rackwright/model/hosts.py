@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from ipaddress import IPv4Network
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from functools import cached_property
+from ipaddress import IPv4Address, IPv4Network
+from typing import Annotated, ClassVar, Final, Literal, NamedTuple
 
 from pydantic import Field
 
+from rackwright.model import ranges
 from rackwright.model.base import Part
 from rackwright.model.policy import Change
+from rackwright.model.ranges import MachineName
 from rackwright.model.tier import Tier
 from rackwright.model.units import Address4, HostKey, Label, UserName
 
 SSH_PORT = 22
+_LAST_ADDRESS: Final = IPv4Address("255.255.255.255")
 
 
 class Place(NamedTuple):
@@ -42,10 +46,11 @@ class Leaving(StrEnum):
 
 
 class Machine(Part):
-    """One machine."""
+    """One machine; under a key like `worker[0-63]`, what several have in common."""
 
-    address: Annotated[Address4, Change.ADOPT] = Field(
-        description="Its address in the cluster's network: what the nodes call each other by."
+    address: Annotated[Address4 | None, Change.ADOPT] = Field(
+        default=None,
+        description="Its address in the cluster's network: what the nodes call each other by. Of a range the first; it counts up.",
     )
     reach: Annotated[str | None, Change.ADOPT] = Field(
         default=None,
@@ -62,6 +67,23 @@ class Machine(Part):
     os: Annotated[HostsOs | None, Change.ADOPT] = Field(
         default=None, description="Its operating system, where it is another than the target's."
     )
+    rack: Annotated[Label | None, Change.LIVE] = Field(
+        default=None, description="The rack it stands in, where neither its group nor its node says one."
+    )
+    serial: Annotated[str | None, Change.ADOPT] = Field(
+        default=None,
+        pattern=r"^[!-~]([ -~]*[!-~])?$",
+        max_length=64,
+        description="Its serial number; compared with what its firmware says.",
+    )
+    label: Annotated[str | None, Change.RUN] = Field(
+        default=None, pattern=r"^[!-~]([ -~]*[!-~])?$", max_length=64, description="What is written on it, where that is another name."
+    )
+
+    def over(self, shared: Machine) -> Machine:
+        """What is said of it, and beside that what it shares with others."""
+        own = {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
+        return shared.model_copy(update=own)
 
 
 class HostsTarget(Part):
@@ -99,8 +121,10 @@ class HostsTarget(Part):
         description="Whether the machines are system containers (LXC, OpenVZ) under a kernel that is not theirs: "
         "then clock, kernel settings and cgroups are left alone.",
     )
-    machines: Annotated[dict[Label, Machine], Change.MEMBERS] = Field(
-        description="The machines by node name, one for each node of `groups`."
+    machines: Annotated[dict[MachineName, Machine], Change.MEMBERS] = Field(
+        default={},
+        description="The machines by node name, one for each node of `groups`. A key like worker[0-63] says what several share; "
+        "a machine's own entry adds to it.",
     )
 
     @property
@@ -113,9 +137,26 @@ class HostsTarget(Part):
         """Whether their clocks and kernel settings are ours to keep."""
         return not self.containers
 
+    @cached_property
+    def range_of(self) -> dict[str, str]:
+        """The range that speaks of a machine, by the machine's name."""
+        return {name: key for key in self.machines if ranges.is_range(key) for name in ranges.names(key)}
+
+    @cached_property
+    def each(self) -> dict[str, Machine]:
+        """Every machine by its own name, with all that is said of it."""
+        spoken = {
+            name: _counted(machine, place)
+            for key, machine in self.machines.items()
+            if ranges.is_range(key)
+            for place, name in enumerate(ranges.names(key))
+        }
+        own = {key: machine for key, machine in self.machines.items() if not ranges.is_range(key)}
+        return spoken | {name: machine.over(spoken[name]) if name in spoken else machine for name, machine in own.items()}
+
     def place_of(self, name: str) -> Place:
         """Where the machine is."""
-        machine = self.machines[name]
+        machine = self.each[name]
         return Place(str(machine.address), machine.user or self.user, machine.port or self.port)
 
     def type_of(self, group: str) -> None:
@@ -127,5 +168,13 @@ class HostsTarget(Part):
 
     def os_of(self, name: str) -> str:
         """The machine's own system, or the target's."""
-        machine = self.machines.get(name)
+        machine = self.each.get(name)
         return (machine.os if machine and machine.os else self.os).value
+
+
+def _counted(shared: Machine, place: int) -> Machine:
+    """What a range says, with the address of the machine at that place; none where addresses end before."""
+    if shared.address is None or place == 0:
+        return shared
+    counted = int(shared.address) + place
+    return shared.model_copy(update={"address": IPv4Address(counted) if counted <= int(_LAST_ADDRESS) else None})

@@ -48,7 +48,15 @@ def load_cluster(described: object, stack: str = "") -> Loaded:
 
 def load_stack(file: Path) -> Loaded:
     """Read and validate a stack file; the stack's name is the file's."""
-    data, findings = document.read(file)
+    return _loaded(file, *document.read(file))
+
+
+def load_text(file: Path, text: str) -> Loaded:
+    """What would become of a stack file with this text in it."""
+    return _loaded(file, *document.parse(text, file.name))
+
+
+def _loaded(file: Path, data: object, findings: list[Finding]) -> Loaded:
     stack = stack_name(file)
     if data is None:
         empty = Finding(Severity.ERROR, "yaml-empty", file.name, "is empty", f"describe the cluster under config: {CONFIG_KEY}:")

@@ -8,8 +8,9 @@ from rackwright import catalog
 from rackwright.catalog.members import Member, members
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Gpus
-from rackwright.model.hosts import SSH_PORT
+from rackwright.model.hosts import SSH_PORT, HostsTarget
 from rackwright.model.layout import blocks
+from rackwright.model.target import Target
 from rackwright.model.units import mebibytes
 from rackwright.plan.addresses import address, mac
 from rackwright.plan.shape import NodeGpu, PlanNode
@@ -33,7 +34,7 @@ def _node(cluster: Cluster, stack: str, domain: str, member: Member, block: int)
         memory_mib=mebibytes(member.memory),
         gpus=_gpus(member.gpus, simulated="gpu" in cluster.target.simulated),
         os=cluster.target.os_of(member.name),
-        rack=member.rack,
+        rack=member.rack or _rack(cluster.target, member.name),
         state=member.state,
         reason=member.reason,
         until=member.until.isoformat() if member.until else None,
@@ -52,6 +53,11 @@ def _place(cluster: Cluster, stack: str, member: Member, block: int) -> dict[str
 def _mac(cluster: Cluster, stack: str, name: str) -> str | None:
     """Ours where the network card is ours, too."""
     return mac(stack, name) if cluster.target.publishes else None
+
+
+def _rack(target: Target, name: str) -> str | None:
+    """Where the machine itself says it stands."""
+    return target.each[name].rack if isinstance(target, HostsTarget) else None
 
 
 def _gpus(declared: Gpus | None, *, simulated: bool) -> NodeGpu | None:

@@ -57,13 +57,19 @@ def _partitions(declared: dict[str, Declared], workers: Sequence[PlanNode]) -> t
     return tuple(
         Partition(
             name=name,
-            nodes=tuple(node.name for node in workers if node.group in partition.groups or node.name in partition.nodes),
+            nodes=_inside(partition, workers),
             default=name == first_default,
             gres=partition.gres,
             max_time=partition.max_time,
         )
         for name, partition in chosen.items()
     )
+
+
+def _inside(partition: Declared, workers: Sequence[PlanNode]) -> tuple[str, ...]:
+    """Its workers, by group or by name."""
+    groups, names = frozenset(partition.groups), frozenset(partition.nodes)
+    return tuple(node.name for node in workers if node.group in groups or node.name in names)
 
 
 def _usual(workers: Sequence[PlanNode]) -> dict[str, Declared]:

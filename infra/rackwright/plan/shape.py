@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field
@@ -210,16 +211,18 @@ class Plan(Part):
     budget: Budget | None = None
     state: StateKept = StateKept.REMOTE
 
+    @cached_property
+    def by_name(self) -> dict[str, PlanNode]:
+        """The nodes by their names."""
+        return {node.name: node for node in self.nodes}
+
     def node(self, name: str) -> PlanNode:
         """A node by name; KeyError when the plan has none."""
-        for node in self.nodes:
-            if node.name == name:
-                return node
-        raise KeyError(name)
+        return self.by_name[name]
 
     def is_in(self, name: str) -> bool:
         """Whether the plan has the node and it takes part."""
-        return any(node.name == name and node.is_in for node in self.nodes)
+        return name in self.by_name and self.by_name[name].is_in
 
     def to_data(self) -> dict[str, Any]:
         """The plan as JSON-ready data."""

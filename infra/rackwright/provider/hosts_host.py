@@ -20,7 +20,8 @@ _CLEAN: Final = "clean"
 
 class Host(Resource):
     """Inputs: see `required`; `out` for one that takes no part, at which nobody looks; `identity`, the private key of the first login;
-    `via` {name, address, port, user, host_key} where it is reached through another machine.
+    `serial`, which its firmware must say where it says one; `via` {name, address, port, user, host_key} where it is reached through another
+    machine.
 
     Outputs: the inputs, the key it shows (`public_key`), its machine id (`incarnation`), and `status`: `usable`, or why it is not.
     """
@@ -101,6 +102,7 @@ def _look(stack: str, inputs: Properties, *, adopted: bool) -> Properties:
             memory_mib=int(inputs["memory_mib"]),
             gpus=int(inputs["gpus"]),
             container=inputs["container"],
+            serial=inputs.get("serial"),
         )
         if wrong := machine.faults(found, declared, adopted=adopted):
             raise Refused(f"{session.way}: " + "; ".join(wrong), hint="declare what is there, or change the machine")

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 import yaml
 
@@ -15,6 +16,9 @@ from rackwright import handover
 from rackwright.handover import applied, paths
 from rackwright.plan import Plan
 from rackwright.provider.wire import Properties
+
+_DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+"""The C dumper where PyYAML was built with it: a rack's inventory in a tenth of a second instead of one."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ def _write(stack: str, inputs: Properties, inventory: Path, settled: Collection[
     _private(paths.known_hosts(stack), handover.known_hosts(plan, hosts, settled=settled))
     _private(paths.ssh_config(stack), handover.ssh_config(plan, hosts))
     handed_over = handover.inventory(plan, hosts, sources=inputs.get("sources"))
-    _private(inventory, yaml.safe_dump(handed_over, sort_keys=False))
+    _private(inventory, yaml.dump(handed_over, Dumper=_DUMPER, sort_keys=False))
     return StackFiles(
         root=paths.project_root(),
         inventory=inventory,

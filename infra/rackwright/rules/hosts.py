@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Final
 
+from rackwright.model import ranges
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.hosts import HostsTarget
 from rackwright.rules.registry import Case, Complaint, rule
+
+_OF_ONE: Final = ("reach", "host_key", "serial", "label")
+"""What no two machines share."""
+_PLACEHOLDER: Final = re.compile(r"SHA256:(PLACEHOLDER.*|(.)\2+=?)")
 
 
 @rule("machine-missing")
@@ -16,7 +22,7 @@ def machine_missing(case: Case) -> Iterator[Complaint]:
     target = case.cluster.target
     if isinstance(target, HostsTarget):
         for member in case.members:
-            if member.name not in target.machines:
+            if member.name not in target.each:
                 hint = f"add `{member.name}: {{address: …, host_key: …}}`, or lower groups.{member.group}.count"
                 yield Complaint(f"target.machines.{member.name}", "the groups declare it, and no machine is given", hint)
 
@@ -26,10 +32,12 @@ def machine_unused(case: Case) -> Iterator[Complaint]:
     """A machine that no group declares would silently be left out."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
-        for name in target.machines:
-            if name not in case.node_names:
-                hint = did_you_mean(name, case.node_names)
-                yield Complaint(f"target.machines.{name}", "no group declares a node of that name", hint)
+        for key in target.machines:
+            unused = [name for name in ranges.names(key) if name not in case.node_names]
+            if unused:
+                which = f"no group declares a node {unused[0]}" if ranges.is_range(key) else "no group declares a node of that name"
+                more = f", nor {len(unused) - 1} more of the range" if len(unused) > 1 else ""
+                yield Complaint(f"target.machines.{key}", which + more, did_you_mean(unused[0], case.node_names))
 
 
 @rule("machine-key-missing")
@@ -37,21 +45,63 @@ def machine_key_missing(case: Case) -> Iterator[Complaint]:
     """Whoever answers first would be trusted otherwise."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
-        for name, machine in target.machines.items():
+        for name, machine in target.each.items():
             if machine.host_key is None:
-                hint = "on its console: `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`; write what begins with SHA256:"
+                hint = (
+                    "on its console: `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`; write what begins with SHA256:, "
+                    f"or compare it with what `rackwright hosts scan {case.stack} --write` shows"
+                )
                 yield Complaint(f"target.machines.{name}.host_key", "is missing", hint)
 
 
 @rule("machine-key-placeholder", Severity.WARNING, at_up=Severity.ERROR)
 def machine_key_placeholder(case: Case) -> Iterator[Complaint]:
-    """A fingerprint of one letter stands in an example until somebody writes the real one."""
+    """A fingerprint of one letter, or one that says so, stands in an example until somebody writes the real one."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
-        for name, machine in target.machines.items():
-            if re.fullmatch(r"SHA256:(.)\1+=?", machine.host_key or ""):
-                hint = "on its console: `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`; write what begins with SHA256:"
-                yield Complaint(f"target.machines.{name}.host_key", "stands for a fingerprint that is still to be written", hint)
+        waiting = [name for name, machine in target.machines.items() if _PLACEHOLDER.fullmatch(machine.host_key or "")]
+        if waiting:
+            more = f", and so do those of {len(waiting) - 1} more" if len(waiting) > 1 else ""
+            hint = f"`rackwright hosts scan {case.stack}` shows the keys; compare each with `ssh-keygen -lf` on the machine's console"
+            yield Complaint(f"target.machines.{waiting[0]}.host_key", f"stands for a fingerprint that is still to be written{more}", hint)
+
+
+@rule("machine-range-own")
+def machine_range_own(case: Case) -> Iterator[Complaint]:
+    """Machines of a range are alike, but each has a key, a name and a number of its own."""
+    target = case.cluster.target
+    if isinstance(target, HostsTarget):
+        for key, machine in target.machines.items():
+            for field in _OF_ONE:
+                if ranges.is_range(key) and getattr(machine, field) is not None:
+                    hint = f"write it for each of them, like `{ranges.names(key)[0]}: {{{field}: …}}`"
+                    yield Complaint(f"target.machines.{key}.{field}", "cannot be the same for several machines", hint)
+
+
+@rule("machine-range-overlap")
+def machine_range_overlap(case: Case) -> Iterator[Complaint]:
+    """Which of two ranges counts could not be told."""
+    target = case.cluster.target
+    if isinstance(target, HostsTarget):
+        seen: dict[str, str] = {}
+        for key in (key for key in target.machines if ranges.is_range(key)):
+            shared = [name for name in ranges.names(key) if seen.setdefault(name, key) != key]
+            if shared:
+                cause = f"{shared[0]} is in {seen[shared[0]]}, too"
+                yield Complaint(
+                    f"target.machines.{key}", cause, "let no two ranges meet; one machine's own entry may differ from its range"
+                )
+
+
+@rule("machine-address-missing")
+def machine_address_missing(case: Case) -> Iterator[Complaint]:
+    """Nobody finds a machine without an address."""
+    target = case.cluster.target
+    if isinstance(target, HostsTarget):
+        for name, machine in target.each.items():
+            if machine.address is None:
+                hint = "its own, or its range's first one (`worker[0-63]: {address: 10.20.0.11}` counts up)"
+                yield Complaint(f"target.machines.{name}.address", "is missing", hint)
 
 
 @rule("machine-address-twice")
@@ -60,22 +110,31 @@ def machine_address_twice(case: Case) -> Iterator[Complaint]:
     target = case.cluster.target
     if isinstance(target, HostsTarget):
         seen: dict[object, str] = {}
-        for name, machine in target.machines.items():
+        for name, machine in target.each.items():
             first = seen.setdefault(machine.address, name)
-            if first != name:
-                yield Complaint(f"target.machines.{name}.address", f"{machine.address} is {first}'s address, too", "give each its own")
+            if first != name and machine.address is not None:
+                yield Complaint(_address(target, name), f"{machine.address} is {first}'s address, too", "give each its own")
 
 
 @rule("machine-address-outside")
 def machine_address_outside(case: Case) -> Iterator[Complaint]:
     """The nodes call each other by these addresses; what lies outside the network is a stranger to their firewalls."""
-    target = case.cluster.target
+    target, cidr = case.cluster.target, case.cluster.network.cidr
     if isinstance(target, HostsTarget):
-        for name, machine in target.machines.items():
-            if machine.address not in case.cluster.network.cidr:
-                cause = f"{machine.address} is not in network.cidr {case.cluster.network.cidr}"
+        complained: set[str] = set()
+        for name, machine in target.each.items():
+            path = _address(target, name)
+            if machine.address is not None and machine.address not in cidr and path not in complained:
+                complained.add(path)
                 hint = "give the address in the cluster's network, and the one it is reached at from here as `reach:`"
-                yield Complaint(f"target.machines.{name}.address", cause, hint)
+                yield Complaint(path, f"{machine.address} of {name} is not in network.cidr {cidr}", hint)
+
+
+def _address(target: HostsTarget, name: str) -> str:
+    """Where the file says a machine's address: in its own entry, or in its range's."""
+    own = target.machines.get(name)
+    key = name if own is not None and own.address is not None else target.range_of.get(name, name)
+    return f"target.machines.{key}.address"
 
 
 @rule("via-unknown")

@@ -33,7 +33,7 @@ class Case:
         """All declared nodes with a role, also those that are out."""
         return [member for member in self.members if role in member.roles]
 
-    @property
+    @cached_property
     def node_names(self) -> frozenset[str]:
         """The names of all declared nodes."""
         return frozenset(member.name for member in self.members)

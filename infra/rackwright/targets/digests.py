@@ -33,6 +33,7 @@ def power_agent(root: Path) -> str:
 def bake(root: Path) -> str:
     """What goes into a node image: install steps and the facts they use, nothing that configures."""
     files = [*root.glob("roles/*/tasks/install*.yml"), *root.glob("roles/*/vars/*.yml"), root / "playbooks" / "bake.yml"]
+    files.append(root / "playbooks" / "action_plugins" / "rackwright_apt.py")
     return _digest(root, [str(file.relative_to(root)) for file in files])
 
 

@@ -94,7 +94,7 @@ def everywhere(variables: dict[str, dict[str, Any]], key: str, value: Any) -> No
             lambda _, hosts: hosts["worker0"]["node"].update(address="10.0.0.9"),
             "worker0.node.address: it is 10.0.0.9, cluster.hosts says 10.0.0.2",
         ),
-        (lambda _, hosts: hosts["worker0"]["cluster"]["hosts"].pop(1), "worker0: cluster.hosts does not list it"),
+        (lambda _, hosts: hosts["login0"]["cluster"]["hosts"].pop(1), "worker0: cluster.hosts does not list it"),
         (lambda groups, _: groups["role_worker"].clear(), "group role_worker: worker0 belongs in it"),
         (lambda groups, _: groups["role_worker"].append("login0"), "group role_worker: login0 is in it"),
         (lambda groups, _: groups["gpu"].clear(), "group gpu: worker0 belongs in it"),

@@ -24,8 +24,9 @@ _GOOD = Facts(
     python="/usr/bin/python3",
     gpus=2,
     conflicts=(),
+    serial="CZ17",
 )
-_DECLARED = Declared(os="debian-13", cpus=8, memory_mib=16_384, gpus=2, container=False)
+_DECLARED = Declared(os="debian-13", cpus=8, memory_mib=16_384, gpus=2, container=False, serial="CZ17")
 
 
 class Console:
@@ -60,12 +61,17 @@ def test_a_machine_as_declared_has_no_fault() -> None:
         ({"init": "sh"}, "is not run by systemd but by sh"),
         ({"python": ""}, "has no python3"),
         ({"free_kib": 2**20}, "has 1024 MiB free on /, 4096 are needed"),
+        ({"serial": "CZ42"}, "has serial number CZ42, declared is CZ17: another machine answers there"),
         ({"conflicts": ("ufw",)}, "ufw runs: its rules and the stack's would fight"),
     ],
 )
 def test_what_differs_is_said_with_both_sides(change: dict[str, object], said: str) -> None:
     (told,) = faults(replace(_GOOD, **change), _DECLARED, adopted=False)  # type: ignore[arg-type]
     assert told.startswith(said)
+
+
+def test_a_firmware_without_a_serial_number_is_no_fault() -> None:
+    assert faults(replace(_GOOD, serial=""), _DECLARED, adopted=False) == []
 
 
 def test_everything_is_said_at_once() -> None:

@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import paramiko
 import pytest
 
+from rackwright.provider.drivers import remote
 from rackwright.provider.drivers.remote import Refused, Unreachable, Way, fingerprint, login
 
+from .sshd import Door, served
+
 _HOST_KEY = paramiko.RSAKey.generate(2048)
-
-
-class Door(paramiko.ServerInterface):
-    """Lets one key in."""
-
-    def __init__(self, key: paramiko.PKey) -> None:
-        self.key = key
-
-    def get_allowed_auths(self, username: str) -> str:
-        """Keys alone."""
-        return "publickey"
-
-    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
-        """Whether it is the one."""
-        return paramiko.AUTH_SUCCESSFUL if key == self.key else paramiko.AUTH_FAILED
-
-    def check_channel_request(self, kind: str, chanid: int) -> int:
-        """No channel is opened: whoever wants one is cut off."""
-        return paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
 
 
 @pytest.fixture(scope="module")
@@ -47,21 +32,8 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def way(key: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Way]:
     """The way to a server that shows _HOST_KEY and lets the key in; no agent is asked."""
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    listening = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = listening.accept()
-            except OSError:
-                return
-            transport = paramiko.Transport(connection)
-            transport.add_server_key(_HOST_KEY)
-            transport.start_server(event=threading.Event(), server=Door(paramiko.RSAKey.from_private_key_file(str(key))))
-
-    threading.Thread(target=serve, daemon=True).start()
-    yield Way("worker0", "127.0.0.1", listening.getsockname()[1], "admin", fingerprint(_HOST_KEY))
-    listening.close()
+    with served(Door(paramiko.RSAKey.from_private_key_file(str(key))), _HOST_KEY) as port:
+        yield Way("worker0", "127.0.0.1", port, "admin", fingerprint(_HOST_KEY))
 
 
 def test_the_right_key_opens_and_the_shown_one_is_told(way: Way, key: Path) -> None:
@@ -109,6 +81,58 @@ def test_where_nobody_listens_is_unreachable(way: Way, key: Path) -> None:
         port = free.getsockname()[1]
     with pytest.raises(Unreachable, match="no SSH server answers"), login(replace(way, port=port), [key]):
         pass
+
+
+def test_behind_a_machine_that_does_not_answer_the_way_is_told(way: Way, key: Path) -> None:
+    """Sixty-three machines seem dead when one is."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        door = replace(way, name="login0", port=free.getsockname()[1])
+    with (
+        pytest.raises(
+            Unreachable, match=r"^worker0 \(.*\): is reached through login0, and there is no way in: login0 .*no SSH server answers"
+        ),
+        login(way, [key], through=door),
+    ):
+        pass
+
+
+def test_behind_a_machine_that_lets_nobody_in_the_way_is_told(way: Way, key: Path) -> None:
+    door = replace(way, name="login0", host_key="SHA256:" + "A" * 43)
+    told = r"is reached through login0, and there is no way in: login0 .*not the one the stack file gives"
+    with pytest.raises(Refused, match=told), login(way, [key], through=door):
+        pass
+
+
+def test_a_machine_that_the_door_does_not_reach_is_told_to_be_behind_it(way: Way, key: Path) -> None:
+    """The server here opens no tunnel."""
+    with (
+        pytest.raises(Unreachable, match=r"worker0 .*no SSH server answers behind login0"),
+        login(way, [key], through=replace(way, name="login0")),
+    ):
+        pass
+
+
+def test_a_crowd_at_one_door_goes_in_by_turns(way: Way, key: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A login node drops those who come all at once."""
+    under_way, most = [], []
+    connect = remote._connect
+
+    def counted(*arguments: Any) -> Any:
+        under_way.append(1)
+        most.append(len(under_way))
+        try:
+            return connect(*arguments)
+        finally:
+            under_way.pop()
+
+    def enter(_: int) -> None:
+        with login(way, [key]):
+            pass
+
+    monkeypatch.setattr(remote, "_connect", counted)
+    with ThreadPoolExecutor(20) as crowd:
+        list(crowd.map(enter, range(20)))
+    assert len(most) == 20 and max(most) <= 8
 
 
 def test_a_server_that_cuts_a_command_off_is_unreachable(way: Way, key: Path) -> None:

@@ -15,6 +15,7 @@ echo "cpus=$(nproc)"
 echo "memory_kib=$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)"
 echo "free_kib=$(df -Pk / | tail -n 1 | tr -s ' ' | cut -d ' ' -f 4)"
 echo "machine_id=$(cat /etc/machine-id)"
+echo "serial=$(cat /sys/class/dmi/id/product_serial 2>/dev/null)"
 echo "container=$(systemd-detect-virt --container 2>/dev/null)"
 echo "init=$(cat /proc/1/comm)"
 echo "python=$(command -v python3)"
@@ -37,7 +38,7 @@ _CONFLICTS: Final = {
 }
 _LEAST_FREE: Final = 4 * 2**20
 """KiB free on / that packages and logs need at first: MariaDB, Slurm and MooseFS take about 1 GiB on Debian 13."""
-_MEMORY_SHOWN: Final = 0.95
+MEMORY_SHOWN: Final = 0.95
 """Share of the declared memory that MemTotal must show: firmware and kernel keep up to 5 %."""
 
 _KEYS: Final = """
@@ -91,6 +92,8 @@ class Facts:
     python: str
     gpus: int
     conflicts: tuple[str, ...]
+    serial: str = ""
+    """What its firmware (DMI) says; many VMs and all containers say nothing."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,7 @@ class Declared:
     memory_mib: int
     gpus: int
     container: bool
+    serial: str | None = None
 
 
 def may_become_root(session: Session) -> None:
@@ -136,12 +140,15 @@ def facts(session: Session) -> Facts:
         python=found["python"],
         gpus=int(found["gpus"]),
         conflicts=tuple(value for name, value in pairs if name == "conflict"),
+        serial=found.get("serial", "").strip(),
     )
 
 
 def faults(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
     """All that speaks against using it as declared. Free space counts only before anything is installed."""
     wrong = [f"{unit} runs: {_CONFLICTS[unit]}" for unit in found.conflicts]
+    if declared.serial and found.serial and found.serial != declared.serial:
+        wrong.append(f"has serial number {found.serial}, declared is {declared.serial}: another machine answers there")
     if found.init != "systemd":
         wrong.append(f"is not run by systemd but by {found.init}")
     if (found.container != "none") != declared.container:
@@ -152,7 +159,7 @@ def faults(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
         wrong.append(f"runs {found.os}, declared is {declared.os}")
     if found.cpus < declared.cpus:
         wrong.append(f"has {found.cpus} CPUs, declared are {declared.cpus}")
-    if found.memory_mib < declared.memory_mib * _MEMORY_SHOWN:
+    if found.memory_mib < declared.memory_mib * MEMORY_SHOWN:
         wrong.append(f"has {found.memory_mib} MiB of memory, declared are {declared.memory_mib}")
     if found.gpus != declared.gpus:
         wrong.append(f"has {found.gpus} NVIDIA GPUs, declared are {declared.gpus}")

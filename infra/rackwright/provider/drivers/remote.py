@@ -9,6 +9,8 @@ import base64
 import hashlib
 import shlex
 import socket
+import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -23,6 +25,10 @@ _CONNECT: Final = 5.0
 """Seconds to connect, and for the server's first words."""
 _COMMAND: Final = 60.0
 """Seconds a command may take."""
+_AT_ONCE: Final = 8
+"""Logins under way at one machine: sshd drops some from the eleventh on (MaxStartups 10:30:100, sshd_config(5)), and a whole rack may be
+reached through one."""
+_turns: Final[defaultdict[tuple[str, int], threading.BoundedSemaphore]] = defaultdict(lambda: threading.BoundedSemaphore(_AT_ONCE))
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,33 @@ class Said:
     status: int
     output: str
     complaint: str
+
+
+class Met:
+    """A machine that has shown its key."""
+
+    def __init__(self, way: Way, transport: paramiko.Transport) -> None:
+        self.way, self._transport = way, transport
+
+    @property
+    def key(self) -> paramiko.PKey:
+        """The key it showed."""
+        return self._transport.get_remote_server_key()
+
+    def check_key(self) -> None:
+        """Raises where it is not the one that the way says."""
+        mine = fingerprint(self.key) if " " not in self.way.host_key else f"{self.key.get_name()} {self.key.get_base64()}"
+        if mine.rstrip("=") != self.way.host_key.rstrip("="):
+            raise Refused(
+                f"{self.way}: shows host key {fingerprint(self.key)} ({self.key.get_name()}), which is not the one the stack file gives",
+                hint="on its console, compare with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`; then correct host_key, "
+                "or find out who answers there",
+            )
+
+    def enter(self, keys: list[Path]) -> Session:
+        """Log in with one of these keys, or of the agent's."""
+        _authenticate(self.way, self._transport, keys)
+        return Session(self.way, self._transport)
 
 
 class Session:
@@ -95,16 +128,37 @@ class Session:
 def login(way: Way, keys: list[Path], *, through: Way | None = None) -> Iterator[Session]:
     """Log in, through another machine where one is given; raises Unreachable or Refused, saying what is wrong and what helps."""
     with ExitStack() as stack:
-        first = stack.enter_context(login(through, keys)) if through is not None else None
-        transport = _connect(way, first, stack)
-        _check_key(way, transport.get_remote_server_key())
-        _authenticate(way, transport, keys)
-        yield Session(way, transport)
+        first = _first(way, through, keys, stack) if through is not None else None
+        with _turns[way.address, way.port]:
+            met = stack.enter_context(meet(way, first))
+            met.check_key()
+            session = met.enter(keys)
+        yield session
+
+
+@contextmanager
+def meet(way: Way, first: Session | None = None) -> Iterator[Met]:
+    """Connect, through another machine's session where one is given; nobody has logged in and no key is trusted yet."""
+    with ExitStack() as stack:
+        yield Met(way, _connect(way, first, stack))
+
+
+def _first(way: Way, through: Way, keys: list[Path], stack: ExitStack) -> Session:
+    """The login on the machine that the way leads through; what is wrong there is said of the one that was meant."""
+    try:
+        return stack.enter_context(login(through, keys))
+    except (Unreachable, Refused) as error:
+        raise type(error)(f"{way}: is reached through {through.name}, and there is no way in: {error.cause}", hint=error.hint) from None
 
 
 def fingerprint(key: paramiko.PKey) -> str:
     """As `ssh-keygen -l` prints it."""
-    return "SHA256:" + base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
+    return fingerprint_of(key.asbytes())
+
+
+def fingerprint_of(blob: bytes) -> str:
+    """The same for a key as it stands in a .pub file, its base64 decoded."""
+    return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 
 
 def _connect(way: Way, first: Session | None, stack: ExitStack) -> paramiko.Transport:
@@ -118,7 +172,8 @@ def _connect(way: Way, first: Session | None, stack: ExitStack) -> paramiko.Tran
         transport.get_security_options().key_types = _algorithms(way.host_key)
         transport.start_client(timeout=_CONNECT * 2)
     except (OSError, EOFError, paramiko.SSHException) as error:
-        raise Unreachable(f"{way}: no SSH server answers: {error or type(error).__name__}", hint=_REACH) from None
+        behind = f" behind {first.way.name}" if first is not None else ""
+        raise Unreachable(f"{way}: no SSH server answers{behind}: {error or type(error).__name__}", hint=_REACH) from None
     return transport
 
 
@@ -128,16 +183,6 @@ def _algorithms(host_key: str) -> tuple[str, ...]:
     if not key:
         return ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256")
     return ("rsa-sha2-512", "rsa-sha2-256") if kind == "ssh-rsa" else (kind,)
-
-
-def _check_key(way: Way, shown: paramiko.PKey) -> None:
-    mine = fingerprint(shown) if " " not in way.host_key else f"{shown.get_name()} {shown.get_base64()}"
-    if mine.rstrip("=") != way.host_key.rstrip("="):
-        raise Refused(
-            f"{way}: shows host key {fingerprint(shown)} ({shown.get_name()}), which is not the one the stack file gives",
-            hint="on its console, compare with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`; then correct host_key, "
-            "or find out who answers there",
-        )
 
 
 def _authenticate(way: Way, transport: paramiko.Transport, keys: list[Path]) -> None:

@@ -17,15 +17,50 @@ _PATIENT: Final = ("-o", "ServerAliveCountMax=15")
 
 Whoever only looks has a time-out of its own and closes a master that does not answer.
 """
+_AT_ONCE: Final = 64
+"""Attempts under way: each is a process, or two behind a login node."""
 _ATTEMPT: Final = 12.0
 """Seconds one attempt may take: connect time-outs of two hops (3 s each) and the death of a stale master (2 x 2 s)."""
 
 
 async def reach(stack: str, names: Iterable[str], *, within: float) -> dict[str, str]:
-    """Open a connection to every node, all at once; the reason for each that gave no answer within the time (seconds)."""
+    """Open a connection to every node; the reason for each that gave no answer within the time (seconds).
+
+    First those that others are reached through: a crowd that comes before the way is open makes a connection each, and sshd drops most.
+    """
     wanted = list(names)
-    found = await asyncio.gather(*(_reach_one(stack, name, within) for name in wanted))
+    through = _through(stack)
+    doors = {through[name] for name in wanted if name in through}
+    shut = await _reach_all(stack, doors, within)
+    behind_shut = {name: through[name] for name in wanted if through.get(name) in shut}
+    lost = await _reach_all(stack, [name for name in wanted if name not in doors and name not in behind_shut], within)
+    told = {name: f"is reached through {door}, and that does not answer: {shut[door]}" for name, door in behind_shut.items()}
+    found = {**shut, **told, **lost}
+    return {name: found[name] for name in wanted if name in found}
+
+
+async def _reach_all(stack: str, names: Iterable[str], within: float) -> dict[str, str]:
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(name: str) -> str | None:
+        async with turns:
+            return await _reach_one(stack, name, within)
+
+    wanted = list(names)
+    found = await asyncio.gather(*map(one, wanted))
     return {name: reason for name, reason in zip(wanted, found, strict=True) if reason is not None}
+
+
+def _through(stack: str) -> dict[str, str]:
+    """Who is reached through whom, as the stack's SSH configuration says."""
+    file = paths.ssh_config(stack)
+    through, host = {}, ""
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        key, _, value = line.strip().partition(" ")
+        host = value if key == "Host" else host
+        if key == "ProxyJump":
+            through[host] = value
+    return through
 
 
 async def close(stack: str, name: str) -> None:

@@ -10,7 +10,7 @@ from rackwright.plan import PlanNode
 
 def way(target: HostsTarget, node: PlanNode) -> dict[str, Any]:
     """Where a machine's SSH server is, as seen from where its connection starts, who logs in and the key it must show."""
-    machine = target.machines[node.name]
+    machine = target.each[node.name]
     return {
         "name": node.name,
         "address": machine.reach or node.address,

@@ -26,6 +26,7 @@ def host(plan: Plan, target: HostsTarget, node: PlanNode, access_key: pulumi.Inp
             "memory_mib": node.memory_mib,
             "gpus": node.gpus.count if node.gpus else 0,
             "container": target.containers,
+            "serial": target.each[node.name].serial,
             "out": not node.is_in,
         },
         leave=target.leave.value,

@@ -1,0 +1,51 @@
+"""Keys that stand for several machines: `worker[0-63]` is worker0 to worker63."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+from rackwright.model.groups import MOST_NODES
+from rackwright.model.units import is_label, refuse
+
+_NUMBER: Final = "(0|[1-9][0-9]*)"
+_STEM: Final = r"[a-z]([-a-z0-9]*[a-z0-9])?"
+_RANGE: Final = re.compile(rf"(?P<group>{_STEM})\[(?P<first>{_NUMBER})-(?P<last>{_NUMBER})\]")
+
+
+def names(key: str) -> tuple[str, ...]:
+    """The node names a key stands for: itself, where it is no range.
+
+    >>> names("worker[0-2]")
+    ('worker0', 'worker1', 'worker2')
+    """
+    found = _RANGE.fullmatch(key)
+    return tuple(f"{found['group']}{index}" for index in range(int(found["first"]), int(found["last"]) + 1)) if found else (key,)
+
+
+def is_range(key: str) -> bool:
+    """Whether a key is written as a range, even one that holds a single machine."""
+    return _RANGE.fullmatch(key) is not None
+
+
+def _machine_name(value: object) -> str:
+    hint = "a node's name, or a group's with its first and last index, like worker[0-63]"
+    if not isinstance(value, str):
+        refuse("machine-name", f"{value!r} is no machine", hint)
+    found = _RANGE.fullmatch(value)
+    if found and int(found["last"]) < int(found["first"]):
+        refuse("machine-name", f"`{value}` ends before it begins", hint)
+    if found and int(found["last"]) - int(found["first"]) >= MOST_NODES:
+        refuse("machine-name", f"`{value}` stands for too many machines", f"a group has at most {MOST_NODES} nodes")
+    if not found and not is_label(value):
+        refuse("machine-name", f"`{value}` is neither a node's name nor a range", hint)
+    return value
+
+
+MachineName = Annotated[
+    str,
+    BeforeValidator(_machine_name),
+    WithJsonSchema({"type": "string", "pattern": rf"^{_STEM}(\[{_NUMBER}-{_NUMBER}\])?$"}),
+]

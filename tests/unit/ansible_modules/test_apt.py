@@ -1,0 +1,82 @@
+"""apt is asked only for what is missing, and what is missing is told by the record of what is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NAMES = ["munge", "chrony", "slurmd"]
+
+
+def load() -> Any:
+    """The action plugin; Ansible finds it beside the playbooks."""
+    path = Path(__file__).parents[3] / "playbooks" / "action_plugins" / "rackwright_apt.py"
+    spec = importlib.util.spec_from_file_location("rackwright_apt", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+apt = load()
+
+
+@pytest.mark.parametrize(
+    ("told", "missing"),
+    [
+        ("munge installed\nchrony installed\nslurmd installed\n", []),
+        ("munge installed\nslurmd installed\n", ["chrony"]),
+        ("munge config-files\nchrony installed\nslurmd half-configured\n", ["munge", "slurmd"]),
+        ("munge not-installed\nchrony unpacked\nslurmd triggers-pending\n", NAMES),
+        ("", NAMES),
+        ("sh: dpkg-query: not found\n", NAMES),
+    ],
+)
+def test_what_is_not_installed_whole_is_missing(told: str, missing: list[str]) -> None:
+    assert apt.missing(NAMES, told) == missing
+
+
+@pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="no Debian")
+def test_dpkg_answers_the_question() -> None:
+    """As it is, here."""
+    told = subprocess.run(["sh", "-c", apt.question(["dpkg", "no-such-package"])], capture_output=True, text=True, check=False).stdout
+    assert apt.missing(["dpkg", "no-such-package"], told) == ["no-such-package"]
+
+
+class Connection(apt.ActionModule):  # type: ignore[misc, name-defined]
+    """The action, with a node that says what it is told to."""
+
+    def __init__(self, names: object, told: str) -> None:
+        self._task = type("Task", (), {"args": {"name": names, "update_cache": True}, "async_val": 0, "check_mode": False})()
+        self.told, self.asked = told, []
+
+    def _low_level_execute_command(self, command: str) -> dict[str, str]:
+        return {"stdout": self.told}
+
+    def _execute_module(self, **given: Any) -> dict[str, Any]:
+        self.asked.append(given)
+        return {"changed": True}
+
+
+@pytest.fixture(autouse=True)
+def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What every action does first needs a play around it."""
+    monkeypatch.setattr(apt.ActionBase, "run", lambda *_: {})
+
+
+@pytest.mark.parametrize("names", ["munge", ["munge"]])
+def test_apt_is_not_asked_for_what_is_there(names: object) -> None:
+    action = Connection(names, "munge installed\n")
+    assert action.run(None, {}) == {"changed": False} and action.asked == []
+
+
+def test_apt_is_given_the_whole_task_where_something_is_missing() -> None:
+    action = Connection(NAMES, "munge installed\n")
+    assert action.run(None, {}) == {"changed": True}
+    (given,) = action.asked
+    assert given["module_name"] == "ansible.builtin.apt" and given["module_args"] == {"name": NAMES, "update_cache": True}

@@ -1,0 +1,209 @@
+"""`rackwright hosts scan`: what the machines are beside what is declared, and keys that are written only when somebody vouches for them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rackwright.cli import hosts_scan, main
+from rackwright.provider.drivers.machine import Facts
+from rackwright.provider.drivers.survey import Seen
+
+from .homes import Ended
+
+PRINT = {"login0": "SHA256:" + "L" * 43, "worker0": "SHA256:" + "W" * 43, "worker1": "SHA256:" + "X" * 43}
+STACK = f"""\
+# My rack.
+config:
+  rackwright:cluster:
+    target:
+      kind: hosts
+      os: debian-13
+      via: login0
+      machines:
+        login0: {{address: 10.20.0.2, reach: 203.0.113.9, host_key: "{PRINT["login0"]}"}}
+        worker[0-1]: {{address: 10.20.0.11, rack: r1}}
+        worker0: {{label: node001}}
+    level: smoke
+    network: {{cidr: 10.20.0.0/24}}
+    groups:
+      login: {{count: 1, roles: [login, controller, accounting], cpus: 2, memory: 2GiB}}
+      worker: {{count: 2, cpus: 8, memory: 16GiB}}
+    users: {{alice: {{uid: 2001}}}}
+"""
+FACTS = Facts("debian-13", 8, 16_000, 90 * 2**20, "m", "none", "systemd", "/usr/bin/python3", 0, ())
+NO_KEY = "no host_key is given for it"
+Run = Callable[..., Ended]
+
+
+def seen(name: str, **more: Any) -> Seen:
+    """A machine that fits."""
+    found = {"reached": True, "key_type": "ssh-ed25519", "fingerprint": PRINT[name], "key_confirmed": True, "logged_in": True, "root": True}
+    return Seen(name, **{**found, "facts": FACTS, **more})
+
+
+class Rack:
+    """What the machines show, and what they were asked with."""
+
+    shown: list[Seen]
+    asked: dict[str, Any]
+
+    def __init__(self) -> None:
+        keyless = {"key_confirmed": None, "wrong": (NO_KEY,)}
+        self.shown = [seen("login0"), seen("worker0", **keyless), seen("worker1", **keyless)]
+
+    def survey(self, machines: Any, keys: Any, **how: Any) -> list[Seen]:
+        """Answer as told."""
+        self.asked = {"machines": machines, "keys": keys, **how}
+        return self.shown
+
+
+@pytest.fixture
+def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
+    """Three machines; the workers' keys are not in the stack file yet."""
+    rack = Rack()
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(hosts_scan, "survey", rack.survey)
+    return rack
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Their stack."""
+    file = tmp_path / "Pulumi.rack.yaml"
+    file.write_text(STACK)
+    return file
+
+
+@pytest.fixture
+def scan(rack: Rack, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Look at them."""
+
+    def once(*more: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["rackwright", "hosts", "scan", str(file), *more])
+        with pytest.raises(SystemExit) as ended:
+            main.app()
+        code = ended.value.code
+        return Ended(code if isinstance(code, int) else 0 if code is None else 1, *capsys.readouterr())
+
+    return once
+
+
+def answered(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    """A person at a terminal, who types these words."""
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("typer.prompt", lambda *_, **__: words)
+
+
+def test_each_machine_has_a_row_with_what_it_is_and_all_that_is_wrong_below(scan: Run, rack: Rack, file: Path) -> None:
+    rack.shown[2] = seen("worker1", facts=replace(FACTS, cpus=4, memory_mib=8_000), wrong=("has 4 CPUs, declared are 8", "has 8000 MiB"))
+    ended = scan()
+    rows = {line.split()[0]: line.split() for line in ended.out.splitlines() if line}
+    assert rows["login0"][2:9] == ["203.0.113.9", "root", "debian-13", "8", "16000", "MiB", "0"] and rows["login0"][-1] == "yes"
+    assert rows["worker0"][1:3] == ["node001,", "r1"] and PRINT["worker0"] in rows["worker0"] and rows["worker0"][-1] == "no"
+    assert "4 (8)" in ended.out and "8000 (16384) MiB" in ended.out
+    assert f"worker0: {NO_KEY}\nworker1: has 4 CPUs, declared are 8\nworker1: has 8000 MiB\n" in ended.out
+    assert ended.out.endswith("stack rack: 1 fit, 2 do not fit\n")
+    assert (ended.code, file.read_text()) == (1, STACK)
+
+
+def test_machines_that_all_fit_are_exit_code_0_and_one_that_was_not_reached_3(scan: Run, rack: Rack) -> None:
+    rack.shown = [seen(name) for name in PRINT]
+    assert scan().code == 0
+    rack.shown[1] = Seen("worker0", wrong=("no SSH server answers: timed out",))
+    rack.shown[2] = seen("worker1", wrong=("has 4 CPUs, declared are 8",))
+    ended = scan()
+    assert ended.code == 3 and "1 fit, 1 do not fit, 1 not reached" in ended.out
+
+
+def test_they_are_asked_the_way_up_asks_them(scan: Run, rack: Rack) -> None:
+    scan()
+    login, worker, _ = [asked.way for asked in rack.asked["machines"]]
+    assert (login.address, login.user, login.host_key, worker.address, worker.host_key) == (
+        "203.0.113.9",
+        "root",
+        PRINT["login0"],
+        "10.20.0.11",
+        "",
+    )
+    assert rack.asked["via"] == login and rack.asked["adopted"] is False
+
+
+def test_programs_get_everything(scan: Run) -> None:
+    told = json.loads(scan("--json").out)
+    assert told["totals"] == {"fit": 1, "do_not_fit": 2, "not_reached": 0, "out_and_not_looked_at": 0}
+    worker = told["machines"][1]
+    assert (worker["node"], worker["label"], worker["rack"], worker["fits"], worker["wrong"]) == (
+        "worker0",
+        "node001",
+        "r1",
+        False,
+        [NO_KEY],
+    )
+    assert worker["host_key"] == {"type": "ssh-ed25519", "fingerprint": PRINT["worker0"], "confirmed": None}
+    assert (worker["found"]["cpus"], worker["declared"]["cpus"]) == (8, 8)
+
+
+def test_keys_that_a_person_compared_are_written_each_to_its_machine(scan: Run, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered(monkeypatch, "yes")
+    ended = scan("--write")
+    assert ended.code == 0, ended.err
+    assert f"  worker0: {PRINT['worker0']} (ssh-ed25519)" in ended.err
+    written = STACK.replace("{label: node001}", f'{{label: node001, host_key: "{PRINT["worker0"]}"}}')
+    line = f'        worker1: {{host_key: "{PRINT["worker1"]}"}}\n'
+    assert file.read_text() == written.replace("    level:", f"{line}    level:")
+
+
+@pytest.mark.parametrize("words", ["no", "", "y"])
+def test_anything_but_yes_writes_nothing(scan: Run, file: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    answered(monkeypatch, words)
+    assert scan("--write").code == 1 and file.read_text() == STACK
+
+
+def test_without_a_person_nothing_is_written(scan: Run, file: Path) -> None:
+    ended = scan("--write")
+    assert ended.code == 2 and "nobody is there to compare the keys" in ended.err and file.read_text() == STACK
+
+
+def test_yes_to_all_is_refused(scan: Run, file: Path) -> None:
+    ended = scan("--write", "--yes")
+    assert ended.code == 2 and "nobody has compared the keys" in ended.err and file.read_text() == STACK
+
+
+def test_a_file_of_fingerprints_vouches_by_node_label_or_address(scan: Run, file: Path, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text(f"node001 {PRINT['worker0']}\n10.20.0.12 {PRINT['worker1']}\n")
+    assert scan("--write", "--fingerprints", str(tmp_path / "f")).code == 0
+    assert PRINT["worker0"] in file.read_text() and PRINT["worker1"] in file.read_text()
+
+
+def test_a_machine_that_the_file_does_not_know_stays_without(scan: Run, file: Path, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text(f"worker0 {PRINT['worker0']}\n")
+    assert scan("--write", "--fingerprints", str(tmp_path / "f")).code == 1
+    assert PRINT["worker0"] in file.read_text() and PRINT["worker1"] not in file.read_text()
+
+
+def test_one_key_that_is_another_stops_them_all(scan: Run, file: Path, tmp_path: Path) -> None:
+    """Somebody is in between, or the list is of other machines: neither is a reason to go on."""
+    (tmp_path / "f").write_text(f"worker0 {PRINT['worker0']}\nworker1 {PRINT['login0']}\n")
+    ended = scan("--write", "--fingerprints", str(tmp_path / "f"))
+    assert ended.code == 1 and f"worker1: shows {PRINT['worker1']}, which f does not give for it" in ended.err
+    assert file.read_text() == STACK
+
+
+def test_a_stack_with_other_errors_is_not_looked_at(scan: Run, file: Path, rack: Rack) -> None:
+    file.write_text(STACK.replace("via: login0", "via: login1"))
+    ended = scan()
+    assert ended.code == 2 and "there is no node `login1`" in ended.err and not hasattr(rack, "asked")
+
+
+def test_a_machine_that_is_out_is_left_alone(scan: Run, file: Path, rack: Rack) -> None:
+    file.write_text(STACK + "    nodes: {worker1: {state: out, reason: fan}}\n")
+    rack.shown.pop()
+    assert "1 out and not looked at" in scan().out
+    assert [asked.way.name for asked in rack.asked["machines"]] == ["login0", "worker0"]

@@ -1,0 +1,63 @@
+"""One node more costs the same in a rack as in a pair: counted in function calls, which no busy machine changes."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from datetime import date
+from typing import Any
+
+import pytest
+
+from rackwright import handover, rules
+from rackwright.handover import Host, paths
+from rackwright.model import document, load_cluster
+from rackwright.plan import expand
+from rackwright.targets import hosts as target
+
+
+_KEY = "SHA256:0123456789012345678901234567890123456789012"
+
+
+def described(workers: int) -> dict[str, Any]:
+    """Stack rack-h100 with so many workers."""
+    cluster: dict[str, Any] = document.read(paths.stack_file("rack-h100"))[0]["config"]["rackwright:cluster"]
+    cluster["groups"]["worker"]["count"] = workers
+    machines = {name: {**row, "host_key": _KEY} for name, row in cluster["target"]["machines"].items() if not name.startswith("worker")}
+    machines[f"worker[0-{workers - 1}]"] = {"address": "10.30.1.1", "rack": "r01"}
+    machines |= {f"worker{index}": {"host_key": _KEY} for index in range(workers)}
+    cluster["target"]["machines"] = machines
+    return cluster
+
+
+def calls(workers: int) -> int:
+    """Function calls from the description to all that is handed over, ways in included."""
+    data, counted = described(workers), 0
+
+    def count(_: Any, event: str, __: Any) -> None:
+        nonlocal counted
+        counted += event in {"call", "c_call"}
+
+    gc.disable()
+    sys.setprofile(count)
+    try:
+        loaded = load_cluster(data, "rack")
+        found = rules.check(loaded, date(2026, 12, 1))
+        assert loaded.cluster is not None and found == ()
+        plan = expand(loaded.cluster, "rack")
+        ways = {node.name: target.way(plan.target, node) for node in plan.nodes}  # type: ignore[arg-type]
+        there = {name: Host(name, way["address"], "ssh-ed25519 AAAA", name) for name, way in ways.items()}
+        assert plan.node("login0") and handover.inventory(plan, there)
+        handover.ssh_config(plan, there)
+        handover.known_hosts(plan, there)
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return counted
+
+
+@pytest.mark.parametrize("nodes", [64, 255])
+def test_one_node_more_costs_no_more_than_in_a_small_cluster(nodes: int) -> None:
+    calls(2)  # What is made once and kept.
+    small, large = calls(3) - calls(2), calls(nodes + 1) - calls(nodes)
+    assert large <= 1.5 * small, f"{small} calls for one node beside 2, {large} beside {nodes}"

@@ -1,0 +1,93 @@
+"""A real SSH server in this process, for as long as a test needs one."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import paramiko
+
+Answer = Callable[[str], tuple[int, str, str]]
+"""What a command ends with: status, output, complaint."""
+
+
+class Door(paramiko.ServerInterface):
+    """Lets one key in; without an answer to commands, whoever wants a channel is cut off."""
+
+    def __init__(self, key: paramiko.PKey, answer: Answer | None = None) -> None:
+        self.key, self.answer, self.logins = key, answer, 0
+
+    def get_allowed_auths(self, username: str) -> str:
+        """Keys alone."""
+        return "publickey"
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        """Whether it is the one."""
+        self.logins += 1
+        return paramiko.AUTH_SUCCESSFUL if key == self.key else paramiko.AUTH_FAILED
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        """Sessions, where commands are answered."""
+        return paramiko.OPEN_SUCCEEDED if kind == "session" and self.answer else paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
+
+    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        """Answer it."""
+        threading.Thread(target=self._end, args=(channel, command.decode()), daemon=True).start()
+        return True
+
+    def _end(self, channel: paramiko.Channel, command: str) -> None:
+        assert self.answer is not None
+        channel.recv(1)  # Nothing comes: whoever asked has been told that the command runs, and has nothing more to say.
+        status, output, complaint = self.answer(command)
+        with suppress(EOFError, OSError, paramiko.SSHException):
+            channel.sendall(output.encode())
+            channel.sendall_stderr(complaint.encode())
+            channel.send_exit_status(status)
+            channel.close()
+
+    def check_channel_direct_tcpip_request(self, chanid: int, origin: tuple[str, int], destination: tuple[str, int]) -> int:
+        """A tunnel, where commands are answered and somebody is there."""
+        if self.answer is None:
+            return paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
+        try:
+            self.beyond = getattr(self, "beyond", {}) | {chanid: socket.create_connection(destination, timeout=2)}
+        except OSError:
+            return paramiko.OPEN_FAILED_CONNECT_FAILED
+        return paramiko.OPEN_SUCCEEDED
+
+
+@contextmanager
+def served(door: Door, host_key: paramiko.PKey) -> Iterator[int]:
+    """A server that shows the key; its port on 127.0.0.1."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def listen() -> None:
+        with suppress(EOFError, OSError, paramiko.SSHException):
+            while True:
+                connection, _ = listening.accept()
+                threading.Thread(target=_serve, args=(connection, door, host_key), daemon=True).start()
+
+    threading.Thread(target=listen, daemon=True).start()
+    yield listening.getsockname()[1]
+    listening.close()
+
+
+def _serve(connection: socket.socket, door: Door, host_key: paramiko.PKey) -> None:
+    transport = paramiko.Transport(connection)
+    transport.add_server_key(host_key)
+    with suppress(EOFError, OSError, paramiko.SSHException):
+        transport.start_server(event=threading.Event(), server=door)
+    while transport.is_active():
+        channel = transport.accept(0.2)
+        beyond = getattr(door, "beyond", {}).get(channel.chanid) if channel is not None else None
+        if channel is not None and beyond is not None:
+            threading.Thread(target=_pass_on, args=(channel.recv, beyond.sendall), daemon=True).start()
+            threading.Thread(target=_pass_on, args=(beyond.recv, channel.sendall), daemon=True).start()
+
+
+def _pass_on(receive: Callable[[int], bytes], send: Callable[[bytes], None]) -> None:
+    with suppress(EOFError, OSError, paramiko.SSHException):
+        while data := receive(4096):
+            send(data)

@@ -1,0 +1,81 @@
+"""Connections are opened in an order that a login node survives, and what hangs on it is said of each node."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from rackwright.handover import paths
+from rackwright.provider.drivers import ssh
+
+CONFIG = "# Stack rack\nHost login0\n  HostName 10.0.0.1\n\n" + "".join(
+    f"Host worker{index}\n  HostName 10.0.0.{index + 2}\n  ProxyJump login0\n\n" for index in range(200)
+)
+NAMES = ["login0", *(f"worker{index}" for index in range(200))]
+
+
+class Nodes:
+    """Answers attempts; those in `dead` never."""
+
+    def __init__(self) -> None:
+        self.dead: set[str] = set()
+        self.asked: list[str] = []
+        self.under_way = self.most = 0
+
+    async def attempt(self, _: str, name: str, __: float) -> str | None:
+        """One attempt."""
+        self.asked.append(name)
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await asyncio.sleep(0.001)
+        self.under_way -= 1
+        return "no answer over SSH" if name in self.dead else None
+
+
+@pytest.fixture
+def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
+    """A login node with two hundred workers behind it."""
+    nodes = Nodes()
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
+    monkeypatch.setattr(ssh, "_attempt", nodes.attempt)
+    paths.ssh_config("rack").parent.mkdir()
+    paths.ssh_config("rack").write_text(CONFIG)
+    return nodes
+
+
+def reach(*names: str) -> dict[str, str]:
+    """Try to reach these."""
+    return asyncio.run(ssh.reach("rack", names, within=0.1))
+
+
+def test_the_login_node_is_reached_before_anybody_behind_it(nodes: Nodes) -> None:
+    """Also where it was not asked for."""
+    assert reach(*reversed(NAMES)) == {} and nodes.asked[0] == "login0" and len(nodes.asked) == 201
+    nodes.asked.clear()
+    assert reach("worker7") == {} and nodes.asked == ["login0", "worker7"]
+
+
+def test_a_rack_is_not_reached_all_at_once(nodes: Nodes) -> None:
+    reach(*NAMES)
+    assert nodes.most == 64
+
+
+def test_who_does_not_answer_is_told_alone(nodes: Nodes) -> None:
+    nodes.dead = {"worker3"}
+    (told,) = reach(*NAMES).items()
+    assert told[0] == "worker3" and told[1].startswith("no answer over SSH; tried for")
+
+
+def test_behind_a_dead_login_node_everybody_says_so_at_once(nodes: Nodes) -> None:
+    nodes.dead = {"login0"}
+    found = reach("worker0", "login0", "worker1")
+    assert list(found) == ["worker0", "login0", "worker1"] and set(nodes.asked) == {"login0"}
+    assert found["login0"].startswith("no answer over SSH")
+    assert found["worker0"].startswith("is reached through login0, and that does not answer: no answer over SSH")
+
+
+def test_without_a_configuration_everybody_is_asked_directly(nodes: Nodes) -> None:
+    paths.ssh_config("rack").unlink()
+    assert reach("worker0") == {} and nodes.asked == ["worker0"]
