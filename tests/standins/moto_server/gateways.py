@@ -7,12 +7,14 @@ from typing import Any
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import EC2Backend
 
+from standins.moto_server.store import put
+
 _delete = EC2Backend.delete_nat_gateway
 
 
 def install() -> None:
     """Deleting a NAT gateway that is gone says so."""
-    EC2Backend.delete_nat_gateway = delete_nat_gateway  # type: ignore[method-assign]
+    put(EC2Backend, delete_nat_gateway)
 
 
 def delete_nat_gateway(self: EC2Backend, nat_gateway_id: str) -> Any:

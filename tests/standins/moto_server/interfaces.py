@@ -9,6 +9,8 @@ from moto.ec2.models import elastic_network_interfaces
 from moto.ec2.models.instances import Instance
 from moto.ec2.responses import EC2Response
 
+from standins.moto_server.store import put
+
 _prep_nics = Instance.prep_nics
 _attachment = elastic_network_interfaces.Attachment.__init__
 _create = EC2Response.create_network_interface
@@ -16,9 +18,9 @@ _create = EC2Response.create_network_interface
 
 def install() -> None:
     """Makes moto keep type and card index, and as many interfaces as were asked for."""
-    Instance.prep_nics = prep_nics  # type: ignore[method-assign]
-    elastic_network_interfaces.Attachment.__init__ = attachment  # type: ignore[method-assign]
-    EC2Response.create_network_interface = create_network_interface  # type: ignore[method-assign]
+    put(Instance, prep_nics)
+    put(elastic_network_interfaces.Attachment, __init__)
+    put(EC2Response, create_network_interface)
 
 
 def prep_nics(self: Instance, nic_spec: list[dict[str, Any]], *arguments: Any, **options: Any) -> None:
@@ -34,7 +36,7 @@ def prep_nics(self: Instance, nic_spec: list[dict[str, Any]], *arguments: Any, *
         interface.interface_type = kind or interface.interface_type
 
 
-def attachment(self: Any, eni: Any) -> None:
+def __init__(self: Any, eni: Any) -> None:
     """An attachment that says which card."""
     _attachment(self, eni)
     self.network_card_index = getattr(eni, "network_card_index", 0)

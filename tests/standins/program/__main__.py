@@ -17,9 +17,7 @@ same = aws.ec2.get_ami(
 )
 
 vpc = aws.ec2.Vpc("net", cidr_block="10.60.0.0/16", enable_dns_hostnames=True, tags=tags)
-outer = aws.ec2.Subnet(
-    "outer", vpc_id=vpc.id, cidr_block="10.60.0.0/24", availability_zone=zone, map_public_ip_on_launch=True, tags=tags
-)
+outer = aws.ec2.Subnet("outer", vpc_id=vpc.id, cidr_block="10.60.0.0/24", availability_zone=zone, map_public_ip_on_launch=True, tags=tags)
 inner = aws.ec2.Subnet("inner", vpc_id=vpc.id, cidr_block="10.60.16.0/20", availability_zone=zone, tags=tags)
 gateway = aws.ec2.InternetGateway("gateway", vpc_id=vpc.id, tags=tags)
 nat_address = aws.ec2.Eip("nat", domain="vpc", tags=tags)
@@ -59,6 +57,10 @@ profile = aws.iam.InstanceProfile("node", role=role.name, tags=tags)
 
 bucket = aws.s3.Bucket("data", force_destroy=True, tags=tags)
 aws.s3.BucketPublicAccessBlock("data", bucket=bucket.id, block_public_acls=True, block_public_policy=True)
+aws.s3.BucketVersioning("data", bucket=bucket.id, versioning_configuration={"status": "Enabled"})
+aws.s3.BucketServerSideEncryptionConfiguration(
+    "data", bucket=bucket.id, rules=[{"apply_server_side_encryption_by_default": {"sse_algorithm": "AES256"}}]
+)
 aws.iam.RolePolicy(
     "data",
     role=role.id,
