@@ -25,7 +25,7 @@ class Cluster:
 
     def worker(self, number: int) -> dict[str, Any]:
         """A worker as EC2 describes it."""
-        ident = self.program.outputs()["workers"][number]
+        ident = self.program.resources()[f"Instance worker{number}"]["id"]
         found: dict[str, Any] = self.account.client("ec2").describe_instances(InstanceIds=[ident])["Reservations"][0]["Instances"][0]
         return found
 
@@ -41,7 +41,7 @@ def present(account: AwsAccount) -> list[str]:
         "nat": [one["NatGatewayId"] for one in ec2.describe_nat_gateways()["NatGateways"] if one["State"] != "deleted"],
         "instance": [one["InstanceId"] for page in ec2.describe_instances(Filters=living)["Reservations"] for one in page["Instances"]],
         "interface": [one["NetworkInterfaceId"] for one in ec2.describe_network_interfaces()["NetworkInterfaces"]],
-        "volume": [one["VolumeId"] for one in ec2.describe_volumes()["Volumes"] if one["Size"] == 20],
+        "volume": [one["VolumeId"] for one in ec2.describe_volumes()["Volumes"] if one["Size"] in (20, 40)],
         "template": [one["LaunchTemplateId"] for one in ec2.describe_launch_templates()["LaunchTemplates"]],
         "group": [one["GroupName"] for one in ec2.describe_placement_groups()["PlacementGroups"]],
         "reservation": [
@@ -134,6 +134,30 @@ def test_what_another_hand_changed_is_named_and_healed(cluster: Cluster) -> None
     cluster.program.up("--refresh")
     assert "43 unchanged" in cluster.program.drift()
     assert cluster.worker(1)["InstanceId"] != lost
+
+
+def test_a_changed_program_changes_in_place_what_can_be(cluster: Cluster) -> None:
+    before = cluster.program.resources()
+    changed = {"capacity": 2400, "limit": "200.5", "size": 40, "login": "t3.large", "night": "cron(0 22 * * ? *)", "tokens": "optional"}
+    cluster.program.configure(**changed)
+    said = cluster.program.up()
+    # In place: file system, budget, disk, login, schedule, template. The workers hang on the template's version.
+    assert "~ 6 updated" in said
+    assert "+-2 replaced" in said
+
+    after = cluster.program.resources()
+    kept = {name for name in before if before[name].get("id") == after[name].get("id")}
+    assert before.keys() - kept == {"Instance worker0", "Instance worker1"}
+    assert cluster.worker(0)["MetadataOptions"]["HttpTokens"] == "optional"
+    ec2, account = cluster.account.client("ec2"), cluster.account
+    login = ec2.describe_instances(InstanceIds=[after["Instance login"]["id"]])["Reservations"][0]["Instances"][0]
+    assert (login["InstanceType"], login["State"]["Name"]) == ("t3.large", "running")
+    assert ec2.describe_volumes(VolumeIds=[after["Volume home"]["id"]])["Volumes"][0]["Size"] == 40
+    assert account.client("fsx").describe_file_systems()["FileSystems"][0]["StorageCapacity"] == 2400
+    assert account.client("budgets").describe_budgets(AccountId="123456789012")["Budgets"][0]["BudgetLimit"]["Amount"] == "200.5"
+    scheduled = account.client("scheduler").get_schedule(Name=after["Schedule stop-at-night"]["outputs"]["name"])
+    assert scheduled["ScheduleExpression"] == "cron(0 22 * * ? *)"
+    assert cluster.worker(0)["InstanceId"] in scheduled["Target"]["Input"]
 
 
 def test_destroy_leaves_nothing(cluster: Cluster) -> None:

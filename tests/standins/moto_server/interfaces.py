@@ -24,16 +24,21 @@ def install() -> None:
 
 
 def prep_nics(self: Instance, nic_spec: list[dict[str, Any]], *arguments: Any, **options: Any) -> None:
-    """moto keeps interfaces by device index, and one host has index 1 on every card but the first: each gets a key of its own meanwhile."""
-    asked = [(spec.get("DeviceIndex", 0), spec.get("NetworkCardIndex", 0), spec.get("InterfaceType")) for spec in nic_spec]
+    """moto keeps interfaces by device index, and one host has index 1 on every card but the first: each gets a key of its own meanwhile.
+
+    An interface made for a launch goes with its instance unless told otherwise; moto leaves it behind.
+    """
+    asked = [dict(spec) for spec in nic_spec] or [{}]
     for key, spec in enumerate(nic_spec):
         spec["DeviceIndex"] = key
     _prep_nics(self, nic_spec, *arguments, **options)
-    for key, (device, card, kind) in enumerate(asked):
-        interface = self.nics[key]
-        interface.device_index = device
-        interface.network_card_index = card  # type: ignore[attr-defined]
-        interface.interface_type = kind or interface.interface_type
+    for key, spec in enumerate(asked):
+        interface: Any = self.nics[key]
+        interface.device_index = spec.get("DeviceIndex", 0)
+        interface.network_card_index = spec.get("NetworkCardIndex", 0)
+        interface.interface_type = spec.get("InterfaceType") or interface.interface_type
+        if "NetworkInterfaceId" not in spec:
+            interface.delete_on_termination = spec.get("DeleteOnTermination", True)
 
 
 def __init__(self: Any, eni: Any) -> None:

@@ -107,7 +107,7 @@ template = aws.ec2.LaunchTemplate(
     iam_instance_profile={"arn": profile.arn},
     placement={"group_name": group.name, "availability_zone": zone},
     capacity_reservation_specification={"capacity_reservation_target": {"capacity_reservation_id": reserved.id}},
-    metadata_options={"http_tokens": "required"},
+    metadata_options={"http_tokens": config.get("tokens") or "required"},
     network_interfaces=[
         {
             "network_card_index": card,
@@ -134,7 +134,7 @@ nodes = [
 login = aws.ec2.Instance(
     "login",
     ami=same.image_id,
-    instance_type="t3.small",
+    instance_type=config.get("login") or "t3.small",
     subnet_id=outer.id,
     vpc_security_group_ids=[door.id, inside.id],
     key_name=key.key_name,
@@ -151,14 +151,14 @@ spot = aws.ec2.Instance(
     instance_market_options={"market_type": "spot"},
     tags={**tags, "Name": "spot"},
 )
-disk = aws.ebs.Volume("home", availability_zone=zone, size=20, type="gp3", tags=tags)
+disk = aws.ebs.Volume("home", availability_zone=zone, size=config.get_int("size") or 20, type="gp3", tags=tags)
 aws.ec2.VolumeAttachment("home", volume_id=disk.id, instance_id=login.id, device_name="/dev/sdf")
 spare = aws.ec2.NetworkInterface("spare", subnet_id=inner.id, security_groups=[inside.id], interface_type="efa", tags=tags)
 
 aws.budgets.Budget(
     "month",
     budget_type="COST",
-    limit_amount="100",
+    limit_amount=config.get("limit") or "100",
     limit_unit="USD",
     time_unit="MONTHLY",
     notifications=[
@@ -174,7 +174,7 @@ aws.budgets.Budget(
 aws.scheduler.Schedule(
     "stop-at-night",
     flexible_time_window={"mode": "OFF"},
-    schedule_expression="cron(0 20 * * ? *)",
+    schedule_expression=config.get("night") or "cron(0 20 * * ? *)",
     target={
         "arn": "arn:aws:scheduler:::aws-sdk:ec2:stopInstances",
         "role_arn": role.arn,
