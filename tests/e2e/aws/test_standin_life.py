@@ -71,17 +71,17 @@ def cluster(aws_account: AwsAccount, new_program: NewProgram, tmp_path_factory: 
 
 
 def test_a_preview_promises_what_up_makes_and_makes_nothing(cluster: Cluster) -> None:
-    assert "+ 43 to create" in cluster.previewed
+    assert "+ 46 to create" in cluster.previewed
     assert cluster.present_after_preview == []
-    assert "+ 43 created" in cluster.made
+    assert "+ 46 created" in cluster.made
 
 
 def test_a_second_up_changes_nothing(cluster: Cluster) -> None:
-    assert "43 unchanged" in cluster.program.up("--expect-no-changes")
+    assert "46 unchanged" in cluster.program.up("--expect-no-changes")
 
 
 def test_a_refresh_of_what_nobody_touched_finds_nothing(cluster: Cluster) -> None:
-    assert "43 unchanged" in cluster.program.drift()
+    assert "46 unchanged" in cluster.program.drift()
 
 
 def test_outputs_have_the_types_that_the_package_declares(cluster: Cluster) -> None:
@@ -129,10 +129,10 @@ def test_what_another_hand_changed_is_named_and_healed(cluster: Cluster) -> None
     assert all(word in said for word in (lost, "who", "somebody", "0.0.0.0/0", "AmazonSSMManagedInstanceCore")), said
     assert "~ 2 to update" in said
     assert "- 2 to delete" in said
-    assert "39 unchanged" in said
+    assert "42 unchanged" in said
 
     cluster.program.up("--refresh")
-    assert "43 unchanged" in cluster.program.drift()
+    assert "46 unchanged" in cluster.program.drift()
     assert cluster.worker(1)["InstanceId"] != lost
 
 
@@ -163,5 +163,5 @@ def test_a_changed_program_changes_in_place_what_can_be(cluster: Cluster) -> Non
 def test_destroy_leaves_nothing(cluster: Cluster) -> None:
     cluster.account.client("s3").put_object(Bucket=cluster.program.resources()["Bucket data"]["id"], Key="k", Body=b"v")
     assert present(cluster.account) != []
-    assert "- 43 deleted" in cluster.program.destroy()
+    assert "- 46 deleted" in cluster.program.destroy()
     assert present(cluster.account) == []
