@@ -94,7 +94,8 @@ def described(size: int, **machine: Any) -> dict[str, Any]:
     data: dict[str, Any] = yaml.safe_load((HERE.parent / "stacks" / f"Pulumi.{_LIKE}.yaml").read_text())
     cluster = data["config"]["rackwright:cluster"]
     cluster["groups"]["worker"]["count"] = size
-    own = {name: row for name, row in cluster["target"]["machines"].items() if not name.startswith("worker")}
+    others = {name: row for name, row in cluster["target"]["machines"].items() if not name.startswith("worker")}
+    own = {name: {**row, "host_key": f"SHA256:{name + '/':0<43}"} for name, row in others.items()}
     workers = {f"worker{index}": {"host_key": f"SHA256:{f'worker{index}/':0<43}"} for index in range(size)}
     machines = {**own, f"worker[0-{size - 1}]": {"address": "10.30.1.1"}, **workers}
     cluster["target"]["machines"] = {name: row if "[" in name else {**row, **machine} for name, row in machines.items()}

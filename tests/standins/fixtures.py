@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +45,10 @@ class AwsAccount:
             "PULUMI_SKIP_UPDATE_CHECK": "true",
         }
 
+    def within(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """The environment with every way to a real account taken out and this one put in."""
+        return {**{key: value for key, value in environment.items() if not key.startswith(("AWS_", "MOTO_"))}, **self.environment}
+
     def client(self, service: str, region: str = REGION) -> Any:
         """A boto3 client of this account."""
         session = boto3.Session(aws_access_key_id="standin", aws_secret_access_key="standin", region_name=region)
@@ -53,11 +57,6 @@ class AwsAccount:
     def reset(self) -> None:
         """Forgets everything that was made."""
         urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/moto-api/reset", method="POST"), timeout=30).close()
-
-
-def without_aws(environment: dict[str, str]) -> dict[str, str]:
-    """An environment that leads to no real account."""
-    return {key: value for key, value in environment.items() if not key.startswith(("AWS_", "MOTO_"))}
 
 
 def install_plugin(pulumi_home: Path) -> None:
@@ -72,7 +71,8 @@ def install_plugin(pulumi_home: Path) -> None:
 @contextmanager
 def serving(folder: Path) -> Iterator[AwsAccount]:
     """An account for as long as the context lasts."""
-    environment = {**without_aws(dict(os.environ)), "PYTHONPATH": f"{ROOT}/tests"}
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "MOTO_"))}
+    environment["PYTHONPATH"] = f"{ROOT}/tests"
     install_plugin(folder)
     with (folder / "moto.log").open("w") as log:
         command = [sys.executable, "-u", "-m", "standins.moto_server"]

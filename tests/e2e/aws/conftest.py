@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
-from standins.fixtures import AwsAccount, serving, without_aws
+import yaml
+from standins.fixtures import REGION, AwsAccount, serving
 
 SHIM = Path(sys.prefix) / "bin" / "pulumi"
 PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2cJ8nCGi2CHQbGAqtcFDKyEjZ6vJVxzFLq1Lp0YF3v"
@@ -27,12 +29,16 @@ class Program:
     account: AwsAccount
 
     @property
+    def stack_file(self) -> Path:
+        """Config and salt."""
+        return self.folder / "Pulumi.dev.yaml"
+
+    @property
     def environment(self) -> dict[str, str]:
         """Nothing of the person's own AWS or Pulumi settings."""
-        inherited = {key: value for key, value in without_aws(dict(os.environ)).items() if not key.startswith(("PULUMI_", "RACKWRIGHT_"))}
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PULUMI_", "RACKWRIGHT_"))}
         return {
-            **inherited,
-            **self.account.environment,
+            **self.account.within(inherited),
             "PULUMI_BACKEND_URL": f"file://{self.folder}/state",
             "PULUMI_CONFIG_PASSPHRASE": "standin",
             # Only the last state matters here, and writing it at every step costs more than all else.
@@ -55,6 +61,16 @@ class Program:
         assert code is None or done.returncode == code, done.stdout
         return done.stdout
 
+    def configure(self, **config: Any) -> None:
+        """Sets the stack's config; the salt stays."""
+        described = yaml.safe_load(self.stack_file.read_text())
+        settings = {"aws:region": REGION, **{f"standin:{name}": value for name, value in config.items()}}
+        self.stack_file.write_text(yaml.safe_dump({**described, "config": {**described.get("config", {}), **settings}}))
+
+    def write(self, text: str) -> None:
+        """Sets the program's text."""
+        (self.folder / "program/__main__.py").write_text(text)
+
     def up(self, *arguments: str, code: int | None = 0, **environment: str) -> str:
         """`pulumi up` without questions."""
         return self.pulumi("up", "--stack", "dev", "--yes", "--skip-preview", *arguments, code=code, **environment)
@@ -68,8 +84,8 @@ class Program:
         return self.pulumi("refresh", "--stack", "dev", "--preview-only", "--diff")
 
     def outputs(self) -> dict[str, Any]:
-        """The stack's outputs."""
-        found: dict[str, Any] = json.loads(self.pulumi("stack", "output", "--stack", "dev", "--json"))
+        """The stack's outputs, as they are on record."""
+        found: dict[str, Any] = self.resources()["Stack standin-dev"]["outputs"]
         return found
 
     def resources(self) -> dict[str, dict[str, Any]]:
@@ -83,23 +99,6 @@ class Program:
         return (self.folder / "state/.pulumi/stacks/standin/dev.json").read_text()
 
 
-def program(folder: Path, account: AwsAccount, main: str, **config: str) -> Program:
-    """A project whose program is the text or the folder `main`, its stack made."""
-    (folder / "state").mkdir(parents=True)
-    if "\n" in main:
-        (folder / "program").mkdir()
-        (folder / "program/__main__.py").write_text(main)
-        main = str(folder / "program")
-    (folder / "Pulumi.yaml").write_text(f"name: standin\nruntime: python\nmain: {main}\n")
-    made = Program(folder, account)
-    made.pulumi("stack", "init", "dev")
-    values = {"aws:region": "us-east-1", **config}
-    made.pulumi(
-        "config", "set-all", "--stack", "dev", *(word for name, value in values.items() for word in ("--plaintext", f"{name}={value}"))
-    )
-    return made
-
-
 @pytest.fixture(scope="session")
 def aws_account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsAccount]:
     """The account of the session; whoever uses it resets it first."""
@@ -107,8 +106,29 @@ def aws_account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsAccount
         yield account
 
 
-@pytest.fixture
-def empty_account(aws_account: AwsAccount) -> AwsAccount:
-    """The account with nothing of ours in it."""
-    aws_account.reset()
-    return aws_account
+class NewProgram(Protocol):
+    """Makes a project whose program is the text, or lies in the folder, `main`."""
+
+    def __call__(self, folder: Path, main: str, **config: Any) -> Program: ...
+
+
+@pytest.fixture(scope="session")
+def new_program(aws_account: AwsAccount, tmp_path_factory: pytest.TempPathFactory) -> NewProgram:
+    """Projects whose stack exists already: making one costs a second, copying one nothing."""
+    settled = tmp_path_factory.mktemp("settled") / "p"
+    (settled / "state").mkdir(parents=True)
+    (settled / "Pulumi.yaml").write_text("name: standin\nruntime: python\n")
+    Program(settled, aws_account).pulumi("stack", "init", "dev")
+
+    def make(folder: Path, main: str, **config: Any) -> Program:
+        shutil.copytree(settled, folder)
+        made = Program(folder, aws_account)
+        if "\n" in main:
+            (folder / "program").mkdir()
+            made.write(main)
+            main = "program"
+        (folder / "Pulumi.yaml").write_text(f"name: standin\nruntime: python\nmain: {main}\n")
+        made.configure(**config)
+        return made
+
+    return make

@@ -59,6 +59,8 @@ class Account:
     def demand_allowed(self) -> None:
         """Refuses an account that the program's provider does not allow, as the real one does."""
         allowed, forbidden = self._config.get("allowedAccountIds"), self._config.get("forbiddenAccountIds")
+        if not allowed and not forbidden:
+            return
         if (allowed and self.number not in allowed) or self.number in (forbidden or ()):
             raise RackwrightError(f"AWS account ID not allowed: {self.number}")
 

@@ -64,6 +64,11 @@ def fill(account: Account, kind: Kind, operation: str, inputs: Properties, *, wi
     return made
 
 
+def chosen(inputs: Properties, *names: str) -> Properties:
+    """The inputs of these names, as far as they are given."""
+    return {name: inputs[name] for name in names if name in inputs}
+
+
 @dataclass(frozen=True)
 class Create:
     """A create call whose answer holds the id."""

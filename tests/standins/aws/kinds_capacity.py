@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from standins.aws.account import Account
-from standins.aws.kind import Create, Kind, Properties, ec2, fill, listed, removed
+from standins.aws.kind import Create, Kind, chosen, ec2, fill, listed, removed
 from standins.aws.naming import Autoname
+from standins.aws.state import Properties
 from standins.aws.tags import Described, Ec2Tags, Tags
 
 
@@ -16,7 +17,7 @@ def _reserved(described: Described) -> bool:
 
 
 def _change_reservation(account: Account, ident: str, news: Properties, olds: Properties) -> None:
-    asked = {key: news[key] for key in ("instanceCount", "endDate", "endDateType", "instanceMatchCriteria") if key in news}
+    asked = chosen(news, "instanceCount", "endDate", "endDateType", "instanceMatchCriteria")
     kind = KINDS["aws:ec2/capacityReservation:CapacityReservation"]
     account.call("ec2", "ModifyCapacityReservation", CapacityReservationId=ident, **fill(account, kind, "ModifyCapacityReservation", asked))
 

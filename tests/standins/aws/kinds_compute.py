@@ -6,9 +6,10 @@ import base64
 from typing import Any, Final
 
 from standins.aws.account import Account
-from standins.aws.kind import Kind, Properties, Settle, Unsupported, ec2, fill, removed
+from standins.aws.kind import Kind, Settle, Unsupported, ec2, fill, removed
 from standins.aws.naming import Autoname
 from standins.aws.request import pairs
+from standins.aws.state import Properties
 from standins.aws.tags import Described, Tags
 
 _INSTANCE: Final = "aws:ec2/instance:Instance"
@@ -89,7 +90,8 @@ _REGROUPED: Final = frozenset(
     {
         "launchTemplate", "availabilityZone", "placementGroup", "placementGroupId", "placementPartitionNumber", "tenancy", "hostId",
         "rootBlockDevice", "ebsBlockDevices", "userData", "userDataBase64", "iamInstanceProfile", "monitoring", "hibernation",
-        "primaryNetworkInterface", "networkInterfaces", "subnetId", "vpcSecurityGroupIds", "privateIp", "associatePublicIpAddress", "volumeTags",
+        "primaryNetworkInterface", "networkInterfaces", "subnetId", "vpcSecurityGroupIds", "privateIp", "associatePublicIpAddress",
+        "volumeTags",
     }
 )  # fmt: skip
 
@@ -222,10 +224,10 @@ def _set_default(account: Account, ident: str, news: Properties, olds: Propertie
 
 
 _DATA: Final = (
-    "blockDeviceMappings", "capacityReservationSpecification", "cpuOptions", "creditSpecification", "disableApiStop", "disableApiTermination",
-    "ebsOptimized", "iamInstanceProfile", "imageId", "instanceInitiatedShutdownBehavior", "instanceMarketOptions", "instanceType", "keyName",
-    "maintenanceOptions", "metadataOptions", "monitoring", "networkInterfaces", "placement", "privateDnsNameOptions", "securityGroupNames",
-    "tagSpecifications", "userData", "vpcSecurityGroupIds", "description",
+    "blockDeviceMappings", "capacityReservationSpecification", "cpuOptions", "creditSpecification", "disableApiStop",
+    "disableApiTermination", "ebsOptimized", "iamInstanceProfile", "imageId", "instanceInitiatedShutdownBehavior",
+    "instanceMarketOptions", "instanceType", "keyName", "maintenanceOptions", "metadataOptions", "monitoring", "networkInterfaces",
+    "placement", "privateDnsNameOptions", "securityGroupNames", "tagSpecifications", "userData", "vpcSecurityGroupIds", "description",
 )  # fmt: skip
 
 _ROWS: Final = (

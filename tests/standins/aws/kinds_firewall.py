@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from standins.aws.account import Account
-from standins.aws.kind import Kind, Properties, Settle, ec2, fill, listed, removed
+from standins.aws.kind import Kind, Settle, ec2, fill, listed, removed
 from standins.aws.naming import Autoname
+from standins.aws.state import Properties
 from standins.aws.tags import Described, Ec2Tags, Tags
 
 _RULE_FIELDS: Final = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecurityGroupId")

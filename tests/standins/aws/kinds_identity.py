@@ -6,8 +6,9 @@ import json
 from typing import Any, Final
 
 from standins.aws.account import Account
-from standins.aws.kind import Create, Kind, Properties, fill, single
+from standins.aws.kind import Create, Kind, fill, single
 from standins.aws.naming import Autoname
+from standins.aws.state import Properties
 from standins.aws.tags import Described, ListedTags, Tags
 
 

@@ -6,13 +6,22 @@ import zlib
 from typing import Any, Final
 
 from standins.aws.account import Account
-from standins.aws.kind import Create, Kind, Properties, Settle, ec2, fill, listed, removed
+from standins.aws.kind import Create, Kind, Settle, ec2, fill, listed, removed
+from standins.aws.state import Properties
 from standins.aws.tags import Described, Tags
 
 _DESTINATIONS: Final = {
     "destinationCidrBlock": "DestinationCidrBlock",
     "destinationIpv6CidrBlock": "DestinationIpv6CidrBlock",
     "destinationPrefixListId": "DestinationPrefixListId",
+}
+
+_ROUTE_FIELDS: Final = {
+    "cidrBlock": "DestinationCidrBlock",
+    "ipv6CidrBlock": "DestinationIpv6CidrBlock",
+    "gatewayId": "GatewayId",
+    "natGatewayId": "NatGatewayId",
+    "networkInterfaceId": "NetworkInterfaceId",
 }
 
 
@@ -110,12 +119,7 @@ def _nat_outs(account: Account, ident: str, described: Described, inputs: Proper
 def _table_outs(account: Account, ident: str, described: Described, inputs: Properties) -> Properties:
     routes = [one for one in described["Routes"] if one.get("Origin") == "CreateRoute" or one.get("GatewayId") != "local"]
     shown = [
-        {
-            key: route[field]
-            for key, field in (("cidrBlock", "DestinationCidrBlock"), ("ipv6CidrBlock", "DestinationIpv6CidrBlock"))
-            + (("gatewayId", "GatewayId"), ("natGatewayId", "NatGatewayId"), ("networkInterfaceId", "NetworkInterfaceId"))
-            if route.get(field)
-        }
+        {key: route[field] for key, field in _ROUTE_FIELDS.items() if route.get(field)}
         for route in routes
         if not route.get("DestinationPrefixListId")
     ]

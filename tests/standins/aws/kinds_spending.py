@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from standins.aws.account import Account
-from standins.aws.kind import Kind, Properties, fill
+from standins.aws.kind import Kind, fill
 from standins.aws.naming import Autoname
+from standins.aws.state import Properties
 from standins.aws.tags import Described, ListedTags, Tags
 
 _BUDGET: Final = "aws:budgets/budget:Budget"

@@ -6,8 +6,9 @@ import zlib
 from typing import Any, Final
 
 from standins.aws.account import Account
-from standins.aws.kind import Kind, Properties, Unsupported, ec2, fill, listed, removed, single
+from standins.aws.kind import Kind, Unsupported, chosen, ec2, fill, listed, removed, single
 from standins.aws.naming import Autoname
+from standins.aws.state import Properties
 from standins.aws.tags import BucketTags, Described, ListedTags, Tags
 
 _LUSTRE: Final = "aws:fsx/lustreFileSystem:LustreFileSystem"
@@ -16,7 +17,7 @@ _WHOLE: Final = frozenset({"storageCapacity", "storageType", "subnetIds", "secur
 
 
 def _change_volume(account: Account, ident: str, news: Properties, olds: Properties) -> None:
-    asked = {key: news[key] for key in ("size", "type", "iops", "throughput") if key in news}
+    asked = chosen(news, "size", "type", "iops", "throughput")
     account.call("ec2", "ModifyVolume", VolumeId=ident, **fill(account, KINDS["aws:ebs/volume:Volume"], "ModifyVolume", asked))
 
 
@@ -67,11 +68,11 @@ def _drop_bucket(account: Account, ident: str, inputs: Properties) -> None:
     account.call("s3", "DeleteBucket", Bucket=ident)
 
 
-def _bucket_part(token: str, noun: str, within: str, *, removable: bool = True) -> Kind:
-    """A setting of a bucket that is a resource of its own: put, get, delete."""
+def _bucket_part(token: str, noun: str, within: str, *names: str, removable: bool = True) -> Kind:
+    """A setting of a bucket that is a resource of its own: put, get, delete; `names` are its inputs."""
 
     def put(account: Account, ident: str, news: Properties, olds: Properties) -> None:
-        rest = {key: value for key, value in news.items() if key not in ("bucket", "region", "skipDestroy")}
+        rest = chosen(news, *names)
         nested = rest.get("versioningConfiguration", rest)
         account.call("s3", f"Put{noun}", Bucket=ident, **{within: fill(account, KINDS[token], f"Put{noun}", nested, within=within)})
 
@@ -86,9 +87,8 @@ def _bucket_part(token: str, noun: str, within: str, *, removable: bool = True) 
 
     def drop(account: Account, ident: str, inputs: Properties) -> None:
         if removable:
-            account.call("s3", f"Delete{noun.removeprefix('Bucket') if 'PublicAccess' in noun else noun}", Bucket=ident)
+            account.call("s3", f"Delete{noun}", Bucket=ident)
 
-    names = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets", "rules", "versioningConfiguration")
     return Kind(
         token=token,
         service="s3",
@@ -97,8 +97,6 @@ def _bucket_part(token: str, noun: str, within: str, *, removable: bool = True) 
         drop=drop,
         force=frozenset({"bucket"}),
         settle=dict.fromkeys(names, put),
-        local=frozenset({"skipDestroy"}),
-        renames={"applyServerSideEncryptionByDefault": "ApplyServerSideEncryptionByDefault", "kmsMasterKeyId": "KMSMasterKeyID"},
     )
 
 
@@ -141,14 +139,15 @@ def _shrinks(olds: Properties, news: Properties) -> frozenset[str]:
 
 
 _CHANGEABLE: Final = (
-    "storageCapacity", "perUnitStorageThroughput", "throughputCapacity", "dataCompressionType", "weeklyMaintenanceStartTime", "autoImportPolicy",
-    "dailyAutomaticBackupStartTime", "automaticBackupRetentionDays", "logConfiguration", "rootSquashConfiguration", "metadataConfiguration",
+    "storageCapacity", "perUnitStorageThroughput", "throughputCapacity", "dataCompressionType", "weeklyMaintenanceStartTime",
+    "autoImportPolicy", "dailyAutomaticBackupStartTime", "automaticBackupRetentionDays", "logConfiguration", "rootSquashConfiguration",
+    "metadataConfiguration",
 )  # fmt: skip
 _SUBJECT: Final = "ResourceARN"
 
 
 def _change_association(account: Account, ident: str, news: Properties, olds: Properties) -> None:
-    asked = {key: news[key] for key in ("importedFileChunkSize", "s3") if key in news}
+    asked = chosen(news, "importedFileChunkSize", "s3")
     kind = KINDS["aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation"]
     account.call(
         "fsx", "UpdateDataRepositoryAssociation", AssociationId=ident, **fill(account, kind, "UpdateDataRepositoryAssociation", asked)
@@ -174,7 +173,7 @@ _ROWS: Final = (
         "Volume",
         tag="volume",
         make=lambda account, kind, inputs, tags: str(
-            account.call("ec2", "CreateVolume", **fill(account, kind, "CreateVolume", inputs), **kind.tags.at_creation(tags))["VolumeId"]  # type: ignore[union-attr]
+            account.call("ec2", "CreateVolume", **fill(account, kind, "CreateVolume", inputs), **kind.tags.at_creation(tags))["VolumeId"]
         ),
         force=frozenset({"availabilityZone", "encrypted", "kmsKeyId", "snapshotId", "multiAttachEnabled", "outpostArn"}),
         settle=dict.fromkeys(("size", "type", "iops", "throughput"), _change_volume),
@@ -205,12 +204,27 @@ _ROWS: Final = (
         tags=BucketTags(),
         autoname=Autoname("bucket", longest=63, prefix="bucketPrefix", lower=True),
     ),
-    _bucket_part("aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock", "PublicAccessBlock", "PublicAccessBlockConfiguration"),
-    _bucket_part("aws:s3/bucketVersioning:BucketVersioning", "BucketVersioning", "VersioningConfiguration", removable=False),
+    _bucket_part(
+        "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock",
+        "PublicAccessBlock",
+        "PublicAccessBlockConfiguration",
+        "blockPublicAcls",
+        "blockPublicPolicy",
+        "ignorePublicAcls",
+        "restrictPublicBuckets",
+    ),
+    _bucket_part(
+        "aws:s3/bucketVersioning:BucketVersioning",
+        "BucketVersioning",
+        "VersioningConfiguration",
+        "versioningConfiguration",
+        removable=False,
+    ),
     _bucket_part(
         "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
         "BucketEncryption",
         "ServerSideEncryptionConfiguration",
+        "rules",
     ),
     Kind(
         token="aws:s3/bucketPolicy:BucketPolicy",

@@ -9,6 +9,7 @@ import inspect
 import sys
 import threading
 import typing
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -36,7 +37,9 @@ class Shape:
 
     def __init__(self, token: str) -> None:
         cls = _resource_class(token)
-        self.arguments = getattr(sys.modules[cls.__module__], f"{cls.__name__}Args")
+        module = sys.modules[cls.__module__]
+        # "Init" where a nested type has the plain name already.
+        self.arguments = getattr(module, f"{cls.__name__}InitArgs", None) or getattr(module, f"{cls.__name__}Args")
         self.inputs: dict[str, Any] = wheel.input_type_types(self.arguments)
         self.outputs: dict[str, Any] = wheel.resource_types(cls)
 
@@ -59,7 +62,9 @@ def _shape(token: str) -> Shape:
 def _resource_class(token: str) -> type:
     _, module, name = token.split(":")
     try:
-        found: type = getattr(importlib.import_module(f"pulumi_aws.{module.split('/')[0]}"), name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of resource types that nobody asked for
+            found: type = getattr(importlib.import_module(f"pulumi_aws.{module.split('/')[0]}"), name)
     except (ImportError, AttributeError):
         raise KeyError(token) from None
     return found

@@ -14,7 +14,7 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from rackwright.errors import RackwrightError
-from rackwright.provider.diff import Change, Difference
+from rackwright.provider.diff import Change, Difference, compare
 from rackwright.provider.redaction import Redactor, rewrap
 from rackwright.provider.wire import decode, encode, reveal
 from standins.aws import life, naming, schema
@@ -49,8 +49,8 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.CheckResponse(inputs=request.news)
 
     async def DiffConfig(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
-        """No change of the provider's settings replaces anything."""
-        return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
+        """Changed settings are taken over; none of them replaces what was made."""
+        return _answer(compare(reveal(decode(request.old_inputs)), reveal(decode(request.news))))
 
     async def Configure(self, request: Any, context: Any) -> provider_pb2.ConfigureResponse:
         """The account to work in."""
@@ -130,7 +130,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         arguments = reveal(decode(request.args))
         account = self._at(arguments)
         found = await self._do(context, lambda: {**function(account, arguments), "region": account.region})
-        return provider_pb2.InvokeResponse(**{"return": encode(found)})
+        return provider_pb2.InvokeResponse(**{"return": encode(found)})  # type: ignore[arg-type]
 
     async def _kind(self, request: Any, context: Any) -> Kind:
         token = request.urn.split("::")[2].split("$")[-1]

@@ -10,7 +10,7 @@ from typing import Final
 
 os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"  # else attaching AmazonSSMManagedInstanceCore is "no such entity"
 
-from moto.server import DomainDispatcherApplication, create_backend_app
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from standins.moto_server import capacity, filesystems, gateways, images, interfaces, launch, spending

@@ -11,7 +11,7 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.responses import EC2Response
 from moto.moto_api._internal import mock_random as random
 
-from standins.moto_server.store import keep_tags, live_tags, shelf
+from standins.moto_server.store import keep_tags, live_tags, put, shelf
 
 _GONE: Final = ("cancelled", "expired")
 _OFFERINGS = count(1)
@@ -20,7 +20,8 @@ _OFFERINGS = count(1)
 
 def install() -> None:
     """Adds the operations to moto's EC2."""
-    for method in (
+    put(
+        EC2Response,
         create_placement_group,
         describe_placement_groups,
         delete_placement_group,
@@ -30,8 +31,7 @@ def install() -> None:
         cancel_capacity_reservation,
         describe_capacity_block_offerings,
         purchase_capacity_block,
-    ):
-        setattr(EC2Response, method.__name__, method)
+    )
 
 
 def placement_group(backend: Any, name: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from moto.fsx.models import FileSystem
 from moto.fsx.responses import FSxResponse
 from moto.moto_api._internal import mock_random as random
 
-from standins.moto_server.store import shelf
+from standins.moto_server.store import put, shelf
 
 _to_dict = FileSystem.to_dict
 _describe = FSxResponse.describe_file_systems
@@ -22,8 +22,9 @@ _create = FSxResponse.create_file_system
 
 def install() -> None:
     """Completes moto's FSx."""
-    FileSystem.to_dict = to_dict  # type: ignore[method-assign]
-    for method in (
+    put(FileSystem, to_dict)
+    put(
+        FSxResponse,
         create_file_system,
         describe_file_systems,
         update_file_system,
@@ -31,8 +32,7 @@ def install() -> None:
         describe_data_repository_associations,
         update_data_repository_association,
         delete_data_repository_association,
-    ):
-        setattr(FSxResponse, method.__name__, method)
+    )
 
 
 def to_dict(self: FileSystem) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def to_dict(self: FileSystem) -> dict[str, Any]:
         "Lifecycle": "AVAILABLE",
         "VpcId": vpcs[0] if vpcs else "",
         "NetworkInterfaceIds": [f"eni-{self.file_system_id[3:]}"],
-        **({"FileSystemTypeVersion": self.version} if getattr(self, "version", None) else {}),
+        **({"FileSystemTypeVersion": version} if (version := getattr(self, "version", None)) else {}),
         **({"LustreConfiguration": {**lustre, "MountName": self.file_system_id[3:]}} if lustre is not None else {}),
     }
 

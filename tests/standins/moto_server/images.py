@@ -11,13 +11,15 @@ from moto.core.utils import utcnow
 from moto.ec2.models.amis import Ami, AmiBackend
 from moto.ssm.models import Parameter, ParameterDict
 
+from standins.moto_server.store import put
+
 _CANONICAL: Final = "099720109477"
 _AMAZON: Final = "898082745236"
 _PUBLISHED: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """Made up, and so are ids and serials: only names, owners and parameter paths are those of the real images."""
 
-_load_amis = AmiBackend._load_amis
-_loaded = ParameterDict._check_loading_status
+_moto_amis = AmiBackend._load_amis
+_moto_parameters = ParameterDict._check_loading_status
 
 
 class Image(NamedTuple):
@@ -54,13 +56,13 @@ def _published() -> Iterator[Image]:
 
 def install() -> None:
     """Adds the images to EC2 and their parameters to SSM."""
-    AmiBackend._load_amis = load_amis  # type: ignore[method-assign]
-    ParameterDict._check_loading_status = check_loading_status  # type: ignore[method-assign]
+    put(AmiBackend, _load_amis)
+    put(ParameterDict, _check_loading_status)
 
 
-def load_amis(self: Any) -> None:
+def _load_amis(self: Any) -> None:
     """moto's images and the published ones."""
-    _load_amis(self)
+    _moto_amis(self)
     for image in _published():
         self.amis[image.ami_id(self.region_name)] = Ami(
             self,
@@ -80,9 +82,9 @@ def load_amis(self: Any) -> None:
         )
 
 
-def check_loading_status(self: ParameterDict, key: str) -> None:
+def _check_loading_status(self: ParameterDict, key: str) -> None:
     """Loads the published parameters the first time one is asked for."""
-    _loaded(self, key)
+    _moto_parameters(self, key)
     if str(key or "").startswith(("/aws/service/canonical/", "/aws/service/deeplearning/")) and not self.__dict__.get("_standin_loaded"):
         self.__dict__["_standin_loaded"] = True
         for image in _published():
@@ -90,7 +92,7 @@ def check_loading_status(self: ParameterDict, key: str) -> None:
 
 
 def _parameter(self: ParameterDict, image: Image) -> Parameter:
-    return Parameter(
+    return Parameter(  # type: ignore[abstract]
         account_id=self.account_id,
         name=image.parameter,
         value=image.ami_id(self.region_name),

@@ -9,6 +9,8 @@ from moto.ec2.models import elastic_network_interfaces
 from moto.ec2.models.instances import Instance
 from moto.ec2.responses import EC2Response
 
+from standins.moto_server.store import put
+
 _prep_nics = Instance.prep_nics
 _attachment = elastic_network_interfaces.Attachment.__init__
 _create = EC2Response.create_network_interface
@@ -17,25 +19,28 @@ _terminate = Instance.terminate
 
 def install() -> None:
     """Makes moto keep type and card index, and as many interfaces as were asked for."""
-    Instance.prep_nics = prep_nics  # type: ignore[method-assign]
-    Instance.terminate = terminate  # type: ignore[method-assign]
-    elastic_network_interfaces.Attachment.__init__ = attachment  # type: ignore[method-assign]
-    EC2Response.create_network_interface = create_network_interface  # type: ignore[method-assign]
+    put(Instance, prep_nics)
+    put(Instance, terminate)
+    put(elastic_network_interfaces.Attachment, __init__)
+    put(EC2Response, create_network_interface)
 
 
 def prep_nics(self: Instance, nic_spec: list[dict[str, Any]], *arguments: Any, **options: Any) -> None:
-    """moto keeps interfaces by device index, and one host has index 1 on every card but the first: each gets a key of its own meanwhile."""
-    asked = [(spec.get("DeviceIndex", 0), spec.get("NetworkCardIndex", 0), spec.get("InterfaceType")) for spec in nic_spec]
+    """moto keeps interfaces by device index, and one host has index 1 on every card but the first: each gets a key of its own meanwhile.
+
+    An interface made for a launch goes with its instance unless told otherwise; moto leaves it behind.
+    """
+    asked = [dict(spec) for spec in nic_spec] or [{}]
     for key, spec in enumerate(nic_spec):
         spec["DeviceIndex"] = key
     _prep_nics(self, nic_spec, *arguments, **options)
-    for key, (device, card, kind) in enumerate(asked):
-        interface = self.nics[key]
-        interface.device_index = device
-        interface.network_card_index = card  # type: ignore[attr-defined]
-        interface.interface_type = kind or interface.interface_type
-        if "NetworkInterfaceId" not in nic_spec[key]:
-            interface.delete_on_termination = nic_spec[key].get("DeleteOnTermination", True) in {True, "true"}
+    for key, spec in enumerate(asked):
+        interface: Any = self.nics[key]
+        interface.device_index = spec.get("DeviceIndex", 0)
+        interface.network_card_index = spec.get("NetworkCardIndex", 0)
+        interface.interface_type = spec.get("InterfaceType") or interface.interface_type
+        if "NetworkInterfaceId" not in spec:
+            interface.delete_on_termination = spec.get("DeleteOnTermination", True)
 
 
 def terminate(self: Instance) -> Any:
@@ -47,7 +52,7 @@ def terminate(self: Instance) -> Any:
     return before
 
 
-def attachment(self: Any, eni: Any) -> None:
+def __init__(self: Any, eni: Any) -> None:
     """An attachment that says which card."""
     _attachment(self, eni)
     self.network_card_index = getattr(eni, "network_card_index", 0)

@@ -8,8 +8,10 @@ from typing import Any, Final
 from moto.core.responses import ActionResult
 from moto.ec2.exceptions import InvalidParameterCombination
 from moto.ec2.responses import EC2Response
+from moto.ec2.utils import parse_user_data
 
 from standins.moto_server.capacity import placement_group, take_capacity
+from standins.moto_server.store import put
 
 _run = EC2Response.run_instances
 _create_version = EC2Response.create_launch_template_version
@@ -19,8 +21,7 @@ _KNOWN_TO_MOTO: Final = ("ImageId", "UserData", "TagSpecifications", "BlockDevic
 
 def install() -> None:
     """Replaces moto's RunInstances, and its CreateLaunchTemplateVersion, which keeps user data in a form that a launch then chokes on."""
-    EC2Response.run_instances = run_instances  # type: ignore[method-assign]
-    EC2Response.create_launch_template_version = create_launch_template_version  # type: ignore[method-assign]
+    put(EC2Response, run_instances, create_launch_template_version)
 
 
 def run_instances(self: EC2Response) -> ActionResult:
@@ -43,8 +44,6 @@ def run_instances(self: EC2Response) -> ActionResult:
 
 def create_launch_template_version(self: EC2Response) -> ActionResult:
     """CreateLaunchTemplateVersion, its user data parsed as CreateLaunchTemplate parses it."""
-    from moto.ec2.utils import parse_user_data
-
     data = self.params.get("LaunchTemplateData") or {}
     if "UserData" in data:
         data["UserData"] = parse_user_data(data["UserData"])

@@ -8,13 +8,30 @@ from typing import Any
 from moto.budgets.exceptions import NotFoundException
 from moto.budgets.responses import BudgetsResponse
 
-from standins.moto_server.store import shelf
+from standins.moto_server.store import put, shelf
+
+_create = BudgetsResponse.create_budget
 
 
 def install() -> None:
     """Completes moto's Budgets."""
-    for method in (update_budget, describe_subscribers_for_notification, list_tags_for_resource, tag_resource, untag_resource):
-        setattr(BudgetsResponse, method.__name__, method)
+    put(
+        BudgetsResponse,
+        create_budget,
+        update_budget,
+        describe_subscribers_for_notification,
+        list_tags_for_resource,
+        tag_resource,
+        untag_resource,
+    )
+
+
+def create_budget(self: BudgetsResponse) -> str:
+    """CreateBudget, which keeps the tags."""
+    answer = _create(self)
+    arn = f"arn:aws:budgets::{self._get_param('AccountId')}:budget/{self._get_param('Budget')['BudgetName']}"
+    shelf(self.backend, "tags")[arn] = {tag["Key"]: tag["Value"] for tag in self._get_param("ResourceTags", [])}
+    return answer
 
 
 def update_budget(self: BudgetsResponse) -> str:

@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 
+def put(cls: type, *functions: Any) -> None:
+    """Each function becomes the method of its name, in the place of moto's own where there is one."""
+    for function in functions:
+        setattr(cls, function.__name__, function)
+
+
 def shelf(backend: Any, name: str) -> dict[str, dict[str, Any]]:
     """Things of one sort by id, as AWS describes them."""
     found: dict[str, dict[str, Any]] = backend.__dict__.setdefault(f"_standin_{name}", {})

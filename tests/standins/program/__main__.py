@@ -1,5 +1,6 @@
 """A small GPU cluster in plain pulumi_aws, as anyone would write it: what the stand-in is tried with. It knows nothing of stand-ins."""
 
+import base64
 import json
 
 import pulumi
@@ -43,6 +44,16 @@ door = aws.ec2.SecurityGroup(
     ingress=[{"protocol": "tcp", "from_port": 22, "to_port": 22, "cidr_blocks": ["192.0.2.0/24"]}],
     tags=tags,
 )
+files = aws.ec2.SecurityGroup(
+    "files",
+    vpc_id=vpc.id,
+    ingress=[
+        {"protocol": "tcp", "from_port": 988, "to_port": 988, "self": True, "description": "Lustre"},
+        {"protocol": "tcp", "from_port": 988, "to_port": 988, "cidr_blocks": ["10.60.16.0/20"], "security_groups": [door.id]},
+    ],
+    egress=[{"protocol": "-1", "from_port": 0, "to_port": 0, "cidr_blocks": ["0.0.0.0/0"], "ipv6_cidr_blocks": ["::/0"]}],
+    tags=tags,
+)
 inside = aws.ec2.SecurityGroup("inside", vpc_id=vpc.id, description="nodes among themselves", tags=tags)
 aws.vpc.SecurityGroupIngressRule("inside", security_group_id=inside.id, referenced_security_group_id=inside.id, ip_protocol="-1", tags=tags)
 aws.vpc.SecurityGroupEgressRule("inside", security_group_id=inside.id, referenced_security_group_id=inside.id, ip_protocol="-1", tags=tags)
@@ -52,11 +63,16 @@ trust = aws.iam.get_policy_document(
     statements=[{"actions": ["sts:AssumeRole"], "principals": [{"type": "Service", "identifiers": ["ec2.amazonaws.com"]}]}]
 )
 role = aws.iam.Role("node", assume_role_policy=trust.json, tags=tags)
+aws.iam.Role("reader", assume_role_policy=trust.json, managed_policy_arns=["arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"], tags=tags)
 aws.iam.RolePolicyAttachment("ssm", role=role.name, policy_arn="arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore")
 profile = aws.iam.InstanceProfile("node", role=role.name, tags=tags)
 
 bucket = aws.s3.Bucket("data", force_destroy=True, tags=tags)
 aws.s3.BucketPublicAccessBlock("data", bucket=bucket.id, block_public_acls=True, block_public_policy=True)
+aws.s3.BucketVersioning("data", bucket=bucket.id, versioning_configuration={"status": "Enabled"})
+aws.s3.BucketServerSideEncryptionConfiguration(
+    "data", bucket=bucket.id, rules=[{"apply_server_side_encryption_by_default": {"sse_algorithm": "AES256"}}]
+)
 aws.iam.RolePolicy(
     "data",
     role=role.id,
@@ -72,7 +88,7 @@ lustre = aws.fsx.LustreFileSystem(
     storage_capacity=config.get_int("capacity") or 1200,
     deployment_type="PERSISTENT_2",
     per_unit_storage_throughput=125,
-    security_group_ids=[inside.id],
+    security_group_ids=[files.id],
     tags=tags,
 )
 aws.fsx.DataRepositoryAssociation(
@@ -103,7 +119,7 @@ template = aws.ec2.LaunchTemplate(
     iam_instance_profile={"arn": profile.arn},
     placement={"group_name": group.name, "availability_zone": zone},
     capacity_reservation_specification={"capacity_reservation_target": {"capacity_reservation_id": reserved.id}},
-    metadata_options={"http_tokens": "required"},
+    metadata_options={"http_tokens": config.get("tokens") or "required"},
     network_interfaces=[
         {
             "network_card_index": card,
@@ -115,6 +131,10 @@ template = aws.ec2.LaunchTemplate(
         }
         for card in range(8)
     ],
+    block_device_mappings=[
+        {"device_name": "/dev/sda1", "ebs": {"volume_size": 100, "volume_type": "gp3", "delete_on_termination": "true"}}
+    ],
+    monitoring={"enabled": True},
     tag_specifications=[{"resource_type": "instance", "tags": tags}],
     tags=tags,
 )
@@ -124,37 +144,48 @@ nodes = [
         launch_template={"id": template.id, "version": template.latest_version.apply(str)},
         user_data=pulumi.Output.format("#!/bin/sh\nmount -t lustre {0}@tcp:/{1} /scratch\n", lustre.dns_name, lustre.mount_name),
         tags={**tags, "Name": f"worker{number}"},
+        # The reservation is full: the old one has to go before the new one fits.
+        opts=pulumi.ResourceOptions(delete_before_replace=True),
     )
     for number in range(workers)
 ]
 login = aws.ec2.Instance(
     "login",
     ami=same.image_id,
-    instance_type="t3.small",
+    instance_type=config.get("login") or "t3.small",
     subnet_id=outer.id,
     vpc_security_group_ids=[door.id, inside.id],
     key_name=key.key_name,
+    iam_instance_profile=profile.name,
+    associate_public_ip_address=True,
+    root_block_device={"volume_size": 30, "volume_type": "gp3", "encrypted": True},
+    metadata_options={"http_tokens": "required", "http_put_response_hop_limit": 1},
     tags={**tags, "Name": "login"},
 )
 login_address = aws.ec2.Eip("login", domain="vpc", tags=tags)
 aws.ec2.EipAssociation("login", allocation_id=login_address.id, instance_id=login.id)
+cheap = aws.ec2.LaunchTemplate(
+    "cheap",
+    image_id=ubuntu,
+    instance_type="c7i.large",
+    instance_market_options={"market_type": "spot", "spot_options": {"max_price": "0.1", "spot_instance_type": "one-time"}},
+    vpc_security_group_ids=[inside.id],
+    user_data=base64.b64encode(b"#!/bin/sh").decode(),
+)
 spot = aws.ec2.Instance(
     "spot",
-    ami=ubuntu,
-    instance_type="c7i.large",
+    launch_template={"id": cheap.id, "version": "$Latest"},
     subnet_id=inner.id,
-    vpc_security_group_ids=[inside.id],
-    instance_market_options={"market_type": "spot"},
     tags={**tags, "Name": "spot"},
 )
-disk = aws.ebs.Volume("home", availability_zone=zone, size=20, type="gp3", tags=tags)
+disk = aws.ebs.Volume("home", availability_zone=zone, size=config.get_int("size") or 20, type="gp3", tags=tags)
 aws.ec2.VolumeAttachment("home", volume_id=disk.id, instance_id=login.id, device_name="/dev/sdf")
 spare = aws.ec2.NetworkInterface("spare", subnet_id=inner.id, security_groups=[inside.id], interface_type="efa", tags=tags)
 
 aws.budgets.Budget(
     "month",
     budget_type="COST",
-    limit_amount="100",
+    limit_amount=config.get("limit") or "100",
     limit_unit="USD",
     time_unit="MONTHLY",
     notifications=[
@@ -170,7 +201,7 @@ aws.budgets.Budget(
 aws.scheduler.Schedule(
     "stop-at-night",
     flexible_time_window={"mode": "OFF"},
-    schedule_expression="cron(0 20 * * ? *)",
+    schedule_expression=config.get("night") or "cron(0 20 * * ? *)",
     target={
         "arn": "arn:aws:scheduler:::aws-sdk:ec2:stopInstances",
         "role_arn": role.arn,

@@ -1,0 +1,32 @@
+"""The project itself, its own plugin beside the stand-in: what a test of a real stack in this account builds on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from project import clone
+from standins.fixtures import AwsAccount
+
+pytestmark = pytest.mark.engine
+
+PROGRAM = """
+import pulumi
+import pulumi_aws as aws
+from rackwright.targets.resources import KeyPair
+
+made = KeyPair("access-key", comment="test")
+pulumi.export("key", aws.ec2.KeyPair("access", public_key=made.public_key).key_name)
+"""
+
+
+def test_both_plugins_serve_one_program(aws_account: AwsAccount, tmp_path: Path) -> None:
+    project = clone(tmp_path / "checkout")
+    project.environment = aws_account.within(project.environment)
+    (project.folder / "infra/__main__.py").write_text(PROGRAM)
+    project.must("up")
+    name = project.resources()["access"]["id"]
+    assert aws_account.client("ec2").describe_key_pairs(KeyNames=[name])["KeyPairs"][0]["KeyType"] == "ed25519"
+    assert "3 unchanged" in project.must("refresh").output
+    project.must("destroy")
+    assert name not in [pair["KeyName"] for pair in aws_account.client("ec2").describe_key_pairs()["KeyPairs"]]
