@@ -27,7 +27,7 @@ from rackwright import targets
 from rackwright.targets import program
 from rackwright.targets.resources import KeyPair
 
-plan = program.load_plan(pulumi.Config().require_object("cluster"), pulumi.get_stack())
+plan = program.load(pulumi.Config().require_object("cluster"), pulumi.get_stack()).plan
 built = targets.target(plan.target.kind).build(plan, KeyPair("access-key", comment="test").public_key)
 pulumi.export("hosts", built.hosts)
 pulumi.export("sources", built.sources)
@@ -40,14 +40,14 @@ def project_like(stack: str, folder: Path, account: AwsAccount, *, whole: bool =
     described = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())["config"]["rackwright:cluster"]
 
     def pinned(cluster: dict[str, Any]) -> None:
-        cluster.update(network=described["network"], access=described["access"], state="embedded-ok")
+        cluster.update(network=described["network"], access={"allow": ["11.22.33.0/24"]}, state="embedded-ok")
         cluster["target"]["image"]["id"] = _IMAGE
         for instances in cluster["target"]["instances"].values():
             if "reservation" in instances.get("purchase", {}):
                 instances["purchase"]["reservation"] = bought(account, described["target"]["region"], instances["type"])
 
     made.edit(pinned)
-    made.environment.update(account.environment, AWS_REGION=described["target"]["region"], PULUMI_SKIP_CHECKPOINTS="true")
+    made.environment = {**account.within(made.environment), "AWS_REGION": described["target"]["region"], "PULUMI_SKIP_CHECKPOINTS": "true"}
     if not whole:
         (made.folder / "infra/__main__.py").write_text(_PROGRAM)
     return made
@@ -62,9 +62,10 @@ def bought(account: AwsAccount, region: str, type_: str) -> str:
 
 
 @pytest.fixture(params=STACKS)
-def project(request: pytest.FixtureRequest, tmp_path: Path, empty_account: AwsAccount) -> Project:
+def project(request: pytest.FixtureRequest, tmp_path: Path, aws_account: AwsAccount) -> Project:
     """Each committed stack, nothing made yet, in an empty account."""
-    return project_like(request.param, tmp_path, empty_account)
+    aws_account.reset()
+    return project_like(request.param, tmp_path, aws_account)
 
 
 def instances(account: AwsAccount, project: Project) -> dict[str, dict[str, Any]]:
@@ -127,8 +128,9 @@ def ended(account: AwsAccount, region: str) -> set[str]:
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_the_whole_program_previews_and_nothing_is_made(stack: str, tmp_path: Path, empty_account: AwsAccount) -> None:
-    project = project_like(stack, tmp_path, empty_account, whole=True)
+def test_the_whole_program_previews_and_nothing_is_made(stack: str, tmp_path: Path, aws_account: AwsAccount) -> None:
+    aws_account.reset()
+    project = project_like(stack, tmp_path, aws_account, whole=True)
     said = project.must("preview")
     assert "rackwright:ansible:Converge converge create" in said.output
-    assert instances(empty_account, project) == {}
+    assert instances(aws_account, project) == {}

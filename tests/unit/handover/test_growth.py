@@ -15,7 +15,6 @@ from rackwright.model import document, load_cluster
 from rackwright.plan import expand
 from rackwright.targets import hosts as target
 
-
 _KEY = "SHA256:0123456789012345678901234567890123456789012"
 
 
