@@ -110,6 +110,8 @@ def _instance_outs(account: Account, ident: str, described: Described, inputs: P
         described["NetworkInterfaces"], key=lambda one: (one["Attachment"].get("NetworkCardIndex", 0), one["Attachment"]["DeviceIndex"])
     )
     placement = described.get("Placement") or {}
+    # An instance's groups are those of its first interface; moto says so of the interface alone.
+    groups = interfaces[0]["Groups"] if interfaces else described.get("SecurityGroups") or []
     return {
         "arn": account.arn("ec2", f"instance/{ident}"),
         "ami": described["ImageId"],
@@ -123,7 +125,7 @@ def _instance_outs(account: Account, ident: str, described: Described, inputs: P
         "publicDns": described.get("PublicDnsName") or "",
         "primaryNetworkInterfaceId": interfaces[0]["NetworkInterfaceId"] if interfaces else None,
         "iamInstanceProfile": ((described.get("IamInstanceProfile") or {}).get("Arn") or "").rpartition("/")[2] or None,
-        "vpcSecurityGroupIds": sorted({group["GroupId"] for group in described.get("SecurityGroups") or []}),
+        "vpcSecurityGroupIds": sorted({group["GroupId"] for group in groups}),
         "monitoring": (described.get("Monitoring") or {}).get("State") == "enabled",
         # Not described, or not as it was given.
         **{
