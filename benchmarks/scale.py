@@ -41,9 +41,10 @@ _STEP: Final = 32
 
 @dataclass(frozen=True)
 class Cost:
-    """What a command took: seconds, and MiB of the largest of its processes."""
+    """What a command took: seconds by the clock, seconds of a CPU, and MiB of the largest of its processes."""
 
     seconds: float
+    cpu: float
     memory: float
 
 
@@ -69,7 +70,7 @@ def main() -> int:
 
 def measure(folder: Path, rounds: int) -> str:
     """All rows as a table."""
-    lines = ["| what | nodes | median | largest process | goal |", "|---|---|---|---|---|"]
+    lines = ["| what | nodes | median | of a CPU | largest process | goal |", "|---|---|---|---|---|---|"]
     for size in _SIZES:
         file = stack_file(folder / f"Pulumi.rack-{size}.yaml", size)
         plan = [run([venv("rackwright"), "plan", str(file), "--json"]) for _ in range(rounds)]
@@ -79,14 +80,14 @@ def measure(folder: Path, rounds: int) -> str:
     preview = [previewed(folder / f"preview-{number}", _SIZES[-1]) for number in range(rounds)]
     lines.append(row("`pulumi preview`, no machine contacted", _SIZES[-1], preview, "≤ 30 s"))
     ratios = [part_said("growth", folder / "Pulumi.grown.yaml")["ratio"] for _ in range(rounds)]
-    lines.append(f"| plan and hand-over: one node more at 64 against one more at 2 | | {statistics.median(ratios):.2f} × | | ≤ 1.5 × |")
+    lines.append(f"| plan and hand-over: one node more at 64 against one more at 2 | | | {statistics.median(ratios):.2f} × | | ≤ 1.5 × |")
     return "\n".join(lines)
 
 
 def row(what: str, size: int, costs: list[Cost], goal: str) -> str:
     """Medians of the time, the worst of the memory."""
-    seconds = statistics.median(cost.seconds for cost in costs)
-    return f"| {what} | {size} | {seconds:.2f} s | {max(cost.memory for cost in costs):.0f} MiB | {goal} |"
+    seconds, cpu = (statistics.median(values) for values in zip(*((cost.seconds, cost.cpu) for cost in costs), strict=True))
+    return f"| {what} | {size} | {seconds:.2f} s | {cpu:.2f} s | {max(cost.memory for cost in costs):.0f} MiB | {goal} |"
 
 
 def described(size: int, **machine: Any) -> dict[str, Any]:
@@ -147,10 +148,10 @@ def texts(file: Path) -> dict[str, float]:
     assert cluster is not None
     plan = expand(cluster, "rack-bench")
     inputs = {"plan": program.wire(plan), "hosts": hosts(plan), "secrets": {"access_key": "none", "munge_key": "none"}}
-    started = time.monotonic()
+    started, busy = time.monotonic(), time.process_time()
     written = stack_files.write("rack-bench", inputs)
     slurm_conf(yaml.load(written.inventory.read_text(), Loader=yaml.CSafeLoader))
-    return {"seconds": time.monotonic() - started}
+    return {"seconds": time.monotonic() - started, "cpu": time.process_time() - busy}
 
 
 def hosts(plan: Any) -> dict[str, dict[str, Any]]:
@@ -213,7 +214,8 @@ def part(name: str, file: Path) -> Cost:
     """A part of this file in a process of its own: the seconds that it says, and its memory."""
     with tempfile.TemporaryDirectory() as home:
         ran = run([sys.executable, str(HERE / "scale.py"), "--part", name, str(file)], environment={**os.environ, "RACKWRIGHT_HOME": home})
-    return Cost(json.loads(ran.output)["seconds"], ran.memory)
+    told = json.loads(ran.output)
+    return Cost(told["seconds"], told["cpu"], ran.memory)
 
 
 def part_said(name: str, file: Path) -> dict[str, float]:
@@ -240,7 +242,7 @@ def run(command: list[str], project: Project | None = None, *, environment: dict
         said.seek(0)
         output = said.read()
     assert child.returncode == 0, f"{' '.join(command)}\n{output}"
-    return Ran(time.monotonic() - started, used.ru_maxrss / 1024, output)
+    return Ran(time.monotonic() - started, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, output)
 
 
 def venv(program: str) -> str:
@@ -249,12 +251,12 @@ def venv(program: str) -> str:
 
 
 def machine() -> str:
-    """What it was measured on."""
+    """What it was measured on, and how many processes wanted a core meanwhile."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
         f"Measured on {date.today()} with `make bench-scale`: {os.cpu_count()} cores, {memory:.0f} GiB, "
-        f"kernel {platform.release().split('-')[0]}, Python {platform.python_version()}. No machine was there: "
-        "this is what describing them costs."
+        f"kernel {platform.release().split('-')[0]}, Python {platform.python_version()}, load {os.getloadavg()[2]:.0f}. "
+        "No machine was there: this is what describing them costs."
     )
 
 
