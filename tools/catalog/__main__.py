@@ -1,49 +1,61 @@
-"""`make catalog`: writes the shape columns of instances.csv again; names and prices stay as they are.
+"""`make catalog`: writes again what a library knows of the catalogue's rows: shapes of instance types, zones of regions.
 
-A new type is a line with its name and price columns; the rest is filled in. A row's date changes only where its shape did.
+A new type or region is a line with its name (and price, and what FSx offers there); the rest is filled in.
+The date of a shape changes only where the shape did.
 """
 
 from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Final
 
 from catalog.shapes import NoShape, shape, source
+from catalog.zones import zones
 
-FILE: Final = Path(__file__).parents[2] / "infra" / "rackwright" / "catalog" / "instances.csv"
+CATALOG: Final = Path(__file__).parents[2] / "infra" / "rackwright" / "catalog"
+
+Row = dict[str, str]
 
 
-def renewed(row: dict[str, str], today: date) -> dict[str, str]:
-    """The row with the shape that the library knows."""
+def instance_row(row: Row) -> Row:
+    """The row with the shape that the library knows. Raises NoShape."""
     found = shape(row["name"])
     changed = any(row.get(column) != value for column, value in found.items())
-    return row | found | ({"source": source(), "date": today.isoformat()} if changed else {})
+    return row | found | ({"source": source(), "date": date.today().isoformat()} if changed else {})
 
 
-def write(rows: Iterable[dict[str, str]], columns: list[str]) -> None:
-    """Replaces the file."""
-    with FILE.open("w", encoding="utf-8", newline="") as file:
+def region_row(row: Row) -> Row:
+    """The row with the zones that the library knows."""
+    found = zones(row["region"])
+    return row | ({"zones": found, "zones_source": source("DescribeInstanceTypeOfferings")} if found != row["zones"] else {})
+
+
+def renew(name: str, renewed: Callable[[Row], Row]) -> str:
+    """Writes a file again, all rows or none, and says what changed."""
+    path = CATALOG / f"{name}.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        old, columns = list(reader), list(reader.fieldnames or [])
+    new = [renewed(row) for row in old]
+    with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(new)
+    return f"{path.name}: {sum(before != after for before, after in zip(old, new, strict=True))} of {len(new)} rows changed"
 
 
 def main() -> int:
-    """All rows or none; says which type cannot be said in a row."""
-    with FILE.open(encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        old, columns = list(reader), list(reader.fieldnames or [])
+    """1 where a row cannot be told, with the reason."""
     try:
-        new = [renewed(row, date.today()) for row in old]
-    except NoShape as problem:
+        print(renew("instances", instance_row))
+        print(renew("regions", region_row))
+    except (NoShape, FileNotFoundError) as problem:
         print(problem, file=sys.stderr)
         return 1
-    write(new, columns)
-    print(f"{sum(before != after for before, after in zip(old, new, strict=True))} of {len(new)} rows changed")
     return 0
 
 

@@ -37,9 +37,9 @@ class NoShape(Exception):
     """The type is not known, or has a form that a row of the catalogue cannot say."""
 
 
-def source() -> str:
-    """Where the shapes are from, with its version."""
-    return f"moto {version('moto')}: DescribeInstanceTypes"
+def source(operation: str = "DescribeInstanceTypes") -> str:
+    """Where the columns are from, with its version."""
+    return f"moto {version('moto')}: {operation}"
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,7 +22,7 @@ class UsageClass(StrEnum):
 
 
 class QuotaFamily(StrEnum):
-    """Types that share one vCPU quota of an account and region: EC2 has one for what runs on demand and one for spot."""
+    """Types that share a vCPU quota of an account and region (`rackwright.catalog.quotas` has the codes)."""
 
     STANDARD = "standard"
     G_AND_VT = "g-and-vt"
@@ -110,7 +111,21 @@ class InstanceType:
     @property
     def quota_family(self) -> QuotaFamily:
         """The vCPU quota it counts against."""
-        return _FAMILIES.get(self.name[: _digits_begin(self.name)], QuotaFamily.STANDARD)
+        return _FAMILIES.get(self._parts()["letters"], QuotaFamily.STANDARD)
+
+    @property
+    def generation(self) -> int:
+        """5 for `p5en.48xlarge`."""
+        return int(self._parts()["generation"])
+
+    def _parts(self) -> re.Match[str]:
+        match = _NAME.match(self.name)
+        if match is None:
+            raise ValueError(f"no name of an instance type: {self.name}")
+        return match
+
+
+_NAME: Final = re.compile(r"(?P<letters>[a-z]+)(?P<generation>\d+)")
 
 
 _FAMILIES: Final[Mapping[str, QuotaFamily]] = {
@@ -162,7 +177,3 @@ def _price(row: Mapping[str, str]) -> Price | None:
     if not (row["price_region"] and row["price_source"]):
         raise ValueError(f"instances.csv: {row['name']}: a price without region or source")
     return Price(float(row["usd_per_hour"]), row["price_region"], row["price_source"], datetime.date.fromisoformat(row["price_date"]))
-
-
-def _digits_begin(name: str) -> int:
-    return next(index for index, letter in enumerate(name) if letter.isdigit())
