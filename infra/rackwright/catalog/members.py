@@ -62,7 +62,11 @@ def _fitted(group: Group, known: InstanceType | None) -> Group:
     if known is None:
         return group
     gpus = Gpus(model=known.gpu_model, count=known.gpu_count) if known.gpu_model else None
-    own = {"cpus": group.cpus or known.cpus, "memory": group.memory or int(known.memory_mib * _SCHEDULABLE) * 2**20, "gpus": group.gpus or gpus}
+    own = {
+        "cpus": group.cpus or known.cpus,
+        "memory": group.memory or int(known.memory_mib * _SCHEDULABLE) * 2**20,
+        "gpus": group.gpus or gpus,
+    }
     return group.model_copy(update=own)
 
 

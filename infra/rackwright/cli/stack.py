@@ -42,13 +42,19 @@ def judge(asked: str) -> Judged:
 
 def planned(asked: str) -> Plan:
     """The plan of a stack; BadInput with all findings when it has errors. Warnings go to stderr."""
+    stack, cluster = accepted(asked)
+    from rackwright.plan import expand
+
+    return expand(cluster, stack)
+
+
+def accepted(asked: str) -> tuple[str, Cluster]:
+    """Name and description of a stack without errors; BadInput with all findings otherwise. Warnings go to stderr."""
     judged = judge(asked)
     if judged.loaded.cluster is None or not judged.ok:
         raise BadInput("\n".join(str(finding) for finding in judged.findings))
-    from rackwright.plan import expand
-
     show(judged.findings, to_stderr=True)
-    return expand(judged.loaded.cluster, judged.loaded.stack)
+    return judged.loaded.stack, judged.loaded.cluster
 
 
 def show(findings: Iterable[Finding], *, to_stderr: bool = False) -> None:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from rackwright.model.base import Part
 from rackwright.model.tier import Tier
-from rackwright.model.units import Bytes, Label
+from rackwright.model.units import Bytes, Label, Seconds
 
 _REGION: Final = r"[a-z]{2}(-[a-z]+)+-[1-9]"
 _AMI: Final = r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$"
@@ -68,6 +68,9 @@ class CapacityBlock(Part):
     )
     reservation: str | None = Field(default=None, pattern=_RESERVATION, description="Or the block that was bought already, like cr-0….")
     usd_total: float | None = Field(default=None, gt=0, description="What the block costs in all, as its offering says; for `cost`.")
+    duration: Seconds | None = Field(
+        default=None, description="How long it runs, like 14d; with usd_total `cost` knows its share of an hour."
+    )
 
 
 Purchase = Annotated[OnDemand | Spot | CapacityBlock, Field(discriminator="kind")]

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from rackwright.model.base import Part
+from rackwright.model.economics import Economics
 from rackwright.model.tier import Tier
 from rackwright.model.units import Address4, HostKey, Label, UserName
 
@@ -91,6 +92,7 @@ class HostsTarget(Part):
         "then clock, kernel settings and cgroups are left alone.",
     )
     machines: dict[Label, Machine] = Field(description="The machines by node name, one for each node of `groups`.")
+    economics: Economics | None = Field(default=None, description="What they cost, for `rackwright cost`.")
 
     @property
     def gives_cgroups(self) -> bool:

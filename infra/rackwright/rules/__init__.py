@@ -8,12 +8,12 @@ from datetime import date
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding
 from rackwright.model.load import Loaded
-from rackwright.rules import access, gpus, groups, hosts, names, network, nodes, partitions, scheduler, storage, users
+from rackwright.rules import access, cost, gpus, groups, hosts, names, network, nodes, partitions, scheduler, storage, users
 from rackwright.rules.registry import RULES, Case, Rule
 
 __all__ = ["RULES", "Case", "Rule", "check", "examine"]
 
-SUBJECTS = (names, network, groups, gpus, storage, scheduler, partitions, access, users, nodes, hosts)
+SUBJECTS = (names, network, groups, gpus, storage, scheduler, partitions, access, users, nodes, hosts, cost)
 """Importing a subject registers its rules; findings come in this order."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from typing import Any
+from typing import Any, Final
 
 import pulumi
 
@@ -13,6 +13,8 @@ from rackwright.handover import paths
 from rackwright.model import Severity, has_errors, load_configured
 from rackwright.plan import Plan, expand
 from rackwright.targets import digests
+
+_MONEY: Final[Any] = {"cost": True, "budget": True, "state": True, "target": {"economics": True}}
 
 
 def load_plan(configured: object, stack: str) -> Plan:
@@ -29,8 +31,11 @@ def load_plan(configured: object, stack: str) -> Plan:
 
 
 def wire(plan: Plan) -> str:
-    """The plan as the provider receives it: one text, because the engine drops absent values from mappings and sorts their keys."""
-    return json.dumps(plan.to_data(), sort_keys=True)
+    """The plan as the provider receives it: one text, because the engine drops absent values from mappings and sorts their keys.
+
+    What things cost is not in it: a new price must not converge a cluster again.
+    """
+    return json.dumps(plan.model_dump(mode="json", exclude=_MONEY), sort_keys=True)
 
 
 def options(plan: Plan) -> dict[str, Any]:
