@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
+from pathlib import Path
 from typing import Any, Final
 
 import pulumi
@@ -11,9 +13,11 @@ import pulumi
 from rackwright import rules
 from rackwright.handover import paths
 from rackwright.model import Severity, has_errors, load_configured
+from rackwright.model.budget import StateKept
 from rackwright.plan import Plan, expand
 from rackwright.targets import digests
 
+_FILES: Final = "file://"
 _MONEY: Final[Any] = {"cost": True, "budget": True, "state": True, "target": {"economics": True}}
 
 
@@ -27,7 +31,31 @@ def load_plan(configured: object, stack: str) -> Plan:
     if has_errors(findings) or loaded.cluster is None:
         errors = [str(finding) for finding in findings if finding.level is Severity.ERROR]
         raise pulumi.RunError(f"stacks/Pulumi.{stack}.yaml: {len(errors)} finding(s)\n" + "\n".join(errors))
-    return expand(loaded.cluster, stack)
+    plan = expand(loaded.cluster, stack)
+    _refuse_forgettable_state(plan)
+    return plan
+
+
+def _refuse_forgettable_state(plan: Plan) -> None:
+    """A lost state of instances is instances nobody knows of, and they bill: it may not lie on this machine's disk alone by default."""
+    if not plan.target.bills or plan.state is StateKept.EMBEDDED_OK or not _state_is_embedded():
+        return
+    cause = (
+        f"stacks/Pulumi.{plan.stack}.yaml: state: the engine's state would lie in {paths.engine_state()} alone, and this stack bills money"
+    )
+    hint = "keep it elsewhere (`rackwright state move`, or `pulumi login s3://BUCKET`), or accept it with `state: embedded-ok`"
+    if not pulumi.runtime.is_dry_run():
+        raise pulumi.RunError(f"{cause}\n  {hint}")
+    pulumi.log.warn(f"{cause}: `up` will refuse\n  {hint}")
+
+
+def _state_is_embedded() -> bool:
+    """Whether the engine keeps state in the home; the `pulumi` of the environment says so where no login names another place."""
+    address = os.environ.get("PULUMI_BACKEND_URL", "")
+    if not address.startswith(_FILES):
+        return False
+    folder = Path(address.removeprefix(_FILES).partition("?")[0]).expanduser()
+    return folder.resolve() == paths.engine_state().resolve()
 
 
 def wire(plan: Plan) -> str:
