@@ -24,6 +24,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "ssh": ("rackwright.cli.connect:ssh", "Log in to a node, or run a command there."),
     "inventory": ("rackwright.cli.connect:inventory", "The hand-over of a stack that is up."),
     "down": ("rackwright.cli.life:down", "Remove a stack (pulumi destroy), or whatever carries its label."),
+    "reap": ("rackwright.cli.reap:reap", "End every stack whose time is over."),
     "state": ("rackwright.cli.state:state", "Back up, restore or move state and keys of all stacks."),
     "schema": ("rackwright.cli.validate:schema", "The JSON schema of stack files, for editors."),
 }
