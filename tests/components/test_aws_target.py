@@ -216,3 +216,12 @@ def test_the_first_card_of_a_p6_b300_is_for_ip_alone() -> None:
 
 def test_without_efa_there_is_one_plain_interface() -> None:
     assert [one.kind for one in interfaces(instance_types()["p5.48xlarge"], efa=False)] == [InterfaceKind.IP]
+
+
+def test_the_mark_comes_before_everything_and_goes_after_it() -> None:
+    """The provider depends on it, and everything depends on its provider."""
+    recording = recorded("aws-budget")
+    assert recording.of("rackwright:aws:Label") == {"label": {"stack": "aws-budget", "region": "us-east-1"}}
+    kinds = [typ for typ, _ in recording.made.values()]
+    first = next(index for index, typ in enumerate(kinds) if typ.startswith("aws:"))
+    assert kinds.index("rackwright:aws:Label") < kinds.index("pulumi:providers:aws") < first

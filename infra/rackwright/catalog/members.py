@@ -16,8 +16,8 @@ from rackwright.model.groups import Gpus, Group, NodeGpus, NodeOverride, Role, S
 
 _NOTHING: Final = NodeOverride()
 _SCHEDULABLE: Final = 0.95
-"""Of an instance type's memory: kernel and firmware keep some, and Slurm drains a node that shows less than it was told (AWS ParallelCluster
-configuration reference: SchedulableMemory, 95 % of what EC2 lists)."""
+"""Of an instance type's memory: kernel and firmware keep some, and Slurm drains a node that shows less than it was told (AWS
+ParallelCluster configuration reference: SchedulableMemory, 95 % of what EC2 lists)."""
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import pytest
 from moto import mock_aws
 
 from rackwright.cli import main
+from rackwright.provider.drivers.aws import account as account_room
 from rackwright.provider.drivers.aws.account import Account
 
 
@@ -47,8 +50,19 @@ def account(no_account: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Accou
     """An empty account, us-east-1."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
+    monkeypatch.setattr(account_room, "_client", _client)
     with mock_aws():
         yield Account("us-east-1")
+
+
+@cache
+def _client(service: str, region: str) -> Any:
+    """Clients are made once for all tests: reading their models takes most of a test's time."""
+    return _made(service, region)
+
+
+_made = account_room._client
 
 
 @pytest.fixture

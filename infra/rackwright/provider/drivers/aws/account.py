@@ -67,6 +67,11 @@ class Account:
             pages = list(self.client(service).get_paginator(call).paginate(**arguments))
         return [item for page in pages for item in page.get(key, [])]
 
+    def wait(self, service: str, until: str, **arguments: Any) -> None:
+        """Until AWS says so; Unanswered where it does not come."""
+        with asking(f"{service}:{until}"):
+            self.client(service).get_waiter(until).wait(**arguments)
+
     def identity(self) -> tuple[str, str]:
         """Account number and who asks; NoAccount without credentials that work."""
         told = self.ask("sts", "get_caller_identity")
@@ -93,6 +98,8 @@ def asking(what: str) -> Iterator[None]:
     except (exceptions.ConnectionError, exceptions.HTTPClientError) as silent:
         hint = "check the network, the region's name and AWS_ENDPOINT_URL"
         raise NoAccount(f"AWS does not answer: {silent}", path=what, hint=hint) from None
+    except exceptions.WaiterError as waited:
+        raise Unanswered(str(waited), code="WaiterError", path=what, hint="run it again later") from None
     except exceptions.BotoCoreError as unusable:
         hint = (
             _CREDENTIALS
