@@ -19,7 +19,7 @@ from rackwright.handover import paths
 from rackwright.model import Cluster, Finding, Severity, load_cluster
 from rackwright.model.aws import Image
 from rackwright.provider.drivers.aws import online
-from rackwright.provider.drivers.aws.account import Account
+from rackwright.provider.drivers.aws.account import Account, Refused
 
 from .conftest import Run
 
@@ -351,6 +351,23 @@ def test_what_may_not_be_asked_is_a_warning_and_the_rest_is_asked(told: Account,
         for rule in ("online-type-offered", "online-quota", "online-image", "online-spot-price", "online-fsx-quota")
     ]
     assert all(each.cause.startswith("could not look: ") and "may not ask it" in each.cause and each.hint for each in found[1:])
+
+
+@pytest.mark.parametrize(
+    ("service", "call", "action"),
+    [
+        ("ec2", "describe_capacity_reservations", "ec2:DescribeCapacityReservations"),
+        ("service-quotas", "list_service_quotas", "servicequotas:ListServiceQuotas"),
+    ],
+)
+def test_a_refusal_names_the_action_as_iam_spells_it(
+    told: Account, answers: Callable[..., Stubber], service: str, call: str, action: str
+) -> None:
+    answers(service, call, "AccessDenied")
+    arguments = {"ServiceCode": "fsx"} if service == "service-quotas" else {}
+    with pytest.raises(Refused) as refused:
+        told.ask(service, call, **arguments)
+    assert f"allow the action `{action}`" in refused.value.hint
 
 
 def test_an_answer_that_nobody_foresaw_is_a_warning_with_aws_s_words(told: Account, answers: Callable[..., Stubber]) -> None:

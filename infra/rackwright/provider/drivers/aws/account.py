@@ -128,8 +128,21 @@ def _answered(what: str, answer: Any) -> CouldNotTell:
     if code in _BAD_CREDENTIALS:
         return NoAccount(f"AWS does not accept the credentials: {message or code}", path=what, hint=_CREDENTIALS)
     if code in _REFUSED:
-        action = what.replace("_", "")
-        return Refused(
-            "these credentials may not ask it", path=what, hint=f"allow the action `{action}` (in any case), or use other credentials"
-        )
+        return Refused("these credentials may not ask it", path=what, hint=f"allow the action `{_action(what)}`, or use other credentials")
     return Unanswered(f"AWS answers {code}: {message}", code=code, path=what, hint="this is AWS's own message; the call can be repeated")
+
+
+_PREFIXES: Final = {"service-quotas": "servicequotas", "resourcegroupstaggingapi": "tag"}
+_ACTIONS: Final = {"budgets:describe_budgets": "budgets:ViewBudget", "budgets:delete_budget": "budgets:ModifyBudget"}
+"""Where IAM's word is another than the API's (Service Authorization Reference)."""
+
+
+def _action(what: str) -> str:
+    """The IAM action of a call.
+
+    >>> _action("service-quotas:get_service_quota")
+    'servicequotas:GetServiceQuota'
+    """
+    service, _, call = what.partition(":")
+    camel = "".join(part.capitalize() for part in call.split("_"))
+    return _ACTIONS.get(what, f"{_PREFIXES.get(service, service)}:{camel}")
