@@ -293,3 +293,12 @@ def with_workers(type_: str) -> Plan:
     workers = Instances(type=type_, efa=True)
     target = cluster.target.model_copy(update={"instances": {**cluster.target.instances, "worker": workers}})
     return expand(cluster.model_copy(update={"target": target}), "aws-p5")
+
+
+def test_the_mark_comes_before_everything_and_goes_after_it() -> None:
+    """The provider depends on it, and everything depends on its provider."""
+    recording = recorded("aws-budget")
+    assert recording.of("rackwright:aws:Label") == {"label": {"stack": "aws-budget", "region": "us-east-1"}}
+    kinds = [typ for typ, _ in recording.made.values()]
+    first = next(index for index, typ in enumerate(kinds) if typ.startswith("aws:"))
+    assert kinds.index("rackwright:aws:Label") < kinds.index("pulumi:providers:aws") < first

@@ -3,33 +3,73 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rackwright.cli.stack import planned
-from rackwright.cli.table import table
-from rackwright.plan import Plan
+from rackwright.cli.stack import accepted
 
+if TYPE_CHECKING:
+    from rackwright.catalog.cost import Cost
+    from rackwright.catalog.economics import Balance, Rented
+    from rackwright.model.cluster import Cluster
+
+_SCHEMA = "rackwright.cost/1"
 _HOURS = 24
 
 
 def cost(
     stack: Annotated[str, typer.Argument(help="A stack's name, or a file's path.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print figures with their sources.")] = False,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", help="The stack that machines of one's own are compared with, instead of the same GPUs in EC2."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help=f"Figures with their sources ({_SCHEMA}).")] = False,
 ) -> None:
-    """What a stack costs while it is up."""
-    expanded = planned(stack)
-    print(json.dumps(_data(expanded), indent=2) if as_json else _text(expanded))
+    """What a stack costs while it is up: list prices with their sources, or what machines of one's own cost."""
+    from rackwright.catalog.cost import cost as costs_of
+    from rackwright.catalog.economics import balance
+
+    loaded = accepted(stack)
+    found, cluster = costs_of(loaded[1]), loaded[1]
+    own = balance(cluster)
+    rented = _rented(cluster, against) if own else None
+    if as_json:
+        print(json.dumps(_data(loaded[0], cluster, found, own, rented), indent=2))
+    else:
+        from rackwright.cli import bill
+
+        bill.show(loaded[0], cluster, found, own, rented)
 
 
-def _data(plan: Plan) -> dict[str, Any]:
-    per_hour = plan.cost.usd_per_hour
-    lines = plan.cost.model_dump(mode="json")["lines"]
-    return {"stack": plan.stack, "usd_per_hour": per_hour, "usd_per_day": per_hour * _HOURS, "lines": lines}
+def _rented(cluster: Cluster, against: str | None) -> Rented | None:
+    from rackwright.catalog.cost import cost as costs_of
+    from rackwright.catalog.economics import Rented, alike
+
+    if against is None:
+        return alike(cluster)
+    name, other = accepted(against)
+    there = costs_of(other)
+    return Rented(
+        f"stack {name}", there.usd_per_hour, "the sources of its lines" if there.complete else "a price is missing: at least this"
+    )
 
 
-def _text(plan: Plan) -> str:
-    rows = [[line.group, line.count, f"{line.usd_per_hour:.2f}", line.source] for line in plan.cost.lines]
-    total = f"stack {plan.stack}: {plan.cost.usd_per_hour:.2f} USD per hour, {plan.cost.usd_per_hour * _HOURS:.2f} USD per day"
-    return f"{table(['group', 'nodes', 'USD/h', 'source'], rows)}\n\n{total}"
+def _data(stack: str, cluster: Cluster, found: Cost, own: Balance | None, rented: Rented | None) -> dict[str, Any]:
+    told = {
+        "schema": _SCHEMA,
+        "stack": stack,
+        "complete": found.complete,
+        "usd_per_hour": found.usd_per_hour,
+        "usd_per_day": round(found.usd_per_hour * _HOURS, 6),
+        "usd_up_front": found.usd_up_front,
+        "ttl_s": (ttl := cluster.budget.ttl if cluster.budget else None),
+        "usd_for_ttl": found.total(ttl / 3600) if ttl else None,
+        "lines": found.model_dump(mode="json")["lines"],
+        "notes": list(found.notes),
+    }
+    if own is not None:
+        versus = {**asdict(rented), "break_even_months": own.break_even_months(rented)} if rented else None
+        told["economics"] = {**asdict(own), "against": versus}
+    return told

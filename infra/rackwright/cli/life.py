@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from rackwright.cli import cloud
 from rackwright.errors import CouldNotTell, RackwrightError
 from rackwright.handover import paths
 
@@ -24,11 +25,18 @@ def up(stack: Annotated[str, typer.Argument(help="The stack's name.")]) -> None:
 def down(
     stack: Annotated[str, typer.Argument(help="The stack's name.")],
     by_label: Annotated[bool, typer.Option("--by-label", help="Without state: remove whatever carries the stack's label.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="With --by-label on AWS: remove what is found, with its data. Else it is listed.")
+    ] = False,
+    region: Annotated[str | None, typer.Option("--region", help="With --by-label on AWS, where there is no stack file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="What was removed by label, as JSON.")] = False,
 ) -> None:
     """Remove a stack: `pulumi destroy` without questions, or by label where the state is lost."""
     if not by_label:
         raise typer.Exit(_pulumi("destroy", stack))
+    there = region or cloud.region_of(stack)
+    if there is not None:
+        raise typer.Exit(cloud.sweep(stack, there, yes=yes, as_json=as_json))
     removed = remove_by_label(stack)
     if as_json:
         typer.echo(json.dumps({"stack": stack, "removed": removed}))

@@ -18,6 +18,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "plan": ("rackwright.cli.plan:plan", "Nodes, addresses, storage and queues a stack file stands for."),
     "impact": ("rackwright.cli.impact:impact", "What an edit of the stack file will do, before it is done."),
     "cost": ("rackwright.cli.cost:cost", "What a stack costs while it is up."),
+    "pin": ("rackwright.cli.pin:pin", "Write the newest machine images' ids into a stack file (target aws)."),
     "up": ("rackwright.cli.life:up", "Bring a stack up and prove it (pulumi up)."),
     "verify": ("rackwright.cli.verify:verify", "Check a live stack against its plan, now."),
     "status": ("rackwright.cli.status:status", "The verdict on record, with its age and level."),
@@ -25,6 +26,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "inventory": ("rackwright.cli.connect:inventory", "The hand-over of a stack that is up."),
     "down": ("rackwright.cli.life:down", "Remove a stack (pulumi destroy), or whatever carries its label."),
     "hosts": ("rackwright.cli.hosts:hosts", "Machines that exist: take them over from a list, look at them before the first up."),
+    "reap": ("rackwright.cli.reap:reap", "End every stack whose time is over."),
     "state": ("rackwright.cli.state:state", "Back up, restore or move state and keys of all stacks."),
     "schema": ("rackwright.cli.validate:schema", "The JSON schema of stack files, for editors."),
 }

@@ -48,14 +48,20 @@ def planned(asked: str) -> Plan:
 
 def described(asked: str) -> Described:
     """A stack with its plan; BadInput with all findings when it has errors. Warnings go to stderr."""
-    judged = judge(asked)
-    if judged.loaded.cluster is None or not judged.ok:
-        raise BadInput("\n".join(str(finding) for finding in judged.findings))
+    stack, cluster = accepted(asked)
     from rackwright.plan import expand
     from rackwright.plan.impact import Described
 
+    return Described(cluster, expand(cluster, stack))
+
+
+def accepted(asked: str) -> tuple[str, Cluster]:
+    """Name and description of a stack without errors; BadInput with all findings otherwise. Warnings go to stderr."""
+    judged = judge(asked)
+    if judged.loaded.cluster is None or not judged.ok:
+        raise BadInput("\n".join(str(finding) for finding in judged.findings))
     show(judged.findings, to_stderr=True)
-    return Described(judged.loaded.cluster, expand(judged.loaded.cluster, judged.loaded.stack))
+    return judged.loaded.stack, judged.loaded.cluster
 
 
 def show(findings: Iterable[Finding], *, to_stderr: bool = False) -> None:

@@ -3,31 +3,57 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from rackwright.cli.stack import Judged, judge, show
 from rackwright.errors import BadInput
+from rackwright.model.aws import AwsTarget
+from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity
 from rackwright.model.load import Loaded
 
 _BAD_INPUT = 2
+_COULD_NOT_TELL = 3
 
 
 def validate(
     stack: Annotated[str, typer.Argument(help="A stack's name, or a file's path.")],
     as_json: Annotated[bool, typer.Option("--json", help='Print {"findings": […], "ok": bool}.')] = False,
+    online: Annotated[bool, typer.Option("--online", help="Ask AWS, too: quotas, offers, images, reservations, spot prices.")] = False,
 ) -> None:
-    """Everything that is wrong with a stack file, at once and offline. Exit code 2 if there is an error among it."""
+    """Everything that is wrong with a stack file, at once and offline. Exit code 2 with an error among it, 3 where AWS cannot be asked."""
     judged = _judge(stack)
+    refused, silent = not judged.ok, False
+    if online and judged.loaded.cluster is not None:
+        asked, silent = _asked(judged.loaded.stack, judged.loaded.cluster)
+        judged = replace(judged, findings=(*judged.findings, *asked))
     if as_json:
         print(json.dumps({"findings": [finding.to_data() for finding in judged.findings], "ok": judged.ok}, indent=2))
     else:
         show(judged.findings)
         print(_summary(judged))
     if not judged.ok:
-        raise typer.Exit(_BAD_INPUT)
+        raise typer.Exit(_COULD_NOT_TELL if silent and not refused else _BAD_INPUT)
+
+
+def _asked(stack: str, cluster: Cluster) -> tuple[tuple[Finding, ...], bool]:
+    """What AWS says, and whether it could not be asked at all."""
+    if not isinstance(cluster.target, AwsTarget):
+        nobody = Finding(
+            Severity.INFO, "online-account", "target.kind", f"target {cluster.target.kind} has nobody to ask", "--online is for aws"
+        )
+        return (nobody,), False
+    from rackwright.provider.drivers.aws import online
+    from rackwright.provider.drivers.aws.account import Account, NoAccount
+
+    try:
+        return tuple(online.look(online.Look(Account(cluster.target.region), cluster, cluster.target, stack, datetime.now(UTC)))), False
+    except NoAccount as nobody_home:
+        return (online.no_account(nobody_home),), True
 
 
 def schema() -> None:

@@ -11,7 +11,7 @@ from pydantic import Field
 from rackwright.model.base import Part
 from rackwright.model.policy import Change
 from rackwright.model.tier import Tier
-from rackwright.model.units import Bytes, Label
+from rackwright.model.units import Bytes, Label, Seconds
 
 _REGION: Final = r"[a-z]{2}(-[a-z]+)+-[1-9]"
 _AMI: Final = r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$"
@@ -82,6 +82,9 @@ class CapacityBlock(Part):
     )
     usd_total: Annotated[float | None, Change.RUN] = Field(
         default=None, gt=0, description="What the block costs in all, as its offering says; for `cost`."
+    )
+    duration: Annotated[Seconds | None, Change.RUN] = Field(
+        default=None, description="How long it runs, like 14d; with usd_total `cost` knows its share of an hour."
     )
 
 

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from rackwright.model import ranges
 from rackwright.model.base import Part
+from rackwright.model.economics import Economics
 from rackwright.model.policy import Change
 from rackwright.model.ranges import MachineName
 from rackwright.model.tier import Tier
@@ -126,6 +127,7 @@ class HostsTarget(Part):
         description="The machines by node name, one for each node of `groups`. A key like worker[0-63] says what several share; "
         "a machine's own entry adds to it.",
     )
+    economics: Annotated[Economics | None, Change.RUN] = Field(default=None, description="What they cost, for `rackwright cost`.")
 
     @property
     def gives_cgroups(self) -> bool:

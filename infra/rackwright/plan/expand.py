@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from rackwright.catalog.cost import cost
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
 from rackwright.model.layout import login_ports
-from rackwright.plan.cost import expand_cost
 from rackwright.plan.groups import expand_groups
 from rackwright.plan.nodes import expand_nodes
 from rackwright.plan.scheduler import expand_scheduler, with_role
@@ -35,7 +35,7 @@ def expand(cluster: Cluster, stack: str) -> Plan:
         storage=storage,
         scheduler=expand_scheduler(cluster, stack, nodes),
         volumes=expand_volumes(cluster, nodes),
-        cost=expand_cost(cluster),
+        cost=cost(cluster),
         budget=cluster.budget,
         state=cluster.state,
     )

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field
 
+from rackwright.catalog.cost import Cost
 from rackwright.model.base import Part
 from rackwright.model.budget import Budget, StateKept
 from rackwright.model.cluster import Level, Refresh
@@ -162,22 +163,6 @@ class Volume(Part):
     purpose: Literal["storage", "metadata", "accounting", "scheduler"]
 
 
-class CostLine(Part):
-    """What one group costs."""
-
-    group: str
-    count: int
-    usd_per_hour: float
-    source: str
-
-
-class Cost(Part):
-    """What the stack costs while it is up."""
-
-    usd_per_hour: float
-    lines: tuple[CostLine, ...]
-
-
 class Rolling(Part):
     """How many nodes are replaced at a time."""
 
@@ -207,7 +192,8 @@ class Plan(Part):
     storage: tuple[Storage, ...]
     scheduler: Scheduler
     volumes: tuple[Volume, ...]
-    cost: Cost
+    cost: Cost = Cost()
+    """Left out of what the provider is told: a new price is no reason to converge again."""
     budget: Budget | None = None
     state: StateKept = StateKept.REMOTE
 

@@ -89,8 +89,9 @@ class Converge(Resource):
         lost, applied = await self._play(operation, news, settled, sleepers, within=_BOOT, check=False)
         reasons = [*lost, *applied.reasons]
         if not reasons:
-            settled = sorted(host["incarnation"] for host in news["hosts"].values())
-            stack_files.write(operation.stack, news, settled)
+            settled = sorted(host.get("incarnation", "") for host in news["hosts"].values())
+            if any(host.get("boot_public_key") for host in news["hosts"].values()):
+                stack_files.write(operation.stack, news, settled)
             stack_files.record(operation.stack, news, settled=True)
             await operation.status(f"converged: {len(applied.changed)} changes in {time.monotonic() - started:.1f} s")
         outputs = {

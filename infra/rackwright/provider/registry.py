@@ -8,6 +8,7 @@ from importlib import import_module
 from rackwright.provider.resource import Resource
 
 _CLASSES = {
+    "rackwright:aws:Label": "rackwright.provider.aws_label:AwsLabel",
     "rackwright:hosts:Host": "rackwright.provider.hosts_host:Host",
     "rackwright:lab:Image": "rackwright.provider.lab_image:Image",
     "rackwright:lab:Label": "rackwright.provider.lab_label:Label",

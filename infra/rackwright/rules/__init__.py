@@ -18,6 +18,7 @@ from rackwright.rules import (
     aws_network,
     aws_tags,
     budget,
+    cost,
     fsx,
     fsx_repositories,
     gpus,
@@ -37,7 +38,7 @@ __all__ = ["RULES", "Case", "Rule", "check", "examine"]
 
 SUBJECTS = (
     *(names, network, groups, gpus, storage, scheduler, partitions, access, users, nodes, hosts),
-    *(aws_instances, aws_images, aws_disks, aws_network, aws_fabric, aws_capacity, aws_tags, fsx, fsx_repositories, budget),
+    *(aws_instances, aws_images, aws_disks, aws_network, aws_fabric, aws_capacity, aws_tags, fsx, fsx_repositories, budget, cost),
 )
 """Importing a subject registers its rules; findings come in this order."""
 

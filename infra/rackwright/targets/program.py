@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import json
-from typing import Any
+import os
+from pathlib import Path
+from typing import Any, Final
 
 import pulumi
 
@@ -12,9 +14,13 @@ from rackwright import rules
 from rackwright.errors import CouldNotTell
 from rackwright.handover import applied, paths
 from rackwright.model import Severity, has_errors, load_configured
+from rackwright.model.budget import StateKept
 from rackwright.plan import Plan, expand
 from rackwright.plan.impact import Action, Consequence, Described, impact
 from rackwright.targets import digests
+
+_FILES: Final = "file://"
+_MONEY: Final[Any] = {"cost": True, "budget": True, "state": True, "target": {"economics": True}}
 
 
 def load(configured: object, stack: str) -> Described:
@@ -28,6 +34,7 @@ def load(configured: object, stack: str) -> Described:
         errors = [str(finding) for finding in findings if finding.level is Severity.ERROR]
         raise pulumi.RunError(f"stacks/Pulumi.{stack}.yaml: {len(errors)} finding(s)\n" + "\n".join(errors))
     described = Described(loaded.cluster, expand(loaded.cluster, stack))
+    _refuse_forgettable_state(described.plan)
     _tell(stack, described)
     return described
 
@@ -49,9 +56,34 @@ def _lines(found: tuple[Consequence, ...]) -> str:
     return "\n".join(str(consequence) for consequence in found)
 
 
+def _refuse_forgettable_state(plan: Plan) -> None:
+    """A lost state of instances is instances nobody knows of, and they bill: it may not lie on this machine's disk alone by default."""
+    if not plan.target.bills or plan.state is StateKept.EMBEDDED_OK or not _state_is_embedded():
+        return
+    cause = (
+        f"stacks/Pulumi.{plan.stack}.yaml: state: the engine's state would lie in {paths.engine_state()} alone, and this stack bills money"
+    )
+    hint = "keep it elsewhere (`rackwright state move`, or `pulumi login s3://BUCKET`), or accept it with `state: embedded-ok`"
+    if not pulumi.runtime.is_dry_run():
+        raise pulumi.RunError(f"{cause}\n  {hint}")
+    pulumi.log.warn(f"{cause}: `up` will refuse\n  {hint}")
+
+
+def _state_is_embedded() -> bool:
+    """Whether the engine keeps state in the home; the `pulumi` of the environment says so where no login names another place."""
+    address = os.environ.get("PULUMI_BACKEND_URL", "")
+    if not address.startswith(_FILES):
+        return False
+    folder = Path(address.removeprefix(_FILES).partition("?")[0]).expanduser()
+    return folder.resolve() == paths.engine_state().resolve()
+
+
 def wire(plan: Plan) -> str:
-    """The plan as the provider receives it: one text, because the engine drops absent values from mappings and sorts their keys."""
-    return json.dumps(plan.to_data(), sort_keys=True)
+    """The plan as the provider receives it: one text, because the engine drops absent values from mappings and sorts their keys.
+
+    What things cost is not in it: a new price must not converge a cluster again.
+    """
+    return json.dumps(plan.model_dump(mode="json", exclude=_MONEY), sort_keys=True)
 
 
 def options(plan: Plan) -> dict[str, Any]:

@@ -28,6 +28,13 @@ class Label(pulumi.CustomResource):
         super().__init__("rackwright:lab:Label", name, {"stack": stack}, opts)
 
 
+class AwsLabel(pulumi.CustomResource):
+    """What a stack on AWS is found by; its provider depends on it, and with that everything."""
+
+    def __init__(self, name: str, *, stack: str, region: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("rackwright:aws:Label", name, {"stack": stack, "region": region, "account": None}, opts)
+
+
 class Network(pulumi.CustomResource):
     """The lab's bridge."""
 

@@ -211,8 +211,51 @@ def test_the_price(run: Run) -> None:
     """Containers on this machine cost nothing."""
     assert run("cost", "lab").out.endswith("stack lab: 0.00 USD per hour, 0.00 USD per day\n")
     told = json.loads(run("cost", "lab", "--json").out)
-    assert set(told) == {"stack", "usd_per_hour", "usd_per_day", "lines"}
-    assert (told["usd_per_hour"], told["usd_per_day"]) == (0, 0)
+    assert told["schema"] == "rackwright.cost/1"
+    assert (told["usd_per_hour"], told["usd_per_day"], told["complete"]) == (0, 0, True)
+
+
+@pytest.mark.parametrize("stack", ["aws-budget", "aws-cpu", "aws-p5", "budget-vms", "lab"])
+def test_the_bill_fits_a_terminal(run: Run, stack: str) -> None:
+    """80 columns, sources and remarks included; the last line is the sum."""
+    ended = run("cost", stack)
+    assert ended.code == 0
+    assert max(map(len, ended.out.splitlines())) <= 80
+    assert ended.out.splitlines()[-1].startswith(f"stack {stack}: ")
+
+
+def test_the_bill_names_its_lines_and_the_sum_of_the_stack_s_life(run: Run) -> None:
+    """Two spot workers at what they are expected to cost, for eight hours."""
+    out = run("cost", "aws-budget").out
+    assert ["worker", "2", "g5.xlarge", "1.0000"] in [row.split()[:4] for row in out.splitlines()]
+    assert "in its life of 8h: 10.87 USD" in out
+    told = json.loads(run("cost", "aws-budget", "--json").out)
+    assert told["usd_for_ttl"] == pytest.approx(8 * told["usd_per_hour"], abs=1e-4)
+    assert {"item", "source", "date", "region", "remark", "usd_per_hour", "usd_up_front", "count", "group"} == set(told["lines"][0])
+
+
+def test_a_missing_price_is_a_question_mark_and_a_least_sum(run: Run) -> None:
+    """Never a zero."""
+    out = run("cost", "aws-cpu").out
+    assert "?" in out
+    assert "at least 0.55 USD per hour" in out
+    assert json.loads(run("cost", "aws-cpu", "--json").out)["complete"] is False
+
+
+def test_machines_of_one_s_own_are_compared_with_rented_ones(run: Run, tmp_path: Path) -> None:
+    """With the same GPUs in EC2, or with another stack."""
+    file = tmp_path / "Pulumi.budget-vms.yaml"
+    economics = "      economics: {machines: {login: {price_usd: 300, watts: 30}, worker: {price_usd: 3000, watts: 400},"
+    economics += " storage: {price_usd: 500, watts: 50}}, tariff_usd_per_kwh: 0.1, years: 4}\n"
+    text = paths.stack_file("budget-vms").read_text().replace("    level: smoke", economics + "    level: smoke")
+    file.write_text(text.replace("worker:  {count: 2,", "worker:  {count: 2, gpus: {model: l4, count: 1},"))
+    ended = run("cost", str(file))
+    assert ended.code == 0, ended.err
+    assert "no rack: 0.88 kW" in ended.out
+    assert "against 2 x g6.xlarge at 1.61 USD per hour" in ended.out
+    told = json.loads(run("cost", str(file), "--json", "--against", "aws-budget").out)["economics"]
+    assert told["against"]["name"] == "stack aws-budget"
+    assert told["against"]["break_even_months"] == pytest.approx(6800 / ((told["against"]["usd_per_hour"] - 0.088) * 730))
 
 
 def test_the_schema(run: Run) -> None:

@@ -12,6 +12,7 @@ import pulumi_aws as aws
 from rackwright.model.aws import AwsTarget
 from rackwright.plan import Plan
 from rackwright.targets.aws import plugin
+from rackwright.targets.resources import AwsLabel
 
 STACK_TAG = "rackwright.stack"
 """By it everything of a stack is found, also without state."""
@@ -45,5 +46,7 @@ def account(plan: Plan) -> Site:
     plugin.demand(os.environ)
     assert isinstance(target, AwsTarget)
     tags = {**target.tags, STACK_TAG: plan.stack}
-    provider = aws.Provider("aws", region=target.region, default_tags=aws.ProviderDefaultTagsArgs(tags=tags))
+    label = AwsLabel("label", stack=plan.stack, region=target.region)
+    made_after = pulumi.ResourceOptions(depends_on=[label])
+    provider = aws.Provider("aws", region=target.region, default_tags=aws.ProviderDefaultTagsArgs(tags=tags), opts=made_after)
     return Site(plan, target, provider)

@@ -58,7 +58,8 @@ def node(site: Site, wires: Wires, fleet: Fleet, planned: PlanNode, *, access_ke
         user_data_base64=_user_data(planned, boot_key, access_key),
         tags=site.named(planned.name),
         **_connected(site, fleet, planned, subnet, rules),
-        opts=site.options(depends_on=wires.ready, ignore_changes=["launchTemplate", "userDataBase64"]),
+        # Its address, and its place in a full reservation, are free again only when the old one is gone.
+        opts=site.options(depends_on=wires.ready, ignore_changes=["launchTemplate", "userDataBase64"], delete_before_replace=True),
     )
     return Made(planned, instance, _public(site, planned, instance) if entry else None, boot_key, host_key)
 

@@ -8,6 +8,7 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
+from rackwright.catalog.cost import SMALL_DISK_GIB
 from rackwright.model.fsx import DataRepository, Deployment, FsxLustre, Medium
 from rackwright.model.tier import Tier
 from rackwright.plan.shape import Volume
@@ -15,8 +16,6 @@ from rackwright.targets.aws.account import Site
 from rackwright.targets.aws.network import Wires
 from rackwright.targets.aws.nodes import Made
 
-_SMALL_GIB: Final = 20
-"""A disk whose size nobody declares: Slurm's state, its accounting database, a metadata server's changelogs."""
 _DEVICE: Final = "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_"
 """How udev names an EBS volume on a Nitro instance: by its id without the hyphen (EC2 user guide: Device names and NVMe volumes)."""
 
@@ -105,7 +104,7 @@ def _disk(site: Site, planned: Volume) -> aws.ebs.Volume:
     return aws.ebs.Volume(
         planned.name,
         availability_zone=site.target.zone,
-        size=-(-planned.size_mib // 1024) if planned.size_mib else _SMALL_GIB,
+        size=-(-planned.size_mib // 1024) if planned.size_mib else SMALL_DISK_GIB,
         type="gp3",
         encrypted=True,
         tags=site.named(planned.name),

@@ -1,0 +1,134 @@
+"""Which stacks have outlived their time, and their end. The engine is asked through one function, so that tests can be the engine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from rackwright.cli.move import engine
+from rackwright.errors import CouldNotTell
+from rackwright.handover import paths
+
+_STDERR: Final = 2
+
+
+class Fate(StrEnum):
+    """What became of a stack."""
+
+    ENDED = "ended"
+    WOULD_END = "would-end"
+    LIVES = "lives"
+    NO_END = "no-end"
+    """Nothing says when it ends: its budget has no ttl, or it never came up."""
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Reaped:
+    """One stack of the backend."""
+
+    stack: str
+    fate: Fate
+    expires: datetime | None = None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        said = {
+            Fate.ENDED: f"ended; its time was over at {self.when}",
+            Fate.WOULD_END: f"would end; its time was over at {self.when}",
+            Fate.LIVES: f"lives until {self.when}",
+            Fate.NO_END: "has no end on record",
+            Fate.FAILED: f"its time was over at {self.when}, but `pulumi destroy` failed: {self.reason}",
+            Fate.UNKNOWN: f"nobody can tell when it ends: {self.reason}",
+        }
+        return f"{self.stack}: {said[self.fate]}"
+
+    @property
+    def when(self) -> str:
+        """Its end as people read it."""
+        return f"{self.expires:%Y-%m-%d %H:%M} UTC" if self.expires else "-"
+
+
+@dataclass(frozen=True)
+class Said:
+    """How a `pulumi` ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Pulumi = Callable[..., Said]
+"""Runs `pulumi` with arguments; with `shown`, what it prints goes to stderr, beside our own words."""
+
+
+def pulumi(*arguments: str, shown: bool = False) -> Said:
+    """The real one."""
+    command = [str(engine()), *arguments, "--non-interactive"]
+    out, err = (_STDERR, None) if shown else (subprocess.PIPE, subprocess.PIPE)
+    done = subprocess.run(
+        command, cwd=paths.project_root(), stdin=subprocess.DEVNULL, stdout=out, stderr=err, text=True, encoding="utf-8", check=False
+    )
+    return Said(done.returncode, done.stdout or "", done.stderr or "")
+
+
+def reap(run: Pulumi, now: datetime, *, dry_run: bool) -> Iterator[Reaped]:
+    """Every stack that the backend knows, as soon as its fate is known. A failure does not spare the others."""
+    for stack in _stacks(run):
+        yield _one(run, stack, now, dry_run=dry_run)
+
+
+def exit_code(fates: Sequence[Fate]) -> int:
+    """3 where something could not be told, 1 where something that should have ended did not, else 0."""
+    return 3 if Fate.UNKNOWN in fates else 1 if Fate.FAILED in fates else 0
+
+
+def _stacks(run: Pulumi) -> list[str]:
+    """Bare names of the stacks that have resources."""
+    said = run("stack", "ls", "--json")
+    try:
+        listed: list[dict[str, Any]] = json.loads(said.out) if said.code == 0 else []
+    except ValueError:
+        said = Said(1, "", "its list is no JSON")
+    if said.code:
+        raise CouldNotTell(
+            f"`pulumi stack ls`: {_decisive(said)}", hint="`pulumi login` says which backend; without it no stack can be listed"
+        )
+    return [entry["name"].rpartition("/")[2] for entry in listed if entry.get("resourceCount") != 0]
+
+
+def _one(run: Pulumi, stack: str, now: datetime, *, dry_run: bool) -> Reaped:
+    said = run("stack", "output", "--json", "--stack", stack)
+    try:
+        outputs = json.loads(said.out) if said.code == 0 else None
+        expires = _moment(outputs["expires"]) if outputs and "expires" in outputs else None
+    except (ValueError, TypeError) as unreadable:
+        return Reaped(stack, Fate.UNKNOWN, reason=str(unreadable))
+    if outputs is None:
+        return Reaped(stack, Fate.UNKNOWN, reason=_decisive(said))
+    if expires is None:
+        return Reaped(stack, Fate.NO_END)
+    if expires > now:
+        return Reaped(stack, Fate.LIVES, expires)
+    if dry_run:
+        return Reaped(stack, Fate.WOULD_END, expires)
+    done = run("destroy", "--stack", stack, "--yes", "--skip-preview", shown=True)
+    return Reaped(stack, Fate.FAILED if done.code else Fate.ENDED, expires, f"exit code {done.code}, see above" if done.code else "")
+
+
+def _moment(text: str) -> datetime:
+    """UTC, as the program exports it; a zone that is said counts."""
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _decisive(said: Said) -> str:
+    lines = [line.strip() for line in said.err.splitlines() if line.strip()]
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return (errors or lines or ["it said nothing"])[-1]

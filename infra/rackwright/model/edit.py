@@ -1,0 +1,80 @@
+"""One value of a stack file, written by a program: comments, order and layout stay as the user left them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import yaml
+
+from rackwright.errors import BadInput
+from rackwright.model import document
+from rackwright.model.load import CONFIG_KEY
+
+_SECTION: Final = ("config", CONFIG_KEY)
+
+
+def put(text: str, path: Sequence[str], key: str, value: str, *, name: str) -> str:
+    """The stack file's text with `key: value` in the mapping at a path of the cluster. BadInput where that cannot be done by text alone.
+
+    `value` is one plain word. The result is read again: it says the same as before but for the key.
+    """
+    refusal = BadInput(
+        f"{'.'.join(path)} is not written so that a program can add to it",
+        path=name,
+        hint=f"write `{key}: {value}` there yourself, and run it again with --check",
+    )
+    node = _mapping(text, (*_SECTION, *path))
+    edited = None if node is None else _edited(text, node, key, value)
+    if edited is None or not _says(text, edited, (*_SECTION, *path), key, value):
+        raise refusal
+    return edited
+
+
+def _mapping(text: str, path: Sequence[str]) -> yaml.MappingNode | None:
+    """The mapping at a path, if it is written in that place: an alias is written elsewhere, and would change elsewhere."""
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        return None
+    for step in path:
+        pair = _pair(node, step)
+        if pair is None or pair[1].start_mark.index < pair[0].end_mark.index:
+            return None
+        node = pair[1]
+    return node if isinstance(node, yaml.MappingNode) else None
+
+
+def _pair(node: Any, key: str) -> tuple[Any, Any] | None:
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    return next((pair for pair in pairs if isinstance(pair[0], yaml.ScalarNode) and pair[0].value == key), None)
+
+
+def _edited(text: str, node: yaml.MappingNode, key: str, value: str) -> str | None:
+    old = _pair(node, key)
+    if old is not None:
+        start, end = old[1].start_mark.index, old[1].end_mark.index
+        return f"{text[:start]}{' ' if start == end else ''}{value}{text[end:]}"
+    start = node.start_mark.index
+    if node.flow_style:
+        rest = text[start + 1 :]
+        comma = "" if not node.value else "," if rest[:1].isspace() else ", "
+        return f"{text[: start + 1]}{key}: {value}{comma}{rest}" if text[start] == "{" else None
+    first = node.value[0][0].start_mark
+    margin = text[first.index - first.column : first.index]
+    if margin.strip(" "):
+        return None  # the first key stands behind a dash, a question mark or a tab
+    newline = "\r\n" if "\r\n" in text else "\n"
+    return f"{text[: first.index - first.column]}{margin}{key}: {value}{newline}{text[first.index - first.column :]}"
+
+
+def _says(text: str, edited: str, path: Sequence[str], key: str, value: str) -> bool:
+    """Whether the edited text means what was meant, and nothing else."""
+    before, after = document.parse(text, ""), document.parse(edited, "")
+    if before[1] or after[1]:
+        return False
+    inner = before[0]
+    for step in path:
+        inner = inner[step]
+    inner[key] = value
+    return bool(before[0] == after[0])

@@ -1,0 +1,148 @@
+"""The account that the environment's credentials open, and AWS's refusals as errors a person can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Final
+
+from rackwright.errors import CouldNotTell
+
+_CREDENTIALS: Final = "log in (`aws sso login`), or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+_REFUSED: Final = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedException"})
+_BAD_CREDENTIALS: Final = frozenset(
+    {
+        "AuthFailure",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidClientTokenId",
+        "InvalidSignatureException",
+        "RequestExpired",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+
+
+class NoAccount(CouldNotTell):
+    """There are no credentials, they are not accepted, or AWS does not answer: nothing else can be asked either."""
+
+
+class Refused(CouldNotTell):
+    """The credentials may not ask this."""
+
+
+class Unanswered(CouldNotTell):
+    """AWS answered with an error."""
+
+    def __init__(self, cause: str, *, code: str, path: str = "", hint: str = "") -> None:
+        super().__init__(cause, path=path, hint=hint)
+        self.code = code
+
+
+class Account:
+    """Clients of one region; each is made once."""
+
+    def __init__(self, region: str) -> None:
+        self.region = region
+        self._made: dict[str, Any] = {}
+
+    def client(self, service: str) -> Any:
+        """A boto3 client; its calls go through `asking`."""
+        if service not in self._made:
+            with asking(service):
+                self._made[service] = _client(service, self.region)
+        return self._made[service]
+
+    def ask(self, service: str, call: str, **arguments: Any) -> dict[str, Any]:
+        """One call's answer."""
+        with asking(f"{service}:{call}"):
+            answer: dict[str, Any] = getattr(self.client(service), call)(**arguments)
+        return answer
+
+    def every(self, service: str, call: str, key: str, **arguments: Any) -> Iterable[dict[str, Any]]:
+        """All items of a call that answers page by page."""
+        with asking(f"{service}:{call}"):
+            pages = list(self.client(service).get_paginator(call).paginate(**arguments))
+        return [item for page in pages for item in page.get(key, [])]
+
+    def wait(self, service: str, until: str, **arguments: Any) -> None:
+        """Until AWS says so; Unanswered where it does not come."""
+        with asking(f"{service}:{until}"):
+            self.client(service).get_waiter(until).wait(**arguments)
+
+    def identity(self) -> tuple[str, str]:
+        """Account number and who asks; NoAccount without credentials that work."""
+        told = self.ask("sts", "get_caller_identity")
+        return told["Account"], told["Arn"]
+
+
+def _client(service: str, region: str) -> Any:
+    import boto3
+    from botocore.config import Config
+
+    config = Config(connect_timeout=10, read_timeout=60, retries={"mode": "standard", "max_attempts": 5})
+    return boto3.session.Session().client(service, region_name=region, config=config)
+
+
+@contextmanager
+def asking(what: str) -> Iterator[None]:
+    """Turns what botocore raises into where, what, what now. `what` is the call, like `ec2:describe_images`."""
+    from botocore import exceptions
+
+    try:
+        yield
+    except exceptions.ClientError as answer:
+        raise _answered(what, answer) from None
+    except (exceptions.ConnectionError, exceptions.HTTPClientError) as silent:
+        hint = "check the network, the region's name and AWS_ENDPOINT_URL"
+        raise NoAccount(f"AWS does not answer: {silent}", path=what, hint=hint) from None
+    except exceptions.WaiterError as waited:
+        raise Unanswered(str(waited), code="WaiterError", path=what, hint="run it again later") from None
+    except exceptions.BotoCoreError as unusable:
+        hint = (
+            _CREDENTIALS
+            if isinstance(unusable, _about_credentials())
+            else "this is what boto3 says; check the AWS settings in the environment"
+        )
+        raise NoAccount(str(unusable).rstrip("."), path=what, hint=hint) from None
+
+
+@cache
+def _about_credentials() -> tuple[type[Exception], ...]:
+    from botocore import exceptions
+
+    return (
+        exceptions.NoCredentialsError,
+        exceptions.PartialCredentialsError,
+        exceptions.CredentialRetrievalError,
+        exceptions.ProfileNotFound,
+        exceptions.SSOError,
+        exceptions.TokenRetrievalError,
+    )
+
+
+def _answered(what: str, answer: Any) -> CouldNotTell:
+    code, message = answer.response["Error"]["Code"], answer.response["Error"].get("Message", "").rstrip(".")
+    if code in _BAD_CREDENTIALS:
+        return NoAccount(f"AWS does not accept the credentials: {message or code}", path=what, hint=_CREDENTIALS)
+    if code in _REFUSED:
+        return Refused("these credentials may not ask it", path=what, hint=f"allow the action `{_action(what)}`, or use other credentials")
+    return Unanswered(f"AWS answers {code}: {message}", code=code, path=what, hint="this is AWS's own message; the call can be repeated")
+
+
+_PREFIXES: Final = {"service-quotas": "servicequotas", "resourcegroupstaggingapi": "tag"}
+_ACTIONS: Final = {"budgets:describe_budgets": "budgets:ViewBudget", "budgets:delete_budget": "budgets:ModifyBudget"}
+"""Where IAM's word is another than the API's (Service Authorization Reference)."""
+
+
+def _action(what: str) -> str:
+    """The IAM action of a call.
+
+    >>> _action("service-quotas:get_service_quota")
+    'servicequotas:GetServiceQuota'
+    """
+    service, _, call = what.partition(":")
+    camel = "".join(part.capitalize() for part in call.split("_"))
+    return _ACTIONS.get(what, f"{_PREFIXES.get(service, service)}:{camel}")

@@ -1,0 +1,92 @@
+"""What the program does before its first resource, and what the provider is told of a plan."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+from recording import committed
+
+from rackwright.handover import paths
+from rackwright.plan import Plan
+from rackwright.targets import program
+
+
+@pytest.fixture
+def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home, and a folder of stack files of its own."""
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(paths, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")
+    for file in paths.stacks().glob("Pulumi.*.yaml"):
+        (tmp_path / file.name).write_text(file.read_text())
+    return tmp_path
+
+
+@pytest.fixture
+def warned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the engine was told to show."""
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", said.append)
+    return said
+
+
+def load(stack: str, *, preview: bool, backend: str | None, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    """A run of the program with its state in a place."""
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: preview)
+    if backend is None:
+        monkeypatch.delenv("PULUMI_BACKEND_URL", raising=False)
+    else:
+        monkeypatch.setenv("PULUMI_BACKEND_URL", backend)
+    configured: Any = yaml.safe_load(paths.stack_file(stack).read_text())["config"]["rackwright:cluster"]
+    return program.load_plan(configured, stack)
+
+
+def embedded() -> str:
+    """What `.venv/bin/pulumi` sets where nobody logged in."""
+    return f"file://{paths.engine_state()}"
+
+
+def test_a_stack_that_bills_does_not_come_up_with_its_state_on_this_disk_alone(stacks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(pulumi.RunError, match=r"state: the engine's state would lie in .* alone, and this stack bills money\n  keep it"):
+        load("aws-budget", preview=False, backend=embedded(), monkeypatch=monkeypatch)
+
+
+def test_a_preview_goes_on_and_says_that_up_will_refuse(stacks: Path, warned: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load("aws-budget", preview=True, backend=embedded(), monkeypatch=monkeypatch).stack == "aws-budget"
+    (said,) = warned
+    assert "`up` will refuse" in said and "embedded-ok" in said
+
+
+def test_it_comes_up_where_the_stack_says_so(stacks: Path, warned: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    file = paths.stack_file("aws-budget")
+    file.write_text(file.read_text() + "    state: embedded-ok\n")
+    assert load("aws-budget", preview=False, backend=embedded(), monkeypatch=monkeypatch).stack == "aws-budget"
+    assert warned == []
+
+
+@pytest.mark.parametrize("backend", [None, "s3://bucket/state", "file:///elsewhere", "https://api.pulumi.com"])
+def test_it_comes_up_with_its_state_elsewhere(
+    stacks: Path, warned: list[str], monkeypatch: pytest.MonkeyPatch, backend: str | None
+) -> None:
+    """A login that the shim left alone, too: then it sets no address."""
+    assert load("aws-budget", preview=False, backend=backend, monkeypatch=monkeypatch).stack == "aws-budget"
+    assert warned == []
+
+
+@pytest.mark.parametrize("stack", ["lab", "budget-vms"])
+def test_a_stack_that_bills_nothing_may_keep_its_state_here(stacks: Path, monkeypatch: pytest.MonkeyPatch, stack: str) -> None:
+    assert load(stack, preview=False, backend=embedded(), monkeypatch=monkeypatch).stack == stack
+
+
+def test_a_new_price_or_budget_changes_nothing_that_the_provider_is_told() -> None:
+    """Else it would converge a cluster that is as declared."""
+    plan = committed("aws-budget")
+    assert plan.budget is not None
+    dearer = plan.model_copy(update={"cost": plan.cost.model_copy(update={"usd_per_hour": 99.0}), "budget": None})
+    assert dearer != plan
+    assert program.wire(dearer) == program.wire(plan)
+    assert Plan.from_data(json.loads(program.wire(plan))).nodes == plan.nodes

@@ -1,0 +1,79 @@
+"""An account of moto's, in this process: what these tests say about AWS is moto's word, not AWS's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from rackwright.cli import main
+from rackwright.provider.drivers.aws import account as account_room
+from rackwright.provider.drivers.aws.account import Account
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    """No credentials anywhere, and nobody asked for them."""
+    for name in (
+        "AWS_PROFILE",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_ENDPOINT_URL",
+        "AWS_DEFAULT_REGION",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, f"{tmp_path}/none")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+@pytest.fixture
+def account(no_account: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
+    """An empty account, us-east-1."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
+    monkeypatch.setattr(account_room, "_client", _client)
+    with mock_aws():
+        yield Account("us-east-1")
+
+
+@cache
+def _client(service: str, region: str) -> Any:
+    """Clients are made once for all tests: reading their models takes most of a test's time."""
+    return _made(service, region)
+
+
+_made = account_room._client
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process."""
+
+    def once(*arguments: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["rackwright", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main.app()
+        code = ended.value.code
+        return Ended(code if isinstance(code, int) else 0 if code is None else 1, *capsys.readouterr())
+
+    return once

@@ -1,0 +1,311 @@
+"""What a stack leaves in an account: found by tag without state, removed in order; a destroy that leaves something fails.
+
+moto plays AWS: it refuses much less than AWS does, so the order is proven by what it does refuse, and by reading.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto.core.responses import ActionResult
+from moto.ec2.responses import EC2Response
+
+from rackwright.errors import CouldNotTell, RackwrightError
+from rackwright.handover import paths
+from rackwright.provider import aws_label
+from rackwright.provider.aws_label import AwsLabel
+from rackwright.provider.drivers.aws import leftovers
+from rackwright.provider.drivers.aws.account import Account, Refused
+from rackwright.provider.drivers.aws.leftovers import KINDS
+from rackwright.provider.resource import Operation, State
+
+from .conftest import Run
+
+
+@pytest.fixture
+def groups(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Placement groups with their stack, which moto does not know."""
+    held: dict[str, str] = {}
+
+    def described(self: Any) -> ActionResult:
+        every = [{"GroupName": name, "State": "available", "Tags": tags(stack)} for name, stack in held.items()]
+        return ActionResult({"PlacementGroups": every})
+
+    def deleted(self: Any) -> ActionResult:
+        held.pop(self._get_param("GroupName"))
+        return ActionResult({})
+
+    monkeypatch.setattr(EC2Response, "describe_placement_groups", described, raising=False)
+    monkeypatch.setattr(EC2Response, "delete_placement_group", deleted, raising=False)
+    return held
+
+
+@pytest.fixture
+def there(account: Account, groups: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Account:
+    """An account that can be looked through; nothing sleeps."""
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr(aws_label, "_PAUSE", 0.0)
+    return account
+
+
+def tags(stack: str) -> list[dict[str, str]]:
+    """The stack's tag, beside another."""
+    return [{"Key": "Name", "Value": "x"}, {"Key": "rackwright.stack", "Value": stack}]
+
+
+def born(stack: str, *kinds: str) -> list[dict[str, Any]]:
+    """Tags at birth."""
+    return [{"ResourceType": kind, "Tags": tags(stack)} for kind in kinds]
+
+
+RIGHTS = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "ec2:TerminateInstances", "Resource": "*"}]}
+
+
+def build(account: Account, stack: str, groups: dict[str, str]) -> None:
+    """One thing of each kind, tied to each other as a stack's are."""
+    ec2, iam = account.client("ec2"), account.client("iam")
+    vpc = ec2.create_vpc(CidrBlock="10.90.0.0/22", TagSpecifications=born(stack, "vpc"))["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.90.0.0/24", TagSpecifications=born(stack, "subnet"))["Subnet"]["SubnetId"]
+    gateway = ec2.create_internet_gateway(TagSpecifications=born(stack, "internet-gateway"))["InternetGateway"]["InternetGatewayId"]
+    ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
+    table = ec2.create_route_table(VpcId=vpc, TagSpecifications=born(stack, "route-table"))["RouteTable"]["RouteTableId"]
+    ec2.associate_route_table(RouteTableId=table, SubnetId=subnet)
+    address = ec2.allocate_address(Domain="vpc", TagSpecifications=born(stack, "elastic-ip"))["AllocationId"]
+    ec2.create_nat_gateway(SubnetId=subnet, AllocationId=address, TagSpecifications=born(stack, "natgateway"))
+    ec2.create_vpc_endpoint(
+        VpcId=vpc,
+        VpcEndpointType="Gateway",
+        ServiceName="com.amazonaws.us-east-1.s3",
+        RouteTableIds=[table],
+        TagSpecifications=born(stack, "vpc-endpoint"),
+    )
+    one, two = (
+        ec2.create_security_group(GroupName=name, Description=name, VpcId=vpc, TagSpecifications=born(stack, "security-group"))["GroupId"]
+        for name in ("cluster", "storage")
+    )
+    for mine, other in ((one, two), (two, one), (one, one)):
+        ec2.authorize_security_group_ingress(GroupId=mine, IpPermissions=[{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": other}]}])
+    image = ec2.register_image(Name=f"{stack}-image", RootDeviceName="/dev/sda1")["ImageId"]
+    instance = ec2.run_instances(
+        ImageId=image, MinCount=1, MaxCount=1, SubnetId=subnet, SecurityGroupIds=[one], TagSpecifications=born(stack, "instance")
+    )["Instances"][0]["InstanceId"]
+    disk = ec2.create_volume(AvailabilityZone="us-east-1a", Size=20, TagSpecifications=born(stack, "volume"))["VolumeId"]
+    ec2.attach_volume(VolumeId=disk, InstanceId=instance, Device="/dev/sdf")
+    ec2.create_network_interface(SubnetId=subnet, TagSpecifications=born(stack, "network-interface"))
+    ec2.create_launch_template(
+        LaunchTemplateName=f"{stack}-x", LaunchTemplateData={"InstanceType": "t3.medium"}, TagSpecifications=born(stack, "launch-template")
+    )
+    groups[f"{stack}-place"] = stack
+    account.client("fsx").create_file_system(FileSystemType="LUSTRE", StorageCapacity=1200, SubnetIds=[subnet], Tags=tags(stack))
+    role = iam.create_role(RoleName=f"{stack}-end", AssumeRolePolicyDocument="{}", Tags=tags(stack))["Role"]["Arn"]
+    iam.put_role_policy(RoleName=f"{stack}-end", PolicyName="rights", PolicyDocument=json.dumps(RIGHTS))
+    iam.create_instance_profile(InstanceProfileName=f"{stack}-nodes", Tags=tags(stack))
+    iam.add_role_to_instance_profile(InstanceProfileName=f"{stack}-nodes", RoleName=f"{stack}-end")
+    account.client("scheduler").create_schedule(
+        Name=f"{stack}-end-1",
+        FlexibleTimeWindow={"Mode": "OFF"},
+        ScheduleExpression="at(2030-01-01T00:00:00)",
+        Target={"Arn": "arn:aws:scheduler:::aws-sdk:ec2:terminateInstances", "RoleArn": role},
+    )
+    limit = {
+        "BudgetName": f"rackwright-{stack}",
+        "BudgetType": "COST",
+        "TimeUnit": "MONTHLY",
+        "BudgetLimit": {"Amount": "15", "Unit": "USD"},
+    }
+    account.client("budgets").create_budget(AccountId=account.identity()[0], Budget=limit)
+
+
+def kinds(found: leftovers.Found) -> set[str]:
+    """The kinds of what is left; all could be looked for."""
+    assert found.unseen == ()
+    return {thing.kind for thing in found.left}
+
+
+EVERY = {kind.name for kind in KINDS} - {"other"}
+
+
+def test_an_empty_account_has_nothing_left(there: Account) -> None:
+    """moto's own default network is somebody else's."""
+    assert leftovers.find(there, "mine") == leftovers.Found(())
+
+
+def test_one_thing_of_each_kind_is_found_and_only_the_stack_s_own(there: Account, groups: dict[str, str]) -> None:
+    build(there, "mine", groups)
+    build(there, "other", groups)
+    found = leftovers.find(there, "mine")
+    assert kinds(found) == EVERY
+    assert {thing.id for thing in found.left} & {thing.id for thing in leftovers.find(there, "other").left} == set()
+    assert len(found.left) == len(EVERY) + 1, "two security groups, one of all else"
+
+
+def test_everything_is_removed_and_nothing_of_others(there: Account, groups: dict[str, str]) -> None:
+    build(there, "mine", groups)
+    build(there, "other", groups)
+    before = leftovers.find(there, "other")
+    said: list[str] = []
+    leftovers.remove(there, "mine", said.append)
+    assert leftovers.find(there, "mine").left == ()
+    assert leftovers.find(there, "other") == before
+    assert len(said) == len(EVERY) + 1 and said[0] == "removed schedule mine-end-1"
+
+
+def test_removing_twice_is_removing_once(there: Account, groups: dict[str, str]) -> None:
+    build(there, "mine", groups)
+    leftovers.remove(there, "mine", lambda _: None)
+    leftovers.remove(there, "mine", lambda _: None)
+
+
+def test_what_stays_is_named_with_the_reason_and_hides_nothing_else(
+    there: Account, groups: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A volume that somebody holds on to."""
+    build(there, "mine", groups)
+    ask = there.ask
+
+    def refusing(service: str, call: str, **arguments: Any) -> dict[str, Any]:
+        if call == "delete_volume":
+            raise Refused("these credentials may not ask it", path="ec2:delete_volume")
+        return ask(service, call, **arguments)
+
+    monkeypatch.setattr(there, "ask", refusing)
+    with pytest.raises(RackwrightError) as stuck:
+        leftovers.remove(there, "mine", lambda _: None)
+    assert "1 things are left" in str(stuck.value) and "may not ask it" in str(stuck.value)
+    assert {thing.kind for thing in leftovers.find(there, "mine").left} == {"volume"}
+
+
+def test_what_may_not_be_looked_for_is_never_nothing(there: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    every = there.every
+
+    def refusing(service: str, call: str, *arguments: Any, **more: Any) -> Any:
+        if service == "fsx":
+            raise Refused("these credentials may not ask it", path="fsx:describe_file_systems")
+        return every(service, call, *arguments, **more)
+
+    monkeypatch.setattr(there, "every", refusing)
+    assert leftovers.find(there, "mine").unseen == (
+        "could not look for file system: fsx:describe_file_systems: these credentials may not ask it",
+    )
+    with pytest.raises(CouldNotTell, match="could not look for file system"):
+        leftovers.prove_empty(there, "mine")
+
+
+def test_a_stranger_with_the_stack_s_tag_is_named_and_not_touched(there: Account) -> None:
+    """A bucket that somebody tagged by hand."""
+    s3 = there.client("s3")
+    s3.create_bucket(Bucket="mine-data")
+    s3.put_bucket_tagging(Bucket="mine-data", Tagging={"TagSet": tags("mine")})
+    assert [str(thing) for thing in leftovers.find(there, "mine").left] == ["other arn:aws:s3:::mine-data"]
+    with pytest.raises(RackwrightError, match="somebody has given it the stack's tag"):
+        leftovers.remove(there, "mine", lambda _: None)
+    assert s3.list_buckets()["Buckets"]
+
+
+def test_instances_that_are_going_are_gone(there: Account) -> None:
+    ec2 = there.client("ec2")
+    image = ec2.register_image(Name="image", RootDeviceName="/dev/sda1")["ImageId"]
+    made = ec2.run_instances(ImageId=image, MinCount=1, MaxCount=1, TagSpecifications=born("mine", "instance"))
+    assert kinds(leftovers.find(there, "mine")) == {"instance"}
+    ec2.terminate_instances(InstanceIds=[made["Instances"][0]["InstanceId"]])
+    assert kinds(leftovers.find(there, "mine")) == set()
+
+
+# The label
+
+
+async def _quiet(_: str) -> None:
+    pass
+
+
+OPERATION = Operation("urn:x", "mine", "label", False, _quiet, _quiet, _quiet)
+INPUTS = {"stack": "mine", "region": "us-east-1"}
+
+
+def deleted(**outputs: str) -> None:
+    """The end of a destroy."""
+    asyncio.run(AwsLabel().delete(OPERATION, State("mine", INPUTS, {**INPUTS, **outputs})))
+
+
+def test_the_label_remembers_whose_account_it_is(there: Account) -> None:
+    made = asyncio.run(AwsLabel().create(OPERATION, dict(INPUTS)))
+    assert (made.id, made.outputs) == ("mine", {**INPUTS, "account": "123456789012"})
+
+
+def test_a_destroy_that_leaves_nothing_ends_well(there: Account) -> None:
+    deleted(account="123456789012")
+
+
+def test_a_destroy_that_leaves_something_fails_and_names_it(there: Account) -> None:
+    """A disk that a killed run had made, and the engine never heard of."""
+    disk = there.client("ec2").create_volume(AvailabilityZone="us-east-1a", Size=20, TagSpecifications=born("mine", "volume"))["VolumeId"]
+    with pytest.raises(RackwrightError) as left:
+        deleted(account="123456789012")
+    assert f"volume {disk}" in str(left.value) and "`rackwright down --by-label mine --yes` removes it" in str(left.value)
+
+
+def test_a_destroy_with_another_account_s_credentials_fails(there: Account) -> None:
+    """Everything looked gone to it."""
+    with pytest.raises(RackwrightError, match="is in account 999999999999, but these credentials open 123456789012"):
+        deleted(account="999999999999")
+
+
+def test_without_credentials_a_destroy_could_not_tell(no_account: None) -> None:
+    with pytest.raises(CouldNotTell, match="Unable to locate credentials"):
+        deleted(account="123456789012")
+
+
+# The command
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A stack on AWS that has a file."""
+    file = tmp_path / "Pulumi.mine.yaml"
+    file.write_text(paths.stack_file("aws-budget").read_text())
+    monkeypatch.setattr(paths, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")
+    return "mine"
+
+
+def test_the_command_lists_and_removes_only_when_told_to(there: Account, groups: dict[str, str], run: Run, mine: str) -> None:
+    build(there, mine, groups)
+    listed = run("down", mine, "--by-label")
+    assert listed.code == 1
+    assert (
+        "volume vol-" in listed.out
+        and f"{len(EVERY) + 1} things of stack mine are left in account 123456789012, us-east-1; with --yes" in listed.out
+    )
+    assert kinds(leftovers.find(there, mine)) == EVERY
+    removed = run("down", mine, "--by-label", "--yes")
+    assert removed.code == 0, removed.err
+    assert removed.out.splitlines()[-1] == "nothing is left of stack mine in account 123456789012, us-east-1: nothing carries its tag"
+
+
+def test_the_same_for_programs(there: Account, run: Run, mine: str) -> None:
+    ended = run("down", mine, "--by-label", "--json")
+    assert ended.code == 0
+    assert json.loads(ended.out) == {"stack": "mine", "account": "123456789012", "region": "us-east-1", "left": [], "unseen": []}
+
+
+def test_without_a_stack_file_the_region_is_given(there: Account, run: Run, mine: str) -> None:
+    ended = run("down", "forgotten", "--by-label", "--region", "us-east-1")
+    assert (ended.code, ended.out.split(":")[0]) == (0, "nothing is left of stack forgotten in account 123456789012, us-east-1")
+
+
+def test_a_stack_file_with_other_mistakes_still_says_where_to_look(there: Account, run: Run, mine: str) -> None:
+    """Someone edits it while its instances bill."""
+    file = paths.stack_file(mine)
+    file.write_text(file.read_text().replace("zone: us-east-1a", "zone: nowhere"))
+    assert run("down", mine, "--by-label").code == 0
+    file.write_text(file.read_text().replace(" region: us-east-1", " regin: us-east-1"))
+    ended = run("down", mine, "--by-label")
+    assert ended.code == 2 and "give it with --region" in ended.err
+
+
+def test_without_credentials_the_command_could_not_tell(no_account: None, run: Run, mine: str) -> None:
+    ended = run("down", mine, "--by-label")
+    assert ended.code == 3 and "Unable to locate credentials" in ended.err

@@ -1,0 +1,410 @@
+"""`rackwright validate --online`: what AWS says about a stack.
+
+moto plays AWS where it can, else there are answers that botocore's own model accepts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.stub import Stubber
+
+from rackwright.catalog.instances import instance_types
+from rackwright.handover import paths
+from rackwright.model import Cluster, Finding, Severity, load_cluster
+from rackwright.model.aws import Image
+from rackwright.provider.drivers.aws import online
+from rackwright.provider.drivers.aws.account import Account, Refused
+
+from .conftest import Run
+
+NOW = datetime(2026, 12, 1, tzinfo=UTC)
+_AMI, _RESERVATION = "ami-0123456789abcdef0", "cr-0123456789abcdef0"
+_STANDARD, _G = "L-1216C47A", "L-DB2E81BA"
+
+
+def cluster(**worker: Any) -> Cluster:
+    """A login node and three workers with a GPU each."""
+    described = {
+        "target": {
+            "kind": "aws",
+            "region": "us-east-1",
+            "zone": "us-east-1a",
+            "image": {"id": _AMI},
+            "instances": {"login": {"type": "t3.medium"}, "worker": {"type": "g5.xlarge", **worker}},
+        },
+        "network": {"cidr": "10.90.0.0/22"},
+        "groups": {"login": {"count": 1, "roles": ["login", "controller", "accounting"]}, "worker": {"count": 3}},
+        "storage": {"fsx": {"kind": "fsx-lustre", "mount": "/fsx", "size": "2400GiB"}},
+    }
+    loaded = load_cluster(described)
+    assert loaded.cluster is not None, loaded.findings
+    return loaded.cluster
+
+
+def at(account: Account, described: Cluster) -> online.Look:
+    """A look at a cluster."""
+    assert described.target.kind == "aws"
+    return online.Look(account, described, described.target, "mine", NOW)
+
+
+@pytest.fixture(scope="module")
+def clients() -> Account:
+    """One account for all tests that answer themselves: making clients takes long."""
+    made = Account("us-east-1")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "testing")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+        for service in ("ec2", "service-quotas", "sts"):
+            made.client(service)
+    return made
+
+
+@pytest.fixture
+def told(clients: Account, monkeypatch: pytest.MonkeyPatch) -> Account:
+    """An account that says what `answers` lets it say, and nothing else: a call without an answer fails."""
+    return clients
+
+
+@pytest.fixture
+def answers(told: Account) -> Iterator[Callable[..., Stubber]]:
+    """Answers of one service, call by call, in order; all must be asked for."""
+    stubs: list[Stubber] = []
+
+    def add(service: str, call: str, answer: Any, **expected: Any) -> Stubber:
+        stub = next((each for each in stubs if each.client is told.client(service)), None)
+        if stub is None:
+            stub = Stubber(told.client(service))
+            stub.activate()
+            stubs.append(stub)
+        if isinstance(answer, str):
+            stub.add_client_error(call, answer, "no", expected_params=expected or None)
+        else:
+            stub.add_response(call, answer, expected or None)
+        return stub
+
+    yield add
+    for stub in stubs:
+        stub.assert_no_pending_responses()
+        stub.deactivate()
+
+
+def said(findings: Iterator[Finding]) -> list[tuple[str, str, str]]:
+    """Level, path and cause of each; every one has a hint."""
+    found = list(findings)
+    assert all(each.hint for each in found)
+    return [(each.level.value, each.path, each.cause) for each in found]
+
+
+# Offers
+
+
+def test_a_type_that_the_zone_offers_is_no_finding(account: Account) -> None:
+    assert said(online.offers(at(account, cluster()))) == []
+
+
+def test_a_type_that_only_another_zone_offers_is_an_error_that_names_it(told: Account, answers: Callable[..., Stubber]) -> None:
+    offered = [
+        {"InstanceType": "t3.medium", "LocationType": "availability-zone", "Location": "us-east-1a"},
+        {"InstanceType": "g5.xlarge", "LocationType": "availability-zone", "Location": "us-east-1c"},
+    ]
+    answers("ec2", "describe_instance_type_offerings", {"InstanceTypeOfferings": offered})
+    (found,) = online.offers(at(told, cluster()))
+    assert (found.level, found.path, found.hint) == (Severity.ERROR, "target.instances.worker.type", "offered in us-east-1c")
+
+
+def test_a_type_that_no_zone_offers_says_so(told: Account, answers: Callable[..., Stubber]) -> None:
+    answers("ec2", "describe_instance_type_offerings", {"InstanceTypeOfferings": []})
+    assert [found.hint for found in online.offers(at(told, cluster()))] == [
+        "no zone of us-east-1 offers it: choose another region or type"
+    ] * 2
+
+
+# Quotas
+
+
+def running(answers: Callable[..., Stubber], *instances: dict[str, Any]) -> None:
+    """What runs in the account already."""
+    answers("ec2", "describe_instances", {"Reservations": [{"Instances": list(instances)}]})
+
+
+def allow(answers: Callable[..., Stubber], code: str, vcpus: int) -> None:
+    """A quota's value."""
+    answers("service-quotas", "get_service_quota", {"Quota": {"Value": float(vcpus)}}, ServiceCode="ec2", QuotaCode=code)
+
+
+def test_enough_of_each_quota_is_no_finding(told: Account, answers: Callable[..., Stubber]) -> None:
+    """Two vCPUs of a t3.medium, four of each of three g5.xlarge: to the last one."""
+    running(answers)
+    allow(answers, _STANDARD, 2)
+    allow(answers, _G, 12)
+    assert said(online.vcpus(at(told, cluster()))) == []
+
+
+def test_one_vcpu_too_few_is_an_error_with_the_quota_s_code(told: Account, answers: Callable[..., Stubber]) -> None:
+    running(answers)
+    allow(answers, _STANDARD, 2)
+    allow(answers, _G, 11)
+    (found,) = online.vcpus(at(told, cluster()))
+    assert (found.level, found.path) == (Severity.ERROR, "target.instances.worker")
+    assert f"12 vCPUs are needed and 0 are in use, of 11 that quota {_G} allows" in found.cause
+    assert f"--quota-code {_G} --desired-value 12`" in found.hint
+
+
+def test_what_runs_already_counts_but_not_the_stack_s_own(told: Account, answers: Callable[..., Stubber]) -> None:
+    """A second `validate --online` of a stack that is up says the same; spot and capacity blocks count elsewhere."""
+    mine = {"InstanceType": "g5.xlarge", "Tags": [{"Key": "rackwright.stack", "Value": "mine"}]}
+    other, spot = {"InstanceType": "g5.2xlarge"}, {"InstanceType": "g5.2xlarge", "InstanceLifecycle": "spot"}
+    running(answers, mine, mine, mine, other, spot, {"InstanceType": "p5.48xlarge", "InstanceLifecycle": "capacity-block"})
+    allow(answers, _STANDARD, 2)
+    allow(answers, _G, 19)
+    assert instance_types()["g5.2xlarge"].cpus == 8
+    (found,) = online.vcpus(at(told, cluster()))
+    assert "12 vCPUs are needed and 8 are in use, of 19" in found.cause
+
+
+def test_spot_counts_against_a_quota_of_its_own(told: Account, answers: Callable[..., Stubber]) -> None:
+    running(answers)
+    allow(answers, _STANDARD, 2)
+    allow(answers, "L-3819A6DF", 0)
+    (found,) = online.vcpus(at(told, cluster(purchase={"kind": "spot"})))
+    assert "L-3819A6DF" in found.cause
+
+
+def test_a_capacity_block_counts_against_none(told: Account, answers: Callable[..., Stubber]) -> None:
+    running(answers)
+    allow(answers, _STANDARD, 2)
+    block = {"kind": "capacity-block", "reservation": _RESERVATION}
+    assert said(online.vcpus(at(told, cluster(type="p5.48xlarge", purchase=block)))) == []
+
+
+def test_a_quota_that_is_not_on_record_is_said(told: Account, answers: Callable[..., Stubber]) -> None:
+    running(answers)
+    allow(answers, _STANDARD, 2)
+    (found,) = online.vcpus(at(told, cluster(type="p6-b200.48xlarge", purchase={"kind": "spot"})))
+    assert found.level is Severity.WARNING and found.cause.startswith("could not look: no spot quota")
+
+
+# Images
+
+
+def image(answers: Callable[..., Stubber], **more: Any) -> None:
+    """The one image, as AWS describes it."""
+    described = {"ImageId": _AMI, "State": "available", "Architecture": "x86_64", **more}
+    answers("ec2", "describe_images", {"Images": [described]}, ImageIds=[_AMI], IncludeDeprecated=True)
+
+
+def test_an_image_that_fits_is_no_finding(told: Account, answers: Callable[..., Stubber]) -> None:
+    image(answers, DeprecationTime="2027-01-01T00:00:00.000Z")
+    assert said(online.images(at(told, cluster()))) == []
+
+
+@pytest.mark.parametrize(
+    ("described", "level", "cause"),
+    [
+        ({"State": "pending"}, "error", f"{_AMI} is pending, not available"),
+        ({"Architecture": "arm64"}, "error", f"{_AMI} is of arm64, but its instances run x86_64"),
+        ({"DeprecationTime": "2026-11-30T00:00:00.000Z"}, "warning", f"{_AMI} is deprecated since 2026-11-30"),
+    ],
+)
+def test_an_image_that_does_not_fit(
+    told: Account, answers: Callable[..., Stubber], described: dict[str, str], level: str, cause: str
+) -> None:
+    image(answers, **described)
+    assert said(online.images(at(told, cluster()))) == [(level, "target.image", cause)]
+
+
+def test_an_image_that_is_not_there(account: Account) -> None:
+    """moto refuses an unknown id as AWS does."""
+    (found,) = online.images(at(account, cluster()))
+    assert (found.level, found.cause) == (Severity.ERROR, f"{_AMI} does not exist in us-east-1, or is not this account's to use")
+
+
+def test_an_image_that_is_not_pinned_could_not_be_looked_at(account: Account) -> None:
+    bare = cluster()
+    unpinned = bare.model_copy(update={"target": bare.target.model_copy(update={"image": Image(parameter="/a")})})
+    (found,) = online.images(at(account, unpinned))
+    assert found.level is Severity.WARNING and "rackwright pin mine" in found.hint
+
+
+# Reservations
+
+
+def reserve(answers: Callable[..., Stubber], **more: Any) -> None:
+    """The one reservation, as AWS describes it."""
+    described = {
+        "CapacityReservationId": _RESERVATION,
+        "InstanceType": "g5.xlarge",
+        "AvailabilityZone": "us-east-1a",
+        "TotalInstanceCount": 3,
+        "State": "active",
+        **more,
+    }
+    answers("ec2", "describe_capacity_reservations", {"CapacityReservations": [described]}, CapacityReservationIds=[_RESERVATION])
+
+
+RESERVED = {"purchase": {"kind": "on-demand", "reservation": _RESERVATION}}
+
+
+def test_a_reservation_that_fits_is_no_finding(told: Account, answers: Callable[..., Stubber]) -> None:
+    reserve(answers)
+    assert said(online.reservations(at(told, cluster(**RESERVED)))) == []
+
+
+@pytest.mark.parametrize(
+    ("described", "level", "words"),
+    [
+        ({"InstanceType": "g5.2xlarge"}, "error", "it is for g5.2xlarge"),
+        ({"AvailabilityZone": "us-east-1b"}, "error", "it is in us-east-1b"),
+        ({"TotalInstanceCount": 2}, "error", "it has 2 instances"),
+        ({"State": "expired"}, "error", "its state is expired"),
+        ({"State": "scheduled", "StartDate": NOW}, "warning", "it begins at 2026-12-01"),
+        ({"EndDate": datetime(2026, 11, 30, tzinfo=UTC)}, "error", "it ended at 2026-11-30"),
+    ],
+)
+def test_a_reservation_that_does_not_fit(
+    told: Account, answers: Callable[..., Stubber], described: dict[str, Any], level: str, words: str
+) -> None:
+    reserve(answers, **described)
+    ((found_level, path, cause),) = said(online.reservations(at(told, cluster(**RESERVED))))
+    assert (found_level, path) == (level, "target.instances.worker.purchase.reservation")
+    assert words in cause
+
+
+def test_a_reservation_that_is_not_there(told: Account, answers: Callable[..., Stubber]) -> None:
+    answers("ec2", "describe_capacity_reservations", "InvalidCapacityReservationId.NotFound")
+    (found,) = online.reservations(at(told, cluster(**RESERVED)))
+    assert found.level is Severity.ERROR and "does not exist" in found.cause
+
+
+# Spot
+
+
+@pytest.mark.parametrize(
+    ("purchase", "level", "words"),
+    [
+        ({}, "info", "g5.xlarge costs 0.4000 USD per hour on spot now"),
+        ({"expected_usd_per_hour": 0.40}, "info", "costs 0.4000"),
+        ({"expected_usd_per_hour": 0.39}, "warning", "more than expected_usd_per_hour"),
+        ({"max_usd_per_hour": 0.39}, "error", "over max_usd_per_hour 0.39"),
+    ],
+)
+def test_the_spot_price_now(told: Account, answers: Callable[..., Stubber], purchase: dict[str, float], level: str, words: str) -> None:
+    """The latest of those that AWS names."""
+    history = [
+        {"SpotPrice": price, "Timestamp": datetime(2026, 11, day, tzinfo=UTC)} for price, day in (("0.9", 1), ("0.4", 30), ("0.8", 2))
+    ]
+    answers("ec2", "describe_spot_price_history", {"SpotPriceHistory": history})
+    ((found_level, path, cause),) = said(online.spot_prices(at(told, cluster(purchase={"kind": "spot", **purchase}))))
+    assert (found_level, path) == (level, "target.instances.worker.purchase")
+    assert words in cause
+
+
+def test_no_spot_price_is_said(told: Account, answers: Callable[..., Stubber]) -> None:
+    answers("ec2", "describe_spot_price_history", {"SpotPriceHistory": []})
+    (found,) = online.spot_prices(at(told, cluster(purchase={"kind": "spot"})))
+    assert found.level is Severity.WARNING and found.cause.startswith("could not look: AWS names no spot price")
+
+
+# Lustre
+
+
+@pytest.mark.parametrize(("value", "level"), [(2399, "error"), (2400, None)])
+def test_a_file_system_over_its_quota(told: Account, answers: Callable[..., Stubber], value: int, level: str | None) -> None:
+    """Quotas of other deployment types do not count."""
+    quotas = [("Lustre Scratch storage capacity", value), ("Lustre Persistent_2 storage capacity", 1), ("Lustre Scratch file systems", 1)]
+    answers("service-quotas", "list_service_quotas", {"Quotas": [{"QuotaName": name, "Value": float(most)} for name, most in quotas]})
+    assert [each[0] for each in said(online.lustre(at(told, cluster())))] == ([level] if level else [])
+
+
+def test_a_quota_of_another_name_is_said(told: Account, answers: Callable[..., Stubber]) -> None:
+    answers("service-quotas", "list_service_quotas", {"Quotas": [{"QuotaName": "Windows storage capacity", "Value": 1.0}]})
+    (found,) = online.lustre(at(told, cluster()))
+    assert found.level is Severity.WARNING and found.cause.startswith("could not look: no quota of fsx")
+
+
+# All together
+
+
+def known(answers: Callable[..., Stubber]) -> None:
+    """Whose credentials they are."""
+    answers("sts", "get_caller_identity", {"Account": "123456789012", "Arn": "arn:aws:iam::123456789012:user/ada"})
+
+
+def test_what_may_not_be_asked_is_a_warning_and_the_rest_is_asked(told: Account, answers: Callable[..., Stubber]) -> None:
+    """Every refusal is seen, and hides no other answer."""
+    known(answers)
+    answers("ec2", "describe_instance_type_offerings", "UnauthorizedOperation")
+    answers("ec2", "describe_instances", "UnauthorizedOperation")
+    answers("ec2", "describe_images", "UnauthorizedOperation")
+    answers("ec2", "describe_spot_price_history", "UnauthorizedOperation")
+    answers("service-quotas", "list_service_quotas", "AccessDeniedException")
+    found = list(online.look(at(told, cluster(purchase={"kind": "spot"}))))
+    assert found[0].rule == "online-account" and "account 123456789012 in us-east-1, as arn:aws" in found[0].cause
+    assert [(each.rule, each.level) for each in found[1:]] == [
+        (rule, Severity.WARNING)
+        for rule in ("online-type-offered", "online-quota", "online-image", "online-spot-price", "online-fsx-quota")
+    ]
+    assert all(each.cause.startswith("could not look: ") and "may not ask it" in each.cause and each.hint for each in found[1:])
+
+
+@pytest.mark.parametrize(
+    ("service", "call", "action"),
+    [
+        ("ec2", "describe_capacity_reservations", "ec2:DescribeCapacityReservations"),
+        ("service-quotas", "list_service_quotas", "servicequotas:ListServiceQuotas"),
+    ],
+)
+def test_a_refusal_names_the_action_as_iam_spells_it(
+    told: Account, answers: Callable[..., Stubber], service: str, call: str, action: str
+) -> None:
+    answers(service, call, "AccessDenied")
+    arguments = {"ServiceCode": "fsx"} if service == "service-quotas" else {}
+    with pytest.raises(Refused) as refused:
+        told.ask(service, call, **arguments)
+    assert f"allow the action `{action}`" in refused.value.hint
+
+
+def test_an_answer_that_nobody_foresaw_is_a_warning_with_aws_s_words(told: Account, answers: Callable[..., Stubber]) -> None:
+    known(answers)
+    for call in ("describe_instance_type_offerings", "describe_instances", "describe_images", "describe_capacity_reservations"):
+        answers("ec2", call, "Odd")
+    answers("service-quotas", "list_service_quotas", "Odd")
+    found = [each for each in online.look(at(told, cluster(**RESERVED))) if each.rule == "online-reservation"]
+    assert [each.cause for each in found] == ["could not look: ec2:describe_capacity_reservations: AWS answers Odd: no"]
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A stack file that is good offline; without Lustre, whose quotas moto does not know."""
+    file = tmp_path / "Pulumi.mine.yaml"
+    text = paths.stack_file("aws-budget").read_text().replace("image: {", f"image: {{id: {_AMI}, ")
+    file.write_text("".join(line for line in text.splitlines(keepends=True) if "storage:" not in line and "fsx-lustre" not in line))
+    return file
+
+
+def test_without_credentials_it_could_not_tell(no_account: None, run: Run, mine: Path) -> None:
+    """Exit code 3; for programs a finding like any other."""
+    ended = run("validate", str(mine), "--online")
+    assert ended.code == 3 and ended.err == ""
+    assert "could not look: Unable to locate credentials\n  log in (`aws sso login`)" in ended.out
+    data = json.loads(run("validate", str(mine), "--online", "--json").out)
+    assert data["ok"] is False and data["findings"][-1]["rule"] == "online-account"
+
+
+def test_what_is_found_online_refuses_like_what_is_found_offline(account: Account, run: Run, mine: Path) -> None:
+    """moto has no such image."""
+    ended = run("validate", str(mine), "--online")
+    assert ended.code == 2
+    assert f"target.image: {_AMI} does not exist in us-east-1" in ended.out
+    assert "target (info): account 123456789012 in us-east-1, as arn:aws:" in ended.out
+
+
+def test_other_targets_have_nobody_to_ask(run: Run) -> None:
+    ended = run("validate", "lab", "--online")
+    assert ended.code == 0 and "target lab has nobody to ask" in ended.out

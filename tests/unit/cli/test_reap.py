@@ -1,0 +1,134 @@
+"""`rackwright reap`: stacks whose time is over end, the others stay, and what cannot be told is never green. The engine is played."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import pytest
+
+from rackwright.cli import main, reaping
+from rackwright.cli.reaping import Fate, Said, reap
+from rackwright.errors import CouldNotTell
+
+NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
+LONG_AGO = "2020-01-01T08:00:00"
+PAST, FUTURE = "2026-12-01T11:59:59", "2026-12-01T12:00:01"
+
+
+@dataclass
+class Engine:
+    """Stacks by name with their outputs; what it was told to do."""
+
+    stacks: dict[str, dict[str, object] | None]
+    broken: frozenset[str] = frozenset()
+    destroyed: list[str] = field(default_factory=list)
+
+    def __call__(self, *arguments: str, shown: bool = False) -> Said:
+        """One `pulumi`."""
+        match arguments:
+            case ("stack", "ls", "--json"):
+                rows = [
+                    {"name": f"organization/rackwright/{name}", "resourceCount": 0 if outputs is None else 7}
+                    for name, outputs in self.stacks.items()
+                ]
+                return Said(0, json.dumps(rows), "")
+            case ("stack", "output", "--json", "--stack", name):
+                outputs = self.stacks[name]
+                return (
+                    Said(255, "", "warning: old\nerror: incorrect passphrase\n") if name == "locked" else Said(0, json.dumps(outputs), "")
+                )
+            case ("destroy", "--stack", name, "--yes", "--skip-preview"):
+                assert shown, "whoever waits for a destroy wants to see it"
+                self.destroyed.append(name)
+                return Said(255 if name in self.broken else 0, "", "")
+        raise AssertionError(arguments)
+
+
+def fates(engine: Engine, *, dry_run: bool = False) -> dict[str, Fate]:
+    """What became of each stack."""
+    return {one.stack: one.fate for one in reap(engine, NOW, dry_run=dry_run)}
+
+
+def test_a_stack_whose_time_is_over_ends_and_the_others_stay() -> None:
+    engine = Engine({"old": {"expires": PAST}, "young": {"expires": FUTURE}, "lab": {"verdict": "passed"}})
+    assert fates(engine) == {"old": Fate.ENDED, "young": Fate.LIVES, "lab": Fate.NO_END}
+    assert engine.destroyed == ["old"]
+
+
+def test_the_end_is_in_utc_whatever_zone_the_machine_is_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/Los_Angeles")
+    engine = Engine({"a": {"expires": PAST}, "b": {"expires": "2026-12-01T13:30:00+02:00"}, "c": {"expires": FUTURE}})
+    assert list(fates(engine).values()) == [Fate.ENDED, Fate.ENDED, Fate.LIVES]
+
+
+def test_a_dry_run_ends_nothing() -> None:
+    engine = Engine({"old": {"expires": PAST}})
+    assert fates(engine, dry_run=True) == {"old": Fate.WOULD_END}
+    assert engine.destroyed == []
+
+
+def test_a_stack_without_resources_is_gone_already() -> None:
+    assert fates(Engine({"gone": None})) == {}
+
+
+def test_a_failure_spares_no_other() -> None:
+    engine = Engine({"a": {"expires": PAST}, "b": {"expires": PAST}}, broken=frozenset({"a"}))
+    assert fates(engine) == {"a": Fate.FAILED, "b": Fate.ENDED}
+
+
+@pytest.mark.parametrize("expires", ["tomorrow", 17, None])
+def test_an_end_that_cannot_be_read_is_unknown(expires: object) -> None:
+    assert fates(Engine({"odd": {"expires": expires}})) == {"odd": Fate.UNKNOWN}
+
+
+def test_outputs_that_cannot_be_read_are_unknown_with_the_engine_s_reason() -> None:
+    (one,) = reap(Engine({"locked": {}}), NOW, dry_run=False)
+    assert (one.fate, one.reason) == (Fate.UNKNOWN, "incorrect passphrase")
+
+
+@pytest.mark.parametrize("said", [Said(255, "", "error: no backend"), Said(0, "not json", "")])
+def test_without_a_list_of_stacks_nothing_can_be_told(said: Said) -> None:
+    with pytest.raises(CouldNotTell, match="pulumi stack ls"):
+        list(reap(lambda *_, **__: said, NOW, dry_run=False))
+
+
+@pytest.mark.parametrize(
+    ("stacks", "broken", "code", "words"),
+    [
+        ({"old": {"expires": LONG_AGO}}, (), 0, "old: ended; its time was over at 2020-01-01 08:00 UTC\n"),
+        ({"lab": {}}, (), 0, "lab: has no end on record\n"),
+        ({}, (), 0, "the backend knows no stack with resources\n"),
+        ({"old": {"expires": LONG_AGO}}, ("old",), 1, "but `pulumi destroy` failed: exit code 255, see above\n"),
+        ({"old": {"expires": LONG_AGO}, "locked": {}}, ("old",), 3, "locked: nobody can tell when it ends: incorrect passphrase\n"),
+    ],
+)
+def test_exit_codes_and_words(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    stacks: dict[str, dict[str, object] | None],
+    broken: tuple[str, ...],
+    code: int,
+    words: str,
+) -> None:
+    """Unknown ranks above failed."""
+    monkeypatch.setattr(reaping, "pulumi", Engine(stacks, frozenset(broken)))
+    monkeypatch.setattr(sys, "argv", ["rackwright", "reap"])
+    with pytest.raises(SystemExit) as ended:
+        main.app()
+    assert (ended.value.code or 0) == code
+    assert words in capsys.readouterr().out
+
+
+def test_the_same_for_programs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(reaping, "pulumi", Engine({"old": {"expires": LONG_AGO}}))
+    monkeypatch.setattr(sys, "argv", ["rackwright", "reap", "--dry-run", "--json"])
+    with pytest.raises(SystemExit):
+        main.app()
+    told = json.loads(capsys.readouterr().out)
+    assert told == {
+        "schema": "rackwright.reap/1",
+        "stacks": [{"stack": "old", "fate": "would-end", "expires": "2020-01-01T08:00:00+00:00", "reason": ""}],
+    }
