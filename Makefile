@@ -47,5 +47,5 @@ lock: ## writes requirements.lock again from requirements.in (needs uv)
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \
 	  --upgrade requirements.in -o requirements.lock
 
-catalog: venv ## shapes of instance types and zones of regions again, as the installed moto has them
+catalog: venv ## instance types and regions again, as the installed moto has them
 	@PYTHONPATH=tools $(BIN)/python -m catalog

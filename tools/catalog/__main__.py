@@ -1,7 +1,7 @@
 """`make catalog`: writes again what a library knows of the catalogue's rows: shapes of instance types, zones of regions.
 
 A new type or region is a line with its name (and price, and what FSx offers there); the rest is filled in.
-The date of a shape changes only where the shape did.
+The date of a row of instances.csv changes only where the row did.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from datetime import date
 from pathlib import Path
 from typing import Final
 
+from catalog.offerings import sold_in, zones
 from catalog.shapes import NoShape, shape, source
-from catalog.zones import zones
 
 CATALOG: Final = Path(__file__).parents[2] / "infra" / "rackwright" / "catalog"
 
@@ -22,10 +22,18 @@ Row = dict[str, str]
 
 
 def instance_row(row: Row) -> Row:
-    """The row with the shape that the library knows. Raises NoShape."""
-    found = shape(row["name"])
+    """The row with its shape and where it is sold. Raises NoShape."""
+    found = shape(row["name"]) | {"regions": sold_in(row["name"])}
     changed = any(row.get(column) != value for column, value in found.items())
-    return row | found | ({"source": source(), "date": date.today().isoformat()} if changed else {})
+    return (
+        row
+        | found
+        | (
+            {"source": source("DescribeInstanceTypes and DescribeInstanceTypeOfferings"), "date": date.today().isoformat()}
+            if changed
+            else {}
+        )
+    )
 
 
 def region_row(row: Row) -> Row:
@@ -53,7 +61,7 @@ def main() -> int:
     try:
         print(renew("instances", instance_row))
         print(renew("regions", region_row))
-    except (NoShape, FileNotFoundError) as problem:
+    except (NoShape, KeyError) as problem:
         print(problem, file=sys.stderr)
         return 1
     return 0

@@ -72,6 +72,8 @@ class InstanceType:
     usage_classes: frozenset[UsageClass]
     cluster_placement: bool
     """Whether it can be started in a placement group of the cluster strategy."""
+    regions: frozenset[str]
+    """Where it was sold at the date of the row; AWS adds regions and seldom takes one away."""
     price: Price | None
     """None where no price has a source."""
     source: str
@@ -164,6 +166,7 @@ def _instance_type(row: Mapping[str, str]) -> InstanceType:
         nvme_gb=int(row["nvme_gb"]),
         usage_classes=frozenset(UsageClass(word) for word in row["usage_classes"].split()),
         cluster_placement=row["cluster_placement"] == "yes",
+        regions=frozenset(row["regions"].split()),
         price=_price(row),
         source=row["source"],
         date=datetime.date.fromisoformat(row["date"]),

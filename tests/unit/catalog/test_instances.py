@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import botocore.session
 import pytest
+from catalog.offerings import sold_in
 from catalog.shapes import NoShape, described, shape
 
 from rackwright import catalog
 from rackwright.catalog.instances import InstanceType, QuotaFamily, UsageClass, instance_types
+from rackwright.catalog.regions import regions
 
 ROWS = {row["name"]: row for row in catalog.rows("instances")}
 TYPES = instance_types()
@@ -139,10 +141,26 @@ def test_prices_still_held_in_a_later_edition_of_the_list() -> None:
     assert {name: TYPES[name].usd_per_hour for name in JULY_2026} == pytest.approx(JULY_2026, abs=0.005001)
 
 
-def test_only_types_without_a_published_price_have_none() -> None:
-    """us-east-1 does not sell these on demand, or the list leaves them out."""
-    families = {each.family for each in TYPES.values() if each.price is None}
-    assert families == {"p5e", "trn2", "hpc6a", "hpc6id", "hpc7a", "hpc8a"}
+@pytest.mark.parametrize("family", ["t3", "c7i", "m7i", "m7a", "i3en", "i4i"])
+def test_prices_grow_with_the_size_of_a_type(family: str) -> None:
+    """AWS sells these by the piece: twice the memory costs twice as much."""
+    per_mib = [(each.usd_per_hour or 0) / each.memory_mib for each in TYPES.values() if each.family == family]
+    assert len(per_mib) > 1
+    assert per_mib == pytest.approx([per_mib[0]] * len(per_mib), rel=0.002)
+
+
+@pytest.mark.parametrize("instance", TYPES.values(), ids=list(TYPES))
+def test_a_type_has_a_price_exactly_where_its_region_sells_it(instance: InstanceType) -> None:
+    """Prices and offers were read apart: what us-east-1 does not sell cannot have a price there, and what it sells has one."""
+    assert (instance.price is not None) == ("us-east-1" in instance.regions)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_type_is_sold_where_aws_offers_it(name: str) -> None:
+    """In regions that the catalogue knows. If this fails after `make lock`: `make catalog`."""
+    assert ROWS[name]["regions"] == sold_in(name)
+    assert TYPES[name].regions
+    assert TYPES[name].regions <= set(regions())
 
 
 def test_no_hpc_type_is_sold_on_the_spot_market() -> None:

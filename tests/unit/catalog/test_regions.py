@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import botocore.session
 import pytest
-from catalog.zones import known_regions, zones
+from catalog.offerings import known_regions, zones
 
 from rackwright.catalog.regions import regions
 
