@@ -15,7 +15,7 @@ from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Gpus, Group, NodeGpus, NodeOverride, Role, State, roles_of
 
 _NOTHING: Final = NodeOverride()
-_SCHEDULABLE: Final = 0.95
+SCHEDULABLE: Final = 0.95
 """Of an instance type's memory: kernel and firmware keep some, and Slurm drains a node that shows less than it was told (AWS
 ParallelCluster configuration reference: SchedulableMemory, 95 % of what EC2 lists)."""
 
@@ -64,7 +64,7 @@ def _fitted(group: Group, known: InstanceType | None) -> Group:
     gpus = Gpus(model=known.gpu_model, count=known.gpu_count) if known.gpu_model else None
     own = {
         "cpus": group.cpus or known.cpus,
-        "memory": group.memory or int(known.memory_mib * _SCHEDULABLE) * 2**20,
+        "memory": group.memory or int(known.memory_mib * SCHEDULABLE) * 2**20,
         "gpus": group.gpus or gpus,
     }
     return group.model_copy(update=own)

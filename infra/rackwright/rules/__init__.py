@@ -8,31 +8,58 @@ from datetime import date
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding
 from rackwright.model.load import Loaded
-from rackwright.rules import access, cost, gpus, groups, hosts, names, network, nodes, partitions, scheduler, storage, users
+from rackwright.rules import (
+    access,
+    aws_capacity,
+    aws_disks,
+    aws_fabric,
+    aws_images,
+    aws_instances,
+    aws_network,
+    aws_tags,
+    budget,
+    cost,
+    fsx,
+    fsx_repositories,
+    gpus,
+    groups,
+    hosts,
+    names,
+    network,
+    nodes,
+    partitions,
+    scheduler,
+    storage,
+    users,
+)
 from rackwright.rules.registry import RULES, Case, Rule
 
 __all__ = ["RULES", "Case", "Rule", "check", "examine"]
 
-SUBJECTS = (names, network, groups, gpus, storage, scheduler, partitions, access, users, nodes, hosts, cost)
+SUBJECTS = (
+    *(names, network, groups, gpus, storage, scheduler, partitions, access, users, nodes, hosts),
+    *(aws_instances, aws_images, aws_disks, aws_network, aws_fabric, aws_capacity, aws_tags, fsx, fsx_repositories, budget, cost),
+)
 """Importing a subject registers its rules; findings come in this order."""
 
 
-def examine(case: Case) -> Iterator[Finding]:
+def examine(case: Case, *, at_up: bool = False) -> Iterator[Finding]:
     """What all rules find in a cluster whose fields are valid."""
     order = [subject.__name__ for subject in SUBJECTS]
     for rule in sorted(RULES.values(), key=lambda rule: order.index(rule.check.__module__)):
-        yield from rule.findings(case)
+        yield from rule.findings(case, at_up=at_up)
 
 
-def check(loaded: Loaded, today: date, neighbours: Mapping[str, Cluster] | None = None) -> tuple[Finding, ...]:
+def check(loaded: Loaded, today: date, neighbours: Mapping[str, Cluster] | None = None, *, at_up: bool = False) -> tuple[Finding, ...]:
     """Everything there is to say about a description: field findings first, then the rules'.
 
+    Some things may be left open while a stack file is written, and no longer `at_up`: then they are errors.
     Where fields are wrong, rules judge the rest; what they say about the wrong parts is left out.
     """
     cluster = loaded.cluster or loaded.rest
     if cluster is None:
         return loaded.findings
-    found = examine(Case(cluster, loaded.stack, today, dict(neighbours or {})))
+    found = examine(Case(cluster, loaded.stack, today, dict(neighbours or {})), at_up=at_up)
     return (*loaded.findings, *(finding for finding in found if not _is_doubtful(finding, loaded)))
 
 

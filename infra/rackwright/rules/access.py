@@ -19,13 +19,16 @@ _OTHER_HINT: Final = "use a port like 2222"
 
 
 def _published(case: Case) -> list[int]:
+    """Ports of this machine that login nodes are published on: none where they have addresses of their own."""
+    if not case.cluster.target.publishes:
+        return []
     return sorted(login_ports(case.cluster).values()) or [case.cluster.access.port]
 
 
 @rule("port-privileged")
 def port_privileged(case: Case) -> Iterator[Complaint]:
     """Ordinary users cannot publish low ports, and 22 is this machine's own."""
-    if case.cluster.access.port < _PRIVILEGED:
+    if case.cluster.target.publishes and case.cluster.access.port < _PRIVILEGED:
         yield Complaint("access.port", f"{case.cluster.access.port} is a privileged port", _OTHER_HINT)
 
 
@@ -41,7 +44,7 @@ def port_taken(case: Case) -> Iterator[Complaint]:
 @rule("port-overflow")
 def port_overflow(case: Case) -> Iterator[Complaint]:
     """Further login nodes take the ports after the first one's."""
-    last = _published(case)[-1]
+    last = max(_published(case), default=0)
     if last > _LAST_PORT:
         yield Complaint("access.port", f"the last login node would be published on port {last}", f"at most {_LAST_PORT}: use a lower port")
 
@@ -66,7 +69,7 @@ def allow_overlap(case: Case) -> Iterator[Complaint]:
 def listen_everywhere(case: Case) -> Iterator[Complaint]:
     """The login node is then open to every network this machine is on."""
     access = case.cluster.access
-    if access.listen.is_unspecified:
+    if case.cluster.target.publishes and access.listen.is_unspecified:
         anybody = ", and access.allow admits anybody" if _ANYBODY in access.allow else ""
         cause = f"{access.listen} offers the login node on every network of this machine{anybody}"
         yield Complaint("access.listen", cause, "use 127.0.0.1, or the one address others should use, and a short access.allow")

@@ -41,6 +41,27 @@ def roles_repeated(case: Case) -> Iterator[Complaint]:
             yield Complaint(f"groups.{name}.roles", f"{role} is listed twice", "remove one, or write the role that was meant")
 
 
+@rule("listed-twice")
+def listed_twice(case: Case) -> Iterator[Complaint]:
+    """A name counts once in a list; the second one may be a typing error for another (AWS ParallelCluster: DuplicateNameValidator)."""
+    for path, names in _lists(case):
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            yield Complaint(path, f"{name} is listed twice", "remove one, or write the name that was meant")
+
+
+def _lists(case: Case) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Every list of names in the description, and its place."""
+    for name, partition in case.cluster.scheduler.partitions.items():
+        yield f"scheduler.partitions.{name}.groups", partition.groups
+        yield f"scheduler.partitions.{name}.nodes", partition.nodes
+    for name, declared in case.cluster.storage.items():
+        yield f"storage.{name}.servers", declared.servers
+        yield f"storage.{name}.clients", declared.clients
+    for name, user in case.cluster.users.items():
+        yield f"users.{name}.groups", user.groups
+    yield "scheduler.backup", case.cluster.scheduler.backup
+
+
 @rule("group-capacity")
 def group_capacity(case: Case) -> Iterator[Complaint]:
     """More nodes than addresses would run into the next group's block."""
@@ -70,6 +91,14 @@ def worker_missing(case: Case) -> Iterator[Complaint]:
     """A cluster without workers runs no job."""
     if not case.having(Role.WORKER):
         yield Complaint("groups", "no node has the role worker", "add `worker: {count: 1}`")
+
+
+@rule("controller-works", Severity.WARNING)
+def controller_works(case: Case) -> Iterator[Complaint]:
+    """Jobs take the CPUs and the memory that slurmctld needs; when it is slow, every user waits."""
+    for name, group in case.cluster.groups.items():
+        if {Role.CONTROLLER, Role.WORKER} <= set(roles_of(name, group)):
+            yield Complaint(f"groups.{name}.roles", f"jobs run beside the controller on group {name}", "give workers a group of their own")
 
 
 @rule("memory-minimum")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from rackwright.model.finding import did_you_mean
+from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.hosts import HostsTarget
 from rackwright.rules.registry import Case, Complaint, rule
 
@@ -40,6 +41,17 @@ def machine_key_missing(case: Case) -> Iterator[Complaint]:
             if machine.host_key is None:
                 hint = "on its console: `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`; write what begins with SHA256:"
                 yield Complaint(f"target.machines.{name}.host_key", "is missing", hint)
+
+
+@rule("machine-key-placeholder", Severity.WARNING, at_up=Severity.ERROR)
+def machine_key_placeholder(case: Case) -> Iterator[Complaint]:
+    """A fingerprint of one letter stands in an example until somebody writes the real one."""
+    target = case.cluster.target
+    if isinstance(target, HostsTarget):
+        for name, machine in target.machines.items():
+            if re.fullmatch(r"SHA256:(.)\1+=?", machine.host_key or ""):
+                hint = "on its console: `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`; write what begins with SHA256:"
+                yield Complaint(f"target.machines.{name}.host_key", "stands for a fingerprint that is still to be written", hint)
 
 
 @rule("machine-address-twice")

@@ -16,6 +16,7 @@ STACK_LIMIT: Final = 40
 _OWN_GROUPS: Final = frozenset({"all", "ungrouped", "nodes", "gpu", "slurm", "out", "localhost"})
 """Inventory groups with a meaning of their own; the others hold an underscore, which no label does."""
 _NODE_LIMIT: Final = 63
+_FULL_NAME_LIMIT: Final = 253
 
 
 @rule("stack-name")
@@ -75,6 +76,18 @@ def node_name_length(case: Case) -> Iterator[Complaint]:
     for group, name in longest.items():
         yield Complaint(
             f"groups.{group}", f"node name {name} has {len(name)} characters", f"at most {_NODE_LIMIT}: shorten the group's name"
+        )
+
+
+@rule("node-domain-length")
+def node_domain_length(case: Case) -> Iterator[Complaint]:
+    """A full name has at most 253 characters (RFC 1035, 2.3.4: 255 octets with its length bytes)."""
+    domain = case.cluster.network.domain
+    longest = max((member.name for member in case.members), key=len, default="")
+    length = len(f"{longest}.{domain}")
+    if domain is not None and length > _FULL_NAME_LIMIT:
+        yield Complaint(
+            "network.domain", f"{longest}'s full name has {length} characters", f"at most {_FULL_NAME_LIMIT}: shorten the domain"
         )
 
 

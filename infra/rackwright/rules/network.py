@@ -44,7 +44,7 @@ def network_too_small(case: Case) -> Iterator[Complaint]:
 def network_too_wide(case: Case) -> Iterator[Complaint]:
     """The whole range is routed to the cluster."""
     cidr = case.cluster.network.cidr
-    if cidr.prefixlen < _WIDEST:
+    if case.cluster.target.publishes and cidr.prefixlen < _WIDEST:
         yield Complaint(
             "network.cidr", f"{cidr} takes {cidr.num_addresses} addresses from this machine", "a /24 holds 239 addresses for nodes"
         )
@@ -82,7 +82,8 @@ def network_public(case: Case) -> Iterator[Complaint]:
 def stacks_overlap(case: Case) -> Iterator[Complaint]:
     """Two stacks in one range cannot be up on one machine at once."""
     for name, other in case.neighbours.items():
-        if case.cluster.target.owns_network and other.target.owns_network and case.cluster.network.cidr.overlaps(other.network.cidr):
+        here = case.cluster.target.publishes and other.target.publishes
+        if here and case.cluster.network.cidr.overlaps(other.network.cidr):
             cause = f"{case.cluster.network.cidr} overlaps {other.network.cidr} of stack {name}: they cannot be up at once"
             yield Complaint("network.cidr", cause, "use another range")
 

@@ -58,23 +58,26 @@ class Rule:
     name: str
     level: Severity
     check: Check
+    at_up: Severity | None = None
+    """Its level where nodes are about to be made, if that is another one."""
 
-    def findings(self, case: Case) -> Iterator[Finding]:
+    def findings(self, case: Case, *, at_up: bool = False) -> Iterator[Finding]:
         """What the rule finds in a case."""
+        level = self.at_up if at_up and self.at_up is not None else self.level
         for complaint in self.check(case):
-            yield Finding(self.level, self.name, complaint.path, complaint.cause, complaint.hint)
+            yield Finding(level, self.name, complaint.path, complaint.cause, complaint.hint)
 
 
 RULES: Final[dict[str, Rule]] = {}
 
 
-def rule(name: str, level: Severity = Severity.ERROR) -> Callable[[Check], Check]:
-    """Register a rule under a name that is its own."""
+def rule(name: str, level: Severity = Severity.ERROR, *, at_up: Severity | None = None) -> Callable[[Check], Check]:
+    """Register a rule under a name that is its own; `at_up` is its level where nodes are about to be made."""
 
     def register(check: Check) -> Check:
         if name in RULES:
             raise ValueError(f"two rules are named {name}")
-        RULES[name] = Rule(name, level, check)
+        RULES[name] = Rule(name, level, check, at_up)
         return check
 
     return register

@@ -24,7 +24,7 @@ _MONEY: Final[Any] = {"cost": True, "budget": True, "state": True, "target": {"e
 def load_plan(configured: object, stack: str) -> Plan:
     """The plan of a stack; every finding is shown, and an error among them ends the program without a traceback."""
     loaded = load_configured(stack, configured, paths.stack_file(stack))
-    findings = rules.check(loaded, datetime.date.today())
+    findings = rules.check(loaded, datetime.date.today(), at_up=True)
     for finding in findings:
         if finding.level is Severity.WARNING:
             pulumi.log.warn(str(finding))

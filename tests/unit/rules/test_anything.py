@@ -8,15 +8,19 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rackwright import rules
+from rackwright.handover import paths
 from rackwright.model import document, load_cluster
+from rackwright.model.load import CONFIG_KEY
 from rackwright.plan import expand
 
 GOOD: list[dict[str, Any]] = document.read(Path(__file__).parent / "good.yml")[0]
 TODAY = date(2026, 12, 1)
+AWS: dict[str, Any] = document.read(paths.stack_file("aws-p5"))[0]["config"][CONFIG_KEY]
 
 WORDS = st.sampled_from(
     [
@@ -36,6 +40,15 @@ WORDS = st.sampled_from(
         "/",
         "out",
         "x",
+        "aws",
+        "p5.48xlarge",
+        "t3.small",
+        "spot",
+        "PERSISTENT_1",
+        "HDD",
+        "us-east-2",
+        "0.0.0.0/0",
+        "1200GiB",
     ]
 )
 LEAVES = st.none() | st.booleans() | st.integers(-5, 70000) | st.floats(allow_nan=False) | WORDS | st.text(max_size=8)
@@ -50,11 +63,12 @@ def places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(place for key, value in inside for place in places(value, (*path, key)))]
 
 
+@pytest.mark.parametrize("base", [GOOD[0]["cluster"], AWS], ids=["lab", "aws"])
 @settings(deadline=None, max_examples=300, derandomize=True)
-@given(st.data())
-def test_any_value_at_any_place_is_judged(data: st.DataObject) -> None:
+@given(data=st.data())
+def test_any_value_at_any_place_is_judged(base: dict[str, Any], data: st.DataObject) -> None:
     """And what has no error can be planned."""
-    cluster: Any = copy.deepcopy(GOOD[0]["cluster"])
+    cluster: Any = copy.deepcopy(base)
     for _ in range(data.draw(st.integers(1, 3))):
         *parents, last = data.draw(st.sampled_from(places(cluster)[1:]))
         place = cluster

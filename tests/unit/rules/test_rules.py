@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -15,7 +16,7 @@ from rackwright.model import Finding, document, load_cluster
 _HERE = Path(__file__).parent
 BAD: list[dict[str, Any]] = document.read(_HERE / "bad.yml")[0]
 GOOD: list[dict[str, Any]] = document.read(_HERE / "good.yml")[0]
-LIKE: dict[str, Any] = {row["name"]: row["change"] for row in GOOD if "change" in row}
+LIKE: dict[str, Any] = {row["name"]: row for row in GOOD}
 TODAY = date(2026, 12, 1)
 
 
@@ -27,14 +28,17 @@ def merge(base: Any, change: Any) -> Any:
     return {key: value for key, value in merged.items() if value is not None}
 
 
-def findings(row: Mapping[str, Any]) -> tuple[Finding, ...]:
+def described(row: Mapping[str, Any]) -> Any:
+    """A row's cluster: the one of the row it is like, or the first one, with its change."""
+    return row["cluster"] if "cluster" in row else merge(described(LIKE[row["like"]] if "like" in row else GOOD[0]), row.get("change", {}))
+
+
+def findings(row: Mapping[str, Any], *, at_up: bool = False) -> tuple[Finding, ...]:
     """What is said about a row; its fields are valid, so that rules alone speak."""
-    base = merge(GOOD[0]["cluster"], LIKE[row["like"]]) if "like" in row else GOOD[0]["cluster"]
-    described = merge(base, row.get("change", {}))
-    loaded = load_cluster(described, row.get("stack", "lab"))
+    loaded = load_cluster(described(row), row.get("stack", "lab"))
     assert loaded.cluster is not None, loaded.findings
     beside = {name: load_cluster(merge(GOOD[0]["cluster"], change)).cluster for name, change in row.get("beside", {}).items()}
-    return rules.check(loaded, TODAY, {name: cluster for name, cluster in beside.items() if cluster is not None})
+    return rules.check(loaded, TODAY, {name: cluster for name, cluster in beside.items() if cluster is not None}, at_up=at_up)
 
 
 @pytest.mark.parametrize("row", BAD, ids=[f"{index}-{row['rule']}" for index, row in enumerate(BAD)])
@@ -46,6 +50,12 @@ def test_a_bad_row_yields_its_finding_and_no_other(row: Mapping[str, Any]) -> No
     assert row["path"] in [finding.path for finding in mine]
     assert all(finding.cause and finding.hint for finding in mine)
     assert any(row.get("says", "") in str(finding) for finding in mine), "\n".join(map(str, mine))
+
+
+def test_what_may_be_left_open_while_writing_is_an_error_at_up() -> None:
+    """Ids that a command writes, and places of an example that only the user can fill in."""
+    open_ = {finding.rule for row in BAD for finding in findings(row, at_up=True) if finding.is_error and finding not in findings(row)}
+    assert open_ == {"image-unpinned", "allow-placeholder", "reservation-placeholder", "machine-key-placeholder"}
 
 
 @pytest.mark.parametrize("row", GOOD, ids=[row["name"] for row in GOOD])
@@ -63,6 +73,12 @@ def test_every_rule_is_reached() -> None:
 def test_every_rule_has_a_row_of_its_own() -> None:
     """Being broken by the way, in another rule's row, says nothing about the path and the hint."""
     assert {row["rule"] for row in BAD} == set(rules.RULES)
+
+
+def test_there_are_more_rules_than_a_person_would_think_of() -> None:
+    """And their names are words, as reports and documents use them."""
+    assert len(rules.RULES) > 100
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", name) for name in rules.RULES)
 
 
 def test_rule_names_are_registered_once() -> None:

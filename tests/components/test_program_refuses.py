@@ -1,0 +1,52 @@
+"""What the program refuses before its first resource. `validate` lets a stack file be written bit by bit; `up` wants it finished."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+
+from rackwright.handover import paths
+from rackwright.model.load import CONFIG_KEY
+from rackwright.targets import program
+
+
+@pytest.fixture
+def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the committed stack aws-budget says, with its user's own network; the program reads a file in a folder of the test's."""
+    data: dict[str, Any] = yaml.safe_load(paths.stack_file("aws-budget").read_text())["config"][CONFIG_KEY]
+    data["access"] = {"allow": ["11.22.33.0/24"]}
+    monkeypatch.setattr(paths, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")
+    return data
+
+
+def load(data: dict[str, Any]) -> Any:
+    """The plan of a stack file with this content."""
+    paths.stack_file("aws-budget").write_text(yaml.safe_dump({"config": {CONFIG_KEY: data}}, sort_keys=False))
+    return program.load_plan(data, "aws-budget")
+
+
+def test_an_image_that_is_not_pinned_ends_the_program(described: dict[str, Any]) -> None:
+    """One message: where, what, and the command that writes the id."""
+    with pytest.raises(pulumi.RunError) as refused:
+        load(described)
+    assert "1 finding(s)" in str(refused.value)
+    assert "target.image.id: is missing" in str(refused.value)
+    assert "`rackwright pin aws-budget` writes its id" in str(refused.value)
+
+
+def test_the_network_of_an_example_ends_the_program(described: dict[str, Any]) -> None:
+    """Before instances are paid for that nobody can reach."""
+    described["target"]["image"]["id"] = "ami-0123456789abcdef0"
+    described["access"] = {"allow": ["198.51.100.0/24"]}
+    with pytest.raises(pulumi.RunError, match=r"access\.allow: 198\.51\.100\.0/24 is a network of examples"):
+        load(described)
+
+
+def test_a_finished_stack_file_becomes_a_plan(described: dict[str, Any]) -> None:
+    """Pinned, and with a way in."""
+    described["target"]["image"]["id"] = "ami-0123456789abcdef0"
+    assert [node.name for node in load(described).nodes] == ["login0", "worker0", "worker1"]
