@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,14 @@ def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(paths, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")
     for file in paths.stacks().glob("Pulumi.*.yaml"):
-        (tmp_path / file.name).write_text(file.read_text())
+        (tmp_path / file.name).write_text(_filled_in(file.read_text()))
     return tmp_path
+
+
+def _filled_in(text: str) -> str:
+    """A committed stack file with what its user must write: the image, the network one comes from, host keys."""
+    text = text.replace("image: {", "image: {id: ami-0123456789abcdef0, ").replace("198.51.100.0/24", "11.22.33.0/24")
+    return re.sub(r"SHA256:(.)\1\1", "SHA256:abc", text)
 
 
 @pytest.fixture
@@ -42,7 +49,7 @@ def load(stack: str, *, preview: bool, backend: str | None, monkeypatch: pytest.
     else:
         monkeypatch.setenv("PULUMI_BACKEND_URL", backend)
     configured: Any = yaml.safe_load(paths.stack_file(stack).read_text())["config"]["rackwright:cluster"]
-    return program.load_plan(configured, stack)
+    return program.load(configured, stack).plan
 
 
 def embedded() -> str:

@@ -56,7 +56,9 @@ def spot_prices(case: Case) -> Iterator[Complaint]:
     """What is expected must be allowed."""
     for fleet in fleets(case):
         spot = fleet.declared.purchase
-        if isinstance(spot, Spot) and (spot.max_usd_per_hour or 0) < (spot.expected_usd_per_hour or 0) and spot.max_usd_per_hour:
+        if not isinstance(spot, Spot) or spot.max_usd_per_hour is None or spot.expected_usd_per_hour is None:
+            continue
+        if spot.max_usd_per_hour < spot.expected_usd_per_hour:
             cause = f"{spot.max_usd_per_hour:g} is less than the {spot.expected_usd_per_hour:g} that is expected: no instance would start"
             yield Complaint(f"{fleet.path}.purchase.max_usd_per_hour", cause, "leave it out: then it is the list price")
 

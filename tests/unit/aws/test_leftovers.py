@@ -160,6 +160,25 @@ def test_removing_twice_is_removing_once(there: Account, groups: dict[str, str])
     leftovers.remove(there, "mine", lambda _: None)
 
 
+def test_groups_that_admit_each_other_are_parted_before_one_goes(
+    there: Account, groups: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AWS refuses otherwise (DependencyViolation); moto does not, so what it holds is looked at each time."""
+    build(there, "mine", groups)
+    ask, gone = there.ask, []
+
+    def watching(service: str, call: str, **arguments: Any) -> dict[str, Any]:
+        if call == "delete_security_group":
+            others = [each for each in ask("ec2", "describe_security_groups")["SecurityGroups"] if each["GroupId"] != arguments["GroupId"]]
+            assert arguments["GroupId"] not in json.dumps(others)
+            gone.append(arguments["GroupId"])
+        return ask(service, call, **arguments)
+
+    monkeypatch.setattr(there, "ask", watching)
+    leftovers.remove(there, "mine", lambda _: None)
+    assert len(gone) == 2
+
+
 def test_what_stays_is_named_with_the_reason_and_hides_nothing_else(
     there: Account, groups: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,9 @@ def test_a_faster_root_volume_costs_more() -> None:
     plain, fast = (
         line(cost(workers(root=root)), "worker", "root volumes").usd_per_hour for root in ({}, {"iops": 4000, "throughput": 225})
     )
+    storage = prices()["ebs-gp3-storage"].usd
+    assert storage is not None
+    assert plain == pytest.approx(3 * 100 * storage / 730, abs=1e-5), "what every one has costs nothing more"
     iops, throughput = prices()["ebs-gp3-iops"].usd, prices()["ebs-gp3-throughput"].usd
     assert plain is not None and fast is not None and iops is not None and throughput is not None
     assert fast - plain == pytest.approx(3 * (1000 * iops + 100 * throughput) / 730, abs=1e-5)

@@ -69,9 +69,10 @@ def test_what_cannot_be_edited_is_refused_with_the_line_to_write(image: str) -> 
     assert "target.image" in str(refused.value) and "write `id: ami-1` there yourself" in str(refused.value)
 
 
-def test_what_is_written_elsewhere_is_refused() -> None:
+@pytest.mark.parametrize("shared", ["&shared {parameter: /a/b}", "&shared\n  parameter: /a/b"])
+def test_what_is_written_elsewhere_is_refused(shared: str) -> None:
     """An alias: the other place would change, too."""
-    text = whole("*shared").replace("# mine\n", "other: &shared {parameter: /a/b}\n")
+    text = whole("*shared").replace("# mine\n", f"other: {shared}\n")
     with pytest.raises(BadInput):
         put(text)
 

@@ -90,6 +90,7 @@ def _client(service: str, region: str) -> Any:
 def asking(what: str) -> Iterator[None]:
     """Turns what botocore raises into where, what, what now. `what` is the call, like `ec2:describe_images`."""
     from botocore import exceptions
+    from botocore.parsers import ResponseParserError
 
     try:
         yield
@@ -98,6 +99,9 @@ def asking(what: str) -> Iterator[None]:
     except (exceptions.ConnectionError, exceptions.HTTPClientError) as silent:
         hint = "check the network, the region's name and AWS_ENDPOINT_URL"
         raise NoAccount(f"AWS does not answer: {silent}", path=what, hint=hint) from None
+    except ResponseParserError:
+        hint = "a proxy may stand between here and AWS; check the network and AWS_ENDPOINT_URL"
+        raise Unanswered("the answer is not AWS's: it cannot be read", code="Unreadable", path=what, hint=hint) from None
     except exceptions.WaiterError as waited:
         raise Unanswered(str(waited), code="WaiterError", path=what, hint="run it again later") from None
     except exceptions.BotoCoreError as unusable:

@@ -84,10 +84,11 @@ def placement_group(account: Account, name: str) -> None:
 
 
 def security_group(account: Account, id_: str) -> None:
-    """Rules first, also those of other groups that name it: groups that admit each other hold each other."""
-    for other in account.ask("ec2", "describe_security_groups")["SecurityGroups"]:
+    """Rules of other groups that name it go first: groups that admit each other hold each other."""
+    others = [each for each in account.ask("ec2", "describe_security_groups")["SecurityGroups"] if each["GroupId"] != id_]
+    for other in others:
         for direction, permissions in (("ingress", other["IpPermissions"]), ("egress", other["IpPermissionsEgress"])):
-            doomed = permissions if other["GroupId"] == id_ else [_naming(each, id_) for each in permissions if _names(each, id_)]
+            doomed = [_naming(each, id_) for each in permissions if _names(each, id_)]
             if doomed:
                 account.ask("ec2", f"revoke_security_group_{direction}", GroupId=other["GroupId"], IpPermissions=doomed)
     account.ask("ec2", "delete_security_group", GroupId=id_)

@@ -1,0 +1,55 @@
+"""AWS's refusals, and what boto3 raises where AWS is not reached: where, what, what now, and never a traceback."""
+
+from __future__ import annotations
+
+import pytest
+from botocore import exceptions
+from botocore.parsers import ResponseParserError
+
+from rackwright.errors import CouldNotTell
+from rackwright.provider.drivers.aws.account import Account, NoAccount, Refused, Unanswered, asking
+
+
+def told(raised: Exception) -> CouldNotTell:
+    """What becomes of it."""
+    with pytest.raises(CouldNotTell) as error, asking("ec2:describe_images"):
+        raise raised
+    assert error.value.path == "ec2:describe_images" and error.value.cause and error.value.hint
+    return error.value
+
+
+def answer(code: str) -> exceptions.ClientError:
+    """AWS's own error."""
+    return exceptions.ClientError({"Error": {"Code": code, "Message": "Because."}}, "DescribeImages")
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "words"),
+    [
+        (answer("UnauthorizedOperation"), Refused, "allow the action `ec2:DescribeImages`"),
+        (answer("ExpiredToken"), NoAccount, "does not accept the credentials: Because\n  log in"),
+        (answer("Throttling"), Unanswered, "AWS answers Throttling: Because"),
+        (exceptions.NoCredentialsError(), NoAccount, "log in (`aws sso login`)"),
+        (exceptions.ProfileNotFound(profile="work"), NoAccount, "(work) could not be found\n  log in"),
+        (exceptions.EndpointConnectionError(endpoint_url="https://ec2.nowhere"), NoAccount, "AWS does not answer"),
+        (exceptions.NoRegionError(), NoAccount, "check the AWS settings"),
+        (exceptions.WaiterError("InstanceTerminated", "Max attempts exceeded", {}), Unanswered, "run it again later"),
+        (ResponseParserError("<html>"), Unanswered, "a proxy may stand between"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_boto3_raises_is_told(raised: Exception, kind: type[CouldNotTell], words: str) -> None:
+    error = told(raised)
+    assert type(error) is kind
+    assert words in str(error)
+
+
+def test_a_defect_of_ours_stays_one() -> None:
+    """Only what AWS and boto3 say is theirs."""
+    with pytest.raises(KeyError), asking("ec2:describe_images"):
+        raise KeyError("x")
+
+
+def test_an_account_that_nobody_opened_says_so(no_account: None) -> None:
+    with pytest.raises(NoAccount, match="Unable to locate credentials"):
+        Account("us-east-1").identity()
