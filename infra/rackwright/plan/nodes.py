@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rackwright import catalog
+from rackwright.catalog.instances import instance_types
 from rackwright.catalog.members import Member, members
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Gpus
@@ -32,6 +33,7 @@ def _node(cluster: Cluster, stack: str, domain: str, member: Member, block: int)
         cpus=member.cpus,
         memory_mib=mebibytes(member.memory),
         gpus=_gpus(member.gpus, simulated="gpu" in cluster.target.simulated),
+        neuron_devices=_neuron_devices(cluster, member),
         os=cluster.target.os_of(member.name),
         rack=member.rack,
         state=member.state,
@@ -52,6 +54,12 @@ def _place(cluster: Cluster, stack: str, member: Member, block: int) -> dict[str
 def _mac(cluster: Cluster, stack: str, name: str) -> str | None:
     """Ours where the network card is ours, too."""
     return mac(stack, name) if cluster.target.publishes else None
+
+
+def _neuron_devices(cluster: Cluster, member: Member) -> int:
+    """Of the group's instance type."""
+    known = instance_types().get(cluster.target.type_of(member.group) or "")
+    return known.neuron_devices if known else 0
 
 
 def _gpus(declared: Gpus | None, *, simulated: bool) -> NodeGpu | None:
