@@ -17,6 +17,7 @@ from rackwright.plan.shape import PlanNode, Scheduler
 SCHEMA: Final = "rackwright.handover/3"
 BAKED: Final = (
     "base",
+    "volumes",
     "sshd",
     "firewall",
     "munge",
