@@ -10,8 +10,11 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-CLUSTER_KEYS = ("stack", "target", "time_zone", "baked_roles", "network", "access", "hosts", "users", "storage", "scheduler")
-NODE_KEYS = ("name", "group", "index", "roles", "fqdn", "address", "os", "gpus")
+CLUSTER_KEYS = (
+    *("stack", "target", "time_zone", "baked_roles", "metadata_service"),
+    *("network", "access", "hosts", "users", "storage", "scheduler"),
+)
+NODE_KEYS = ("name", "group", "index", "roles", "fqdn", "address", "os", "gpus", "neuron_devices", "devices")
 SECRET_KEYS = ("munge_key", "accounting_password")
 ROLES = ("login", "controller", "accounting", "worker", "storage")
 
@@ -51,6 +54,8 @@ def cluster_problems(host: Mapping[str, Any]) -> list[str]:
     for filesystem in cluster.get("storage", []):
         strangers = sorted({*filesystem["servers"], *filesystem["clients"]} - known)
         found += [f"cluster.storage.{filesystem['name']}: {name} is no host of the cluster" for name in strangers]
+        if not filesystem["servers"] and not filesystem.get("source"):
+            found.append(f"cluster.storage.{filesystem['name']}: no node serves it, and no `source` says what to mount")
     return found
 
 
@@ -80,7 +85,8 @@ def group_problems(groups: Mapping[str, list[str]], nodes: Mapping[str, Mapping[
     for role in ROLES:
         wanted = {host for host, node in nodes.items() if role in node["roles"]}
         found += disagreement(f"role_{role}", set(groups.get(f"role_{role}", [])), wanted)
-    found += disagreement("gpu", set(groups.get("gpu", [])), {host for host, node in nodes.items() if node["gpus"]})
+    for group, key in (("gpu", "gpus"), ("neuron", "neuron_devices")):
+        found += disagreement(group, set(groups.get(group, [])), {host for host, node in nodes.items() if node[key]})
     return found
 
 

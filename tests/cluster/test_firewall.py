@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ipaddress import ip_network
 
-from cluster.probes.firewall import RULESET, Packet
+from cluster.probes.firewall import METADATA_SERVICE, RULESET, Packet
 from cluster.probes.units import FIREWALL, UNITS
 from rackwright.catalog import ports
+from rackwright.errors import CouldNotTell
 
 STRANGER = "203.0.113.9"
 """An address of the documentation range (RFC 5737): it belongs to nobody."""
@@ -54,6 +55,14 @@ def test_starts_with_the_node(ask, expect):
     """Rules that were loaded by hand are gone after the next boot."""
     unit = ask(UNITS)[FIREWALL]
     expect(unit.described, "starts with the node", holds=unit.enabled and unit.state == "active")
+
+
+def test_metadata_service_is_for_root_alone(ask, expect):
+    """Whoever may ask it is the instance: a job would have its rights, and the keys it was born with."""
+    found = ask(METADATA_SERVICE)
+    if set(found.values()) == {"silent"}:
+        raise CouldNotTell("the metadata service answers nobody, not even root")
+    expect(f"nobody: {found['nobody']}", "nobody: refused")
 
 
 def _somebody_in(network):

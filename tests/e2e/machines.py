@@ -40,6 +40,8 @@ class Machines:
     image: str
     identity: Path
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()
+    """Devices of this machine that they are given."""
 
     def start(self, *names: str) -> None:
         """Switch machines on for the first time."""
@@ -51,7 +53,9 @@ class Machines:
             podman(
                 *("run", "--detach", "--name", f"{self.name}-{name}", "--hostname", f"vm-{name}", "--label", f"{_LABEL}={self.name}"),
                 *("--no-hosts", "--http-proxy=false", "--systemd=always", "--network", self.name, "--ip", address, *limits()),
-                *("--cap-add", "SYS_ADMIN,NET_ADMIN,MKNOD", "--device", "/dev/fuse", self.image, "/sbin/init"),
+                *("--cap-add", "SYS_ADMIN,NET_ADMIN,MKNOD", "--device", "/dev/fuse"),
+                *(word for device in self.devices for word in ("--device", device)),
+                *(self.image, "/sbin/init"),
             )
             self.found[name] = {"address": address, "host_key": self.set_up(name)}
 

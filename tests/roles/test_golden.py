@@ -1,4 +1,4 @@
-"""What the roles write on each node of two clusters, against the files kept under tests/golden/roles.
+"""What the roles write on each node of three clusters, against the files kept under tests/golden/roles.
 
 `GOLDEN=write` writes them anew, to be reviewed as a difference.
 """
@@ -16,6 +16,8 @@ import ansible_runner
 import pytest
 import yaml
 
+from rackwright.provider.key_pair import generate
+
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
 GOLDEN = PROJECT / "tests" / "golden" / "roles"
@@ -26,11 +28,12 @@ def recorded(cluster: str, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]
     """(host, what a module was asked) of every task, in order."""
     folder.mkdir()
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
+    secrets = {"host_keys": {"login0": generate("login0")[1]} if cluster == "aws" else {}}  # what is done with it is not in the record
     done = ansible_runner.run(
         private_data_dir=str(folder),
         playbook=str(HERE / "record.yml"),
         inventory=str(HERE / "inventories" / f"{cluster}.yml"),
-        extravars=local,
+        extravars={**local, "secrets": secrets},
         cmdline="--check --skip-tags install",  # --check: should the real modules ever run, they must not touch this machine
         envvars={"ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"), "ANSIBLE_STRATEGY": "linear", "PATH": os.environ["PATH"]},
         quiet=True,

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from rackwright.plan import storage as planned
+
 ROLES = sorted(path for path in (Path(__file__).parents[2] / "roles").iterdir() if path.is_dir())
 by_name = pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 
@@ -70,3 +72,11 @@ def test_every_step_can_be_chosen_by_tag(role: Path) -> None:
 def test_files_stay_short(role: Path) -> None:
     for path in (role / "tasks").glob("*.yml"):
         assert len(path.read_text(encoding="utf-8").splitlines()) <= 80, path
+
+
+def test_every_disk_of_a_plan_has_somebody_who_waits_for_it() -> None:
+    """A daemon that starts before its disk is mounted begins anew on the node's own."""
+    users = read(Path(__file__).parents[2] / "roles" / "volumes" / "defaults" / "main.yml")["volumes_users"]
+    paths = {value for name, value in vars(planned).items() if name.endswith("_PATH")}
+    assert set(users) == paths
+    assert all(user["owner"] and user["units"] for user in users.values())

@@ -53,6 +53,8 @@ class Feature(StrEnum):
     SLURM = "slurm"
     SUBMIT = "submit"
     ACCOUNTING = "accounting"
+    METADATA_SERVICE = "metadata-service"
+    NEURON = "neuron"
     GPUS = "gpus"
     SHARED_GPUS = "shared-gpus"
     STORAGE = "storage"

@@ -17,6 +17,7 @@ from rackwright.plan.shape import PlanNode, Scheduler
 SCHEMA: Final = "rackwright.handover/3"
 BAKED: Final = (
     "base",
+    "volumes",
     "sshd",
     "firewall",
     "munge",
@@ -68,6 +69,7 @@ def _cluster(plan: Plan, baked_roles: tuple[str, ...], sources: Mapping[str, str
         "simulated": list(plan.simulated),
         "sets_hostname": plan.target.sets_hostname,
         "owns_kernel": plan.target.owns_kernel,
+        "metadata_service": plan.target.metadata_service,
         "network": data["network"],
         "access": {key: data["access"][key] for key in ("entry", "port", "listen", "allow")},
         "hosts": [{"name": node.name, "fqdn": node.fqdn, "address": node.address} for node in plan.nodes if node.is_in],

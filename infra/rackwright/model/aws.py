@@ -133,6 +133,7 @@ class AwsTarget(Part):
     sets_hostname: ClassVar[bool] = True
     owns_kernel: ClassVar[bool] = True
     declared_hardware: ClassVar[bool] = False
+    metadata_service: ClassVar[bool] = True
     default_cpus: ClassVar[int] = 2
     default_memory: ClassVar[int] = 2**30
     bills: ClassVar[bool] = True

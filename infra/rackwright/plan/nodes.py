@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rackwright import catalog
+from rackwright.catalog.instances import instance_types
 from rackwright.catalog.members import Member, members
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Gpus
@@ -33,6 +34,7 @@ def _node(cluster: Cluster, stack: str, domain: str, member: Member, block: int)
         cpus=member.cpus,
         memory_mib=mebibytes(member.memory),
         gpus=_gpus(member.gpus, simulated="gpu" in cluster.target.simulated),
+        neuron_devices=_neuron_devices(cluster, member),
         os=cluster.target.os_of(member.name),
         rack=member.rack or _rack(cluster.target, member.name),
         state=member.state,
@@ -58,6 +60,13 @@ def _mac(cluster: Cluster, stack: str, name: str) -> str | None:
 def _rack(target: Target, name: str) -> str | None:
     """Where the machine itself says it stands."""
     return target.each[name].rack if isinstance(target, HostsTarget) else None
+
+
+def _neuron_devices(cluster: Cluster, member: Member) -> int:
+    """Of the group's instance type."""
+    type_ = cluster.target.type_of(member.group)
+    known = instance_types().get(type_) if type_ else None
+    return known.neuron_devices if known else 0
 
 
 def _gpus(declared: Gpus | None, *, simulated: bool) -> NodeGpu | None:

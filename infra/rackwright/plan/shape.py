@@ -46,6 +46,8 @@ class PlanNode(Part):
     cpus: int
     memory_mib: int
     gpus: NodeGpu | None
+    neuron_devices: int = 0
+    """Inferentia or Trainium devices."""
     os: str
     rack: str | None
     rails: tuple[str, ...] = ()

@@ -90,8 +90,7 @@ class Converge(Resource):
         reasons = [*lost, *applied.reasons]
         if not reasons:
             settled = sorted(host.get("incarnation", "") for host in news["hosts"].values())
-            if any(host.get("boot_public_key") for host in news["hosts"].values()):
-                stack_files.write(operation.stack, news, settled)
+            stack_files.write(operation.stack, news, settled)
             stack_files.record(operation.stack, news, settled=True)
             await operation.status(f"converged: {len(applied.changed)} changes in {time.monotonic() - started:.1f} s")
         outputs = {

@@ -74,6 +74,8 @@ class Declared:
             Feature.SLURM: slurm,
             Feature.SUBMIT: slurm and bool(scheduler.get("submit")),
             Feature.ACCOUNTING: slurm and bool(scheduler.get("accounting")),
+            Feature.METADATA_SERVICE: bool(cluster.get("metadata_service")),
+            Feature.NEURON: any(node.get("neuron_devices") for node in nodes),
             Feature.GPUS: bool(gpus),
             Feature.SHARED_GPUS: bool(gpus) and min(gpus) > 1,
             Feature.STORAGE: bool(cluster.get("storage")),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from typing import Any, Final
 
-from cluster.harness.probe import Probe
+from cluster.harness.probe import Place, Probe
 from rackwright.errors import CouldNotTell
 
 
@@ -175,3 +175,39 @@ def parse_ruleset(text: str) -> Ruleset:
 
 
 RULESET = Probe("firewall", on="nodes", command="nft --json list ruleset", parse=parse_ruleset)
+
+
+_KNOCK: Final = """
+import os, socket
+def ask(who):
+    try:
+        socket.create_connection(("169.254.169.254", 80), 2).close()
+        said = "open"
+    except ConnectionRefusedError:
+        said = "refused"
+    except OSError:
+        said = "silent"
+    print(who, said, flush=True)
+ask("root")
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+ask("nobody")
+"""
+"""Asks as root and, the rights given up, as nobody: a connection and no word, so that nothing is handed out."""
+
+
+def parse_metadata_service(text: str) -> dict[str, str]:
+    """Who got how far: lines `root WORD` and `nobody WORD` with one of open, refused, silent."""
+    found = dict(line.split() for line in text.splitlines())
+    if set(found) != {"root", "nobody"} or not set(found.values()) <= {"open", "refused", "silent"}:
+        raise ValueError("root and nobody did not both try")
+    return found
+
+
+def _metadata_service(place: Place) -> str:
+    """Where the plan has none, nothing is tried: in other networks the address may be anybody's."""
+    return f"python3 -I -S -c '{_KNOCK}'" if place.declared.cluster.get("metadata_service") else "true"
+
+
+METADATA_SERVICE = Probe("metadata-service", on="nodes", command=_metadata_service, parse=parse_metadata_service)

@@ -7,7 +7,7 @@ from typing import Final
 
 from cluster.harness.probe import Place, Probe
 
-TYPES: Final = {"moosefs": ("fuse.mfs", "fuse")}
+TYPES: Final = {"moosefs": ("fuse.mfs", "fuse"), "fsx-lustre": ("lustre",)}
 """Types in the kernel's mount table by kind of storage."""
 SOURCES: Final = {"moosefs": "mfs#"}
 """How the mounted source begins, where the type alone does not tell."""

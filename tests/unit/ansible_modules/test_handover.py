@@ -28,7 +28,8 @@ handover = load()
 
 def node(name: str, address: str, roles: list[str], gpus: dict[str, Any] | None = None) -> dict[str, Any]:
     fqdn = f"{name}.lab.internal"
-    return {"name": name, "group": name[:-1], "index": 0, "roles": roles, "fqdn": fqdn, "address": address, "os": "debian-13", "gpus": gpus}
+    about = {"name": name, "group": name[:-1], "index": 0, "roles": roles, "fqdn": fqdn, "address": address, "os": "debian-13"}
+    return {**about, "gpus": gpus, "neuron_devices": 0, "devices": {}}
 
 
 @pytest.fixture
@@ -39,6 +40,7 @@ def good() -> tuple[dict[str, list[str]], dict[str, dict[str, Any]]]:
         "target": "lab",
         "time_zone": "Etc/UTC",
         "baked_roles": [],
+        "metadata_service": False,
         "network": {},
         "access": {"entry": ["login0"]},
         "hosts": [{"name": "login0", "address": "10.0.0.1"}, {"name": "worker0", "address": "10.0.0.2"}],
@@ -98,6 +100,13 @@ def everywhere(variables: dict[str, dict[str, Any]], key: str, value: Any) -> No
         (lambda groups, _: groups["role_worker"].clear(), "group role_worker: worker0 belongs in it"),
         (lambda groups, _: groups["role_worker"].append("login0"), "group role_worker: login0 is in it"),
         (lambda groups, _: groups["gpu"].clear(), "group gpu: worker0 belongs in it"),
+        (lambda _, hosts: hosts["worker0"]["node"].update(neuron_devices=1), "group neuron: worker0 belongs in it"),
+        (lambda _, hosts: hosts["worker0"]["node"].pop("devices"), "worker0.node.devices: it is missing"),
+        (lambda _, hosts: hosts["login0"]["cluster"].pop("metadata_service"), "cluster.metadata_service: it is missing"),
+        (
+            lambda _, hosts: hosts["login0"]["cluster"]["storage"][0].update(servers=[], source=None),
+            "cluster.storage.sharedfs: no node serves it",
+        ),
     ],
 )
 def test_each_problem_is_named_with_its_place(good: Any, spoil: Any, found: str) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import os
 import subprocess
 import sys
@@ -178,6 +179,29 @@ def test_keys_are_pinned_without_their_comments() -> None:
     plan = small()
     lines = handover.known_hosts(plan, hosts(plan)).splitlines()
     assert lines == [f"small-{name} {KEY}{index}" for index, name in enumerate(["login0", "login1", "worker0"])]
+
+
+class TestKeysOfNodesThatCannotBeGivenThemBeforeTheyStart:
+    """They are born with another key, and given their own at the first converge."""
+
+    BORN = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBorn"
+
+    def pinned(self, *settled: str) -> list[str]:
+        """Pinned keys of worker0, in order."""
+        plan = small()
+        known = hosts(plan)
+        known["worker0"] = dataclasses.replace(known["worker0"], boot_public_key=f"{self.BORN} until it is converged")
+        lines = handover.known_hosts(plan, known, settled=settled).splitlines()
+        return [line.removeprefix("small-worker0 ") for line in lines if line.startswith("small-worker0 ")]
+
+    def test_until_then_either_is_accepted(self) -> None:
+        assert self.pinned() == [f"{KEY}2", self.BORN]
+
+    def test_from_then_on_its_own_alone(self) -> None:
+        assert self.pinned("id-login0", "id-worker0") == [f"{KEY}2"]
+
+    def test_a_node_made_anew_is_born_again(self) -> None:
+        assert self.pinned("id-worker0-of-last-year") == [f"{KEY}2", self.BORN]
 
 
 def test_the_way_in_passes_through_a_login_node_that_is_in() -> None:

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackwright.model import Cluster, Role, load_cluster
+from rackwright.handover import paths
+from rackwright.model import Cluster, Role, load_cluster, load_stack
 from rackwright.plan import Plan, expand
+from rackwright.rules.names import _OWN_GROUPS
 
 calm = settings(deadline=None, max_examples=50, derandomize=True)
 """No clock and no chance: a slow or lucky machine must not decide a test."""
@@ -108,7 +110,9 @@ def test_groups_name_only_nodes_and_every_role_has_one(groups: dict[str, Any]) -
     plan = expand(cluster(groups), "lab")
     names = {node.name for node in plan.nodes}
     assert all(set(nodes) <= names for nodes in plan.groups.values())
-    assert {f"role_{role}" for role in Role} | {"gpu", "storage_client", "slurm", "nodes", "out"} | set(groups) == set(plan.groups)
+    assert {f"role_{role}" for role in Role} | {"gpu", "neuron", "storage_client", "slurm", "nodes", "out"} | set(groups) == set(
+        plan.groups
+    )
 
 
 GPU_AND_CPU = {
@@ -203,3 +207,20 @@ def test_the_scale_the_design_aims_at_is_expanded_in_a_moment() -> None:
     )
     assert len(plan.nodes) == 257
     assert sum(node.gpus for node in plan.scheduler.nodes) == 2048
+
+
+def test_inference_chips_come_from_the_instance_type() -> None:
+    """Nobody counts them in the stack file, and no other target has any."""
+    inference = load_stack(paths.stack_file("aws-inf2")).cluster
+    assert inference is not None
+    plan = expand(inference, "aws-inf2")
+    assert plan.groups["neuron"] == ("worker0", "worker1")
+    assert [plan.node(name).neuron_devices for name in ("login0", "worker0")] == [0, 1]
+    assert expand(cluster({"worker": {"count": 2}}), "lab").groups["neuron"] == ()
+
+
+def test_no_stack_may_give_a_group_the_name_of_a_feature() -> None:
+    """Its nodes would be mixed with those that have the feature."""
+    own = {"login", "worker"}
+    features = set(expand(cluster({name: {"count": 1} for name in own}), "lab").groups) - own
+    assert {name for name in features if "_" not in name} <= _OWN_GROUPS

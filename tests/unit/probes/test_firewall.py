@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from cluster.probes.firewall import Packet, parse_ruleset
+from cluster import test_firewall
+from cluster.harness.compare import Expect, Mismatch
+from cluster.probes.firewall import METADATA_SERVICE, Packet, parse_metadata_service, parse_ruleset
 from rackwright.errors import CouldNotTell
 
 FOLDER = Path(__file__).parents[1] / "captured" / "firewall"
@@ -111,3 +115,32 @@ class TestOtherRules:
     def test_what_is_not_understood_is_not_guessed(self, expression):
         with pytest.raises(CouldNotTell, match="not understood"):
             rules(expression).admits(Packet(LOGIN, 22))
+
+
+class TestTheMetadataService:
+    """169.254.169.254, as the roles' rules leave it."""
+
+    @pytest.mark.parametrize(("case", "nobody"), [("good", "refused"), ("open", "open")])
+    def test_who_got_how_far(self, case, nobody):
+        text = (FOLDER.parent / "metadata-service" / f"{case}.txt").read_text(encoding="utf-8")
+        assert parse_metadata_service(text) == {"root": "open", "nobody": nobody}
+
+    @pytest.mark.parametrize(("service", "asks"), [(True, True), (False, False)])
+    def test_it_is_asked_only_where_the_plan_has_one(self, service, asks):
+        command = METADATA_SERVICE.command_at(SimpleNamespace(declared=SimpleNamespace(cluster={"metadata_service": service})))
+        assert ("169.254.169.254" in command) == asks
+
+    @pytest.mark.parametrize(
+        ("found", "ends"),
+        [
+            ({"root": "open", "nobody": "refused"}, None),
+            ({"root": "open", "nobody": "open"}, Mismatch),
+            ({"root": "open", "nobody": "silent"}, Mismatch),
+            ({"root": "silent", "nobody": "refused"}, None),
+            ({"root": "silent", "nobody": "silent"}, CouldNotTell),
+        ],
+    )
+    def test_what_the_check_makes_of_it(self, found, ends):
+        """On real nodes it was never run; in a container it was, in tests/e2e/test_cloud_node.py."""
+        with pytest.raises(ends) if ends else nullcontext():
+            test_firewall.test_metadata_service_is_for_root_alone(lambda _: found, Expect())

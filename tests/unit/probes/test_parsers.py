@@ -210,6 +210,13 @@ class TestStorage:
         assert "rw" in mount.effective
         assert "rw" not in replace(mount, options=mount.options | {"ro"}).effective
 
+    def test_lustre(self):
+        """As its kernel module writes it (mount.lustre(8)); no node of ours has shown it yet."""
+        line = "142 28 0:55 / /fsx rw,nosuid,nodev,noatime shared:80 - lustre 10.90.1.17@tcp:/abcdefgh rw,flock,lazystatfs\n"
+        mount = parse_mounts(captured("mounts") + line)["/fsx"]
+        assert (mount.is_a("fsx-lustre"), mount.is_a("moosefs")) == (True, False)
+        assert {"rw", "nosuid", "nodev"} <= mount.effective
+
     def test_not_mounted(self):
         assert "/mnt/sharedfs" not in parse_mounts(captured("mounts", "not-mounted"))
 

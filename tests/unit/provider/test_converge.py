@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,7 @@ def applying(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ansible.Applied
 
     monkeypatch.setattr(Converge, "_play", play)
     monkeypatch.setattr(converge.ssh, "close", close)
+    monkeypatch.setattr(converge.stack_files, "write", lambda *_: None)
     return ended
 
 
@@ -147,3 +149,63 @@ def test_a_description_that_says_the_same_in_other_words_changes_nothing() -> No
     olds = {**inputs("worker0", drain_timeout_s=2), "described": '{"a": null}'}
     state = State("converge", olds, {"converged": True})
     assert not Converge().diff(state, {**olds, "described": "{}"}).changes
+
+
+class TestSettled:
+    """Lives of nodes that were given their own host key: from then on the one they were born with is accepted no more."""
+
+    @pytest.fixture
+    def written(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+        """What was settled each time the stack's files were written; every node answers."""
+        found: list[tuple[str, ...]] = []
+        files = stack_files.StackFiles(root=None, inventory=None, secrets=None, hosts=("login0", "worker0"), skip_tags=())  # type: ignore[arg-type]
+
+        def write(_stack: str, _inputs: object, settled: Sequence[str] = ()) -> stack_files.StackFiles:
+            found.append(tuple(settled))
+            return files
+
+        async def reach(*_: object, **__: object) -> dict[str, str]:
+            return {}
+
+        async def close(*_: object) -> None:
+            pass
+
+        monkeypatch.setattr(converge.stack_files, "write", write)
+        monkeypatch.setattr(converge.stack_files, "forget_verdict", lambda _stack: None)
+        monkeypatch.setattr(converge.stack_files, "record", lambda *_, **__: None)
+        monkeypatch.setattr(converge.ssh, "reach", reach)
+        monkeypatch.setattr(converge.ssh, "close", close)
+        return found
+
+    @pytest.fixture
+    def ends(self, monkeypatch: pytest.MonkeyPatch) -> list[ansible.Applied]:
+        """How the next plays end, in order; then well."""
+        found: list[ansible.Applied] = []
+
+        async def play(*_: object, **__: object) -> ansible.Applied:
+            return found.pop(0) if found else ansible.Applied()
+
+        monkeypatch.setattr(converge.ansible, "play", play)
+        return found
+
+    def test_a_run_that_ends_well_settles_every_life(self, written: list[tuple[str, ...]], ends: list[ansible.Applied]) -> None:
+        made = asyncio.run(Converge().create(OPERATION, saving(0, login0="a", worker0="b")))
+        assert made.outputs["settled"] == ["a", "b"]
+        assert written == [(), ("a", "b")], "the files that are left accept no key of birth"
+
+    def test_a_run_that_fails_settles_nobody(self, written: list[tuple[str, ...]], ends: list[ansible.Applied]) -> None:
+        ends.append(ansible.Applied(status=2, message="worker0: no space left"))
+        made = asyncio.run(Converge().create(OPERATION, saving(0, login0="a", worker0="b")))
+        assert (made.outputs["converged"], made.outputs["settled"], written) == (False, [], [()])
+
+    def test_who_was_settled_stays_so_when_another_fails(self, written: list[tuple[str, ...]], ends: list[ansible.Applied]) -> None:
+        ends.append(ansible.Applied(status=2, message="worker1: no space left"))
+        olds = saving(0, login0="a", worker0="b")
+        state = State("converge", olds, {**olds, "members": ["login0", "worker0"], "settled": ["a", "b"]})
+        made = asyncio.run(Converge().update(OPERATION, state, saving(0, login0="a", worker0="b2", worker1="c")))
+        assert (made.outputs["settled"], written) == (["a", "b"], [("a", "b")]), "worker0's new life is not among them"
+
+    def test_a_look_accepts_what_the_record_says(self, written: list[tuple[str, ...]], ends: list[ansible.Applied]) -> None:
+        olds = saving(0, login0="a", worker0="b")
+        made = asyncio.run(Converge().read(OPERATION, State("converge", olds, {**olds, "converged": True, "settled": ["a"]})))
+        assert (made.outputs["settled"], written) == (["a"], [("a",)])

@@ -32,6 +32,7 @@ def test_the_lab_has_every_part(declared):
         (("scheduler", "accounting"), {Feature.ACCOUNTING}),
         (("network", "gateway"), {Feature.GATEWAY}),
         (("access", "entry"), {Feature.ENTRY}),
+        (("metadata_service",), {Feature.METADATA_SERVICE}),
     ],
 )
 def test_parts_the_plan_lacks(inventory, path, gone):
@@ -41,6 +42,13 @@ def test_parts_the_plan_lacks(inventory, path, gone):
 def test_gpus_are_told_from_the_nodes_and_not_from_the_group(inventory):
     inventory["all"]["children"]["gpu"]["hosts"] = {}
     assert Feature.GPUS in from_inventory(inventory).features
+
+
+def test_inference_chips_are_told_from_the_nodes_too(inventory):
+    inventory["all"]["children"]["neuron"]["hosts"] = {}
+    assert Feature.NEURON in from_inventory(inventory).features
+    inventory["all"]["hosts"]["worker1"]["node"]["neuron_devices"] = 0
+    assert Feature.NEURON not in from_inventory(inventory).features
 
 
 def test_one_gpu_cannot_be_shared(inventory):

@@ -1,0 +1,141 @@
+"""Data disks of a node, made fit to be mounted: an empty one gets a file system, one with anything else on it is refused.
+
+Nothing that was ever written is overwritten: a disk counts as empty only where no tool finds the sign of anything.
+Standard library only, Python 3.9 or newer on the node.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import time
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.rackwright_probe import ticks
+
+DOCUMENTATION = r"""
+module: rackwright_disks
+short_description: Data disks of a node, made fit to be mounted
+options:
+  disks:
+    description: Disks and where they are going to be mounted.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      device: {type: path, required: true, description: "The block device, best by a name that stays: C(/dev/disk/by-id/…)."}
+      mount: {type: path, required: true, description: Where it is going to be mounted; what is there already must not be hidden.}
+  timeout: {type: int, default: 60, description: Seconds to wait for a device that is not there yet.}
+"""
+
+RETURN = r"""
+formatted: {description: "Devices that were, or in check mode would be, given an ext4 file system.", returned: always, type: list}
+"""
+
+DISK = {"device": {"type": "path", "required": True}, "mount": {"type": "path", "required": True}}
+ARGUMENTS = {
+    "disks": {"type": "list", "elements": "dict", "required": True, "options": DISK},
+    "timeout": {"type": "int", "default": 60},
+}
+FILE_SYSTEM = "ext4"
+
+
+class DiskError(Exception):
+    """A disk that cannot be used as it is: where, what, what now."""
+
+
+class Disks:
+    """One task's disks and what it did to them."""
+
+    def __init__(self, check: bool, timeout: int) -> None:
+        self.check = check
+        self.until = time.monotonic() + timeout
+        self.timeout = timeout
+        self.formatted: list[str] = []
+
+    def bring_about(self, disks: list[dict[str, str]]) -> None:
+        """Every disk with a file system. All are looked at before the first is written to."""
+        blank = [disk for disk in disks if self.is_blank(disk)]
+        for disk in blank:
+            self.formatted.append(disk["device"])
+            if not self.check:
+                self.format(disk["device"])
+
+    def is_blank(self, disk: dict[str, str]) -> bool:
+        """Whether it needs a file system; raises where it has anything else than ours, or would hide files."""
+        device, mount = disk["device"], disk["mount"]
+        self.await_device(device)
+        found = signatures(device)
+        if found not in ([], [FILE_SYSTEM]):
+            raise DiskError(
+                f"{device}: it is for {mount} and has to be empty or {FILE_SYSTEM}, but holds {', '.join(found)} - nothing was written; "
+                f"if nobody needs that, run `wipefs --all {device}` on the node, then apply again"
+            )
+        if hides(mount):
+            raise DiskError(
+                f"{mount}: files lie there that the disk {device} would hide - nothing was mounted; stop who uses them, move them away, "
+                "then apply again"
+            )
+        return not found
+
+    def await_device(self, device: str) -> None:
+        """A disk is attached after its node has started, and udev takes a moment to name it."""
+        for _ in ticks(self.until):
+            if is_block_device(device):
+                return
+        there = "it is no block device" if os.path.exists(device) else f"there is no such device after {self.timeout} s"
+        raise DiskError(f"{device}: {there} - is the disk attached to this node? See `lsblk` there")
+
+    def format(self, device: str) -> None:
+        """The file system. Without -F, so that mkfs refuses a disk that is in use."""
+        call("mkfs.ext4", "-q", device)
+
+
+def is_block_device(device: str) -> bool:
+    """Whether a block device is there, links followed."""
+    try:
+        return stat.S_ISBLK(os.stat(device).st_mode)
+    except OSError:
+        return False
+
+
+def signatures(device: str) -> list[str]:
+    """What a disk holds, as wipefs names it: file systems, partition tables, parts of volume groups and arrays; each once."""
+    return sorted(set(call("wipefs", "--noheadings", "--output", "TYPE", device).split()))
+
+
+def hides(mount: str) -> bool:
+    """Whether mounting there would put files out of sight."""
+    return not os.path.ismount(mount) and os.path.isdir(mount) and bool(os.listdir(mount))
+
+
+def call(*command: str) -> str:
+    """What a command prints; its complaint where it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    except FileNotFoundError:
+        raise DiskError(f"{command[0]}: there is no such command - are util-linux and e2fsprogs installed on this node?") from None
+    if done.returncode:
+        raise DiskError(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip() or f'exit code {done.returncode}'}")
+    return done.stdout
+
+
+def main() -> None:
+    """One task."""
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    disks = Disks(bool(module.check_mode), module.params["timeout"])
+    told: dict[str, Any] = {}
+    try:
+        disks.bring_about(module.params["disks"])
+    except DiskError as error:
+        module.fail_json(msg=str(error), changed=bool(disks.formatted), formatted=disks.formatted)
+    told.update(changed=bool(disks.formatted), formatted=disks.formatted)
+    if module._diff and disks.formatted:
+        told["diff"] = {"prepared": "".join(f"{device}: {FILE_SYSTEM}\n" for device in disks.formatted)}
+    module.exit_json(**told)
+
+
+if __name__ == "__main__":
+    main()
