@@ -42,8 +42,12 @@ class Systemd:
     """The node's service manager, through systemctl and journalctl."""
 
     def call(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """One systemctl call."""
-        return subprocess.run(("systemctl", *words), capture_output=True, text=True, check=False, timeout=LONGEST_CALL)
+        """One systemctl call. A job that waits for another which never ends, or a mount for its server, would hold up the run for ever."""
+        try:
+            return run(*words)
+        except subprocess.TimeoutExpired as endless:
+            waiting = "; ".join(run("list-jobs", "--no-legend", "--no-pager").stdout.strip().splitlines()[:8])
+            raise UnitError(f"systemctl {' '.join(words)}: no end after {endless.timeout:.0f} s; systemd's queue: {waiting}") from None
 
     def show(self, names: list[str]) -> dict[str, Live]:
         """The units as they are now, one call for all."""
@@ -62,12 +66,8 @@ class Systemd:
         return max(map(since_epoch, told.split()), default=0.0)
 
     def must(self, *words: str) -> None:
-        """One systemctl call that has to succeed. A job that waits for another which never ends would hold up the run for ever."""
-        try:
-            done = self.call(*words)
-        except subprocess.TimeoutExpired as endless:
-            waiting = "; ".join(self.call("list-jobs", "--no-legend", "--no-pager").stdout.strip().splitlines()[:8])
-            raise UnitError(f"systemctl {' '.join(words)}: no end after {endless.timeout:.0f} s; systemd's queue: {waiting}") from None
+        """One systemctl call that has to succeed."""
+        done = self.call(*words)
         if done.returncode:
             raise UnitError(f"systemctl {' '.join(words)}: {done.stderr.strip()}")
 
@@ -75,6 +75,11 @@ class Systemd:
         """The unit's newest journal lines."""
         command = ("journalctl", "--no-pager", "--quiet", "--output=cat", "--lines=15", f"--unit={name}")
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    """What systemctl says; raises TimeoutExpired where it has no end."""
+    return subprocess.run(("systemctl", *words), capture_output=True, text=True, check=False, timeout=LONGEST_CALL)
 
 
 def parse_record(block: str) -> Live:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from cluster.probes.smoke import RECORDS, SEEN, SMOKE
-from cluster.probes.storage import MOUNTS, ROOTS
+from cluster.probes.smoke import SEEN, SMOKE
+from cluster.probes.storage import EXPORTED, MOUNTS, NFS_SERVER, ROOTS, exported_by, is_there, options_of
 from cluster.probes.units import UNITS, servers_of
 from rackwright.errors import CouldNotTell
 
@@ -13,23 +13,23 @@ from rackwright.errors import CouldNotTell
 def test_is_mounted(node, ask, cluster, expect):
     """A folder that is not the mount takes everything that is written, on the node's own disk."""
     mounts = ask(MOUNTS)
-    found = {
-        one.mount: one.kind if one.mount in mounts and mounts[one.mount].is_a(one.kind) else _what(mounts, one.mount)
-        for one in _mine(node, cluster)
-    }
+    found = {one.mount: one.kind if is_there(mounts, one, node.name) else _what(mounts, one.mount) for one in _mine(node, cluster)}
     expect(found, {one.mount: one.kind for one in _mine(node, cluster)})
 
 
 def test_options_match_plan(node, ask, cluster, expect):
-    """Read-only is how many file systems answer an error; setuid programs and devices have no place on shared storage."""
-    wanted = {"rw", "nosuid", "nodev"}
-    found = {one.mount: wanted & _mounted(ask, one).effective for one in _mine(node, cluster)}
-    expect(found, {one.mount: wanted for one in _mine(node, cluster)})
+    """Read-only is how many file systems answer an error; setuid programs and devices have no place on shared storage.
+
+    Over NFS, a mount that is not hard fails writes when its server restarts, and an older version knows neither sparse files nor copies.
+    """
+    wanted = {one.mount: options_of(one, node.name) for one in _mine(node, cluster)}
+    found = {one.mount: wanted[one.mount] & _mounted(ask, one, node).effective for one in _mine(node, cluster)}
+    expect(found, wanted)
 
 
 def test_root_belongs_to_root(node, ask, cluster, expect):
     """Who may write at the top is the plan's to say."""
-    found = {one.mount: _root(ask, one) for one in _mine(node, cluster)}
+    found = {one.mount: _root(ask, one, node) for one in _mine(node, cluster)}
     expect(
         {mount: f"{root.owner} {root.mode}" for mount, root in found.items()},
         {one.mount: f"root:root {int(one.mode, 8):o}" for one in _mine(node, cluster)},
@@ -38,7 +38,7 @@ def test_root_belongs_to_root(node, ask, cluster, expect):
 
 def test_size_matches_plan(node, ask, cluster, expect, limit):
     """A server that is missing is space that is missing. Metadata and spare copies take their part."""
-    sizes = {one.mount: _root(ask, one).size_mib for one in _mine(node, cluster)}
+    sizes = {one.mount: _root(ask, one, node).size_mib for one in _mine(node, cluster)}
     near = all(abs(sizes[one.mount] - one.size_mib) <= limit * one.size_mib for one in _mine(node, cluster))
     expect(
         {mount: f"{size} MiB" for mount, size in sizes.items()},
@@ -52,6 +52,25 @@ def test_servers_run(node, ask, cluster, expect):
     units = ask(UNITS)
     needed = [unit for one in cluster.storage for unit in servers_of(vars(one), node.name)]
     expect({unit: units[unit].state for unit in needed}, dict.fromkeys(needed, "active"))
+
+
+def test_exports_match_plan(node, ask, cluster, expect):
+    """A folder is exported to the cluster's network alone: NFS believes whatever number a user comes with."""
+    served = [one for one in cluster.storage if exported_by(one, node.name)]
+    exports = ask(NFS_SERVER).exports
+    found = {
+        one.folder: {client: options.intersection(EXPORTED) for client, options in exports.get(one.folder, {}).items()} for one in served
+    }
+    expect(found, {one.folder: {cluster.network.cidr: set(EXPORTED)} for one in served})
+
+
+def test_one_nfs_version_is_served(node, ask, cluster, expect):
+    """Older versions need a port mapper and daemons that the firewall would have to know; and a server without threads answers nobody."""
+    if not any(exported_by(one, node.name) for one in cluster.storage):
+        expect({}, {})
+        return
+    server = ask(NFS_SERVER)
+    expect({"versions": server.versions, "threads": min(server.threads, 1)}, {"versions": {"4.2"}, "threads": 1})
 
 
 def test_what_jobs_wrote_is_read_here(ask, members, expect):
@@ -70,7 +89,7 @@ def test_concurrent_writes_are_kept(ask, members, expect):
     smoke.must_have_sent()
     planned = {}
     for job in (job for job in smoke.jobs if job.name == "plain" and not job.rc):
-        planned[len(job.tasks) * RECORDS] = sorted(task.host for task in job.tasks)
+        planned[len(job.tasks) * smoke.records] = sorted(task.host for task in job.tasks)
     if len(planned) != 1:
         raise CouldNotTell("no job ended in which all nodes wrote into one file")
     (count, hosts), lines = next(iter(planned.items())), ask(SEEN).lines
@@ -82,16 +101,16 @@ def _mine(node: SimpleNamespace, cluster: SimpleNamespace) -> list[SimpleNamespa
     return [one for one in cluster.storage if node.name in one.clients]
 
 
-def _mounted(ask, one):
+def _mounted(ask, one, node):
     """Its mount; CouldNotTell where something else, or nothing, is there."""
-    mount = ask(MOUNTS).get(one.mount)
-    if mount is None or not mount.is_a(one.kind):
+    mounts = ask(MOUNTS)
+    if not is_there(mounts, one, node.name):
         raise CouldNotTell(f"{one.mount} is not mounted")
-    return mount
+    return mounts[one.mount]
 
 
-def _root(ask, one):
-    _mounted(ask, one)
+def _root(ask, one, node):
+    _mounted(ask, one, node)
     return ask(ROOTS)[one.mount]
 
 

@@ -58,7 +58,7 @@ def variables(declared: Declared, node: str) -> dict[str, str]:
     cluster, record = declared.cluster, declared.nodes[node]
     workers = declared.members("role_worker")
     gpus = declared.nodes[workers[-1]].get("gpus") or {}
-    storage = (cluster.get("storage") or [{"mount": "", "mode": ""}])[0]
+    storage = (cluster.get("storage") or [{"mount": "", "mode": "", "folder": ""}])[0]
     return {
         "NODE": node,
         "ADDRESS": record["address"],
@@ -68,6 +68,7 @@ def variables(declared: Declared, node: str) -> dict[str, str]:
         "ZONE": cluster["time_zone"],
         "MOUNT": storage["mount"],
         "MODE": storage["mode"],
+        "FOLDER": storage["folder"] or "",
         "PARTITION": cluster["scheduler"]["partitions"][0]["name"],
         "LAST_WORKER": workers[-1],
         "GPU_TYPE": str(gpus.get("model", "")),

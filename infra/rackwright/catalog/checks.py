@@ -58,6 +58,7 @@ class Feature(StrEnum):
     GPUS = "gpus"
     SHARED_GPUS = "shared-gpus"
     STORAGE = "storage"
+    NFS = "nfs"
     JOBS_ON_STORAGE = "jobs-on-storage"
 
 

@@ -100,6 +100,8 @@ class Storage(Part):
     mount: str
     servers: tuple[str, ...]
     clients: tuple[str, ...]
+    folder: str | None
+    """What its one server exports; None where clients mount the whole file system by its servers' names."""
     size_mib: int
     """Space each server sets aside; the whole capacity where no node serves it."""
     mode: str

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rackwright.model.cluster import Cluster
 from rackwright.model.fsx import FsxLustre
 from rackwright.model.groups import Role
+from rackwright.model.storage import Nfs
 from rackwright.model.storage import Storage as Declared
 from rackwright.model.units import mebibytes
 from rackwright.plan.shape import PlanNode, Storage, Volume
@@ -30,11 +31,17 @@ def _storage(name: str, declared: Declared, nodes: Sequence[PlanNode]) -> Storag
         mount=declared.mount,
         servers=_names(node for node in taking_part if serves(node, declared)),
         clients=_names(node for node in taking_part if not declared.clients or node.group in declared.clients),
+        folder=folder_of(name, declared) if isinstance(declared, Nfs) else None,
         size_mib=mebibytes(declared.size),
         mode=declared.mode,
         simulated=False,
         fsx=declared if isinstance(declared, FsxLustre) else None,
     )
+
+
+def folder_of(name: str, declared: Declared) -> str:
+    """Where a server keeps the data: over NFS, one server may export several file systems."""
+    return f"{DATA_PATH}/{name}" if isinstance(declared, Nfs) else DATA_PATH
 
 
 def serves(node: PlanNode, declared: Declared) -> bool:
@@ -57,8 +64,8 @@ def _volumes(cluster: Cluster, node: PlanNode) -> Iterator[Volume]:
     served = [(name, declared) for name, declared in cluster.storage.items() if serves(node, declared)]
     for name, declared in served:
         size = mebibytes(declared.size)
-        yield Volume(name=f"{node.name}-{name}", node=node.name, mount=DATA_PATH, size_mib=size, purpose="storage")
-    if served:
+        yield Volume(name=f"{node.name}-{name}", node=node.name, mount=folder_of(name, declared), size_mib=size, purpose="storage")
+    if any(declared.kind == "moosefs" for _, declared in served):
         yield Volume(name=f"{node.name}-metadata", node=node.name, mount=METADATA_PATH, size_mib=None, purpose="metadata")
     if Role.ACCOUNTING in node.roles:
         yield Volume(name=f"{node.name}-accounting", node=node.name, mount=ACCOUNTING_PATH, size_mib=None, purpose="accounting")

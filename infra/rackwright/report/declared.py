@@ -79,6 +79,7 @@ class Declared:
             Feature.GPUS: bool(gpus),
             Feature.SHARED_GPUS: bool(gpus) and min(gpus) > 1,
             Feature.STORAGE: bool(cluster.get("storage")),
+            Feature.NFS: any(one["kind"] == "nfs" for one in cluster.get("storage") or ()),
             Feature.JOBS_ON_STORAGE: slurm and bool(cluster.get("storage")),
         }
         return frozenset(feature for feature, present in has.items() if present)

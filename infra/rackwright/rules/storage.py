@@ -10,12 +10,16 @@ from rackwright import catalog
 from rackwright.catalog.members import Member
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role, roles_of
-from rackwright.model.storage import Storage
+from rackwright.model.storage import MooseFs, Nfs, Storage
 from rackwright.model.units import format_bytes
 from rackwright.rules.registry import Case, Complaint, rule
 
 _SMALLEST: Final = 512 * 2**20
 """A chunk server keeps 256 MiB of a disk free (mfschunkserver.cfg(5), HDD_LEAVE_SPACE_DEFAULT) and allocates 64 MiB chunks."""
+
+
+_HOME: Final = PurePosixPath("/home")
+"""Where the users' homes are made (rackwright_users, `home`)."""
 
 
 @rule("storage-no-server")
@@ -60,14 +64,42 @@ def storage_server_role(case: Case) -> Iterator[Complaint]:
 
 @rule("storage-server-shared")
 def storage_server_shared(case: Case) -> Iterator[Complaint]:
-    """A node runs one metadata server and one chunk server, for one file system."""
+    """A node runs one metadata server and one chunk server, for one file system. NFS exports as many folders as there are."""
     serving: dict[str, str] = {}
     for name, declared in case.cluster.storage.items():
-        for member in _servers(case, declared):
+        for member in _servers(case, declared) if isinstance(declared, MooseFs) else ():
             first = serving.setdefault(member.name, name)
             if first != name:
                 yield Complaint(f"storage.{name}", f"{member.name} already serves {first}", "give each file system `servers` of its own")
                 break
+
+
+@rule("nfs-servers")
+def nfs_servers(case: Case) -> Iterator[Complaint]:
+    """The folder lies on one node; two servers would be two file systems under one name."""
+    for name, declared in case.cluster.storage.items():
+        servers = [member.name for member in _servers(case, declared)] if isinstance(declared, Nfs) else []
+        if len(servers) > 1:
+            cause = f"{len(servers)} nodes would serve it: {', '.join(servers[:4])}{', …' if len(servers) > 4 else ''}"
+            yield Complaint(f"storage.{name}.servers", cause, "name one group with one node in `servers`, or use kind moosefs")
+
+
+@rule("nfs-kernel")
+def nfs_kernel(case: Case) -> Iterator[Complaint]:
+    """NFS is served and mounted by the kernel, and a container has none of its own."""
+    for name, declared in case.cluster.storage.items():
+        if isinstance(declared, Nfs) and not case.cluster.target.owns_kernel:
+            cause = "containers cannot serve or mount NFS: it is the kernel that does, and theirs is the machine's"
+            yield Complaint(f"storage.{name}.kind", cause, "use kind moosefs here, and nfs on machines with kernels of their own")
+
+
+@rule("nfs-home")
+def nfs_home(case: Case) -> Iterator[Complaint]:
+    """Every node makes its users' homes as root, and over NFS root is nobody."""
+    for name, declared in case.cluster.storage.items():
+        if isinstance(declared, Nfs) and _mount(declared) == _HOME:
+            cause = f"no node could make its users' homes in {declared.mount}: over NFS, root is nobody"
+            yield Complaint(f"storage.{name}.mount", cause, f"use /mnt/{name}, for instance, and leave homes on the nodes")
 
 
 @rule("storage-unused", Severity.WARNING)

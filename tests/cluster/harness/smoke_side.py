@@ -14,10 +14,10 @@ import sys
 import time
 
 TASK = """
-import json, os, socket, sys, time
+import fcntl, json, os, socket, sys, time
 mine = {key: os.environ.get(name) for key, name in NAMES.items()}
 mine.update(node=os.environ.get("SLURMD_NODENAME"), host=socket.gethostname(), uid=os.getuid(), began=time.time())
-folder, records, meeting, me, other = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5]
+folder, records, locks, meeting, me, other = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5], sys.argv[6]
 rank, ranks = int(os.environ["SLURM_PROCID"]), int(os.environ["SLURM_NTASKS"])
 if folder:
     with open(os.path.join(folder, "from-" + mine["host"]), "w") as own:
@@ -25,13 +25,19 @@ if folder:
     shared = os.open(os.path.join(folder, "together"), os.O_WRONLY)
     for turn in range(records):
         line = "%06d %-24s" % (turn * ranks + rank, mine["host"][:24])
-        os.pwrite(shared, (line + chr(10)).encode(), (turn * ranks + rank) * (len(line) + 1))
+        length = len(line) + 1
+        place = (turn * ranks + rank) * length
+        if locks:
+            fcntl.lockf(shared, fcntl.LOCK_EX, length, place)
+        os.pwrite(shared, (line + chr(10)).encode(), place)
+        if locks:
+            fcntl.lockf(shared, fcntl.LOCK_UN, length, place)
     os.fsync(shared)
 if other:
     place = os.path.join(meeting, "%s-" + mine["host"])
     open(place % me, "w").close()
     patience = time.time() + 8
-    while not os.path.exists(place % other) and time.time() < patience:
+    while os.path.basename(place % other) not in os.listdir(meeting) and time.time() < patience:
         time.sleep(0.05)
 mine["ended"] = time.time()
 print("TASK " + json.dumps(mine), flush=True)
@@ -87,7 +93,8 @@ def srun(part, gpus, folder, request, meeting="", me="", other=""):
     command += [f"--nodes={len(part['nodes'])}", "--ntasks-per-node=1", "--cpus-per-task=1", "--mem=64", "--time=2", "--kill-on-bad-exit"]
     command += [f"--gres=gpu:{gpus}"] if gpus else []
     task = "NAMES = " + repr(NAMES) + TASK
-    command += ["python3", "-I", "-S", "-c", task, folder or "", str(request["records"]), meeting, me, other]
+    command += ["python3", "-I", "-S", "-c", task, folder or "", str(request["records"]), "locks" if request["locks"] else ""]
+    command += [meeting, me, other]
     rc, out, err = run(command, request["seconds"])
     said = [json.loads(line[5:]) for line in out.splitlines() if line.startswith("TASK ")]
     return {"asked": gpus, "nodes": part["nodes"], "rc": rc, "tasks": said, "said": err.strip()[-2000:]}
@@ -110,7 +117,8 @@ def batch(part, folder, request):
     deadline, text = time.time() + request["seconds"], ""
     while time.time() < deadline and not text.endswith("\n"):
         time.sleep(0.1)
-        if os.path.exists(output):
+        # Listed, not asked for: over NFS, a name that was not there is believed not to be there for 30 s (nfs(5), acdirmin).
+        if os.path.basename(output) in os.listdir(folder):
             with open(output) as file:
                 text = file.read()
     if not text:
@@ -172,7 +180,7 @@ def smoke(request):
         batched = sent.result() if sent else None
     ids = sorted({task["job"] for job in jobs for task in job["tasks"]} | ({batched["job"]} if batched and batched["job"] else set()))
     accounted = accounts(ids, request["accounting_seconds"]) if request["accounting"] else None
-    return {"states": found, "jobs": jobs, "batch": batched, "accounts": accounted, "folder": folder}
+    return {"states": found, "jobs": jobs, "batch": batched, "accounts": accounted, "folder": folder, "records": request["records"]}
 
 
 def remove(folder):

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
+from types import SimpleNamespace
 from typing import Final
 
 from cluster.harness.probe import Place, Probe
 
-TYPES: Final = {"moosefs": ("fuse.mfs", "fuse"), "fsx-lustre": ("lustre",)}
+TYPES: Final = {"moosefs": ("fuse.mfs", "fuse"), "nfs": ("nfs4",), "fsx-lustre": ("lustre",)}
 """Types in the kernel's mount table by kind of storage."""
 SOURCES: Final = {"moosefs": "mfs#"}
 """How the mounted source begins, where the type alone does not tell."""
+
+OPTIONS: Final = ("rw", "nosuid", "nodev")
+"""Of every mount."""
+EXPORTED: Final = ("rw", "sync", "no_subtree_check", "root_squash")
+"""Options of every export (exports(5)); exportfs also shows those that hold unasked."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +26,10 @@ class Mount:
     """One line of the mount table."""
 
     point: str
+    device: str
+    """Number of the file system, as major:minor."""
+    root: str
+    """Which folder of the file system is mounted."""
     type: str
     source: str
     options: frozenset[str]
@@ -26,6 +38,10 @@ class Mount:
     def effective(self) -> frozenset[str]:
         """The options as they act: one `ro`, of the mount or of the file system below it, makes it read-only."""
         return self.options - {"rw"} if "ro" in self.options else self.options
+
+    def holds(self, one: SimpleNamespace) -> bool:
+        """Whether it is the plan's storage: of its kind, and where one server exports a folder, from there."""
+        return self.is_a(one.kind) and (one.folder is None or self.source == f"{one.servers[0]}:{one.folder}")
 
     def is_a(self, kind: str) -> bool:
         """Whether it is a storage of this kind."""
@@ -39,7 +55,14 @@ def parse_mounts(text: str) -> dict[str, Mount]:
         before, _, after = line.partition(" - ")
         words, (kind, source, super_options) = before.split(), after.split(None, 2)
         point = _unescape(words[4])
-        found[point] = Mount(point, kind, _unescape(source), frozenset(words[5].split(",")) | frozenset(super_options.split(",")))
+        found[point] = Mount(
+            point,
+            words[2],
+            _unescape(words[3]),
+            kind,
+            _unescape(source),
+            frozenset(words[5].split(",")) | frozenset(super_options.split(",")),
+        )
     if "/" not in found:
         raise ValueError("no root file system")
     return found
@@ -54,6 +77,35 @@ def _unescape(text: str) -> str:
     for code, character in (("040", " "), ("011", "\t"), ("012", "\n"), ("043", "#"), ("134", "\\")):
         text = text.replace(f"\\{code}", character)
     return text
+
+
+def is_there(mounts: Mapping[str, Mount], one: SimpleNamespace, node: str) -> bool:
+    """Whether a node has the plan's storage where it belongs; its server has the folder itself."""
+    if exported_by(one, node):
+        return shows(mounts, one.mount, one.folder)
+    return one.mount in mounts and mounts[one.mount].holds(one)
+
+
+def options_of(one: SimpleNamespace, node: str) -> set[str]:
+    """Options a node's mount has to have, as the kernel spells them."""
+    if one.kind != "nfs":
+        return set(OPTIONS)
+    return {*OPTIONS, "noatime"} if exported_by(one, node) else {*OPTIONS, "noatime", "hard", "vers=4.2", "nconnect=8"}
+
+
+def exported_by(one: SimpleNamespace, node: str) -> bool:
+    """Whether the node serves it over NFS."""
+    return one.kind == "nfs" and node in one.servers
+
+
+def shows(mounts: Mapping[str, Mount], point: str, folder: str) -> bool:
+    """Whether what is mounted at a point is that folder of this node, by whatever path it was mounted."""
+    above = max(
+        (mount for mount in mounts.values() if PurePosixPath(folder).is_relative_to(mount.point)), key=lambda mount: len(mount.point)
+    )
+    inside = PurePosixPath(above.root) / PurePosixPath(folder).relative_to(above.point)
+    mount = mounts.get(point)
+    return mount is not None and (mount.device, mount.root) == (above.device, str(inside))
 
 
 MOUNTS = Probe("mounts", on="storage_client", command="cat /proc/self/mountinfo", parse=parse_mounts)
@@ -88,3 +140,41 @@ def _roots(place: Place) -> str:
 
 
 ROOTS = Probe("storage-roots", on="storage_client", command=_roots, parse=parse_roots)
+
+
+@dataclass(frozen=True)
+class NfsServer:
+    """What the kernel's NFS server does: threads at work and versions it speaks."""
+
+    threads: int
+    versions: frozenset[str]
+    exports: Mapping[str, Mapping[str, frozenset[str]]]
+    """For each folder, by client, the options it is exported with."""
+
+
+def parse_nfs_server(text: str) -> NfsServer:
+    """/proc/fs/nfsd/threads, /proc/fs/nfsd/versions and `exportfs -s`; no text where nothing is to be served."""
+    if not text:
+        return NfsServer(0, frozenset(), {})
+    threads, versions, *lines = text.splitlines()
+    exports: dict[str, dict[str, frozenset[str]]] = {}
+    for folder, client, options in _exports(lines):
+        exports.setdefault(folder, {})[client] = options
+    return NfsServer(int(threads), frozenset(word[1:] for word in versions.split() if word.startswith("+")) - {"4"}, exports)
+
+
+def _exports(lines: list[str]) -> Iterator[tuple[str, str, frozenset[str]]]:
+    """Lines `folder client(option,…)`; spaces in names are octal."""
+    for line in lines:
+        folder, access = line.split()
+        client, options = access.rstrip(")").split("(")
+        yield _unescape(folder), client, frozenset(options.split(","))
+
+
+def _serving(place: Place) -> str:
+    if any(exported_by(SimpleNamespace(**one), place.node["name"]) for one in place.declared.cluster["storage"]):
+        return "cat /proc/fs/nfsd/threads /proc/fs/nfsd/versions && exportfs -s"
+    return "true"
+
+
+NFS_SERVER = Probe("nfs-server", on="role_storage", command=_serving, parse=parse_nfs_server)

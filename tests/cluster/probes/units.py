@@ -18,8 +18,10 @@ DATABASE: Final = "mariadb.service"
 
 def servers_of(storage: Mapping[str, Any], node: str) -> tuple[str, ...]:
     """Units that serve a storage on a node: the first server of MooseFS holds the metadata, and all hold data."""
-    if storage["kind"] != "moosefs" or node not in storage["servers"]:
+    if node not in storage["servers"]:
         return ()
+    if storage["kind"] == "nfs":
+        return ("nfs-server.service",)
     return (*(("moosefs-master.service",) if node == storage["servers"][0] else ()), "moosefs-chunkserver.service")
 
 

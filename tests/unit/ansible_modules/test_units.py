@@ -296,8 +296,11 @@ def test_names_get_their_suffix() -> None:
     ]
 
 
-def test_a_start_that_waits_for_ever_is_an_error_and_shows_what_it_waits_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Two jobs that wait for each other never end, and a converge must."""
+@pytest.mark.parametrize("ask", ["must", "call"])
+def test_a_start_that_waits_for_ever_is_an_error_and_shows_what_it_waits_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ask: str
+) -> None:
+    """Two jobs that wait for each other never end, a mount waits for its server, and a converge must end."""
     systemctl = tmp_path / "systemctl"
     systemctl.write_text("#!/bin/sh\n[ \"$1\" = list-jobs ] && { echo '80 remote-fs.target start waiting'; exit; }\nexec sleep 60\n")
     systemctl.chmod(0o755)
@@ -306,4 +309,4 @@ def test_a_start_that_waits_for_ever_is_an_error_and_shows_what_it_waits_for(mon
     with pytest.raises(
         units.UnitError, match=r"start -- slurmd\.service: no end after 0 s; systemd.s queue: 80 remote-fs\.target start waiting"
     ):
-        units.Systemd().must("start", "--", "slurmd.service")
+        getattr(units.Systemd(), ask)("start", "--", "slurmd.service")

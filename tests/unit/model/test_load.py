@@ -106,7 +106,7 @@ def put(path: str, value: object) -> dict[str, Any]:
             {"kind": "lustre", "mount": "/mnt/x", "size": "1GiB"},
             "choice",
             "storage.fs.kind",
-            "`lustre` is not one of moosefs",
+            "`lustre` is not one of moosefs, nfs",
             "",
         ),
         ("scheduler", {"kind": "slurm", "drain_timeout": "5 minutes"}, "duration", "scheduler.drain_timeout", "not a duration", "like 5m"),

@@ -157,6 +157,21 @@ def test_storage_is_served_and_mounted_by_the_groups_it_names() -> None:
     assert (chosen.servers, chosen.clients) == (("archive0",), ("login0",))
 
 
+def test_nfs_exports_a_folder_of_its_one_server() -> None:
+    """One server may export several, each on a disk of its own; no metadata server has to be kept."""
+    groups = {"login": {"count": 1, "roles": ["login", "controller"]}, "storage": {"count": 1}}
+    declared = {name: {"kind": "nfs", "mount": f"/mnt/{name}", "size": "1GiB"} for name in ("data", "tools")}
+    plan = expand(cluster(groups, storage=declared), "lab")
+    assert [(fs.folder, fs.servers) for fs in plan.storage] == [
+        ("/srv/rackwright/data", ("storage0",)),
+        ("/srv/rackwright/tools", ("storage0",)),
+    ]
+    assert [(v.name, v.mount) for v in plan.volumes if v.node == "storage0"] == [
+        ("storage0-data", "/srv/rackwright/data"),
+        ("storage0-tools", "/srv/rackwright/tools"),
+    ]
+
+
 def test_login_nodes_are_published_on_ports_that_never_move() -> None:
     """A node's port follows from its address, so a second group of login nodes keeps its ports when the first one grows."""
     one = expand(cluster({"login": {"count": 1}, "front": {"count": 1, "roles": ["login"]}}), "lab").access.ports

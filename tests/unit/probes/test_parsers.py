@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,8 +16,8 @@ from cluster.probes.munge import parse_decoded, parse_key
 from cluster.probes.slurm import expand, parse_nodes, parse_partitions, parse_ping, parse_settings, parse_version
 from cluster.probes.sshd import parse_host_keys, parse_known_hosts, parse_offer
 from cluster.probes.sshd import parse_settings as parse_sshd
-from cluster.probes.storage import parse_mounts, parse_roots
-from cluster.probes.units import parse_units
+from cluster.probes.storage import is_there, options_of, parse_mounts, parse_nfs_server, parse_roots, shows
+from cluster.probes.units import parse_units, servers_of
 
 FOLDER = Path(__file__).parents[1] / "captured"
 
@@ -195,6 +196,10 @@ class TestAccounting:
         assert only_local(parse_listening(""))
 
 
+DATA = SimpleNamespace(kind="nfs", mount="/mnt/da-ta", servers=["storage0"], folder="/srv/rackwright/data")
+TOOLS = SimpleNamespace(kind="nfs", mount="/mnt/tools", servers=["storage0"], folder="/srv/rackwright/tools")
+
+
 class TestStorage:
     def test_mounted(self):
         mount = parse_mounts(captured("mounts"))["/mnt/sharedfs"]
@@ -224,6 +229,50 @@ class TestStorage:
         text = captured("mounts").replace("mfs\\043storage0:9421", "sshfs")
         assert not parse_mounts(text)["/mnt/sharedfs"].is_a("moosefs")
 
+    def test_nfs_is_mounted_from_its_server_and_shown_by_the_server_itself(self):
+        """One machine was both when this was captured: /mnt/da-ta over NFS, /mnt/tools the folder itself."""
+        mounts = parse_mounts(captured("mounts", "good-nfs"))
+        assert is_there(mounts, DATA, "worker0")
+        assert options_of(DATA, "worker0") <= mounts["/mnt/da-ta"].effective
+        assert is_there(mounts, TOOLS, "storage0")
+        assert options_of(TOOLS, "storage0") <= mounts["/mnt/tools"].effective
+
+    def test_another_export_of_the_server_is_not_it(self):
+        text = captured("mounts", "good-nfs")
+        for other in (":/srv/rackwright/old", "1:/srv/rackwright/data"):
+            wrong = text.replace("storage0:/srv/rackwright/data", f"storage0{other}")
+            assert not is_there(parse_mounts(wrong), DATA, "worker0")
+
+    def test_a_server_that_mounts_from_itself_is_not_as_planned(self):
+        assert not is_there(parse_mounts(captured("mounts", "good-nfs")), DATA, "storage0")
+
+    def test_a_folder_on_a_disk_of_its_own_is_shown_from_there(self):
+        """/srv/rackwright/tools is a disk: its root is what the server shows, and no more the folder below it."""
+        before = captured("mounts", "good-nfs")
+        disk = "90 29 254:16 / /srv/rackwright/tools rw - ext4 /dev/vdb rw\n"
+        assert not shows(parse_mounts(before + disk), "/mnt/tools", "/srv/rackwright/tools")
+        after = before.replace("254:0 /srv/rackwright/tools /mnt/tools", "254:16 / /mnt/tools")
+        assert shows(parse_mounts(after + disk), "/mnt/tools", "/srv/rackwright/tools")
+
+    def test_options_that_nfs_must_have_are_missed(self):
+        soft = parse_mounts(captured("mounts", "good-nfs").replace(",hard,", ",soft,"))["/mnt/da-ta"]
+        assert options_of(DATA, "worker0") - soft.effective == {"hard"}
+
+    def test_exports(self):
+        server = parse_nfs_server(captured("nfs-server"))
+        assert (server.threads, server.versions) == (16, {"4.2"})
+        assert list(server.exports) == ["/srv/rackwright/data", "/srv/rackwright/tools"]
+        assert {"rw", "sync", "no_subtree_check", "root_squash"} <= server.exports["/srv/rackwright/data"]["10.0.2.0/24"]
+
+    def test_exports_to_everybody_and_older_versions_are_seen(self):
+        server = parse_nfs_server(captured("nfs-server", "open-to-all"))
+        assert (server.threads, server.versions) == (0, {"3", "4.1", "4.2"})
+        assert list(server.exports["/srv/rackwright/data"]) == ["10.0.2.0/24", "*"]
+        assert "root_squash" not in server.exports["/srv/rackwright/data"]["10.0.2.0/24"]
+
+    def test_a_storage_node_that_exports_nothing_has_nothing_to_say(self):
+        assert parse_nfs_server("").exports == {}
+
     def test_root(self):
         root = parse_roots("/mnt/sharedfs|root:root|1777|81920|65536")["/mnt/sharedfs"]
         assert (root.owner, root.mode, root.size_mib) == ("root:root", "1777", 5120)
@@ -235,3 +284,12 @@ def test_units():
     sick = parse_units(captured("units", "failed-and-missing"))
     assert sick["slurmd.service"].described == "failed, does not start with the node"
     assert sick["munge.service"].state == "not-found"
+
+
+def test_units_that_serve_a_storage():
+    """The first server of MooseFS has one more; NFS has one server; whoever serves nothing needs nothing."""
+    moosefs = {"kind": "moosefs", "servers": ["storage0", "storage1"]}
+    assert servers_of(moosefs, "storage0") == ("moosefs-master.service", "moosefs-chunkserver.service")
+    assert servers_of(moosefs, "storage1") == ("moosefs-chunkserver.service",)
+    assert servers_of({"kind": "nfs", "servers": ["storage0"]}, "storage0") == ("nfs-server.service",)
+    assert servers_of({"kind": "nfs", "servers": ["storage0"]}, "worker0") == ()

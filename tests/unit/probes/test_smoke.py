@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from cluster.harness.probe import NodeBusy
-from cluster.probes.smoke import SMOKE, gpus_to_ask, parse_seen, parse_smoke, parts, shared
+from cluster.probes.smoke import SMOKE, gpus_to_ask, parse_seen, parse_smoke, parts, shared, writing
 from rackwright.errors import CouldNotTell
 
 FOLDER = Path(__file__).parents[1] / "captured"
@@ -26,7 +26,7 @@ def place(node="login0", *, speaking=("w0", "w1", "c0"), **cluster):
     """A node in a made-up plan: two GPU nodes, one without, two partitions."""
     plan = {
         "users": [{"name": "alice", "uid": 2001}],
-        "storage": [{"mount": "/mnt/s", "clients": ["login0", "w0", "w1", "c0"]}],
+        "storage": [{"kind": "moosefs", "mount": "/mnt/s", "mode": "1777", "clients": ["login0", "w0", "w1", "c0"]}],
         "scheduler": {
             "accounting": "login0",
             "nodes": [{"name": "w0", "gpus": 8}, {"name": "w1", "gpus": 4}, {"name": "c0", "gpus": 0}],
@@ -72,9 +72,22 @@ class TestWhatIsAsked:
         assert SMOKE.command_at(place("login1")) == "true"
 
     def test_storage_counts_only_where_all_have_it(self):
-        assert shared(place()) == "/mnt/s"
-        assert shared(place(storage=[{"mount": "/mnt/s", "clients": ["w0", "w1", "c0"]}])) is None
+        (everywhere,) = place().declared.cluster["storage"]
+        assert shared(place()) == everywhere
+        assert shared(place(storage=[{**everywhere, "clients": ["w0", "w1", "c0"]}])) is None
         assert shared(place(storage=[])) is None
+
+    def test_storage_that_users_cannot_write_to_is_passed_over(self):
+        (everywhere,) = place().declared.cluster["storage"]
+        tools = {**everywhere, "mount": "/mnt/tools", "mode": "0755"}
+        assert shared(place(storage=[tools, everywhere])) == everywhere
+        assert shared(place(storage=[tools])) is None
+
+    def test_over_nfs_every_line_is_locked_and_there_are_fewer(self):
+        (everywhere,) = place().declared.cluster["storage"]
+        assert writing(everywhere) == {"storage": "/mnt/s", "records": 200, "locks": False}
+        assert writing({**everywhere, "kind": "nfs"}) == {"storage": "/mnt/s", "records": 20, "locks": True}
+        assert writing(None)["storage"] is None
 
     def test_nodes_that_are_switched_off_get_time_to_start(self):
         saving = {**place().declared.cluster["scheduler"], "power_saving": {"resume_timeout_s": 60}}

@@ -48,7 +48,9 @@ def _inventory():
         "users": [{"name": "alice", "uid": 2001, "gid": 2001, "shell": "/bin/bash", "admin": False, "ssh_keys": []}],
         "storage": [
             {"name": "s", "kind": "moosefs",
-              "mount": "/mnt/s", "servers": ["storage0"], "clients": everybody, "size_mib": 5120, "mode": "1777"}
+              "mount": "/mnt/s", "servers": ["storage0"], "clients": everybody, "folder": None, "size_mib": 5120, "mode": "1777"},
+            {"name": "n", "kind": "nfs", "mount": "/mnt/n", "servers": ["storage0"], "clients": ["login0"],
+              "folder": "/srv/rackwright/n", "size_mib": 5120, "mode": "1777"},
         ],
         "scheduler": {
             "kind": "slurm", "cluster_name": "lab", "controllers": ["login0"], "accounting": "login0", "submit": ["login0"],
@@ -70,7 +72,7 @@ def _inventory():
 
 @pytest.fixture
 def inventory():
-    """The hand-over of a lab with one login, two GPU workers and one storage node, and with the parts that only a cloud has."""
+    """The hand-over of a lab with one login, two GPU workers and one storage node. It has every part: NFS and a cloud's, too."""
     return copy.deepcopy(_inventory())
 
 

@@ -27,7 +27,7 @@ def test_the_lab_has_every_part(declared):
     ("path", "gone"),
     [
         (("users",), {Feature.USERS}),
-        (("storage",), {Feature.STORAGE, Feature.JOBS_ON_STORAGE}),
+        (("storage",), {Feature.STORAGE, Feature.NFS, Feature.JOBS_ON_STORAGE}),
         (("scheduler",), {Feature.SLURM, Feature.SUBMIT, Feature.ACCOUNTING, Feature.JOBS_ON_STORAGE}),
         (("scheduler", "accounting"), {Feature.ACCOUNTING}),
         (("network", "gateway"), {Feature.GATEWAY}),

@@ -61,7 +61,10 @@ ours() {
 wrote=$(ours)
 [ -n "$wrote" ] || exit 0
 systemctl disable --now slurmd slurmctld slurmdbd sackd moosefs-master moosefs-chunkserver 2>/dev/null
-for unit in $(cd /etc/systemd/system && grep -lsiI -m1 'written by rackwright' *.mount *.service); do systemctl disable --now "$unit"; done
+for unit in $(cd /etc/systemd/system && grep -lsiI -m1 'written by rackwright' *.mount *.service); do
+  timeout 20 systemctl disable --now "$unit" || umount --force --lazy "$(systemctl show --property=Where --value "$unit")"
+done
+echo "$wrote" | grep -qx /etc/exports.d/rackwright.exports && systemctl disable --now nfs-server
 nft delete table inet rackwright 2>/dev/null
 echo "$wrote" | grep -qx /etc/nftables.conf && systemctl disable --now nftables
 echo "$wrote" | grep -vx /etc/hosts | while read -r file; do rm -f "$file"; done
@@ -74,7 +77,9 @@ systemctl reload ssh 2>/dev/null || systemctl reload sshd 2>/dev/null
 left=$(ours; for unit in slurmd slurmctld slurmdbd; do [ "$(systemctl is-active "$unit")" = active ] && echo "$unit"; done)
 [ -z "$left" ] || { echo "still there: $left" >&2; exit 1; }
 """
-"""What the roles wrote says so in its first three lines; where nothing does, nothing is touched. Users, packages and data stay."""
+"""What the roles wrote says so in its first three lines; where nothing does, nothing is touched. Users, packages and data stay.
+
+A mount whose server has left before is given up after 20 s."""
 
 
 @dataclass(frozen=True)
