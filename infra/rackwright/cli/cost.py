@@ -31,16 +31,15 @@ def cost(
     from rackwright.catalog.cost import cost as costs_of
     from rackwright.catalog.economics import balance
 
-    loaded = accepted(stack)
-    found, cluster = costs_of(loaded[1]), loaded[1]
-    own = balance(cluster)
+    name, cluster = accepted(stack)
+    found, own = costs_of(cluster), balance(cluster)
     rented = _rented(cluster, against) if own else None
     if as_json:
-        print(json.dumps(_data(loaded[0], cluster, found, own, rented), indent=2))
+        print(json.dumps(_data(name, cluster, found, own, rented), indent=2))
     else:
         from rackwright.cli import bill
 
-        bill.show(loaded[0], cluster, found, own, rented)
+        bill.show(name, cluster, found, own, rented)
 
 
 def _rented(cluster: Cluster, against: str | None) -> Rented | None:
@@ -57,6 +56,7 @@ def _rented(cluster: Cluster, against: str | None) -> Rented | None:
 
 
 def _data(stack: str, cluster: Cluster, found: Cost, own: Balance | None, rented: Rented | None) -> dict[str, Any]:
+    ttl = cluster.budget.ttl if cluster.budget else None
     told = {
         "schema": _SCHEMA,
         "stack": stack,
@@ -64,7 +64,7 @@ def _data(stack: str, cluster: Cluster, found: Cost, own: Balance | None, rented
         "usd_per_hour": found.usd_per_hour,
         "usd_per_day": round(found.usd_per_hour * _HOURS, 6),
         "usd_up_front": found.usd_up_front,
-        "ttl_s": (ttl := cluster.budget.ttl if cluster.budget else None),
+        "ttl_s": ttl,
         "usd_for_ttl": found.total(ttl / 3600) if ttl else None,
         "lines": found.model_dump(mode="json")["lines"],
         "notes": list(found.notes),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,33 @@ def test_a_server_that_stops_lets_it_finish_as_well(life: Lifetime, tmp_path: Pa
     async def scene() -> None:
         command = ["sh", "-c", f"touch {file}; sleep 0.3; cat > {file}"]
         running = asyncio.create_task(process.run(command, stdin=b"whole", interruption=Interruption.WAITS))
+        while not file.exists():
+            await asyncio.sleep(0.01)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(scene())
+    assert file.read_text() == "whole"
+
+
+def test_a_call_that_is_cancelled_while_its_command_starts_lets_it_finish_as_well(
+    life: Lifetime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine the command runs before whoever started it hears of it."""
+    file, start = tmp_path / "written", asyncio.create_subprocess_exec
+
+    async def slowly(*argv: str, **options: Any) -> asyncio.subprocess.Process:
+        child = await start(*argv, **options)
+        await asyncio.sleep(0.3)
+        return child
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", slowly)
+
+    async def scene() -> None:
+        running = asyncio.create_task(
+            process.run(["sh", "-c", f"touch {file}; cat > {file}"], stdin=b"whole", interruption=Interruption.WAITS)
+        )
         while not file.exists():
             await asyncio.sleep(0.01)
         running.cancel()

@@ -56,7 +56,23 @@ async def run(
     env: Mapping[str, str] | None = None,
     interruption: Interruption = Interruption.ENDS_IT,
 ) -> Ended:
-    """Run a short command to its end; one that takes longer than `timeout` seconds is killed and is an error."""
+    """Run a short command to its end; one that takes longer than `timeout` seconds is killed and is an error.
+
+    A cancelled call raises as ever, but what may not be interrupted is over by then, also where it was only just being started.
+    """
+    running = asyncio.ensure_future(_run(argv, stdin=stdin, timeout=timeout, env=env, interruption=interruption))
+    try:
+        return await (running if interruption is Interruption.ENDS_IT else asyncio.shield(running))
+    except asyncio.CancelledError:
+        await asyncio.wait((running,))
+        if not running.cancelled():
+            running.exception()  # Whoever cancelled does not ask how it ended.
+        raise
+
+
+async def _run(
+    argv: Sequence[str], *, stdin: bytes | None, timeout: float, env: Mapping[str, str] | None, interruption: Interruption
+) -> Ended:
     async with _child(argv, stdin=stdin is not None, env=env, interruption=interruption) as child:
         try:
             out, err = await asyncio.wait_for(child.communicate(stdin), timeout)
