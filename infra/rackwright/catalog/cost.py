@@ -15,6 +15,7 @@ from rackwright.model.cluster import Cluster
 from rackwright.model.fsx import FsxLustre
 from rackwright.model.groups import Group, Role, roles_of
 from rackwright.model.hosts import HostsTarget
+from rackwright.model.storage import MooseFs
 
 HOURS_PER_YEAR: Final = 8760
 SMALL_DISK_GIB: Final = 20
@@ -192,7 +193,7 @@ def _disks(cluster: Cluster, name: str, group: Group) -> list[int]:
         for storage in cluster.storage.values()
         if storage.served_by_nodes and (name in storage.servers if storage.servers else Role.STORAGE in roles)
     ]
-    small = bool(served) + (Role.ACCOUNTING in roles) + (Role.CONTROLLER in roles)
+    small = any(isinstance(storage, MooseFs) for storage in served) + (Role.ACCOUNTING in roles) + (Role.CONTROLLER in roles)
     return [*(-(-storage.size // 2**30) for storage in served), *[SMALL_DISK_GIB] * small] * group.count
 
 
