@@ -38,14 +38,6 @@ def fsx_target(case: Case) -> Iterator[Complaint]:
         yield Complaint(f"{path}.kind", f"there is no FSx on target {case.cluster.target.kind}", "use `kind: moosefs`, or target aws")
 
 
-@rule("fsx-client")
-def fsx_client(case: Case) -> Iterator[Complaint]:
-    """AWS builds its Lustre client for Ubuntu and Rocky Linux, not for Debian (FSx for Lustre user guide: Installing the Lustre client)."""
-    here = target(case)
-    if here is not None and here.os.value.startswith("debian") and any(lustres(case)):
-        yield Complaint("target.os", f"there is no Lustre client for {here.os.value}", "use ubuntu-24.04, or `kind: nfs` on a storage node")
-
-
 @rule("fsx-region")
 def fsx_region(case: Case) -> Iterator[Complaint]:
     """Not every region has FSx for Lustre."""
