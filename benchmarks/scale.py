@@ -1,4 +1,4 @@
-"""`make bench-scale`: what a rack costs before a single machine is touched; 64 and 256 nodes of stack rack-h100.
+"""`make bench-scale`: what a rack costs before a single machine is touched; 64 and 256 nodes of stack rack-h100, 64 of aws-p5.
 
 usage: python benchmarks/scale.py [--rounds N] [--write]      --write puts the table into docs/performance.md
 """
@@ -27,9 +27,11 @@ from typing import Any, Final
 import yaml
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tests" / "e2e"))
+sys.path[:0] = [str(HERE.parent / "tests" / "e2e"), str(HERE.parent / "tests")]
 
 from project import Project, clone  # noqa: E402
+from rented import project_like  # noqa: E402
+from standins.fixtures import serving  # noqa: E402
 
 _PAGE: Final = HERE.parent / "docs" / "performance.md"
 _MARKS: Final = ("<!-- scale -->", "<!-- /scale -->")
@@ -79,6 +81,8 @@ def measure(folder: Path, rounds: int) -> str:
         lines.append(row("inventory, ssh_config, known_hosts, slurm.conf", size, texts, "≤ 2 s"))
     preview = [previewed(folder / f"preview-{number}", _SIZES[-1]) for number in range(rounds)]
     lines.append(row("`pulumi preview`, no machine contacted", _SIZES[-1], preview, "≤ 30 s"))
+    rented = [rented_preview(folder / f"rented-{number}", _SIZES[0]) for number in range(rounds)]
+    lines.append(row("`pulumi preview` of aws-p5, the account a stand-in", _SIZES[0], rented, "≤ 10 s"))
     ratios = [part_said("growth", folder / "Pulumi.grown.yaml")["ratio"] for _ in range(rounds)]
     lines.append(f"| plan and hand-over: one node more at 64 against one more at 2 | | | {statistics.median(ratios):.2f} × | | ≤ 1.5 × |")
     return "\n".join(lines)
@@ -120,6 +124,16 @@ def previewed(folder: Path, size: int) -> Cost:
         return cost
     finally:
         project.remove()
+
+
+def rented_preview(folder: Path, size: int) -> Cost:
+    """A preview of stack aws-p5 with so many p5.48xlarge, 32 interfaces each, in an empty account."""
+    (folder / "engine").mkdir(parents=True)
+    with serving(folder / "engine") as account:
+        project = project_like("aws-p5", folder, account, whole=True)
+        project.edit(lambda cluster: cluster["groups"]["worker"].update(count=size))
+        project.edit(lambda cluster: cluster["budget"].update(max_usd_per_hour=10_000))
+        return run(project.pulumi_command("preview"), project)
 
 
 @contextmanager
