@@ -40,7 +40,7 @@ def instances(account: AwsAccount, project: Project) -> dict[str, dict[str, Any]
     return names
 
 
-def test_a_stack_is_made_found_unchanged_healed_and_removed_without_a_trace(project: Project, aws_account: AwsAccount) -> None:
+def test_a_stack_is_made_found_unchanged_healed_replaced_and_removed_without_a_trace(project: Project, aws_account: AwsAccount) -> None:
     made = project.must("up")
     described = yaml.safe_load(project.stack_file.read_text())["config"]["rackwright:cluster"]
     living = instances(aws_account, project)
@@ -64,6 +64,14 @@ def test_a_stack_is_made_found_unchanged_healed_and_removed_without_a_trace(proj
     healed = instances(aws_account, project)
     assert set(healed) == set(wanted) and healed[lost]["InstanceId"] != living[lost]["InstanceId"]
     assert healed[lost]["PrivateIpAddress"] == living[lost]["PrivateIpAddress"]
+
+    urn = project.resources()[lost]["urn"]
+    replaced = project.must("up", "--replace", urn)
+    anew = instances(aws_account, project)
+    assert anew[lost]["InstanceId"] != healed[lost]["InstanceId"], replaced.output
+    assert anew[lost]["PrivateIpAddress"] == healed[lost]["PrivateIpAddress"], "its address is free again before it is taken"
+    others = set(wanted) - {lost}
+    assert {name: anew[name]["InstanceId"] for name in others} == {name: healed[name]["InstanceId"] for name in others}
 
     project.must("destroy")
     assert left(aws_account, project) == []
