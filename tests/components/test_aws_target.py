@@ -16,6 +16,7 @@ from rackwright.catalog.instances import InstanceType, instance_types
 from rackwright.handover import paths
 from rackwright.model import load_stack
 from rackwright.model.aws import AwsTarget, Instances
+from rackwright.model.scheduler import PowerSaving
 from rackwright.plan import Plan, expand
 from rackwright.targets.aws.interfaces import InterfaceKind, interfaces
 
@@ -163,6 +164,27 @@ def test_every_instance_closes_the_old_metadata_service_and_encrypts_its_disk(st
 def test_the_instance_profile_has_no_rights() -> None:
     recording = recorded("aws-p5")
     assert recording.of("aws:iam/rolePolicy:RolePolicy") == {} == recording.of("aws:iam/rolePolicyAttachment:RolePolicyAttachment")
+
+
+def saving() -> Recording:
+    """The committed p5 stack with CPU workers on demand that Slurm may switch off."""
+    cluster = load_stack(paths.stack_file("aws-p5")).cluster
+    assert cluster is not None and isinstance(cluster.target, AwsTarget)
+    target = cluster.target.model_copy(update={"instances": {**cluster.target.instances, "worker": Instances(type="c6in.32xlarge")}})
+    power = PowerSaving(idle="15m", suspend_timeout="2m", resume_timeout="10m")  # type: ignore[arg-type]
+    slurm = cluster.scheduler.model_copy(update={"power_saving": power})
+    return built(expand(cluster.model_copy(update={"target": target, "scheduler": slurm}), "aws-p5"))
+
+
+def test_a_controller_that_saves_power_may_switch_the_stack_s_instances_and_no_other_node_may() -> None:
+    recording = saving()
+    (policy,) = recording.of("aws:iam/rolePolicy:RolePolicy").values()
+    switch = json.loads(policy["policy"])["Statement"][1]
+    assert switch["Action"] == ["ec2:StopInstances", "ec2:StartInstances", "ec2:RebootInstances"]
+    assert switch["Condition"] == {"StringEquals": {"aws:ResourceTag/rackwright.stack": "aws-p5"}}
+    after = {name: recording.asked[name].after for name in recording.of(_TEMPLATE)}
+    assert "controllers-profile" in after["controller-template"]
+    assert not any("controllers-profile" in after[name] for name in after if name != "controller-template")
 
 
 def test_a_node_s_user_data_holds_its_boot_key_and_nobody_else_s() -> None:

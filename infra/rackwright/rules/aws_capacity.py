@@ -164,3 +164,40 @@ def offering_twice(case: Case) -> Iterator[Complaint]:
         other = first.setdefault(block.offering, name) if block.offering is not None else name
         if other != name:
             yield Complaint(f"target.instances.{name}.purchase.offering", f"is also group {other}'s", "look up one for each group")
+
+
+_SLOW_BOOT: Final = 300
+"""Seconds; an estimate: EC2 gives no figure, and types with many GPUs are said to take minutes."""
+
+
+def _sleeping(case: Case) -> Iterator[Fleet]:
+    """Groups whose nodes Slurm may switch off."""
+    if case.cluster.scheduler.power_saving is not None:
+        yield from (fleet for fleet in fleets(case) if set(fleet.roles) == {Role.WORKER} and fleet.group.count)
+
+
+@rule("power-saving-spot")
+def power_saving_spot(case: Case) -> Iterator[Complaint]:
+    """Only instances of a persistent spot request can be stopped (EC2 user guide: Stop and start Spot Instances); ours are one-time."""
+    for fleet in _sleeping(case):
+        if isinstance(fleet.declared.purchase, Spot):
+            hint = "buy them on demand, or leave scheduler.power_saving out"
+            yield Complaint(f"{fleet.path}.purchase", "spot instances cannot be stopped and started as power_saving asks", hint)
+
+
+@rule("power-saving-scratch", Severity.WARNING)
+def power_saving_scratch(case: Case) -> Iterator[Complaint]:
+    """Instance storage is lost at a stop (EC2 user guide: Instance store)."""
+    for fleet in _sleeping(case):
+        if fleet.type.nvme_gb:
+            cause = f"what lies on the {fleet.type.nvme_gb} GB of NVMe of a {fleet.type.name} is gone each time it is stopped"
+            yield Complaint(f"{fleet.path}.type", cause, "tell its users, or keep nothing there that a job needs again")
+
+
+@rule("power-saving-boot", Severity.WARNING)
+def power_saving_boot(case: Case) -> Iterator[Complaint]:
+    """A node that is not back in time is set down by Slurm, and the job that woke it waits for another."""
+    saving = case.cluster.scheduler.power_saving
+    if saving is not None and target(case) is not None and saving.resume_timeout < _SLOW_BOOT:
+        cause = f"{saving.resume_timeout} s may be less than an instance takes to start"
+        yield Complaint("scheduler.power_saving.resume_timeout", cause, "10m")

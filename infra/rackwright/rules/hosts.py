@@ -154,11 +154,3 @@ def capacity_undeclared(case: Case) -> Iterator[Complaint]:
             for key in ("cpus", "memory"):
                 if group.count and getattr(group, key) is None:
                     yield Complaint(f"groups.{name}.{key}", "is missing; these machines have as many as they have", "declare what is there")
-
-
-@rule("power-saving-target")
-def power_saving_target(case: Case) -> Iterator[Complaint]:
-    """Slurm would ask for nodes to be stopped and started, and nobody would do it."""
-    if case.cluster.target.kind != "lab" and case.cluster.scheduler.power_saving is not None:
-        hint = f"remove it: nothing stops and starts nodes on target {case.cluster.target.kind} yet"
-        yield Complaint("scheduler.power_saving", "works on target lab alone", hint)

@@ -97,6 +97,14 @@ def power_saving_timeout(case: Case) -> Iterator[Complaint]:
             yield Complaint(f"scheduler.power_saving.{key}", "0s marks every node down at once", "30s or more")
 
 
+@rule("power-saving-target")
+def power_saving_target(case: Case) -> Iterator[Complaint]:
+    """Slurm would ask for nodes to be stopped and started, and nobody would do it."""
+    if case.cluster.target.kind == "hosts" and case.cluster.scheduler.power_saving is not None:
+        hint = "remove it: nothing stops and starts machines that exist"
+        yield Complaint("scheduler.power_saving", "does not work on target hosts", hint)
+
+
 @rule("drain-timeout-zero", Severity.WARNING)
 def drain_timeout_zero(case: Case) -> Iterator[Complaint]:
     """A leaving node with running jobs then makes `up` fail at once."""

@@ -25,8 +25,8 @@ def build(plan: Plan, access_key: pulumi.Input[str]) -> Built:
     site = account(plan)
     wires = network(site)
     shared = file_systems(site, wires)
-    profile = profiles(site)
-    groups = {name: group(site, name, profile) for name in site.target.instances if name in plan.groups}
+    profile, roles = profiles(site), {node.group: node.roles for node in plan.nodes}
+    groups = {name: group(site, name, profile.of(roles[name])) for name in site.target.instances if name in roles}
     made = {
         planned.name: node(site, wires, groups[planned.group], planned, access_key=access_key) for planned in plan.nodes if planned.is_in
     }

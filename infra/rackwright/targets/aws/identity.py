@@ -3,21 +3,55 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Final
 
 import pulumi_aws as aws
 
-from rackwright.targets.aws.account import Site
+from rackwright.model.groups import Role
+from rackwright.targets.aws.account import STACK_TAG, Site
 
 _SESSION_MANAGER: Final = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
 
 
-def profiles(site: Site) -> aws.iam.InstanceProfile:
-    """The profile of all nodes: a role without rights. What an instance asks for is refused, and can be granted by name."""
-    role = aws.iam.Role("nodes", assume_role_policy=assumed_by("ec2.amazonaws.com"), tags=site.named("nodes"), opts=site.options())
+@dataclass(frozen=True)
+class Profiles:
+    """Instance profiles: of all nodes, and of those that stop and start others."""
+
+    nodes: aws.iam.InstanceProfile
+    controllers: aws.iam.InstanceProfile | None
+
+    def of(self, roles: Collection[Role]) -> aws.iam.InstanceProfile:
+        """The profile of a node with these roles."""
+        return self.controllers if self.controllers is not None and Role.CONTROLLER in roles else self.nodes
+
+
+def profiles(site: Site) -> Profiles:
+    """Roles without rights: what is asked for is refused, and can be granted by name. Controllers that save power have what it takes."""
+    saving = site.plan.scheduler.power_saving
+    controllers = _profile(site, "controllers") if saving is not None and saving.nodes else None
+    if controllers is not None:
+        aws.iam.RolePolicy("controllers-power", role=controllers.role, policy=_power(site), opts=site.options())
+    return Profiles(_profile(site, "nodes"), controllers)
+
+
+def _profile(site: Site, name: str) -> aws.iam.InstanceProfile:
+    role = aws.iam.Role(name, assume_role_policy=assumed_by("ec2.amazonaws.com"), tags=site.named(name), opts=site.options())
     if site.target.session_manager:
-        aws.iam.RolePolicyAttachment("nodes-session-manager", role=role.name, policy_arn=_SESSION_MANAGER, opts=site.options())
-    return aws.iam.InstanceProfile("nodes-profile", role=role.name, tags=site.named("nodes"), opts=site.options())
+        aws.iam.RolePolicyAttachment(f"{name}-session-manager", role=role.name, policy_arn=_SESSION_MANAGER, opts=site.options())
+    return aws.iam.InstanceProfile(f"{name}-profile", role=role.name, tags=site.named(name), opts=site.options())
+
+
+def _power(site: Site) -> str:
+    """Stop and start this stack's instances; describing knows no resources (IAM service authorization reference: Amazon EC2)."""
+    mine = {"StringEquals": {f"aws:ResourceTag/{STACK_TAG}": site.plan.stack}}
+    switch = ["ec2:StopInstances", "ec2:StartInstances", "ec2:RebootInstances"]
+    statements = [
+        {"Effect": "Allow", "Action": "ec2:DescribeInstances", "Resource": "*"},
+        {"Effect": "Allow", "Action": switch, "Resource": "*", "Condition": mine},
+    ]
+    return json.dumps({"Version": "2012-10-17", "Statement": statements}, sort_keys=True)
 
 
 def assumed_by(service: str) -> str:
