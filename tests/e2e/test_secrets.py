@@ -19,9 +19,10 @@ def _secrets(project: Project) -> list[bytes]:
     folder = project.home / project.stack
     for name in _ALLOWED:
         assert (folder / name).stat().st_mode & 0o777 == 0o600
-    texts = list(yaml.safe_load((folder / "secrets.yml").read_text())["secrets"].values())
+    said = yaml.safe_load((folder / "secrets.yml").read_text())["secrets"]
+    assert said.pop("host_keys") == {}, "nodes of the lab have their own keys from the start"
     key = (folder / "id_ed25519").read_text().splitlines()[2]
-    return [text.encode() for text in (*texts, key)]
+    return [text.encode() for text in (*said.values(), key)]
 
 
 def _files(folder: Path) -> list[Path]:
