@@ -16,6 +16,7 @@ from rackwright.catalog.instances import InstanceType, instance_types
 from rackwright.handover import paths
 from rackwright.model import load_stack
 from rackwright.model.aws import AwsTarget, Instances
+from rackwright.model.groups import NodeOverride, State
 from rackwright.model.scheduler import PowerSaving
 from rackwright.plan import Plan, expand
 from rackwright.targets.aws.interfaces import InterfaceKind, interfaces
@@ -62,7 +63,7 @@ def test_a_day_s_lab_becomes_these_resources_and_no_others() -> None:
         "aws:ec2/volumeAttachment:VolumeAttachment": 2,
         "aws:fsx/lustreFileSystem:LustreFileSystem": 1,
         "aws:budgets/budget:Budget": 1,
-        "aws:scheduler/schedule:Schedule": 2,
+        "aws:scheduler/schedule:Schedule": 4,
     }
 
 
@@ -217,11 +218,22 @@ def test_clients_mount_what_fsx_calls_itself() -> None:
 
 def test_a_stack_with_an_end_is_ended_by_aws_itself() -> None:
     schedules = recorded("aws-budget").of("aws:scheduler/schedule:Schedule")
-    assert {name: (one["scheduleExpression"], one["target"]["arn"]) for name, one in schedules.items()} == {
-        "end-instances": ("at(2026-12-01T16:00:00)", "arn:aws:scheduler:::aws-sdk:ec2:terminateInstances"),
-        "end-fsx": ("at(2026-12-01T16:00:00)", "arn:aws:scheduler:::aws-sdk:fsx:deleteFileSystem"),
+    assert {name: (one["scheduleExpression"], one["target"]["arn"].rpartition(":")[2]) for name, one in schedules.items()} == {
+        **{f"end-{node}": ("at(2026-12-01T16:00:00)", "terminateInstances") for node in ("login0", "worker0", "worker1")},
+        "end-file-system-fsx": ("at(2026-12-01T16:00:00)", "deleteFileSystem"),
     }
-    assert json.loads(schedules["end-instances"]["target"]["input"]) == {"InstanceIds": ["id-login0", "id-worker0", "id-worker1"]}
+    assert json.loads(schedules["end-worker1"]["target"]["input"]) == {"InstanceIds": ["id-worker1"]}, (
+        "each by itself: one that is gone already makes EC2 refuse the whole call"
+    )
+
+
+def test_a_node_that_is_out_keeps_its_instance_and_its_disks() -> None:
+    """Out means left out of phases and checks. To end an instance is another wish."""
+    cluster = load_stack(paths.stack_file("aws-budget")).cluster
+    assert cluster is not None
+    out = {name: NodeOverride(state=State.OUT, reason="fan") for name in ("login0", "worker0")}
+    kept, usual = built(expand(cluster.model_copy(update={"nodes": out}), "aws-budget")), recorded("aws-budget")
+    assert {name: typ for name, (typ, _) in kept.made.items()} == {name: typ for name, (typ, _) in usual.made.items()}
 
 
 @pytest.mark.parametrize("stack", STACKS)

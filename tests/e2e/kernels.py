@@ -22,6 +22,8 @@ PACKAGES: Final = (
 )
 """A machine, a kernel for it, and what the roles install: the emulator takes minutes for a package."""
 DISK_MIB: Final = 1600
+_ROOTS_HOME: Final = "root"
+"""Where the key lies in the image, below its top."""
 _BOOT: Final = 600.0
 """Seconds; 20 for one on two quiet cores, several minutes on a machine that has other work."""
 
@@ -54,7 +56,7 @@ class Kernels:
         self.folder.mkdir(parents=True)
         _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / "id"))
         root = self.folder / "root"
-        key = f'install -D -m 0600 {self.folder}/id.pub "$1/root/.ssh/authorized_keys"'
+        key = f'install -D -m 0600 {self.folder}/id.pub "$1"/{_ROOTS_HOME}/.ssh/authorized_keys'
         network = 'chroot "$1" systemctl --quiet enable systemd-networkd'
         hooks = [f"--customize-hook={hook}" for hook in (key, network)]
         _run("mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(PACKAGES)}", *hooks, "trixie", str(root))

@@ -7,7 +7,6 @@ from typing import Final
 
 from rackwright.catalog.fsx import DeploymentType, DriveCache, StorageType
 from rackwright.catalog.instances import InstanceType, instance_types
-from rackwright.catalog.members import members
 from rackwright.catalog.prices import HOURS_PER_MONTH, UnitPrice, lustre_storage, prices
 from rackwright.model.aws import AwsTarget, CapacityBlock, Instances, Nat, RootVolume, Spot
 from rackwright.model.base import Part
@@ -81,7 +80,7 @@ def spent(count: float, usd_per_hour: float, hours: float = 1.0) -> float:
 
 
 def cost(cluster: Cluster) -> Cost:
-    """The lines of a cluster and their sum; nodes that are out have no instance, but keep their disks."""
+    """The lines of a cluster and their sum; a node that is out costs what it costs in."""
     lines = tuple(_lines(cluster))
     known = sum(line.usd_per_hour for line in lines if line.usd_per_hour is not None)
     return Cost(
@@ -118,20 +117,18 @@ def _machines(cluster: Cluster, target: HostsTarget) -> Iterator[CostLine]:
 
 
 def _aws(cluster: Cluster, target: AwsTarget) -> Iterator[CostLine]:
-    present = [member for member in members(cluster) if member.is_in]
     for name, group in cluster.groups.items():
-        count = sum(member.group == name for member in present)
         declared = target.instances.get(name)
-        if declared is not None and count:
-            yield _instances(name, count, declared)
-            yield _roots(name, count, declared.root)
+        if declared is not None and group.count:
+            yield _instances(name, group.count, declared)
+            yield _roots(name, group.count, declared.root)
         disks = _disks(cluster, name, group)
         if disks:
             yield _priced("ebs-gp3-storage", name, "data volumes", sum(disks) / len(disks), len(disks))
     for name, storage in cluster.storage.items():
         if isinstance(storage, FsxLustre):
             yield from _lustre(name, storage)
-    yield from _network(target, sum(Role.LOGIN in member.roles for member in present))
+    yield from _network(target, sum(group.count for name, group in cluster.groups.items() if Role.LOGIN in roles_of(name, group)))
 
 
 def _instances(group: str, count: int, declared: Instances) -> CostLine:

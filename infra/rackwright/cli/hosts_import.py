@@ -49,7 +49,7 @@ def _described(file: Path) -> Cluster:
     loaded = load_stack(file)
     if loaded.cluster is None:
         _refuse(loaded.findings)
-        raise BadInput("cannot be read", path=str(file))
+        raise BadInput("cannot be read", path=str(file), hint="give the path of the stack file to write to")
     if not isinstance(loaded.cluster.target, HostsTarget):
         hint = "machines belong to target hosts: docs/targets/hosts.md"
         raise BadInput(f"its target is {loaded.cluster.target.kind}, which makes its nodes itself", path=file.name, hint=hint)
@@ -62,7 +62,9 @@ def _text(file: Path) -> str:
     except UnicodeDecodeError as broken:
         raise BadInput(f"byte {broken.start} is no UTF-8", path=str(file), hint="save the list as CSV in UTF-8") from None
     except OSError as refused:
-        raise BadInput(f"cannot be read: {refused.strerror}", path=str(file)) from None
+        raise BadInput(
+            f"cannot be read: {refused.strerror}", path=str(file), hint="give the path of a CSV file whose first line names its columns"
+        ) from None
 
 
 def _refuse(findings: Sequence[Finding]) -> None:

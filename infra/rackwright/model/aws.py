@@ -133,6 +133,8 @@ class AwsTarget(Part):
     sets_hostname: ClassVar[bool] = True
     owns_kernel: ClassVar[bool] = True
     declared_hardware: ClassVar[bool] = False
+    boots_within: ClassVar[float] = 900.0
+    """An estimate, never measured: instances with many GPUs are said to take ten minutes to start."""
     metadata_service: ClassVar[bool] = True
     default_cpus: ClassVar[int] = 2
     default_memory: ClassVar[int] = 2**30

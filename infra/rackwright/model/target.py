@@ -47,6 +47,8 @@ class LabTarget(Part):
     """Whether nodes have kernels of their own: then their clocks and kernel settings are ours to keep."""
     declared_hardware: ClassVar[bool] = True
     """Whether CPUs and memory are what the stack declares rather than what the node shows."""
+    boots_within: ClassVar[float] = 45.0
+    """Seconds until a new node answers over SSH."""
     metadata_service: ClassVar[bool] = False
     """Whether nodes are told at 169.254.169.254 who they are and what they may do: that is for root alone."""
     default_cpus: ClassVar[int] = 2

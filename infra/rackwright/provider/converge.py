@@ -18,8 +18,8 @@ from rackwright.provider.drivers.awake import Sleepers, awake
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import UNKNOWN, Properties
 
-_BOOT: Final = 45.0
-"""Seconds a new node may take until it answers over SSH."""
+_BUSY: Final = 45.0
+"""Seconds a node that lives already may take to answer before it is changed; a new one has as long as its target says."""
 _LOOK: Final = 10.0
 """Seconds a node that was there may take to answer when it is only looked at."""
 _SITE: Final = "site.yml"
@@ -86,10 +86,10 @@ class Converge(Resource):
         stack_files.record(operation.stack, news, settled=False)
         for name in newcomers:
             await ssh.close(operation.stack, name)
-        lost, applied = await self._play(operation, news, settled, sleepers, within=_BOOT, check=False)
+        lost, applied = await self._play(operation, news, settled, sleepers, within=_BUSY, check=False)
         reasons = [*lost, *applied.reasons]
         if not reasons:
-            settled = sorted(host.get("incarnation", "") for host in news["hosts"].values())
+            settled = _settled_now(news, settled)
             stack_files.write(operation.stack, news, settled)
             stack_files.record(operation.stack, news, settled=True)
             await operation.status(f"converged: {len(applied.changed)} changes in {time.monotonic() - started:.1f} s")
@@ -110,18 +110,25 @@ class Converge(Resource):
         """Wake who sleeps, then run the phases on every host that answers; the reasons of those that do not, and what was done."""
         files = stack_files.write(operation.stack, inputs, settled)
         async with awake(operation.stack, sleepers, operation.status, within=within) as asleep:
-            lost, applied = await self._play_awake(operation, files, within=within, check=check)
+            lost = await self._reach(operation, files, _young(inputs, files.hosts, settled) if not check else (), within=within)
+            applied = await self._applied(operation, files, lost, within=within, check=check)
         told = dict.fromkeys(sleepers.nodes if sleepers and asleep else (), f"; it may sleep, and Slurm did not wake it: {asleep}")
         return [f"{name}: {reason}{told.get(name, '')}" for name, reason in lost.items()], applied
 
-    async def _play_awake(
-        self, operation: Operation, files: stack_files.StackFiles, *, within: float, check: bool
-    ) -> tuple[dict[str, str], ansible.Applied]:
+    async def _reach(self, operation: Operation, files: stack_files.StackFiles, young: Sequence[str], *, within: float) -> dict[str, str]:
+        """Nodes that are just being born first, one may be the way to all others; the reason for each that does not answer."""
         await operation.status("waiting for the nodes to answer over SSH")
-        lost = await ssh.reach(operation.stack, files.hosts, within=within)
+        lost = await ssh.reach(operation.stack, young, within=files.boots_within) if young else {}
+        others = [name for name in files.hosts if name not in young]
+        return lost | (await ssh.reach(operation.stack, others, within=within) if others else {})
+
+    async def _applied(
+        self, operation: Operation, files: stack_files.StackFiles, lost: dict[str, str], *, within: float, check: bool
+    ) -> ansible.Applied:
+        """The phases on all that answered, once more where a connection broke."""
         reached = [name for name in files.hosts if name not in lost]
         if not reached:
-            return lost, ansible.Applied()
+            return ansible.Applied()
         applied = await self._site(operation, files, reached if lost else (), check=check)
         if applied.cut_off and not check:
             await operation.info("a connection broke in the middle of a task; the phases are applied once more")
@@ -129,7 +136,7 @@ class Converge(Resource):
                 await ssh.close(operation.stack, name)
             await ssh.reach(operation.stack, reached, within=within)
             applied = await self._site(operation, files, reached if lost else (), check=check)
-        return lost, applied
+        return applied
 
     async def _site(self, operation: Operation, files: stack_files.StackFiles, limit: Sequence[str], *, check: bool) -> ansible.Applied:
         """All phases, on the hosts of the limit or on all."""
@@ -164,6 +171,18 @@ class Converge(Resource):
                 "\n".join([f"{', '.join(leaving)} cannot leave yet:", *applied.reasons]),
                 hint="nothing was removed; end those jobs (scancel) or raise scheduler.drain_timeout, then run the command again",
             )
+
+
+def _young(inputs: Properties, names: Sequence[str], settled: Sequence[str]) -> list[str]:
+    """Nodes whose life was never converged: they may still be starting."""
+    return [name for name in names if inputs["hosts"].get(name, {}).get("incarnation") not in settled]
+
+
+def _settled_now(news: Properties, before: Sequence[str]) -> list[str]:
+    """After a good run: every life it was about. A node that is out was not: it keeps what it had."""
+    out = {node["name"] for node in json.loads(news["plan"]).get("nodes", ()) if node["state"] == "out"}
+    lives = {name: host.get("incarnation", "") for name, host in news["hosts"].items()}
+    return sorted(life for name, life in lives.items() if name not in out or life in before)
 
 
 def _settled(state: State) -> tuple[str, ...]:

@@ -31,6 +31,8 @@ class StackFiles:
     hosts: tuple[str, ...]
     skip_tags: tuple[str, ...]
     """Steps with nothing to do here: a baked image holds what the roles install."""
+    boots_within: float = 45.0
+    """Seconds a new node may take until it answers over SSH."""
 
 
 def write(stack: str, inputs: Properties, settled: Collection[str] = ()) -> StackFiles:
@@ -78,6 +80,7 @@ def _write(stack: str, inputs: Properties, inventory: Path, settled: Collection[
         inventory=inventory,
         secrets=paths.secrets(stack),
         hosts=tuple(node.name for node in plan.nodes if node.is_in),
+        boots_within=plan.target.boots_within,
         skip_tags=("install",) if set(handed_over["all"]["vars"]["cluster"]["baked_roles"]) >= set(handover.BAKED) else (),
     )
 

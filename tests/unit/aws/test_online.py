@@ -5,23 +5,18 @@ moto plays AWS where it can, else there are answers that botocore's own model ac
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.stub import Stubber
 
 from rackwright.catalog.instances import instance_types
-from rackwright.handover import paths
 from rackwright.model import Cluster, Finding, Severity, load_cluster
 from rackwright.model.aws import Image
 from rackwright.provider.drivers.aws import online
 from rackwright.provider.drivers.aws.account import Account, Refused
-
-from .conftest import Run
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 _AMI, _RESERVATION = "ami-0123456789abcdef0", "cr-0123456789abcdef0"
@@ -377,34 +372,3 @@ def test_an_answer_that_nobody_foresaw_is_a_warning_with_aws_s_words(told: Accou
     answers("service-quotas", "list_service_quotas", "Odd")
     found = [each for each in online.look(at(told, cluster(**RESERVED))) if each.rule == "online-reservation"]
     assert [each.cause for each in found] == ["could not look: ec2:describe_capacity_reservations: AWS answers Odd: no"]
-
-
-@pytest.fixture
-def mine(tmp_path: Path) -> Path:
-    """A stack file that is good offline; without Lustre, whose quotas moto does not know."""
-    file = tmp_path / "Pulumi.mine.yaml"
-    text = paths.stack_file("aws-budget").read_text().replace("image: {", f"image: {{id: {_AMI}, ")
-    file.write_text("".join(line for line in text.splitlines(keepends=True) if "storage:" not in line and "fsx-lustre" not in line))
-    return file
-
-
-def test_without_credentials_it_could_not_tell(no_account: None, run: Run, mine: Path) -> None:
-    """Exit code 3; for programs a finding like any other."""
-    ended = run("validate", str(mine), "--online")
-    assert ended.code == 3 and ended.err == ""
-    assert "could not look: Unable to locate credentials\n  log in (`aws sso login`)" in ended.out
-    data = json.loads(run("validate", str(mine), "--online", "--json").out)
-    assert data["ok"] is False and data["findings"][-1]["rule"] == "online-account"
-
-
-def test_what_is_found_online_refuses_like_what_is_found_offline(account: Account, run: Run, mine: Path) -> None:
-    """moto has no such image."""
-    ended = run("validate", str(mine), "--online")
-    assert ended.code == 2
-    assert f"target.image: {_AMI} does not exist in us-east-1" in ended.out
-    assert "target (info): account 123456789012 in us-east-1, as arn:aws:" in ended.out
-
-
-def test_other_targets_have_nobody_to_ask(run: Run) -> None:
-    ended = run("validate", "lab", "--online")
-    assert ended.code == 0 and "target lab has nobody to ask" in ended.out

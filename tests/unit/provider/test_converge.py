@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,31 @@ class TestSettled:
         state = State("converge", olds, {**olds, "members": ["login0", "worker0"], "settled": ["a", "b"]})
         made = asyncio.run(Converge().update(OPERATION, state, saving(0, login0="a", worker0="b2", worker1="c")))
         assert (made.outputs["settled"], written) == (["a", "b"], [("a", "b")]), "worker0's new life is not among them"
+
+    def test_a_node_that_was_out_from_the_start_is_not_settled(self, written: list[tuple[str, ...]], ends: list[ansible.Applied]) -> None:
+        """It still shows the key it was born with when it comes in."""
+        news = saving(0, login0="a", worker0="b")
+        nodes = [{"name": "login0", "state": "in"}, {"name": "worker0", "state": "out"}]
+        news["plan"] = json.dumps({**json.loads(news["plan"]), "nodes": nodes})
+        assert asyncio.run(Converge().create(OPERATION, news)).outputs["settled"] == ["a"]
+
+    def test_who_is_just_being_born_may_take_as_long_as_its_target_says(
+        self, written: list[tuple[str, ...]], ends: list[ansible.Applied], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """And a machine that lives already, and is dead, does not hold everybody up for a quarter of an hour."""
+        waited: dict[str, float] = {}
+
+        async def reach(_stack: str, names: Sequence[str], *, within: float) -> dict[str, str]:
+            waited.update(dict.fromkeys(names, within))
+            return {}
+
+        files = replace(converge.stack_files.write("lab", {}), boots_within=900.0)
+        monkeypatch.setattr(converge.stack_files, "write", lambda *_: files)
+        monkeypatch.setattr(converge.ssh, "reach", reach)
+        olds = saving(0, login0="a", worker0="b")
+        state = State("converge", olds, {**olds, "members": ["login0", "worker0"], "settled": ["a", "b"]})
+        asyncio.run(Converge().update(OPERATION, state, saving(0, login0="a", worker0="b2")))
+        assert waited == {"worker0": 900.0, "login0": 45.0}
 
     def test_a_look_accepts_what_the_record_says(self, written: list[tuple[str, ...]], ends: list[ansible.Applied]) -> None:
         olds = saving(0, login0="a", worker0="b")

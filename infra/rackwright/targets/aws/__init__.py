@@ -21,15 +21,13 @@ __all__ = ["build"]
 
 
 def build(plan: Plan, access_key: pulumi.Input[str]) -> Built:
-    """A network with its ways in and out, a placement and a template for each group, an instance for each node that is in."""
+    """A network with its ways in and out, a placement and a template for each group, an instance for each node, also one that is out."""
     site = account(plan)
     wires = network(site)
     shared = file_systems(site, wires)
     profile, roles = profiles(site), {node.group: node.roles for node in plan.nodes}
     groups = {name: group(site, name, profile.of(roles[name])) for name in site.target.instances if name in roles}
-    made = {
-        planned.name: node(site, wires, groups[planned.group], planned, access_key=access_key) for planned in plan.nodes if planned.is_in
-    }
+    made = {planned.name: node(site, wires, groups[planned.group], planned, access_key=access_key) for planned in plan.nodes}
     disks = volumes(site, made)
     limits(site, made, shared)
     return Built(

@@ -62,11 +62,12 @@ def _end(site: Site, ttl: int, made: Mapping[str, Made], shared: Mapping[str, Sh
     ends = born.at.apply(lambda at: (datetime.fromisoformat(at) + timedelta(seconds=ttl)).strftime("%Y-%m-%dT%H:%M:%S"))
     pulumi.export("expires", ends)
     role = _may_end(site)
-    machines = pulumi.Output.all(*(one.instance.id for one in made.values()))
-    _schedule(site, "end-instances", ends, role, "ec2:terminateInstances", machines.apply(lambda ids: {"InstanceIds": ids}))
+    for name, node in made.items():
+        # One call for each: EC2 refuses the whole list where one of it, a spot instance it took back, is gone.
+        _schedule(site, f"end-{name}", ends, role, "ec2:terminateInstances", node.instance.id.apply(lambda id_: {"InstanceIds": [id_]}))
     for name, file_system in shared.items():
         doomed = file_system.made.id.apply(lambda id_: {"FileSystemId": id_})
-        _schedule(site, f"end-{name}", ends, role, "fsx:deleteFileSystem", doomed)
+        _schedule(site, f"end-file-system-{name}", ends, role, "fsx:deleteFileSystem", doomed)
 
 
 def _may_end(site: Site) -> aws.iam.Role:

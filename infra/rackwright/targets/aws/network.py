@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import IPv4Network
-from typing import Final
+from typing import Any, Final
 
 import pulumi
 import pulumi_aws as aws
@@ -142,43 +142,27 @@ def _storage_group(site: Site, vpc: aws.ec2.Vpc, cluster: aws.ec2.SecurityGroup)
     return group, rules
 
 
-def _admit(
-    site: Site,
-    name: str,
+def _admit(site: Site, name: str, group: aws.ec2.SecurityGroup, **whom: Any) -> pulumi.Resource:
+    return aws.vpc.SecurityGroupIngressRule(name, **_rule(group, **whom), opts=site.options())
+
+
+def _let_out(site: Site, name: str, group: aws.ec2.SecurityGroup, **whom: Any) -> pulumi.Resource:
+    return aws.vpc.SecurityGroupEgressRule(name, **_rule(group, **whom), opts=site.options())
+
+
+def _rule(
     group: aws.ec2.SecurityGroup,
     *,
     peer: aws.ec2.SecurityGroup | None = None,
     cidr: str | None = None,
     ports: tuple[int, int] | None = None,
-) -> pulumi.Resource:
-    return aws.vpc.SecurityGroupIngressRule(
-        name,
-        security_group_id=group.id,
-        referenced_security_group_id=peer.id if peer else None,
-        cidr_ipv4=cidr,
-        ip_protocol="tcp" if ports else EVERYTHING,
-        from_port=ports[0] if ports else None,
-        to_port=ports[1] if ports else None,
-        opts=site.options(),
-    )
-
-
-def _let_out(
-    site: Site,
-    name: str,
-    group: aws.ec2.SecurityGroup,
-    *,
-    peer: aws.ec2.SecurityGroup | None = None,
-    cidr: str | None = None,
-    ports: tuple[int, int] | None = None,
-) -> pulumi.Resource:
-    return aws.vpc.SecurityGroupEgressRule(
-        name,
-        security_group_id=group.id,
-        referenced_security_group_id=peer.id if peer else None,
-        cidr_ipv4=cidr,
-        ip_protocol="tcp" if ports else EVERYTHING,
-        from_port=ports[0] if ports else None,
-        to_port=ports[1] if ports else None,
-        opts=site.options(),
-    )
+) -> dict[str, Any]:
+    """What a rule of either direction says: about which group, with whom, which TCP ports (all traffic where none are named)."""
+    return {
+        "security_group_id": group.id,
+        "referenced_security_group_id": peer.id if peer else None,
+        "cidr_ipv4": cidr,
+        "ip_protocol": "tcp" if ports else EVERYTHING,
+        "from_port": ports[0] if ports else None,
+        "to_port": ports[1] if ports else None,
+    }

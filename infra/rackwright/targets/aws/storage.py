@@ -87,16 +87,15 @@ def volumes(site: Site, made: dict[str, Made]) -> dict[str, dict[str, pulumi.Out
     for planned in site.plan.volumes:
         disk = _disk(site, planned)
         mine = devices.setdefault(planned.node, {})
-        if planned.node in made:
-            attached = aws.ec2.VolumeAttachment(
-                f"{planned.name}-attached",
-                volume_id=disk.id,
-                instance_id=made[planned.node].instance.id,
-                device_name=f"/dev/sd{chr(ord('f') + len(mine))}",
-                stop_instance_before_detaching=True,
-                opts=site.options(),
-            )
-            mine[planned.mount] = attached.volume_id.apply(lambda volume: _DEVICE + volume.replace("-", ""))
+        attached = aws.ec2.VolumeAttachment(
+            f"{planned.name}-attached",
+            volume_id=disk.id,
+            instance_id=made[planned.node].instance.id,
+            device_name=f"/dev/sd{chr(ord('f') + len(mine))}",
+            stop_instance_before_detaching=True,
+            opts=site.options(),
+        )
+        mine[planned.mount] = attached.volume_id.apply(lambda volume: _DEVICE + volume.replace("-", ""))
     return devices
 
 

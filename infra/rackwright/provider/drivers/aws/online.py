@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from rackwright.catalog.instances import InstanceType, UsageClass, instance_types
-from rackwright.catalog.members import members
 from rackwright.catalog.quotas import Quota, quota
 from rackwright.errors import CouldNotTell
 from rackwright.model.aws import AwsTarget, CapacityBlock, Image, Instances, Spot
@@ -40,8 +39,8 @@ class Look:
 
     @property
     def counts(self) -> Counter[str]:
-        """Instances of each group: nodes that are in."""
-        return Counter(member.group for member in members(self.cluster) if member.is_in and member.group in self.target.instances)
+        """Instances of each group, also those of nodes that are out."""
+        return Counter({name: group.count for name, group in self.cluster.groups.items() if name in self.target.instances})
 
 
 Question = Callable[[Look], Iterator[Finding]]
