@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -138,3 +140,24 @@ def test_a_crowd_at_one_door_goes_in_by_turns(way: Way, key: Path, monkeypatch: 
 def test_a_server_that_cuts_a_command_off_is_unreachable(way: Way, key: Path) -> None:
     with login(way, [key]) as session, pytest.raises(Unreachable, match="stopped answering"):
         session.run("true")
+
+
+def test_a_server_that_hangs_up_is_told_in_one_message_and_nothing_else() -> None:
+    """paramiko logs a traceback of its own, which Python shows where no logging is set up; pytest does, hence a process of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as door, ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: door.accept()[0].close())
+        command = [sys.executable, "-c", _ASK, str(door.getsockname()[1])]
+        told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "no SSH server answers" in told.stdout
+    assert told.stderr == ""
+
+
+_ASK = """
+import sys
+from rackwright.provider.drivers.remote import Unreachable, Way, login
+try:
+    with login(Way("worker0", "127.0.0.1", int(sys.argv[1]), "admin", "SHA256:" + "A" * 43), []):
+        pass
+except Unreachable as error:
+    print(error)
+"""

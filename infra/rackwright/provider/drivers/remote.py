@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import logging
 import shlex
 import socket
 import threading
@@ -20,6 +21,9 @@ from typing import Final
 import paramiko
 
 from rackwright.errors import RackwrightError
+
+# It logs the traceback of what it raises as well; Python shows that where nobody listens.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 _CONNECT: Final = 5.0
 """Seconds to connect, and for the server's first words."""
