@@ -89,7 +89,7 @@ def test_a_lost_gpu_fails_names_the_node_and_what_to_do(bench):
 
 
 def test_after_a_phase_that_failed_the_rest_does_not_run_and_it_is_said(bench):
-    bench.node.answer("mounts-worker1", bench.node.folder.joinpath("mounts-worker0").read_text().replace("mfs#", "other#"))
+    bench.node.answer("mounts-worker1", bench.node.folder.joinpath("mounts-worker0").read_text().replace("fuse mfs", "fuse other"))
     ended = bench.run("--level", "smoke")
     assert ended.status == 1
     assert ended.verdicts("shared_file_system")["is_mounted[worker1]"] == "failed"
