@@ -1,0 +1,67 @@
+"""What the plan says of a fabric: the measures that every cable follows from. Cables themselves are computed when they are asked for."""
+
+from __future__ import annotations
+
+from rackwright.model.base import Part
+from rackwright.model.fabric import FabricKind, FabricTopology
+
+
+class FabricPlan(Part):
+    """A two-level fabric, laid out for `nodes` nodes whether or not they are all there."""
+
+    kind: FabricKind
+    topology: FabricTopology
+    switch: str
+    """A row of the switch catalogue."""
+    ports: int
+    """Of each switch."""
+    speed: str
+    width: str
+    rate_gbps: int
+    link_layer: str
+    device_id: str
+    rails: int
+    hcas: tuple[str, ...]
+    """Device names by rail."""
+    oversubscription: int
+    """As declared; `links` may be better."""
+    nodes: int
+    """Nodes it is laid out for."""
+    places: dict[str, int]
+    """Group -> the place of its first node; the others follow by their index."""
+    per_unit: int
+    """Places in a scalable unit."""
+    units: int
+    """Scalable units it is laid out for."""
+    spines: int
+    links: int
+    """Parallel cables between a leaf and a spine."""
+    subnet_manager: str | None
+    """The node that manages the subnet; None where the switches do."""
+    simulated: bool
+
+    def rails_of(self, node: str, group: str) -> tuple[str, ...]:
+        """Device names of a node's HCAs on the fabric."""
+        if group in self.places:
+            return self.hcas
+        return self.hcas[:1] if node == self.subnet_manager else ()
+
+    @property
+    def server(self) -> str | None:
+        """The node that runs the simulation; None where the fabric is real."""
+        return self.subnet_manager if self.simulated else None
+
+    @property
+    def leaves_per_unit(self) -> int:
+        """One for each rail, or one for all HCAs of a few nodes."""
+        return self.rails if self.topology is FabricTopology.RAIL_OPTIMISED else 1
+
+    @property
+    def downlinks(self) -> int:
+        """Ports of a leaf that nodes' HCAs may take."""
+        return self.per_unit * self.rails // self.leaves_per_unit
+
+    @property
+    def uplinks(self) -> int:
+        """Ports of a leaf that go to spines."""
+        return self.spines * self.links
