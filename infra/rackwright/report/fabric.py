@@ -1,0 +1,147 @@
+"""The fabric as `ibnetdiscover -p` sees it, against the cables that were handed over: what is missing, miswired, or nobody's plan. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Final, NamedTuple
+
+
+class End(NamedTuple):
+    """One end of a cable, as the hand-over names it."""
+
+    device: str
+    """`worker0/mlx5_3`, or a switch."""
+    port: int
+
+    @property
+    def node(self) -> str | None:
+        """The node whose adapter it is; None for a switch."""
+        return self.device.split("/")[0] if "/" in self.device else None
+
+    def __str__(self) -> str:
+        return f"{self.device}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Live:
+    """Every link that is up, from both its ends."""
+
+    far: Mapping[End, End]
+    rates: Mapping[End, str]
+    """Width and speed, as in `4x NDR`."""
+    switches: frozenset[str]
+
+
+class Fault(StrEnum):
+    """How a cable differs from the plan."""
+
+    MISSING = "is not there"
+    MISWIRED = "goes elsewhere"
+    EXTRA = "is not planned"
+
+
+class Difference(NamedTuple):
+    """One cable that is not as planned."""
+
+    fault: Fault
+    end: End
+    """The end nearer to the nodes."""
+    planned: End | None
+    found: End | None
+
+    @property
+    def node(self) -> str | None:
+        """The node that a person goes to; None where it is between switches."""
+        return self.end.node
+
+    @property
+    def cable(self) -> str:
+        """Both ends as planned, or as found where nothing is planned.
+
+        >>> Difference(Fault.MISSING, End("worker0/mlx5_3", 1), End("leaf-su1-r3", 1), None).cable
+        'worker0/mlx5_3:1 - leaf-su1-r3:1'
+        """
+        return f"{self.end} - {self.planned or self.found}"
+
+    def __str__(self) -> str:
+        if self.fault is Fault.MISSING:
+            return f"{self.cable} is not there"
+        if self.fault is Fault.EXTRA:
+            return f"{self.cable} is not planned"
+        return f"{self.end} is in {self.found}, planned {self.planned}"
+
+
+_LINE: Final = re.compile(
+    r"^(?:CA|SW|RT)\s+\d+\s+(?P<port>\d+)\s+0x[0-9a-f]+\s+(?P<width>\S+)\s+(?P<speed>\S+)"
+    r"\s+-\s+(?:CA|SW|RT)\s+\d+\s+(?P<far_port>\d+)\s+0x[0-9a-f]+\s+\( '(?P<name>.*)' - '(?P<far_name>.*)' \)$"
+)
+_UNUSED: Final = re.compile(r"^(?P<kind>CA|SW|RT)\s+\d+\s+\d+\s+0x[0-9a-f]+\s+\S+\s+\S+\s+'(?P<name>.*)'$")
+_MANAGED: Final = re.compile(r"^MF0;(?P<name>[^:]+):.*$")
+"""A managed NVIDIA switch calls itself `MF0;<host name>:<model>/U1`."""
+
+
+@cache
+def read(text: str) -> Live:
+    """The links in what `ibnetdiscover -p` printed; ValueError where a line is no port. Nothing at all is no answer."""
+    far: dict[End, End] = {}
+    rates: dict[End, str] = {}
+    switches: set[str] = set()
+    for line in filter(str.strip, text.splitlines()):
+        if wired := _LINE.match(line):
+            near = End(device(wired["name"]), int(wired["port"]))
+            far[near] = End(device(wired["far_name"]), int(wired["far_port"]))
+            rates[near] = f"{wired['width']} {wired['speed']}"
+        elif (unused := _UNUSED.match(line)) is None:
+            raise ValueError(f"no port of a fabric: {line.strip()[:80]}")
+        elif unused["kind"] == "SW":
+            switches.add(device(unused["name"]))
+    if not far:
+        raise ValueError("no link at all")
+    switches |= {end.device for end in far if end.node is None}
+    return Live(far, rates, frozenset(switches))
+
+
+def device(description: str) -> str:
+    """What a device calls itself, as the hand-over names it.
+
+    >>> device("worker0 mlx5_3"), device("leaf-su1-r3"), device("MF0;spine-01:MQM9700/U1")
+    ('worker0/mlx5_3', 'leaf-su1-r3', 'spine-01')
+    """
+    managed = _MANAGED.match(description)
+    return managed["name"] if managed else description.replace(" ", "/", 1)
+
+
+def ends(row: str) -> tuple[End, End]:
+    """Both ends of a row of the hand-over.
+
+    >>> ends("worker0/mlx5_3:1 leaf-su1-r3:1")
+    (End(device='worker0/mlx5_3', port=1), End(device='leaf-su1-r3', port=1))
+    """
+    near, far = (End(name, int(port)) for name, _, port in (word.rpartition(":") for word in row.split()))
+    return near, far
+
+
+def differences(rows: Iterable[str], live: Live) -> tuple[Difference, ...]:
+    """Every cable that is not as planned: those of the plan in its order, then those that nobody planned."""
+    planned = [ends(row) for row in rows]
+    known = {end for cable in planned for end in cable}
+    found = [_compared(near, far, live) for near, far in planned if live.far.get(near) != far]
+    strays = {_near_first(one, other) for one, other in live.far.items() if one not in known and other not in known}
+    return (*found, *(Difference(Fault.EXTRA, near, None, far) for near, far in sorted(strays)))
+
+
+def _compared(near: End, far: End, live: Live) -> Difference:
+    """A planned cable that is not as planned. Where only its far end is somewhere else, that is the end to name."""
+    if near in live.far:
+        return Difference(Fault.MISWIRED, near, far, live.far[near])
+    if far in live.far:
+        return Difference(Fault.MISWIRED, far, near, live.far[far])
+    return Difference(Fault.MISSING, near, far, None)
+
+
+def _near_first(one: End, other: End) -> tuple[End, End]:
+    return (one, other) if one.node or (other.node is None and one < other) else (other, one)
