@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 
 from rackwright.catalog import rows
+
+
+class Use(StrEnum):
+    """The plane a switch is for."""
+
+    COMPUTE = "compute"
+    MANAGEMENT = "management"
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +23,7 @@ class Switch:
 
     model: str
     product: str
+    use: Use
     link_layer: str
     """InfiniBand or Ethernet."""
     ports: int
@@ -24,10 +33,24 @@ class Switch:
     width: str
     """Lanes of a link."""
     rack_units: int
-    device_id: str
-    """PCI device id of its chip, what a netlist says of it; empty where it is no InfiniBand switch."""
     subnet_manager_nodes: int | None
-    """Nodes that the subnet manager in the switch can serve; None where it has none."""
+    """Nodes that the subnet manager in the switch can serve; None where no source says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Medium:
+    """What a cable is made of, for one speed."""
+
+    name: str
+    speed: str
+    reach_m: int
+
+
+@cache
+def media(speed: str) -> tuple[Medium, ...]:
+    """What cables of a speed can be made of, the shortest first; empty where no source was found."""
+    found = (Medium(row["name"], row["speed"], int(row["reach_m"])) for row in rows("cables") if row["speed"] == speed)
+    return tuple(sorted(found, key=lambda medium: medium.reach_m))
 
 
 @cache
@@ -40,12 +63,12 @@ def _switch(row: Mapping[str, str]) -> Switch:
     return Switch(
         model=row["model"],
         product=row["product"],
+        use=Use(row["use"]),
         link_layer=row["link_layer"],
         ports=int(row["ports"]),
         rate_gbps=int(row["rate_gbps"]),
         speed=row["speed"],
         width=row["width"],
         rack_units=int(row["rack_units"]),
-        device_id=row["device_id"],
         subnet_manager_nodes=int(row["subnet_manager_nodes"]) if row["subnet_manager_nodes"] else None,
     )

@@ -35,7 +35,7 @@ def expand(cluster: Cluster, stack: str) -> Plan:
         groups=expand_groups(cluster, nodes, storage),
         users=_users(cluster),
         storage=storage,
-        scheduler=expand_scheduler(cluster, stack, nodes),
+        scheduler=expand_scheduler(cluster, stack, nodes, fabric),
         volumes=expand_volumes(cluster, nodes),
         fabric=fabric,
         cost=cost(cluster),

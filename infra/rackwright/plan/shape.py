@@ -16,6 +16,7 @@ from rackwright.model.groups import Role, State
 from rackwright.model.scheduler import Gres
 from rackwright.model.target import Target
 from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.fabric.slurm import Topology
 
 
 class NodeGpu(Part):
@@ -155,6 +156,8 @@ class Scheduler(Part):
     partitions: tuple[Partition, ...]
     drain_timeout_s: int
     power_saving: PowerSaving | None
+    topology: Topology | None = None
+    """Which nodes are close to each other; None where all are alike."""
     cgroups: bool
     config_overrides: bool
 

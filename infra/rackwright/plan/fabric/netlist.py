@@ -47,7 +47,7 @@ def _blocks(fabric: FabricPlan, laid: Wiring) -> Iterator[str]:
             yield _block(fabric, kind, cable.device, f"devid={_HCA}\ncaguid={_hca_guid(cable, places):#018x}", ends[cable.device])
     for switch in laid.switches:
         kind = f'Switch {fabric.ports} "{switch.name}"'
-        yield _block(fabric, kind, switch.name, f"devid={fabric.device_id}\nswitchguid={_switch_guid(switch):#018x}", ends[switch.name])
+        yield _block(fabric, kind, switch.name, f"switchguid={_switch_guid(switch):#018x}", ends[switch.name])
 
 
 def _hca_guid(cable: Cable, places: Mapping[str, int]) -> int:

@@ -3,7 +3,37 @@
 from __future__ import annotations
 
 from rackwright.model.base import Part
-from rackwright.model.fabric import FabricKind, FabricTopology
+from rackwright.model.fabric import DpuMode, FabricKind, FabricTopology
+
+
+class FloorPlan(Part):
+    """Where racks stand."""
+
+    places: dict[str, tuple[int, int]]
+    """Rack -> its row, and its number in it."""
+    switch_racks: tuple[str, ...]
+    rack_width_cm: int
+    row_pitch_cm: int
+
+
+class ManagementPlan(Part):
+    """The network of the nodes' own ports and of their management controllers."""
+
+    switch: str
+    ports: int
+    speed: str
+    rack_units: int
+    bmc: bool
+
+
+class Dpu(Part):
+    """BlueField cards of one group's nodes."""
+
+    group: str
+    model: str
+    count: int
+    mode: DpuMode
+    slot: str | None
 
 
 class FabricPlan(Part):
@@ -19,7 +49,10 @@ class FabricPlan(Part):
     width: str
     rate_gbps: int
     link_layer: str
-    device_id: str
+    rack_units: int
+    """Height of a switch."""
+    manageable: int | None
+    """Nodes that the subnet manager in a switch can serve; None where no source says it."""
     rails: int
     hcas: tuple[str, ...]
     """Device names by rail."""
@@ -38,7 +71,16 @@ class FabricPlan(Part):
     """Parallel cables between a leaf and a spine."""
     subnet_manager: str | None
     """The node that manages the subnet; None where the switches do."""
+    spare: int
+    """Ports of every leaf kept for others than nodes: one, where the subnet manager has an HCA of its own."""
     simulated: bool
+    floor: FloorPlan | None = None
+    management: ManagementPlan | None = None
+    dpus: tuple[Dpu, ...] = ()
+    nvlink_domain: int | None = None
+    """Nodes whose GPUs share NVLink, more than one."""
+    named: bool = False
+    """Whether the stack names the HCAs: then nodes have others beside them, which NCCL must leave alone."""
 
     def rails_of(self, node: str, group: str) -> tuple[str, ...]:
         """Device names of a node's HCAs on the fabric."""

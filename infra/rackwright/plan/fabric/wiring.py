@@ -1,4 +1,4 @@
-"""Switches and cables of a plan's fabric, computed from its measures."""
+"""Switches and cables between the HCAs of a plan's nodes, computed from the fabric's measures."""
 
 from __future__ import annotations
 
@@ -65,23 +65,29 @@ class Wiring:
     switches: tuple[Switch, ...]
     cables: tuple[Cable, ...]
 
+    def of(self, level: Level) -> tuple[Switch, ...]:
+        """Its leaves, or its spines."""
+        return tuple(switch for switch in self.switches if switch.level is level)
+
 
 def wiring(plan: Plan) -> Wiring:
     """The wiring of the plan's nodes, those that are out among them: they stay plugged in. Empty where there is no fabric."""
-    fabric = plan.fabric
-    if fabric is None:
-        return Wiring((), (), ())
-    seats = tuple(Seat(node.name, fabric.places[node.group] + node.index) for node in plan.nodes if node.group in fabric.places)
-    return wired(fabric, seats)
+    return wired(plan.fabric, seats(plan)) if plan.fabric else Wiring((), (), ())
+
+
+def seats(plan: Plan) -> tuple[Seat, ...]:
+    """The places of the plan's nodes."""
+    places = plan.fabric.places if plan.fabric else {}
+    return tuple(Seat(node.name, places[node.group] + node.index) for node in plan.nodes if node.group in places)
 
 
 def wired(fabric: FabricPlan, seats: tuple[Seat, ...]) -> Wiring:
     """The wiring of some seats."""
     units = sorted({seat.place // fabric.per_unit for seat in seats})
-    leaves = [leaf for unit in units for leaf in _leaves(fabric, unit)]
-    spines = [Switch(f"spine-{index + 1:02}", Level.SPINE, index) for index in range(fabric.spines if leaves else 0)]
-    cables = (*_down(fabric, seats), *_service(fabric, seats, leaves), *_up(fabric, leaves, spines))
-    return Wiring(seats, (*leaves, *spines), cables)
+    leaves = [leaf for unit in units for leaf in leaves_of(fabric, unit)]
+    above = spines_of(fabric) if leaves else []
+    cables = (*_down(fabric, seats), *_service(fabric, seats, leaves), *_up(fabric, leaves, above))
+    return Wiring(seats, (*leaves, *above), cables)
 
 
 def leaf_name(fabric: FabricPlan, unit: int, rail: int) -> str:
@@ -89,9 +95,15 @@ def leaf_name(fabric: FabricPlan, unit: int, rail: int) -> str:
     return f"leaf-su{unit + 1}-r{rail}" if fabric.topology is FabricTopology.RAIL_OPTIMISED else f"leaf-{unit + 1:02}"
 
 
-def _leaves(fabric: FabricPlan, unit: int) -> Iterator[Switch]:
+def leaves_of(fabric: FabricPlan, unit: int) -> list[Switch]:
+    """The leaves that the nodes of a unit share."""
     count = fabric.leaves_per_unit
-    return (Switch(leaf_name(fabric, unit, number), Level.LEAF, unit * count + number) for number in range(count))
+    return [Switch(leaf_name(fabric, unit, number), Level.LEAF, unit * count + number) for number in range(count)]
+
+
+def spines_of(fabric: FabricPlan) -> list[Switch]:
+    """All spines; they are there from the first leaf on."""
+    return [Switch(f"spine-{number + 1:02}", Level.SPINE, number) for number in range(fabric.spines)]
 
 
 def _down(fabric: FabricPlan, seats: tuple[Seat, ...]) -> Iterator[Cable]:
@@ -111,8 +123,8 @@ def _service(fabric: FabricPlan, seats: tuple[Seat, ...], leaves: list[Switch]) 
 
 def _up(fabric: FabricPlan, leaves: list[Switch], spines: list[Switch]) -> Iterator[Cable]:
     """Leaves to spines: on either side the port follows from the number of the other, laid out for all that will ever come."""
-    for leaf in leaves:
-        for spine in spines:
-            for link in range(fabric.links):
-                up = fabric.downlinks + spine.number * fabric.links + link + 1
-                yield Cable(leaf.name, up, spine.name, leaf.number * fabric.links + link + 1, None)
+    links, first = fabric.links, fabric.downlinks + 1
+    for name, _, leaf in leaves:
+        for spine, _, number in spines:
+            for link in range(links):
+                yield Cable(name, first + number * links + link, spine, leaf * links + link + 1, None)

@@ -114,6 +114,7 @@ def _slurm_conf(plan: Plan) -> tuple[Any, ...]:
         said.cgroups,
         said.config_overrides,
         said.power_saving,
+        said.topology,
         [(node, places[node.name]) for node in said.nodes],
         [(queue.name, queue.nodes, queue.default, queue.max_time) for queue in said.partitions if queue.nodes],
     )

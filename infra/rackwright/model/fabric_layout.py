@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
+from typing import Final
 
 from rackwright.model.fabric import FabricTopology
+
+RACK_UNITS: Final = 42
 
 
 @dataclass(frozen=True, slots=True)
