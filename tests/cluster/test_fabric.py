@@ -60,12 +60,12 @@ def test_link_layer_matches_plan(planned_ports, fabric, expect):
     expect({port.adapter: port.link_layer for port in planned_ports if port.link_layer != fabric["link_layer"]}, {})
 
 
-def test_rate_matches_plan(node, fabric, up, ask, observer, expect):
+def test_rate_matches_plan(node, fabric, up, ask, members, expect):
     """A bad cable makes a link slower, not dead. A simulated adapter says 104 Gb/s whatever it is: the subnet is asked instead."""
     planned = f"{fabric['rate_gbps']} Gb/s"
     found = {port.adapter: f"{port.rate_gbps} Gb/s" for port in up}
     if fabric["simulated"]:
-        planned, seen = f"{fabric['width']} {fabric['speed']}", ask(LINKS, of=observer).rates
+        planned, seen = f"{fabric['width']} {fabric['speed']}", ask(LINKS, of=members("@observer")[0]).rates
         found = {port.adapter: seen.get(End(f"{node.name}/{port.adapter}", 1), "not seen") for port in up}
     expect({adapter: rate for adapter, rate in found.items() if rate != planned} or planned, planned)
 

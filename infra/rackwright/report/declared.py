@@ -109,7 +109,7 @@ def from_inventory(inventory: Mapping[str, Any]) -> Declared:
     """The hand-over out of a parsed inventory."""
     everything = inventory["all"]
     variables, children = everything["vars"], everything["children"]
-    handover, cluster, fabric = variables["handover"], variables["cluster"], variables["fabric"]
+    handover, cluster, fabric = variables["handover"], variables["cluster"], variables.get("fabric")
     if handover["schema"] != HANDOVER:
         raise BadInput(
             f"speaks {handover['schema']}, these checks read {HANDOVER}", path="handover.schema", hint="`rackwright up` writes it anew"
@@ -122,7 +122,7 @@ def from_inventory(inventory: Mapping[str, Any]) -> Declared:
     groups["@entry"] = entry
     groups["@insiders"] = tuple(name for name in nodes if name not in entry)
     groups["@submit"] = tuple(name for name in (cluster.get("scheduler") or {}).get("submit") or () if name in nodes)
-    groups["@observer"] = _observer(fabric, groups["fabric"])
+    groups["@observer"] = _observer(fabric, groups.get("fabric", ()))
     return Declared(
         stack=handover["stack"],
         target=handover["target"],

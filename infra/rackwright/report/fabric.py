@@ -36,43 +36,42 @@ class Live:
     switches: frozenset[str]
 
 
-class Fault(StrEnum):
+class Kind(StrEnum):
     """How a cable differs from the plan."""
 
-    MISSING = "is not there"
-    MISWIRED = "goes elsewhere"
-    EXTRA = "is not planned"
+    MISSING = "missing"
+    """Neither end has a link."""
+    MOVED = "moved"
+    """An end is linked with another one than planned."""
+    SLOW = "slow"
+    """The right link at another width or speed."""
+    UNPLANNED = "unplanned"
+    """A link between ends of which the plan says nothing."""
 
 
 class Difference(NamedTuple):
     """One cable that is not as planned."""
 
-    fault: Fault
+    kind: Kind
     end: End
-    """The end nearer to the nodes."""
+    """The end nearer to the nodes, or the one that is linked with something else."""
     planned: End | None
     found: End | None
+    rate: str = ""
+    """Width and speed of a slow one."""
 
     @property
     def node(self) -> str | None:
         """The node that a person goes to; None where it is between switches."""
-        return self.end.node
-
-    @property
-    def cable(self) -> str:
-        """Both ends as planned, or as found where nothing is planned.
-
-        >>> Difference(Fault.MISSING, End("worker0/mlx5_3", 1), End("leaf-su1-r3", 1), None).cable
-        'worker0/mlx5_3:1 - leaf-su1-r3:1'
-        """
-        return f"{self.end} - {self.planned or self.found}"
+        return self.end.node or (self.planned.node if self.planned else None)
 
     def __str__(self) -> str:
-        if self.fault is Fault.MISSING:
-            return f"{self.cable} is not there"
-        if self.fault is Fault.EXTRA:
-            return f"{self.cable} is not planned"
-        return f"{self.end} is in {self.found}, planned {self.planned}"
+        return {
+            Kind.MISSING: f"{self.end} - {self.planned} is not there",
+            Kind.MOVED: f"{self.end} is linked with {self.found}, planned with {self.planned}",
+            Kind.SLOW: f"{self.end} - {self.planned} runs at {self.rate}",
+            Kind.UNPLANNED: f"{self.end} - {self.found} is not planned",
+        }[self.kind]
 
 
 _LINE: Final = re.compile(
@@ -91,16 +90,18 @@ def read(text: str) -> Live:
     rates: dict[End, str] = {}
     switches: set[str] = set()
     for line in filter(str.strip, text.splitlines()):
-        if wired := _LINE.match(line):
+        if wired := _LINE.match(line.rstrip()):
             near = End(device(wired["name"]), int(wired["port"]))
             far[near] = End(device(wired["far_name"]), int(wired["far_port"]))
             rates[near] = f"{wired['width']} {wired['speed']}"
-        elif (unused := _UNUSED.match(line)) is None:
+        elif (unused := _UNUSED.match(line.rstrip())) is None:
             raise ValueError(f"no port of a fabric: {line.strip()[:80]}")
         elif unused["kind"] == "SW":
             switches.add(device(unused["name"]))
     if not far:
         raise ValueError("no link at all")
+    if one_sided := [near for near, other in far.items() if far.get(other) != near]:
+        raise ValueError(f"cut off: {one_sided[0]} is told from one end alone")
     switches |= {end.device for end in far if end.node is None}
     return Live(far, rates, frozenset(switches))
 
@@ -125,22 +126,25 @@ def ends(row: str) -> tuple[End, End]:
     return near, far
 
 
-def differences(rows: Iterable[str], live: Live) -> tuple[Difference, ...]:
-    """Every cable that is not as planned: those of the plan in its order, then those that nobody planned."""
+def differences(rows: Iterable[str], live: Live, rate: str = "") -> tuple[Difference, ...]:
+    """Every cable that is not as planned: those of the plan in its order, then what nobody planned. Slow ones where `rate` is given."""
     planned = [ends(row) for row in rows]
     known = {end for cable in planned for end in cable}
-    found = [_compared(near, far, live) for near, far in planned if live.far.get(near) != far]
+    compared = (_compared(near, far, live, rate) for near, far in planned)
     strays = {_near_first(one, other) for one, other in live.far.items() if one not in known and other not in known}
-    return (*found, *(Difference(Fault.EXTRA, near, None, far) for near, far in sorted(strays)))
+    return (*filter(None, compared), *(Difference(Kind.UNPLANNED, near, None, far) for near, far in sorted(strays)))
 
 
-def _compared(near: End, far: End, live: Live) -> Difference:
-    """A planned cable that is not as planned. Where only its far end is somewhere else, that is the end to name."""
+def _compared(near: End, far: End, live: Live, rate: str) -> Difference | None:
+    """A planned cable. Where only its far end is somewhere else, that is the end to name."""
+    if live.far.get(near) == far:
+        slow = rate and live.rates[near] != rate
+        return Difference(Kind.SLOW, near, far, far, live.rates[near]) if slow else None
     if near in live.far:
-        return Difference(Fault.MISWIRED, near, far, live.far[near])
+        return Difference(Kind.MOVED, near, far, live.far[near])
     if far in live.far:
-        return Difference(Fault.MISWIRED, far, near, live.far[far])
-    return Difference(Fault.MISSING, near, far, None)
+        return Difference(Kind.MOVED, far, near, live.far[far])
+    return Difference(Kind.MISSING, near, far, None)
 
 
 def _near_first(one: End, other: End) -> tuple[End, End]:
