@@ -67,6 +67,8 @@ def measures_of(cluster: Cluster, declared: Fabric, switch: Switch | None) -> La
 def manages_apart(cluster: Cluster, declared: Fabric) -> bool:
     """Whether the subnet manager is a node that has no HCA on the fabric but the one it manages it by."""
     name = declared.subnet_manager
-    return name is not None and declared.kind is FabricKind.INFINIBAND and not any(
-        name == f"{group}{index}" for group in groups_of(cluster, declared) for index in range(cluster.groups[group].count)
+    return (
+        name is not None
+        and declared.kind is FabricKind.INFINIBAND
+        and not any(name == f"{group}{index}" for group in groups_of(cluster, declared) for index in range(cluster.groups[group].count))
     )

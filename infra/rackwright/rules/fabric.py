@@ -205,11 +205,10 @@ def fabric_floor(case: Case) -> Iterator[Complaint]:
         yield Complaint("fabric.floor.rows", f"rack {rack} stands twice", "each rack once")
     for rack in dict.fromkeys(rack for rack in floor.switch_racks if rack not in standing):
         yield Complaint("fabric.floor.switch_racks", f"rack {rack} stands in no row", did_you_mean(rack, standing))
-    nodes = {rack: member.name for member in case.members if (rack := _rack(case, member)) is not None}
-    for rack, node in nodes.items():
-        if rack in standing:
+    for place, node in {_rack(case, member): member.name for member in case.members}.items():
+        if place is None or place in standing:
             continue
-        yield Complaint("fabric.floor.rows", f"rack {rack}, in which {node} stands, is in no row", did_you_mean(rack, standing))
+        yield Complaint("fabric.floor.rows", f"rack {place}, in which {node} stands, is in no row", did_you_mean(place, standing))
 
 
 @rule("fabric-switch-racks")

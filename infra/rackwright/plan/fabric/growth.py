@@ -40,7 +40,7 @@ class Room:
 
 def grown(plan: Plan, nodes: int | None) -> Wiring:
     """The wiring with so many nodes; today's where that is None. BadInput where there are more already, or there is no room."""
-    fabric = _fabric(plan)
+    fabric = fabric_of(plan)
     today = seats(plan)
     if nodes is None:
         return wiring(plan)
@@ -55,7 +55,8 @@ def grown(plan: Plan, nodes: int | None) -> Wiring:
     return wired(fabric, (*today, *_coming(plan, fabric, nodes - len(today))))
 
 
-def _fabric(plan: Plan) -> FabricPlan:
+def fabric_of(plan: Plan) -> FabricPlan:
+    """The plan's fabric; BadInput where it has none."""
     if plan.fabric is None:
         raise BadInput(f"stack {plan.stack} has no fabric", path="fabric", hint="declare `fabric: {}`; see docs/fabric.md")
     return plan.fabric
@@ -75,13 +76,13 @@ def _coming(plan: Plan, fabric: FabricPlan, count: int) -> list[Seat]:
 
 def steps(plan: Plan) -> tuple[Step, ...]:
     """Today, and doubled until it is full: what comes each time."""
-    fabric = _fabric(plan)
+    fabric = fabric_of(plan)
     size, sizes = max(1, len(seats(plan))), []
     while size < fabric.nodes:
         sizes.append(size)
         size *= 2
     found: list[Step] = []
-    before: frozenset[Cable] = frozenset()
+    before = frozenset(wiring(plan).cables)
     for nodes in (*sizes, fabric.nodes):
         laid = grown(plan, nodes) if nodes >= len(seats(plan)) else wiring(plan)
         now = frozenset(laid.cables)
@@ -92,7 +93,7 @@ def steps(plan: Plan) -> tuple[Step, ...]:
 
 def room(plan: Plan) -> Room | None:
     """What room for growth costs; None where the fabric is full, or laid out for no more than there are."""
-    fabric = _fabric(plan)
+    fabric = fabric_of(plan)
     today = seats(plan)
     last = max((seat.place for seat in today), default=0) + 1
     if last >= fabric.nodes:

@@ -20,7 +20,7 @@ _RESTARTED_ON_EVERY_CHANGE: Final = ("debian-12", "ubuntu-22.04", "rocky-9")
 _SLURMD_RESTARTED: Final = ("debian-12", "ubuntu-22.04", "ubuntu-24.04")
 """Releases whose slurmd reads what the controller sends only at its start (roles/slurm_worker, `_slurm_worker_is_old`)."""
 _WITHOUT_SACKD: Final = (*_SLURMD_RESTARTED, "rocky-9")
-_CAUSES: Final = (Change.RESTART, Change.MEMBERS, Change.REPLACE, Change.ADOPT)
+_CAUSES: Final = (Change.RESTART, Change.MEMBERS, Change.REPLACE, Change.ADOPT, Change.RECABLE)
 _BUFFER: Final = (64, 4096, 8)
 """MiB at least and at most, and share of memory, that the accounting database keeps (roles/slurm_accounting)."""
 
@@ -88,7 +88,7 @@ _MEMBERS: Final = (("groups",), ("nodes",), ("target", "machines"))
 
 def _slurm(plan: Plan) -> Iterator[tuple[str, str, Daemon]]:
     scheduler, configuration = plan.scheduler, _slurm_conf(plan)
-    reads = (*_MEMBERS, ("scheduler",), ("network", "cidr"), ("target", "containers"))
+    reads = (*_MEMBERS, ("scheduler",), ("fabric",), ("network", "cidr"), ("target", "containers"))
     power = scheduler.power_saving is not None
     for node in plan.nodes:
         if not node.is_in:
