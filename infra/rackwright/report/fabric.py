@@ -65,6 +65,11 @@ class Difference(NamedTuple):
         """The node that a person goes to; None where it is between switches."""
         return self.end.node or (self.planned.node if self.planned else None)
 
+    def as_dict(self) -> dict[str, str | None]:
+        """For JSON."""
+        told = {"end": self.end, "planned": self.planned, "found": self.found}
+        return {"kind": self.kind.value, **{key: None if end is None else str(end) for key, end in told.items()}, "rate": self.rate or None}
+
     def __str__(self) -> str:
         return {
             Kind.MISSING: f"{self.end} - {self.planned} is not there",
