@@ -18,7 +18,12 @@ ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/golden/slurm"
 
 
-TREE = ["SwitchName=su1 Nodes=big0", "SwitchName=su2 Nodes=small0", "SwitchName=apart Nodes=cpu0", "SwitchName=spine Switches=su1,su2,apart"]
+TREE = [
+    "SwitchName=su1 Nodes=big0",
+    "SwitchName=su2 Nodes=small0",
+    "SwitchName=apart Nodes=cpu0",
+    "SwitchName=spine Switches=su1,su2,apart",
+]
 
 
 def node(name: str, roles: list[str], os_name: str) -> dict[str, Any]:
