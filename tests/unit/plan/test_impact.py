@@ -52,6 +52,40 @@ def edited(said: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return new
 
 
+RACK = written("rack-h100")
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"fabric__nodes": 128}, "needs people at the fabric: 511 cables move, 16 switches fewer (fabric.nodes)"),
+        (
+            {"fabric__oversubscription": 2},
+            "needs people at the fabric: 592 cables move, 176 cables go, 11 switches fewer (fabric.oversubscription)",
+        ),
+        ({"groups__worker__count": 63}, "needs people at the fabric: 8 cables go (groups.worker.count)"),
+        ({"fabric": None}, "needs people at the fabric: 1024 cables go, 48 switches fewer (fabric)"),
+    ],
+)
+def test_cables_of_a_real_fabric_are_told_as_work_for_people(fields: dict[str, Any], words: str) -> None:
+    """A run moves none, and no edit that moves none says it does."""
+    found = impact(described(RACK), described(edited(RACK, **fields)))
+    (said,) = [consequence for consequence in found if consequence.action is Action.RECABLE]
+    assert str(said).splitlines()[0] == words
+    assert ("laid out for more nodes" in said.hint) == ("move," in words)
+
+
+@pytest.mark.parametrize("fields", [{"fabric__floor__row_pitch_cm": 200}, {"fabric__management": None}, {"groups__worker__cpus": 64}])
+def test_edits_that_move_no_cable_say_nothing_of_cables(fields: dict[str, Any]) -> None:
+    found = impact(described(RACK), described(edited(RACK, **fields)))
+    assert found and not [consequence for consequence in found if consequence.action is Action.RECABLE]
+
+
+def test_a_simulated_fabric_needs_no_people() -> None:
+    found = impact(described(LAB), described(edited(LAB, fabric__nodes=16)))
+    assert {consequence.action for consequence in found} == {Action.RESTART}
+
+
 def told(said: dict[str, Any], **fields: Any) -> list[str]:
     """What the edit does, in words."""
     return [str(consequence).splitlines()[0] for consequence in impact(described(said), described(edited(said, **fields)))]
