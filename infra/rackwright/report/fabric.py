@@ -94,19 +94,19 @@ def read(text: str) -> Live:
     far: dict[End, End] = {}
     rates: dict[End, str] = {}
     switches: set[str] = set()
-    for line in filter(str.strip, text.splitlines()):
+    for number, line in enumerate(filter(str.strip, text.splitlines()), start=1):
         if wired := _LINE.match(line.rstrip()):
             near = End(device(wired["name"]), int(wired["port"]))
             far[near] = End(device(wired["far_name"]), int(wired["far_port"]))
             rates[near] = f"{wired['width']} {wired['speed']}"
         elif (unused := _UNUSED.match(line.rstrip())) is None:
-            raise ValueError(f"no port of a fabric: {line.strip()[:80]}")
+            raise ValueError(f"line {number} is not of `ibnetdiscover -p`: {line.strip()[:80]}")
         elif unused["kind"] == "SW":
             switches.add(device(unused["name"]))
     if not far:
-        raise ValueError("no link at all")
+        raise ValueError("no link is in it")
     if one_sided := [near for near, other in far.items() if far.get(other) != near]:
-        raise ValueError(f"cut off: {one_sided[0]} is told from one end alone")
+        raise ValueError(f"it is cut off: {one_sided[0]} is told from one end alone")
     switches |= {end.device for end in far if end.node is None}
     return Live(far, rates, frozenset(switches))
 
