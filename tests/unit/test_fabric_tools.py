@@ -80,6 +80,11 @@ def test_any_other_failure_is_the_tools_own(ask):
     )
 
 
+def test_a_server_that_is_gone_is_waited_for_once(ask):
+    status, _, said = ask("ibstat", tool=TOOL + "exec sleep 30\n")
+    assert (status, said) == (124, "ibstat: the simulated fabric at 192.0.2.1 gives no answer\n")
+
+
 def test_a_tool_runs_in_a_folder_that_is_gone_afterwards(ask, tmp_path):
     ask("ibstat")
     rooms = (tmp_path / "rooms").read_text().split()
