@@ -15,7 +15,7 @@ from rackwright.cli.stack import planned
 
 if TYPE_CHECKING:
     from rackwright.plan import Plan
-    from rackwright.plan.fabric.discovered import Difference
+    from rackwright.report.fabric import Difference, Live
 
 SCHEMA: Final = "rackwright.fabric/1"
 _DIFFERS: Final = 1
@@ -82,15 +82,15 @@ def diff_(
 
     Exit codes: 0 every cable is where it should be, 1 some are not, 2 bad input, 3 the file does not tell.
     """
-    from rackwright.plan.fabric.discovered import compare
     from rackwright.plan.fabric.wiring import wiring
+    from rackwright.report.fabric import differences
 
     plan = _planned(context)
     assert plan.fabric is not None
     laid = wiring(plan)
-    found = compare(plan.fabric, laid, _read(file))
+    found = differences((cable.row() for cable in laid.cables), _discovered(file), f"{plan.fabric.width} {plan.fabric.speed}")
     if as_json:
-        told = {"schema": SCHEMA, "stack": plan.stack, "cables": len(laid.cables), "differences": [asdict(row) for row in found]}
+        told = {"schema": SCHEMA, "stack": plan.stack, "cables": len(laid.cables), "differences": [row.as_dict() for row in found]}
         print(json.dumps(told, indent=2))
     else:
         print("\n".join(_told(found)) or f"all {len(laid.cables)} cables are where they should be")
@@ -101,6 +101,18 @@ def _told(found: tuple[Difference, ...]) -> Iterable[str]:
     yield from map(str, found[:_SHOWN])
     if len(found) > _SHOWN:
         yield f"and {len(found) - _SHOWN} more"
+
+
+def _discovered(file: str) -> Live:
+    """The fabric in the file; CouldNotTell where it is empty, cut off or something else."""
+    from rackwright.errors import CouldNotTell
+    from rackwright.report.fabric import read
+
+    try:
+        return read(_read(file))
+    except ValueError as unreadable:
+        again = "run `ibnetdiscover -p` again, on a node whose port is active, and keep all of its output"
+        raise CouldNotTell(str(unreadable), path=file, hint=again) from None
 
 
 def _read(file: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from rackwright.handover import paths
 from rackwright.handover.host import Host
 from rackwright.plan import Plan
-from rackwright.plan.fabric import wiring
+from rackwright.plan.fabric import netlist, wiring
 from rackwright.plan.shape import PlanNode, Scheduler
 
 SCHEMA: Final = "rackwright.handover/3"
@@ -23,6 +23,7 @@ BAKED: Final = (
     "firewall",
     "munge",
     "gpu",
+    "fabric",
     "storage_server",
     "storage_client",
     "slurm_controller",
@@ -103,6 +104,7 @@ def _fabric(plan: Plan) -> dict[str, Any] | None:
         "server": plan.fabric.server,
         "switches": [switch.name for switch in laid.switches],
         "cables": [cable.row() for cable in laid.cables],
+        "netlist": netlist(plan) if plan.fabric.server else None,
     }
 
 

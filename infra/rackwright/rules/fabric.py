@@ -13,7 +13,7 @@ from rackwright.model.fabric_layout import RACK_UNITS, lay_out
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import MOST_NODES, Role
 from rackwright.model.hosts import HostsTarget
-from rackwright.model.target import LabTarget
+from rackwright.model.target import LabOs, LabTarget
 from rackwright.rules.registry import Case, Complaint, rule
 
 _LAYER: Final = {FabricKind.INFINIBAND: "InfiniBand", FabricKind.ROCE: "Ethernet"}
@@ -176,6 +176,8 @@ def fabric_simulation(case: Case) -> Iterator[Complaint]:
         yield Complaint(
             "fabric.subnet_manager", "is missing: the simulated fabric runs on a node", "name one that is no worker, like login0"
         )
+    if case.cluster.target.os is LabOs.DEBIAN_12:
+        yield Complaint("target.os", "ibsim 0.10 of Debian 12 takes NDR for SDR", "`os: debian-13`, or leave the fabric out")
     longest = max((f"{name} {hca}" for name in _on(case, fabric) for hca in hcas_of(case.cluster, fabric)), key=len, default="")
     if len(longest) > _LONGEST:
         yield Complaint("fabric.hcas", f"`{longest}` is longer than a simulated HCA's name may be", f"at most {_LONGEST} characters")

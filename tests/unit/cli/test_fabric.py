@@ -117,13 +117,13 @@ def test_what_is_missing_swapped_or_slow_is_named(run: Run, found: Path) -> None
     ended = diff(run, found, text)
     assert ended.code == 1
     assert ended.out.splitlines() == [
-        "worker1 mlx5_2 port 1: no link, planned to leaf-su1-r2 port 2",
-        "worker0 mlx5_6 port 1: linked with leaf-su1-r7 port 1, planned to leaf-su1-r6 port 1",
-        "worker0 mlx5_7 port 1: linked with leaf-su1-r6 port 1, planned to leaf-su1-r7 port 1",
-        "worker1 mlx5_0 port 1 to leaf-su1-r0 port 2: 4x HDR instead of 4x NDR",
+        "worker0/mlx5_6:1 is linked with leaf-su1-r7:1, planned with leaf-su1-r6:1",
+        "worker0/mlx5_7:1 is linked with leaf-su1-r6:1, planned with leaf-su1-r7:1",
+        "worker1/mlx5_0:1 - leaf-su1-r0:2 runs at 4x HDR",
+        "worker1/mlx5_2:1 - leaf-su1-r2:2 is not there",
     ]
     told = json.loads(diff(run, found, text, "--json").out)
-    assert [row["kind"] for row in told["differences"]] == ["missing", "moved", "moved", "slow"]
+    assert [row["kind"] for row in told["differences"]] == ["moved", "moved", "slow", "missing"]
 
 
 def test_a_link_nobody_planned_is_named(run: Run, found: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_link_nobody_planned_is_named(run: Run, found: Path) -> None:
     one, other = f"CA 99 1 {guid}", f"SW 13 40 {guid}"
     text = f"{one} 4x NDR - {other} ( 'stranger mlx5_0' - 'leaf-su1-r1' )\n{other} 4x NDR - {one} ( 'leaf-su1-r1' - 'stranger mlx5_0' )\n"
     ended = diff(run, found, discovered() + text)
-    assert (ended.code, ended.out) == (1, "leaf-su1-r1 port 40: linked with stranger mlx5_0 port 1, which is not planned\n")
+    assert (ended.code, ended.out) == (1, "stranger/mlx5_0:1 - leaf-su1-r1:40 is not planned\n")
 
 
 @pytest.mark.parametrize(

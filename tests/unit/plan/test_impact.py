@@ -92,12 +92,21 @@ def told(said: dict[str, Any], **fields: Any) -> list[str]:
 
 
 RELOAD = "reloads slurmctld on login0"
+REWIRE = "restarts rackwright-ibsim on login0"
+"""Nobody is interrupted: no data goes over a simulated fabric."""
 ROWS: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"groups__worker__count": 3},
-        [f"{RELOAD} (groups.worker.count)", "adds worker2, lets it join Slurm and checks it (groups.worker.count)"],
+        [
+            f"{REWIRE} (groups.worker.count)",
+            f"{RELOAD} (groups.worker.count)",
+            "adds worker2, lets it join Slurm and checks it (groups.worker.count)",
+        ],
     ),
-    ({"groups__worker__count": 1}, ["drains worker1, then removes it (groups.worker.count)", f"{RELOAD} (groups.worker.count)"]),
+    (
+        {"groups__worker__count": 1},
+        ["drains worker1, then removes it (groups.worker.count)", f"{REWIRE} (groups.worker.count)", f"{RELOAD} (groups.worker.count)"],
+    ),
     ({"groups__worker__cpus": 4}, [f"{RELOAD} (groups.worker.cpus)"]),
     ({"groups__storage__cpus": 4}, ["changes nothing on any node (groups.storage.cpus)"]),
     ({"groups__login__memory": "4GiB"}, ["restarts mariadb on login0 (groups.login.memory)"]),
@@ -105,6 +114,7 @@ ROWS: list[tuple[dict[str, Any], list[str]]] = [
         {"groups__worker__gpus__count": 4},
         [
             "replaces worker0, worker1, not drained first: jobs there end (groups.worker.gpus.count)",
+            f"{REWIRE} (groups.worker.gpus.count)",
             f"{RELOAD} (groups.worker.gpus.count)",
         ],
     ),
@@ -227,7 +237,7 @@ def test_an_edit_of_machines_that_exist_replaces_none(fields: dict[str, Any], ex
 def test_an_old_release_of_slurm_restarts_where_a_new_one_reloads() -> None:
     old = edited(LAB, target__os="debian-12")
     assert told(old, groups__worker__count=3) == [
-        "restarts slurmctld on login0 (groups.worker.count)",
+        "restarts slurmctld and rackwright-ibsim on login0 (groups.worker.count)",
         "restarts slurmd on worker0, worker1 (groups.worker.count)",
         "adds worker2, lets it join Slurm and checks it (groups.worker.count)",
     ]

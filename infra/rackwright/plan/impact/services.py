@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from rackwright.model.groups import Role
 from rackwright.model.policy import Change
+from rackwright.plan.fabric import netlist
 from rackwright.plan.impact.consequence import Action, Consequence, Step, named
 from rackwright.plan.impact.nodes import replaced
 from rackwright.plan.shape import Plan, PlanNode
@@ -80,7 +81,7 @@ def _why(step: Step, daemon: Daemon, node: PlanNode) -> tuple[str, ...]:
 
 def daemons(plan: Plan) -> dict[tuple[str, str], Daemon]:
     """(daemon, node) -> what it is started on, for every daemon that can change without its node."""
-    return {(name, node): daemon for name, node, daemon in (*_slurm(plan), *_accounting(plan), *_storage(plan))}
+    return {(name, node): daemon for name, node, daemon in (*_slurm(plan), *_accounting(plan), *_storage(plan), *_fabric(plan))}
 
 
 _MEMBERS: Final = (("groups",), ("nodes",), ("target", "machines"))
@@ -103,6 +104,16 @@ def _slurm(plan: Plan) -> Iterator[tuple[str, str, Daemon]]:
             yield "slurmd", node.name, Daemon((servers, power), (("scheduler", "power_saving"), ("scheduler", "backup"), ("groups",)))
         if Role.LOGIN in node.roles and not controls and not works and node.os not in _WITHOUT_SACKD:
             yield "sackd", node.name, Daemon(servers, (("scheduler", "backup"), ("groups",)))
+
+
+def _fabric(plan: Plan) -> Iterator[tuple[str, str, Daemon]]:
+    """The simulation, which is the whole wiring; the subnet manager goes with it, and by itself where its adapter changes."""
+    if plan.fabric is None or plan.fabric.server is None:
+        return
+    server = next(node for node in plan.nodes if node.name == plan.fabric.server)
+    reads = (*_MEMBERS, ("fabric",))
+    yield "rackwright-ibsim", server.name, Daemon(netlist(plan), reads)
+    yield "rackwright-opensm", server.name, Daemon((server.address, server.rails[0]), reads)
 
 
 def _slurm_conf(plan: Plan) -> tuple[Any, ...]:
