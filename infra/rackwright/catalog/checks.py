@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, Final
 import yaml
 
 _FILE: Final = Path(__file__).with_name("checks.yml")
+_ACCEPTANCE: Final = Path(__file__).with_name("acceptance.yml")
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The C loader where it is built in: the pure one takes 80 ms for this file."""
 
@@ -78,6 +79,8 @@ class CheckSpec:
     limit: float | None
     """The number it compares with where that is no matter of the plan; its unit and source stand in checks.yml."""
     remedy: str
+    real_only: bool = False
+    """Whether it is left out where its hardware is simulated: a figure of a stand-in's speed is none."""
 
     @property
     def key(self) -> str:
@@ -92,17 +95,31 @@ class CheckSpec:
 @cache
 def checks() -> Mapping[str, CheckSpec]:
     """All checks by key, in the order in which they are reported."""
-    with _FILE.open(encoding="utf-8") as file:
+    return _read(_FILE)
+
+
+@cache
+def acceptance() -> Mapping[str, CheckSpec]:
+    """All checks of the acceptance by key; their subjects are its phases."""
+    return {key: replace(spec, kind=Kind.JOB) for key, spec in _read(_ACCEPTANCE).items()}
+
+
+def _read(path: Path) -> dict[str, CheckSpec]:
+    with path.open(encoding="utf-8") as file:
         subjects: dict[str, dict[str, Any]] = yaml.load(file, Loader=_LOADER)
-    specs = [_spec(subject, name, defaults, row) for subject, defaults in subjects.items() for name, row in defaults["checks"].items()]
-    return {spec.key: spec for spec in specs}
+    return {
+        spec.key: spec
+        for subject, defaults in subjects.items()
+        for name, row in defaults["checks"].items()
+        for spec in [_spec(f"{path.name}: {subject}.{name}", subject, name, defaults, row)]
+    }
 
 
-def _spec(subject: str, name: str, defaults: Mapping[str, Any], row: Mapping[str, Any]) -> CheckSpec:
+def _spec(where: str, subject: str, name: str, defaults: Mapping[str, Any], row: Mapping[str, Any]) -> CheckSpec:
     """A row over the defaults of its subject. An unknown key is a typing error and raises."""
     unknown = (set(row) - _KEYS) | (set(defaults) - _KEYS - {"checks"})
     if unknown:
-        raise ValueError(f"{_FILE.name}: {subject}.{name}: unknown key {', '.join(sorted(unknown))}")
+        raise ValueError(f"{where}: unknown key {', '.join(sorted(unknown))}")
     both = {"kind": "passive", "level": "checks", **{key: value for key, value in defaults.items() if key != "checks"}, **row}
     return CheckSpec(
         subject=subject,
@@ -114,7 +131,8 @@ def _spec(subject: str, name: str, defaults: Mapping[str, Any], row: Mapping[str
         hardware=both.get("hardware"),
         limit=both.get("limit"),
         remedy=" ".join(both["remedy"].split()),
+        real_only=both.get("real_only", False),
     )
 
 
-_KEYS: Final = {"kind", "level", "group", "needs", "hardware", "limit", "remedy"}
+_KEYS: Final = {"kind", "level", "group", "needs", "hardware", "limit", "remedy", "real_only"}

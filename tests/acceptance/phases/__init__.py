@@ -1,0 +1,22 @@
+"""The phases of the acceptance, in their order: each stands on what those before it have shown."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+from acceptance.phase import Phase
+
+ORDER: Final = (
+    "slurm_health",
+    "shared_file_system",
+    "task_placement",
+    "gpu_allocation",
+    "infiniband",
+)
+"""Modules of this package; a phase's name is its module's."""
+
+
+def phases() -> tuple[Phase, ...]:
+    """All of them, in order."""
+    return tuple(import_module(f"{__name__}.{name}").PHASE for name in ORDER)
