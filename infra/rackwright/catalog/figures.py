@@ -96,7 +96,8 @@ class Quantity(StrEnum):
     STORAGE_METADATA = "storage-metadata"
     STORAGE_SMALL_FILES = "storage-small-files"
     STORAGE_FSYNC = "storage-fsync"
-    STREAM_TRIAD = "stream-triad"
+    MEMORY_COPY = "memory-copy"
+    """A copy in the main memory of a node by all its CPUs, read and written bytes counted, as STREAM Copy does."""
     HPL = "hpl"
 
     @property

@@ -14,7 +14,13 @@ from rackwright.errors import CouldNotTell
 
 CAPTURED = Path(__file__).with_name("captured")
 BROKEN = ("failed", "truncated", "reset", "joined")
-SPEAKING = {("dcgm", "failed-v4"), ("dcgm", "failed-v3"), ("dcgm", "failed-table"), ("dcgm", "failed-table-v4"), ("nvidia-smi", "failed-ecc")}
+SPEAKING = {
+    ("dcgm", "failed-v4"),
+    ("dcgm", "failed-v3"),
+    ("dcgm", "failed-table"),
+    ("dcgm", "failed-table-v4"),
+    ("nvidia-smi", "failed-ecc"),
+}
 """Of these it is the machine that failed, and the tool that says so."""
 
 
