@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cluster.harness.compare import Expect, Mismatch
+from cluster.harness.probe import Probe, Raw
 from rackwright.errors import CouldNotTell
 from rackwright.report.declared import Declared
 from rackwright.report.verdict import SkipReason, Verdict
@@ -20,10 +21,10 @@ PROGRAMS: Final = Path(__file__).with_name("programs")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A text that tasks run. It is sent with the job, so that it runs also where the shared file system is away, and kept beside the results.
+    """A text that tasks run. It is sent with the job, so that it runs also where the shared file system is away, and kept beside results.
 
     It finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, NODE_NAME and JOB_ID in its environment, whatever
-    launched it, and CUDA_VISIBLE_DEVICES as the scheduler set it. What it prints, line by line, is what `Phase.judge` is given.
+    launched it, and CUDA_VISIBLE_DEVICES as the scheduler set it. It reads no stdin. What it prints is what `Phase.judge` is given.
     """
 
     name: str
@@ -101,6 +102,14 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Nodes that one job can span."""
+
+    name: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
     """What a phase is about: the plan, and the nodes that are there for it now."""
 
@@ -108,18 +117,35 @@ class Scope:
     nodes: tuple[str, ...]
     """Compute nodes that take part: in the plan, not out, and idle when the phase began."""
     states: Mapping[str, str]
-    """What the scheduler says of every compute node of the plan, by name: `idle none`, `drained disk`; those that it does not know are missing."""
+    """What the scheduler says of the plan's compute nodes: `idle none`, `drained disk`; one that it does not know is missing."""
+    run: str
+    """Name of this run: part of no other's."""
     submitter: str
     """The node from which jobs are sent."""
     user: str
     mount: str | None
     """A shared file system that all compute nodes and the submitter have and the user may write to; None where there is none."""
     folder: str | None
-    """The phase's folder there."""
-    answers: Mapping[str, str] = field(default_factory=dict)
+    """The phase's folder there; None where it could not be made."""
+    trouble: str = ""
+    """Why not."""
+    parts: tuple[Part, ...] = ()
+    """`nodes`, in pieces that one job can span: of one queue each, those with GPUs apart from those without."""
+    uid: int = 0
+    """Number of the user where jobs are sent from."""
+    answers: Mapping[str, Raw] = field(default_factory=dict)
     """What the phase's `questions` were answered, by name."""
     baseline: Mapping[str, float] = field(default_factory=dict)
     """Figures of the first good run on this cluster, by `phase.check[node] name`."""
+
+    @property
+    def compute(self) -> tuple[str, ...]:
+        """All compute nodes of the plan that are not out."""
+        return tuple(node["name"] for node in self.declared.cluster["scheduler"]["nodes"] if node["name"] in self.declared.nodes)
+
+    def answer(self, question: Probe[Any]) -> Any:
+        """The answer to a question of this phase; raises CouldNotTell where there is none."""
+        return question.read(self.answers[question.name])
 
     def gpus(self, node: str) -> int:
         """GPUs that the plan gives the node."""
@@ -157,6 +183,10 @@ def _no_jobs(_scope: Scope) -> Sequence[Job]:
     return ()
 
 
+def _no_files(_scope: Scope) -> Mapping[str, str]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Phase:
     """One step of the acceptance. `judge` must tell of every check on every node: what it leaves out is unknown."""
@@ -165,8 +195,10 @@ class Phase:
     title: str
     judge: Callable[[Scope, Outputs], Iterable[Finding]]
     jobs: Callable[[Scope], Sequence[Job]] = _no_jobs
-    questions: Mapping[str, str] = field(default_factory=dict)
-    """Shell commands that the user asks on the submitter before the jobs, by name."""
+    questions: tuple[Probe[Any], ...] = ()
+    """What the user asks on the submitter after the jobs. Plain commands, which find $FOLDER, the phase's, and $MOUNT."""
+    files: Callable[[Scope], Mapping[str, str]] = _no_files
+    """What has to lie in the phase's folder before its jobs, by name."""
 
     def folder(self, number: int) -> str:
         """The name of its folder among the results.
@@ -180,8 +212,8 @@ class Phase:
 def compared(check: str, node: str, found: Any, planned: Any, *, holds: bool | None = None, figures: Sequence[Figure] = ()) -> Finding:
     """Passed when found is as planned, or when `holds` says so, else failed.
 
-    >>> compared("count_matches_plan", "worker0", 7, 8)
-    Finding(check='count_matches_plan', node='worker0', verdict=<Verdict.FAILED: 'failed'>, reason='expected 8, found 7', expected='8', found='7', figures=())
+    >>> compared("count_matches_plan", "worker0", 7, 8).reason
+    'expected 8, found 7'
     """
     expect, reason = Expect(), ""
     try:

@@ -108,7 +108,7 @@ def parse_smoke(text: str) -> Smoke:
 
 
 def _job(data: Mapping[str, Any]) -> Job:
-    tasks = tuple(_task(task) for task in data["tasks"])
+    tasks = tuple(parse_task(task) for task in data["tasks"])
     return Job(data["name"], data["asked"], tuple(data["nodes"]), data["rc"], decisive(data["said"]), tasks)
 
 
@@ -127,7 +127,8 @@ def decisive(said: str) -> str:
 _COMMENTARY: Final = ("job ", "interrupt ", "forcing ", "StepId=", "sending ")
 
 
-def _task(data: Mapping[str, Any]) -> Task:
+def parse_task(data: Mapping[str, Any]) -> Task:
+    """What a task printed of itself."""
     visible = data["visible"]
     return Task(
         data["job"],

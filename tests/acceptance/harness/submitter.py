@@ -1,0 +1,106 @@
+"""The conversation with the node that jobs are sent from: one ssh connection, at whose end everything that was started is cancelled."""
+
+from __future__ import annotations
+
+import json
+import queue
+import re
+import shlex
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from cluster.harness import smoke_side
+from rackwright.errors import BadInput, CouldNotTell
+from rackwright.report.declared import Declared
+
+_BOOT: Final = """
+import json, sys, types
+for name, text in json.loads(sys.stdin.readline()):
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name + ".py", "exec"), module.__dict__)
+sys.modules["submit_side"].main()
+"""
+_GRACE: Final = 15.0
+"""Seconds for cancelling what still runs, once nobody asks any more."""
+_ANSWER: Final = 60.0
+"""Seconds that an answer may take beyond what was asked for in it."""
+
+
+class Submitter:
+    """Asks one node, as one user; a context, because leaving it is what cancels the jobs."""
+
+    def __init__(self, declared: Declared, ssh_config: Path, node: str, user: str) -> None:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9._-]*", user):
+            raise BadInput("is no user name", path=user)
+        become = ["sudo", "-n"] if declared.becomes_root(node) else []
+        there = shlex.join([*become, "runuser", "-u", user, "--", "python3", "-I", "-S", "-c", _BOOT])
+        self.node = node
+        self._command = ["ssh", "-F", str(ssh_config), node, there]
+        self._said: queue.Queue[str] = queue.Queue()
+        self._complaints: list[str] = []
+
+    def __enter__(self) -> Self:
+        pipe = subprocess.PIPE
+        self._child = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+        threading.Thread(target=self._listen, daemon=True).start()
+        threading.Thread(target=self._hear_complaints, daemon=True).start()
+        sides = (Path(smoke_side.__file__), Path(__file__).with_name("submit_side.py"))
+        self._send([(side.stem, side.read_text(encoding="utf-8")) for side in sides])
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """End the conversation, and wait until the other side has cancelled what it had started."""
+        assert self._child.stdin is not None
+        try:
+            self._child.stdin.close()
+            self._child.wait(_GRACE)
+        except (BrokenPipeError, subprocess.TimeoutExpired):
+            self._child.kill()
+            self._child.wait()
+
+    def ask(self, request: dict[str, Any], *, seconds: float = 0.0) -> dict[str, Any]:
+        """The answer to a request whose work may take so many seconds; raises CouldNotTell where none comes."""
+        self._send(request)
+        try:
+            line = self._said.get(timeout=seconds + _ANSWER)
+        except queue.Empty:
+            raise CouldNotTell(f"{self.node} gave no answer within {seconds + _ANSWER:.0f} s") from None
+        if not line:
+            raise CouldNotTell(f"{self.node} stopped answering: {self._why()}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _send(self, what: Any) -> None:
+        assert self._child.stdin is not None
+        try:
+            self._child.stdin.write(json.dumps(what) + "\n")
+            self._child.stdin.flush()
+        except BrokenPipeError:
+            raise CouldNotTell(f"{self.node} takes no requests: {self._why()}") from None
+
+    def _listen(self) -> None:
+        assert self._child.stdout is not None
+        for line in self._child.stdout:
+            if line.startswith("{"):  # A login message is no answer.
+                self._said.put(line)
+        self._said.put("")
+
+    def _hear_complaints(self) -> None:
+        assert self._child.stderr is not None
+        self._complaints += filter(None, (line.strip() for line in self._child.stderr))
+
+    def _why(self) -> str:
+        """Why it ended, in the last words of ssh or of the other side."""
+        try:
+            self._child.wait(2)
+        except subprocess.TimeoutExpired:
+            return "no reason given"
+        return self._complaints[-1] if self._complaints else f"ssh ended with status {self._child.returncode}"
+
+
+Asking = Callable[..., dict[str, Any]]
+"""`Submitter.ask`, or what plays it in a test."""

@@ -1,0 +1,114 @@
+"""Jobs get the GPUs they ask for, no others, and all of them work; also when two jobs share a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Final
+
+from acceptance.phase import Finding, Job, Outputs, Part, Phase, Scope, compared, skipped, told
+from acceptance.smoke import TASK, answer, arguments, asking, said
+from cluster.harness.probe import Probe
+from cluster.probes.gpu import GPUS
+from cluster.probes.smoke import gpus_to_ask
+from rackwright.errors import CouldNotTell
+from rackwright.report.verdict import SkipReason
+
+OPENED: Final = Probe(
+    "acceptance-opened",
+    on="gpu",
+    command='for f in /dev/nvidia[0-9]*; do (exec 3<>"$f") 2>/dev/null && echo "$f"; done; true',
+    parse=lambda text: tuple(text.split()),
+)
+"""Device files of GPUs that a job may open: the cgroup's word, not the environment's."""
+_ALL: Final = 2
+"""Round of the jobs that take every GPU of a node."""
+
+
+def jobs(scope: Scope) -> Sequence[Job]:
+    """None asked for; a few, twice at the same time; all."""
+    found: list[Job] = []
+    meeting = scope.folder or "/dev/shm"
+    for part in _parts(scope):
+        first, second = gpus_to_ask([scope.gpus(part.nodes[0])])
+        # Two jobs of one node meet through a file: only then is it sure that they ran at the same time.
+        names = [f"{word}-{part.name}-{scope.run}" for word in ("first", "second")]
+        met = arguments(meeting=meeting, me=names[0], other=names[1] if second else "")
+        found.append(Job(f"none-{part.name}", part.nodes, TASK, arguments()))
+        found.append(Job(f"first-{part.name}", part.nodes, TASK, met, gpus_per_node=first, round=1))
+        if second:
+            met = arguments(meeting=meeting, me=names[1], other=names[0])
+            found.append(Job(f"second-{part.name}", part.nodes, TASK, met, gpus_per_node=second, round=1))
+        count = scope.gpus(part.nodes[0])
+        found.append(asking(f"all-{part.name}", part.nodes, GPUS, gpus_per_node=count, round=_ALL))
+        if _confined(scope):
+            found.append(asking(f"opened-{part.name}", part.nodes, OPENED, gpus_per_node=first, round=_ALL + 1))
+    return found
+
+
+def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
+    """Node by node, from what the jobs were given and what they found."""
+    for part in _parts(scope):
+        for node in part.nodes:
+            yield told("gets_no_gpu_unasked", node, partial(_none, outputs, part, node))
+            yield told("gets_the_gpus_it_asks_for", node, partial(_given, outputs, part, node))
+            if f"second-{part.name}" in outputs:
+                yield told("shares_no_gpu", node, partial(_apart, outputs, part, node))
+            else:
+                yield skipped("shares_no_gpu", node, SkipReason.NOT_IN_PLAN)
+            yield told("all_gpus_answer", node, partial(_all, scope, outputs, part, node))
+            if _confined(scope):
+                yield told("opens_no_other_gpu", node, partial(_opened, outputs, part, node))
+            else:
+                yield skipped("opens_no_other_gpu", node, SkipReason.NOT_IN_PLAN)
+
+
+def _none(outputs: Outputs, part: Part, node: str) -> Finding:
+    task = said(outputs[f"none-{part.name}"], node)
+    hidden = task.visible in (None, (), ("NoDevFiles",))
+    return compared("gets_no_gpu_unasked", node, task.visible or (), "none", holds=hidden and not task.gpus)
+
+
+def _given(outputs: Outputs, part: Part, node: str) -> Finding:
+    output = outputs[f"first-{part.name}"]
+    task, asked = said(output, node), output.job.gpus_per_node
+    found = f"{len(set(task.gpus))} given, {len(task.visible or ())} visible"
+    return compared("gets_the_gpus_it_asks_for", node, found, f"{asked} given, {asked} visible")
+
+
+def _apart(outputs: Outputs, part: Part, node: str) -> Finding:
+    first, second = (said(outputs[f"{word}-{part.name}"], node) for word in ("first", "second"))
+    if first.ended < second.began or second.ended < first.began:
+        raise CouldNotTell("the two jobs did not run at the same time")
+    good = bool(first.gpus and second.gpus) and not set(first.gpus) & set(second.gpus)
+    return compared("shares_no_gpu", node, f"{','.join(first.gpus)} and {','.join(second.gpus)}", "none in common", holds=good)
+
+
+def _all(scope: Scope, outputs: Outputs, part: Part, node: str) -> Finding:
+    gpus = answer(outputs[f"all-{part.name}"], node, GPUS)
+    return compared("all_gpus_answer", node, f"{len(gpus)} GPUs", f"{scope.gpus(node)} GPUs")
+
+
+def _opened(outputs: Outputs, part: Part, node: str) -> Finding:
+    output = outputs[f"opened-{part.name}"]
+    opened = answer(output, node, OPENED)
+    return compared("opens_no_other_gpu", node, f"{len(opened)} opened", f"{output.job.gpus_per_node} opened")
+
+
+def _parts(scope: Scope) -> list[Part]:
+    """Pieces of nodes with alike numbers of GPUs; those without have nothing to give."""
+    found = []
+    for part in scope.parts:
+        for count, nodes in groupby(sorted(part.nodes, key=scope.gpus), key=scope.gpus):
+            if count:
+                found.append(Part(f"{part.name}-{count}", tuple(nodes)))
+    return found
+
+
+def _confined(scope: Scope) -> bool:
+    """Whether the plan has cgroups keep a job to its devices, and there are devices that could be opened at all."""
+    return bool(scope.declared.cluster["scheduler"].get("cgroups")) and "gpu" not in scope.declared.simulated
+
+
+PHASE: Final = Phase("gpu_allocation", "GPU allocation", judge, jobs)

@@ -1,0 +1,59 @@
+"""The scheduler takes jobs: its controllers answer, its queues are open, and every node runs what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from acceptance.phase import Finding, Job, Outputs, Phase, Scope, compared, told, unknown
+from acceptance.smoke import TASK, arguments, said
+from cluster.probes.slurm import PARTITIONS, PING
+
+_WORKS: Final = ("idle", "allocated", "mixed", "completing", "planned")
+"""Words of sinfo's long state for a node that works (`man sinfo`, NODE STATE CODES); a suffix or another word means trouble."""
+
+
+def jobs(scope: Scope) -> Sequence[Job]:
+    """One over all nodes of each part."""
+    return [Job(f"hello-{part.name}", part.nodes, TASK, arguments()) for part in scope.parts]
+
+
+def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
+    """The scheduler's own word for every node of the plan, and a job's for those that were idle."""
+    here = scope.submitter
+    yield told("controllers_answer", here, lambda: _controllers(scope))
+    yield told("partitions_are_up", here, lambda: _partitions(scope))
+    for node in scope.compute:
+        yield _state(scope, node)
+    for part in scope.parts:
+        output = outputs[f"hello-{part.name}"]
+        for node in part.nodes:
+            ran = output.on(node)
+            found = f"ran on {ran[0].host}" if ran else f"did not: {output.trouble or 'it said nothing'}"
+            yield compared("job_runs", node, found, f"ran on {node}")
+            yield told("job_runs_as_its_user", node, lambda output=output, node=node: _user(scope, said(output, node).uid, node))
+
+
+def _controllers(scope: Scope) -> Finding:
+    planned = dict.fromkeys(scope.declared.cluster["scheduler"]["controllers"], True)
+    return compared("controllers_answer", scope.submitter, scope.answer(PING), planned)
+
+
+def _partitions(scope: Scope) -> Finding:
+    found = {name: one.state for name, one in scope.answer(PARTITIONS).items()}
+    planned = {one["name"]: "UP" for one in scope.declared.cluster["scheduler"]["partitions"]}
+    return compared("partitions_are_up", scope.submitter, {name: found.get(name, "missing") for name in planned}, planned)
+
+
+def _state(scope: Scope, node: str) -> Finding:
+    if node not in scope.states:
+        return unknown("node_takes_jobs", node, "the scheduler says nothing of it")
+    state = scope.states[node]
+    return compared("node_takes_jobs", node, state.removesuffix(" none"), "idle or at work", holds=state.split()[0] in _WORKS)
+
+
+def _user(scope: Scope, uid: int, node: str) -> Finding:
+    return compared("job_runs_as_its_user", node, f"uid {uid}", f"uid {scope.uid}")
+
+
+PHASE: Final = Phase("slurm_health", "Slurm health", judge, jobs, questions=(PING, PARTITIONS))

@@ -1,0 +1,37 @@
+"""Prints what this node sees of what a job wrote: each node's own file, and how many whole lines of each are in the common one."""
+
+import json
+import os
+import sys
+
+LINE = 32
+"""Bytes of a line: six digits, a space, the host's name to 24 characters, a newline."""
+
+
+def seen(folders):
+    """{"files": {name: first line}, "lines": {host: whole lines}}."""
+    files, lines = {}, {}
+    for folder in folders:
+        for name in sorted(os.listdir(folder)):
+            if name.startswith("from-"):
+                with open(os.path.join(folder, name)) as file:
+                    files[name] = file.readline().rstrip("\n")
+        with open(os.path.join(folder, "together"), "rb") as file:
+            together = file.read()
+        for number in range(len(together) // LINE):
+            line = together[number * LINE : (number + 1) * LINE]
+            if line[:7] == b"%06d " % number and line.endswith(b"\n"):
+                host = line[7:].decode(errors="replace").strip()
+                lines[host] = lines.get(host, 0) + 1
+    return {"files": files, "lines": lines}
+
+
+def main(folders):
+    """What cannot be read is an answer, too."""
+    try:
+        print(json.dumps(seen(folders)))
+    except OSError as error:
+        print(json.dumps({"error": str(error)}))
+
+
+main(sys.argv[1:])

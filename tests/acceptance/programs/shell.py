@@ -1,0 +1,21 @@
+"""Runs a shell command inside a job and prints how it ended: {"rc", "out", "err"}."""
+
+import json
+import subprocess
+import sys
+
+LIMIT = 30
+"""Seconds; a tool that hangs must not hold the job."""
+
+
+def main(command):
+    """Run it; a command whose time is up ended with 124, as timeout(1) has it."""
+    try:
+        ended = subprocess.run(["sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT, check=False)
+        status, out, err = ended.returncode, ended.stdout, ended.stderr
+    except subprocess.TimeoutExpired:
+        status, out, err = 124, b"", b"no end after %d s" % LIMIT
+    print(json.dumps({"rc": status, "out": out.decode(errors="replace"), "err": err.decode(errors="replace")}))
+
+
+main(sys.argv[1])
