@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from acceptance.judges.speed import speed
 from acceptance.parsers.nccl import Connection, Run, Transport
@@ -31,6 +31,8 @@ class Wanted:
     instance: str = ""
     nvls: bool = False
     """Whether the GPU and its switch have NVLink SHARP."""
+    rails: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """NICs of the fabric by node."""
 
     @property
     def ranks(self) -> int:

@@ -1,6 +1,7 @@
 """Runs a program of nccl-tests and looks at the node meanwhile: load of CPUs and GPUs, bytes that each NIC sent.
 
-Arguments: the program and its options. One line of JSON for each task: {"rc", "out", "err", "samples": [{"second", "cpu_busy", "gpu_busy", "sent_bytes"}]};
+Arguments: the program and its options. One line of JSON for each task: {"rc", "out", "err", "machine", "efa",
+"samples": [{"second", "cpu_busy", "gpu_busy", "sent_bytes"}]};
 only the first task of a node takes samples. Looks for the program on PATH, then in --folder.
 """
 
@@ -36,6 +37,17 @@ def sent_bytes():
         with open(path) as file:
             sent[path.split("/")[4]] = sent.get(path.split("/")[4], 0) + WORD * int(file.read())
     return sent
+
+
+def here():
+    """What the firmware calls this machine (on EC2 the instance type), and how many EFA adapters it has."""
+    try:
+        with open("/sys/class/dmi/id/product_name") as file:
+            machine = file.read().strip()
+    except OSError:
+        machine = ""
+    drivers = [os.path.basename(os.path.realpath(path)) for path in glob.glob("/sys/class/infiniband/*/device/driver")]
+    return {"machine": machine, "efa": drivers.count("efa")}
 
 
 def cpu_times():
@@ -75,7 +87,7 @@ def main():
     name, *rest = options.command
     program = shutil.which(name) or shutil.which(name, path=options.folder)
     if program is None:
-        return {"rc": 127, "out": "", "err": "%s is neither on PATH nor in %s" % (name, options.folder), "samples": []}
+        return {"rc": 127, "out": "", "err": f"{name} is neither on PATH nor in {options.folder}", "samples": []}
     samples, ended = [], threading.Event()
     watcher = threading.Thread(target=watch, args=(samples, options.every, ended), daemon=True)
     if os.environ.get("LOCAL_RANK", "0") == "0":
@@ -92,7 +104,7 @@ def main():
         for file in (out, err):
             file.seek(0)
             said.append(file.read().decode(errors="replace"))
-    return {"rc": status, "out": said[0], "err": said[1], "samples": samples}
+    return dict(here(), rc=status, out=said[0], err=said[1], samples=samples)
 
 
 if __name__ == "__main__":

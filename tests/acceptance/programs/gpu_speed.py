@@ -1,4 +1,4 @@
-"""How fast each GPU of a node computes and moves data: BF16 matrix products on random data, copies inside its memory, to and from the host, to the others.
+"""How fast each GPU of a node computes and moves data: BF16 matrix products on random data, copies inside its memory, to host and peers.
 
 One task per node. Prints one line of JSON: {"torch", "device", "figures": [{"quantity", "gpu", "to", "value"}]}, or {"unknown": why}.
 With --device cpu and small sizes its logic runs anywhere; the figures then say nothing about a GPU.
@@ -87,7 +87,7 @@ def main():
     return {
         "torch": torch.__version__,
         "device": torch.cuda.get_device_name(0) if options.device == "cuda" else "cpu",
-        "figures": [dict(zip(names, each)) for each in figures(torch, devices, options)],
+        "figures": [dict(zip(names, each, strict=False)) for each in figures(torch, devices, options)],
     }
 
 

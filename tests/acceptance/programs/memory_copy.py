@@ -1,6 +1,7 @@
-"""How fast the CPUs of a node copy main memory, all at once: like STREAM's Copy, by libc's memmove in one process per CPU, read and written bytes counted.
+"""How fast the CPUs of a node copy main memory, all at once: as STREAM's Copy, by libc's memmove in one process per CPU.
 
-Prints one line of JSON: {"processes", "value" in GB/s, "wrong": processes whose copy differs}. Takes two buffers of --mib per process.
+Prints one line of JSON: {"processes", "value", "wrong": processes whose copy differs}; GB/s, read and written bytes counted.
+Takes two buffers of --mib per process.
 """
 
 import argparse
@@ -44,7 +45,7 @@ def main():
     try:
         found = [results.get(timeout=options.seconds + 120) for _ in workers]
     except Exception as error:
-        return {"unknown": "a process gave no result: %r" % error}
+        return {"unknown": f"a process gave no result: {error!r}"}
     for worker in workers:
         worker.join()
     return {"processes": count, "value": sum(rate for rate, _ in found) / 1e9, "wrong": sum(not same for _, same in found)}

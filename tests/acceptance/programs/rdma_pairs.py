@@ -37,11 +37,11 @@ def commands(options):
 def run(command, seconds):
     """Status and output; 127 where the tool is missing, 124 where its time was up."""
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=seconds, check=False)
+        done = subprocess.run(command, capture_output=True, timeout=seconds, check=False)
     except FileNotFoundError:
-        return 127, "", "%s is not installed" % command[0]
+        return 127, "", f"{command[0]} is not installed"
     except subprocess.TimeoutExpired:
-        return 124, "", "%s did not end within %s s" % (command[0], seconds)
+        return 124, "", f"{command[0]} did not end within {seconds} s"
     return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
 
 

@@ -1,5 +1,7 @@
-"""Whether what fsync called safe is there after its writer was killed. `write FOLDER`: a child writes records, each with fsync, and is killed by SIGKILL.
-`read FOLDER NODE…`: what is there now, seen from here. Prints one line of JSON: {"acknowledged"} or {"found": {"NODE": whole records}}, or {"unknown": why}.
+"""Whether what fsync called safe is there after its writer was killed.
+
+`write FOLDER`: a child writes records, each with fsync, and is killed by SIGKILL. `read FOLDER NODE…`: what is there now, seen from here.
+Prints one line of JSON: {"acknowledged"} or {"found": {"NODE": whole records}}, or {"unknown": why}.
 """
 
 import hashlib
@@ -17,7 +19,7 @@ SECONDS = 60
 
 def record(node, number):
     """A record that nobody else could have written."""
-    seed = ("%s %d " % (node, number)).encode()
+    seed = f"{node} {number} ".encode()
     return (seed + hashlib.sha256(seed).hexdigest().encode()).ljust(RECORD, b".")
 
 
@@ -42,7 +44,7 @@ def kill_a_writer(folder, node):
         try:
             write(path, node, writing)
         except OSError as error:
-            os.write(writing, ("%s\n" % error).encode())
+            os.write(writing, (f"{error}\n").encode())
         os._exit(1)
     os.close(writing)
     said, limit = b"", time.monotonic() + SECONDS
@@ -57,7 +59,7 @@ def kill_a_writer(folder, node):
     os.waitpid(child, 0)
     lines = said.decode().split("\n")[:-1]
     if not lines or not lines[-1].isdecimal() or int(lines[-1]) < LEAST:
-        return {"unknown": lines[-1] if lines and not lines[-1].isdecimal() else "%d records within %d s" % (len(lines), SECONDS)}
+        return {"unknown": lines[-1] if lines and not lines[-1].isdecimal() else f"{len(lines)} records within {SECONDS} s"}
     return {"acknowledged": int(lines[-1])}
 
 

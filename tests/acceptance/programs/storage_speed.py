@@ -1,6 +1,7 @@
-"""How fast a node writes and reads files on a shared file system, how fast it makes and removes them, how long fsync takes; and whether bytes come back.
+"""How fast a node writes, reads, makes and removes files on a shared file system, and how long fsync takes; and whether bytes come back.
 
-Argument: a folder there. Prints one line of JSON: {"figures": [{"quantity", "value"}], "wrong": number of files that came back changed}, or {"unknown": why}.
+Argument: a folder there. Prints one line of JSON: {"figures": [{"quantity", "value"}], "wrong": files that came back changed}, or
+{"unknown": why}.
 Plain Python on purpose: it is the same everywhere. Its files are removed at the end.
 """
 
@@ -55,12 +56,12 @@ def small_files(folder, count, size):
     texts = [os.urandom(size) for _ in range(min(count, 64))]
     begun = time.perf_counter()
     for number in range(count):
-        with open(os.path.join(folder, "small-%d" % number), "wb") as file:
+        with open(os.path.join(folder, f"small-{number}"), "wb") as file:
             file.write(texts[number % len(texts)])
     seconds = time.perf_counter() - begun
     wrong = 0
     for number in range(count):
-        path = os.path.join(folder, "small-%d" % number)
+        path = os.path.join(folder, f"small-{number}")
         forget(path)
         with open(path, "rb") as file:
             wrong += file.read() != texts[number % len(texts)]
@@ -71,7 +72,7 @@ def metadata(folder, count):
     """Operations per second: make, look at, rename, remove an empty file."""
     begun = time.perf_counter()
     for number in range(count):
-        path = os.path.join(folder, "empty-%d" % number)
+        path = os.path.join(folder, f"empty-{number}")
         os.close(os.open(path, os.O_CREAT | os.O_EXCL))
         os.stat(path)
         os.rename(path, path + "-renamed")
@@ -94,7 +95,7 @@ def fsync(path, count):
 def main():
     """Measure in a folder of its own, or say why not."""
     options = arguments()
-    folder = os.path.join(options.folder, "speed-%s-%s" % (os.environ.get("NODE_NAME", "node"), os.environ.get("RANK", "0")))
+    folder = os.path.join(options.folder, "speed-{}-{}".format(os.environ.get("NODE_NAME", "node"), os.environ.get("RANK", "0")))
     try:
         os.makedirs(folder)
         write, read, came_back = stream(os.path.join(folder, "stream"), options.mib)

@@ -11,14 +11,14 @@ import sys
 def run(command, seconds):
     """Status, output and errors of one tool."""
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=seconds, check=False)
+        done = subprocess.run(command, capture_output=True, timeout=seconds, check=False)
     except FileNotFoundError:
-        return {"rc": 127, "out": "", "err": "%s is not installed" % command[0]}
+        return {"rc": 127, "out": "", "err": f"{command[0]} is not installed"}
     except subprocess.TimeoutExpired as late:
         return {
             "rc": 124,
             "out": (late.stdout or b"").decode(errors="replace"),
-            "err": "%s did not end within %s s" % (command[0], seconds),
+            "err": f"{command[0]} did not end within {seconds} s",
         }
     except OSError as error:
         return {"rc": 126, "out": "", "err": str(error)}

@@ -9,12 +9,12 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+
 from acceptance.judges import collectives, monitoring, pairs, scaling, speed
 from acceptance.judges.collectives import Wanted
 from acceptance.judges.pairs import Meeting, tournament
 from acceptance.parsers import nccl
 from acceptance.parsers.nccl import Transport
-
 from rackwright.catalog.figures import Quantity
 from rackwright.catalog.thresholds import threshold
 from rackwright.errors import CouldNotTell
