@@ -1,4 +1,4 @@
-"""The task of the smoke run as a program of a phase: it says of itself where it runs, as whom and with which GPUs, and writes where told."""
+"""The task of the smoke run as a program of a phase: it says where it runs, as whom and with which GPUs, and writes where told."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ TASK: Final = Program("task.py", f"NAMES = {smoke_side.NAMES!r}\n" + _CAREFUL.fo
 SHELL: Final = program("shell.py")
 
 
-def arguments(*, folder: str = "", records: int = 0, locks: bool = False, meeting: str = "", me: str = "", other: str = "") -> tuple[str, ...]:
+def arguments(
+    *, folder: str = "", records: int = 0, locks: bool = False, meeting: str = "", me: str = "", other: str = ""
+) -> tuple[str, ...]:
     """What TASK is told: where to write how many lines, and whom to meet."""
     return (folder, str(records), "locks" if locks else "", meeting, me, other)
 
@@ -34,7 +36,9 @@ def said(output: Output, node: str) -> Task:
     printed = output.only(node)
     line = next((line for line in printed.out.splitlines() if line.startswith("TASK ")), "")
     if not line:
-        raise CouldNotTell(f"job {output.job.name} said nothing of itself on {node}: {trouble(printed) or output.trouble or 'no reason given'}")
+        raise CouldNotTell(
+            f"job {output.job.name} said nothing of itself on {node}: {trouble(printed) or output.trouble or 'no reason given'}"
+        )
     return parse_task(json.loads(line.removeprefix("TASK ")))
 
 

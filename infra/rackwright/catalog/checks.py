@@ -58,6 +58,7 @@ class Feature(StrEnum):
     NEURON = "neuron"
     GPUS = "gpus"
     SHARED_GPUS = "shared-gpus"
+    FABRIC = "fabric"
     STORAGE = "storage"
     NFS = "nfs"
     JOBS_ON_STORAGE = "jobs-on-storage"

@@ -77,6 +77,16 @@ def report_html(stack: str) -> Path:
     return folder(stack) / "report.html"
 
 
+def acceptance(stack: str) -> Path:
+    """The last acceptance, `rackwright.acceptance/1`."""
+    return folder(stack) / "acceptance.json"
+
+
+def acceptance_of_phases(stack: str) -> Path:
+    """The last acceptance of some phases only."""
+    return folder(stack) / "acceptance.partial.json"
+
+
 def applied(stack: str) -> Path:
     """What was applied last, `rackwright.applied/1`."""
     return folder(stack) / "plan.json"

@@ -32,6 +32,8 @@ class Declared:
     """Nodes declared out, by name."""
     groups: Mapping[str, tuple[str, ...]]
     """Members by group; names that start with @ are lists of `cluster`."""
+    fabric: Mapping[str, Any] | None
+    """The fabric, and how it is cabled; None without one."""
     plan: str
     """Digest of everything above: two reports with the same one are about the same plan."""
 
@@ -77,6 +79,7 @@ class Declared:
             Feature.METADATA_SERVICE: bool(cluster.get("metadata_service")),
             Feature.NEURON: any(node.get("neuron_devices") for node in nodes),
             Feature.GPUS: bool(gpus),
+            Feature.FABRIC: bool(self.fabric),
             Feature.SHARED_GPUS: bool(gpus) and min(gpus) > 1,
             Feature.STORAGE: bool(cluster.get("storage")),
             Feature.NFS: any(one["kind"] == "nfs" for one in cluster.get("storage") or ()),
@@ -100,7 +103,7 @@ def from_inventory(inventory: Mapping[str, Any]) -> Declared:
     """The hand-over out of a parsed inventory."""
     everything = inventory["all"]
     variables, children = everything["vars"], everything["children"]
-    handover, cluster = variables["handover"], variables["cluster"]
+    handover, cluster, fabric = variables["handover"], variables["cluster"], variables.get("fabric")
     if handover["schema"] != HANDOVER:
         raise BadInput(
             f"speaks {handover['schema']}, these checks read {HANDOVER}", path="handover.schema", hint="`rackwright up` writes it anew"
@@ -121,7 +124,8 @@ def from_inventory(inventory: Mapping[str, Any]) -> Declared:
         nodes=nodes,
         out=out,
         groups=groups,
-        plan=_digest(cluster, records, children),
+        fabric=fabric,
+        plan=_digest(cluster, records, children, *([fabric] if fabric else [])),
     )
 
 

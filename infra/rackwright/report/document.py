@@ -10,7 +10,7 @@ from typing import Any, Final
 from rackwright.report.declared import Declared
 from rackwright.report.manifest import Manifest
 from rackwright.report.result import Result, from_dict, result
-from rackwright.report.verdict import NotRunReason, Verdict, worst
+from rackwright.report.verdict import PARTIAL, NotRunReason, Verdict, worst
 
 SCHEMA: Final = "rackwright.report/1"
 NOT_ENDED: Final = "did not run: the run that was to do it has not ended"
@@ -38,8 +38,8 @@ class Report:
 
     @property
     def partial(self) -> bool:
-        """Whether the run was limited to some nodes or to job checks, and so says nothing about the whole cluster."""
-        return any(item["reason"] in (NotRunReason.NODES, NotRunReason.KIND) for item in self.not_run)
+        """Whether the run was limited to some nodes, to job checks or to some phases, and so says nothing about the whole cluster."""
+        return any(item["reason"] in PARTIAL for item in self.not_run)
 
     def as_dict(self) -> dict[str, Any]:
         """In the shape of the contract `rackwright.report/1`."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from rackwright.catalog.checks import CheckSpec, Kind, Level
 from rackwright.report.declared import Declared
-from rackwright.report.verdict import Evidence, NotRunReason
+from rackwright.report.verdict import PARTIAL, Evidence, NotRunReason
 
 
 class Kinds(StrEnum):
@@ -55,8 +55,8 @@ class Manifest:
 
     @property
     def partial(self) -> bool:
-        """Whether the run was limited to some nodes, or left out passive checks: it says nothing about the cluster as a whole."""
-        return any(item.reason in (NotRunReason.NODES, NotRunReason.KIND) for item in self.not_run)
+        """Whether the run was limited to some nodes or phases, or left out passive checks: it says nothing about the cluster as a whole."""
+        return any(item.reason in PARTIAL for item in self.not_run)
 
 
 def manifest(

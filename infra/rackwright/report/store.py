@@ -1,4 +1,4 @@
-"""Reports on disk: report.json, report.junit.xml and report.html in the stack's folder, each replaced whole."""
+"""Reports on disk: report.json, .junit.xml and .html in the stack's folder, acceptance.json beside them, each replaced whole."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright.errors import CouldNotTell
+from rackwright.report.acceptance import Acceptance
 from rackwright.report.document import Report, report_from_dict
 from rackwright.report.html import as_html
 from rackwright.report.junit import as_junit
@@ -17,6 +18,9 @@ from rackwright.report.junit import as_junit
 RECORD: Final = "report.json"
 JUNIT: Final = "report.junit.xml"
 HTML: Final = "report.html"
+ACCEPTANCE: Final = "acceptance.json"
+ACCEPTANCE_JUNIT: Final = "acceptance.junit.xml"
+ACCEPTANCE_PARTIAL: Final = "acceptance.partial.json"
 PARTIAL: Final = "partial.json"
 """A run over some nodes only is no verdict on the cluster and leaves the record alone."""
 
@@ -37,6 +41,21 @@ def write_json(report: Report, folder: Path) -> Path:
     for other in (JUNIT, HTML):
         (folder / other).unlink(missing_ok=True)
     return _replace(folder / RECORD, _json(report))
+
+
+def write_acceptance(acceptance: Acceptance, folder: Path, *, ended: bool = True) -> Path:
+    """Put an acceptance on record, beside the report; one of some phases only leaves the record alone. The path of its JSON.
+
+    One that has not `ended` takes the other forms of an earlier one away: they would say what is not known any more.
+    """
+    text = json.dumps(acceptance.as_dict(), indent=1, ensure_ascii=False) + "\n"
+    if acceptance.report.partial:
+        return _replace(folder / ACCEPTANCE_PARTIAL, text)
+    if ended:
+        _replace(folder / ACCEPTANCE_JUNIT, as_junit(acceptance.report))
+    else:
+        (folder / ACCEPTANCE_JUNIT).unlink(missing_ok=True)
+    return _replace(folder / ACCEPTANCE, text)
 
 
 def read(file: Path) -> Report:

@@ -26,15 +26,15 @@ def show(report: Report, console: Console, *, every: bool = False) -> None:
     console.print(render(report, every=every))
 
 
-def render(report: Report, *, every: bool = False) -> RenderableType:
-    """The report as something rich prints; made for 80 columns."""
+def render(report: Report, *, every: bool = False, table: RenderableType | None = None) -> RenderableType:
+    """The report as something rich prints, with another `table` than that of the subjects; made for 80 columns."""
     wrong = [check for check in report.checks if check.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
     wrong.sort(key=lambda check: (check.verdict is Verdict.UNKNOWN, check.id.split("[")[0]))
     nodes = silent(wrong)
     parts: list[RenderableType] = [_silence(node, reason, count) for (node, reason), count in nodes.items()]
     rest = [check for check in wrong if (check.node, check.reason) not in nodes]
     parts += [_finding(list(alike)) for _, alike in groupby(rest, key=_likeness)]
-    parts.append(_every(report) if every else _subjects(report))
+    parts.append(table or (_every(report) if every else _subjects(report)))
     parts += [Text(f"{node['name']} is out: {node['reason']}", style="dim") for node in report.nodes if node["state"] == "out"]
     parts += [*_skipped(report), *_not_run(report), _conclusion(report)]
     return Group(*parts)
@@ -85,13 +85,17 @@ def _subjects(report: Report) -> RenderableType:
 
 
 def _row(subject: str, checks: list[Result]) -> list[RenderableType]:
-    counts = [
+    evidence = " + ".join(sorted({check.evidence.value for check in checks}))
+    return [Text(subject), *counts(checks), Text(evidence, style="magenta" if "simulated" in evidence else "")]
+
+
+def counts(checks: list[Result]) -> list[Text]:
+    """How many passed, failed, are unknown, were skipped."""
+    return [
         Text(str(count) if count else "·", style=_COLOURS[verdict] if count else "dim")
         for verdict in (Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN, Verdict.SKIPPED)
         for count in [sum(check.verdict is verdict for check in checks)]
     ]
-    evidence = " + ".join(sorted({check.evidence.value for check in checks}))
-    return [Text(subject), *counts, Text(evidence, style="magenta" if "simulated" in evidence else "")]
 
 
 def _every(report: Report) -> RenderableType:
@@ -129,10 +133,10 @@ def _not_run(report: Report) -> list[RenderableType]:
 
 
 def _conclusion(report: Report) -> Text:
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in report.totals.items() if count) or "nothing was checked"
+    totals = ", ".join(f"{count} {verdict}" for verdict, count in report.totals.items() if count) or "nothing was checked"
     scope = " (only a part was asked for: no verdict on the cluster)" if report.partial else ""
     return Text.assemble(
         (f"{_MARKS[report.verdict]} {report.stack}: {headline(report)}", f"bold {_COLOURS[report.verdict]}"),
         f" at level {report.level}{scope}\n",
-        (f"  {counts}; {len(report.checks)} results in {report.seconds:.1f} s", "dim"),
+        (f"  {totals}; {len(report.checks)} results in {report.seconds:.1f} s", "dim"),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Final
 
 
 class Verdict(StrEnum):
@@ -39,6 +40,14 @@ class NotRunReason(StrEnum):
     KIND = "kind"
     NODES = "nodes"
     EMPTY_GROUP = "empty-group"
+    PHASE = "phase"
+    """Of the acceptance: only other phases were asked for."""
+    STOPPED = "stopped"
+    """Of the acceptance: a phase before it did not pass, and what comes after would stand on nothing."""
+
+
+PARTIAL: Final = frozenset({NotRunReason.NODES, NotRunReason.KIND, NotRunReason.PHASE})
+"""Reasons for which somebody left checks out on purpose: such a run says nothing about the whole cluster."""
 
 
 class Evidence(StrEnum):

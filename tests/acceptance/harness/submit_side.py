@@ -100,11 +100,12 @@ def answer(request):
             open_folder(request["open"])
         if "write" in request:
             write(request["write"], request["files"])
+        os.environ.update(request.get("environment", {}))
         return {
             "identity": identity() if "identify" in request else None,
             "states": smoke_side.settled(request["nodes"], request["settle_seconds"]) if "nodes" in request else {},
-            "answers": questions(request.get("questions", ())),
             "jobs": jobs(request.get("rounds", ())),
+            "answers": questions(request.get("questions", ())),
             "trouble": "",
         }
     except (OSError, RuntimeError) as error:

@@ -29,7 +29,9 @@ def _launched(head, driver_file="/proc/driver/nvidia/version"):
             except (OSError, subprocess.TimeoutExpired):
                 lines = []
             driver = lines[0] if lines and lines[0][0].isdigit() else None
-        allowed = re.compile("PATH$|LD_LIBRARY_PATH$|LANG$|(NCCL|UCX|FI|CUDA|OMP)_|SLURM_(JOB_|STEP_)?(ID|NODELIST|PARTITION|NTASKS|GPUS|NNODES)$")
+        allowed = re.compile(
+            "PATH$|LD_LIBRARY_PATH$|LANG$|(NCCL|UCX|FI|CUDA|OMP)_|SLURM_(JOB_|STEP_)?(ID|NODELIST|PARTITION|NTASKS|GPUS|NNODES)$"
+        )
         told["environment"] = {name: environment[name] for name in sorted(environment) if allowed.match(name)}
         told["versions"] = {"kernel": os.uname().release, "driver": driver, "python": sys.version.split()[0]}
     print(head + json.dumps(told), flush=True)

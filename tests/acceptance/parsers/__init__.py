@@ -1,1 +1,1 @@
-"""What tools print, as data: a parser raises CouldNotTell where a text is cut short or is something else."""
+"""What tools print, as data. A parser raises CouldNotTell for text that is cut short or not the tool's: half an answer is no answer."""

@@ -49,6 +49,6 @@ def _ports(adapter: str, told: str) -> Iterator[Port]:
         try:
             layer = values["Link layer"]
             rate = int(values["Rate"].split()[0])
-            yield Port(adapter, int(number), values["State"], values["Physical state"], rate, _LAYERS.get(layer, layer))
+            yield Port(adapter, int(number), values["State"], values["Physical state"], rate, _LAYERS.get(layer) or layer)
         except (KeyError, ValueError) as error:
             raise CouldNotTell(f"ibstat: port {number} of adapter {adapter} is not told to its end ({error})") from None

@@ -1,4 +1,4 @@
-"""The fabric is there for jobs: every adapter of the plan, its ports active, their links up, as fast as declared and of the declared kind."""
+"""The fabric is there for jobs: every adapter of the plan, its port active, its link up, as fast and of the kind that was declared."""
 
 from __future__ import annotations
 

@@ -88,7 +88,9 @@ def files(scope: Scope) -> Mapping[str, str]:
 def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
     """Each node's view, and that of the node where results are read."""
     if scope.mount is None:
-        raise CouldNotTell("the plan has no file system that its users may write to and that all compute nodes and the submitting one mount")
+        raise CouldNotTell(
+            "the plan has no file system that its users may write to and that all compute nodes and the submitting one mount"
+        )
     yield compared("folder_is_made", scope.submitter, scope.trouble or "made", "made")
     for part in scope.parts:
         for node in part.nodes:
@@ -104,7 +106,9 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
             yield told("shows_what_others_wrote", node, partial(_shown, "shows_what_others_wrote", node, look, writers))
             yield told("keeps_concurrent_writes", node, partial(_kept, scope, node, look, writers))
     here = partial(scope.answer, HERE)
-    yield told("shows_it_where_jobs_are_sent", scope.submitter, partial(_shown, "shows_it_where_jobs_are_sent", scope.submitter, here, writers))
+    yield told(
+        "shows_it_where_jobs_are_sent", scope.submitter, partial(_shown, "shows_it_where_jobs_are_sent", scope.submitter, here, writers)
+    )
 
 
 def _mounted(scope: Scope, output: Output, node: str) -> Finding:

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from cluster.harness.probe import NodeBusy, Place, Probe, Stage
 from rackwright.errors import CouldNotTell
+from rackwright.report.declared import Declared
 
 RECORDS: Final = 200
 """Lines each node writes into one file, in turn with the others."""
@@ -65,7 +66,7 @@ class Smoke:
     def job(self, name: str, node: str) -> Job:
         """The job of that name that covered the node; raises NodeBusy where it runs others, CouldNotTell where it takes none."""
         state = self.states.get(node, "it did not answer, so no job was sent to it")
-        if _at_work(state):
+        if at_work(state):
             raise NodeBusy
         if not state.startswith("idle"):
             raise CouldNotTell(f"node not usable: {state}")
@@ -78,7 +79,7 @@ class Smoke:
         """Raises where no job was sent at all: NodeBusy when all nodes were at work, CouldNotTell for any other reason."""
         if self.jobs:
             return
-        if self.states and all(map(_at_work, self.states.values())):
+        if self.states and all(map(at_work, self.states.values())):
             raise NodeBusy
         raise CouldNotTell("no node was idle")
 
@@ -87,10 +88,10 @@ class Smoke:
         return next((task for task in self.job(name, node).tasks if task.node == node), None)
 
 
-def _at_work(state: str) -> bool:
+def at_work(state: str) -> bool:
     """Whether a healthy node runs somebody's jobs, by sinfo's long state: a suffix, or a second word for the state, means trouble.
 
-    >>> _at_work("mixed none"), _at_work("allocated* Not responding"), _at_work("draining leaving")
+    >>> at_work("mixed none"), at_work("allocated* Not responding"), at_work("draining leaving")
     (True, False, False)
     """
     return state.split(None, 1)[0] in _AT_WORK
@@ -153,7 +154,19 @@ def gpus_to_ask(counts: Iterable[int]) -> tuple[int, int]:
     return first, min(first, fewest - first)
 
 
-def parts(place: Place) -> list[dict[str, Any]]:
+class Sender(Protocol):
+    """Where jobs are sent from."""
+
+    @property
+    def node(self) -> Mapping[str, Any]:
+        """The node's record."""
+
+    @property
+    def declared(self) -> Declared:
+        """The plan."""
+
+
+def parts(place: Sender) -> list[dict[str, Any]]:
     """The plan's compute nodes, each in one partition, those with GPUs apart from those without."""
     scheduler = place.declared.cluster["scheduler"]
     inside = {node["name"]: node["gpus"] for node in scheduler["nodes"] if node["name"] in place.declared.nodes}
@@ -168,13 +181,13 @@ def parts(place: Place) -> list[dict[str, Any]]:
     return found
 
 
-def runner(place: Place) -> str | None:
+def runner(place: Sender) -> str | None:
     """The user of the plan in whose name jobs run; None where the plan has none and root must do."""
     users = place.declared.cluster.get("users") or ()
     return users[0]["name"] if users else None
 
 
-def shared(place: Place) -> Mapping[str, Any] | None:
+def shared(place: Sender) -> Mapping[str, Any] | None:
     """A shared file system that all compute nodes and the submitting one have, and to which users may write."""
     needed = {name for part in parts(place) for name in part["nodes"]} | {place.node["name"]}
     everywhere = (one for one in place.declared.cluster.get("storage") or () if needed <= set(one["clients"]))

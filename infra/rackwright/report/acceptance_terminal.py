@@ -1,0 +1,45 @@
+"""An acceptance at a terminal: what is wrong first, then one row per phase in their order, then the verdict and where the results lie."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from rackwright.report.acceptance import Acceptance, PhaseReport, PhaseState
+from rackwright.report.terminal import counts, render
+from rackwright.report.verdict import Verdict
+
+_WORDS = {PhaseState.SKIPPED: "skipped", PhaseState.NOT_RUN: "not run"}
+
+
+def show_acceptance(acceptance: Acceptance, console: Console, *, every: bool = False) -> None:
+    """Print it; `every` lists each result below the phases."""
+    parts: list[RenderableType] = [render(acceptance.report, table=_phases(acceptance))]
+    if every:
+        parts.insert(0, render(acceptance.report, every=True))
+    if acceptance.results:
+        parts.append(Text(f"  as {acceptance.user}; results in {acceptance.results}", style="dim"))
+    console.print(Group(*parts))
+
+
+def _phases(acceptance: Acceptance) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("phase")
+    for verdict in ("passed", "failed", "unknown", "skipped"):
+        table.add_column(verdict, justify="right")
+    table.add_column("evidence")
+    table.add_column("seconds", justify="right")
+    for phase in acceptance.phases:
+        table.add_row(Text(f"{phase.number} {phase.title}"), *_row(acceptance, phase))
+    return table
+
+
+def _row(acceptance: Acceptance, phase: PhaseReport) -> list[RenderableType]:
+    mine = [check for check in acceptance.report.checks if check.subject == phase.name]
+    if phase.state is not PhaseState.RAN:
+        said = Text(f"{_WORDS[phase.state]}: {phase.reason}", style="dim")
+        skipped = Text(str(len(mine)) if mine else "·", style="dim")
+        return ["", "", "", skipped, said, ""]
+    evidence = " + ".join(sorted({check.evidence.value for check in mine if check.verdict is not Verdict.SKIPPED}))
+    return [*counts(mine), Text(evidence, style="magenta" if "simulated" in evidence else ""), Text(f"{phase.seconds:.1f}", style="dim")]

@@ -1,0 +1,39 @@
+"""The figures of the first acceptance that passed, kept in the stack's folder: what later ones are compared with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from rackwright.errors import CouldNotTell
+from rackwright.report.acceptance import Acceptance
+
+_FILE: Final = "acceptance-baseline.json"
+_SCHEMA: Final = "rackwright.acceptance-baseline/1"
+
+
+def load(home: Path) -> Mapping[str, float]:
+    """Figures by `phase.check[node] name`; none before the first good run. Raises CouldNotTell where the file is none of ours."""
+    try:
+        data: dict[str, Any] = json.loads((home / _FILE).read_text(encoding="utf-8"))
+        if data["schema"] != _SCHEMA:
+            raise ValueError(f"speaks {data['schema']}, not {_SCHEMA}")
+        return {str(key): float(value) for key, value in data["figures"].items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CouldNotTell(f"is no baseline: {error}", path=str(home / _FILE), hint="remove it: the next good run writes it anew") from None
+
+
+def keep(home: Path, told: Acceptance) -> None:
+    """Write the figures of a run that passed, where none are kept yet and there are any. Remove the file to begin anew."""
+    figures = {
+        f"{phase.name}.{figure['check']}[{figure['node']}] {figure['name']}": figure["value"]
+        for phase in told.phases
+        for figure in phase.figures
+    }
+    if figures and not (home / _FILE).exists():
+        document = {"schema": _SCHEMA, "run": told.run, "plan": told.report.plan, "figures": figures}
+        (home / _FILE).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,117 @@
+"""One acceptance: what is asked for, the phases in their order, and the report on record at its start, after each phase and at its end."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from acceptance.harness import baseline
+from acceptance.harness.course import Course
+from acceptance.harness.scope import submission
+from acceptance.harness.stage import open_stage
+from acceptance.harness.submitter import Submitter
+from acceptance.phase import Phase
+from acceptance.phases import phases
+from rackwright.catalog.checks import Level, acceptance
+from rackwright.errors import BadInput, CouldNotTell
+from rackwright.model.finding import did_you_mean
+from rackwright.report.declared import Declared, load
+from rackwright.report.manifest import Manifest, NotRun, manifest
+from rackwright.report.redact import redactor
+from rackwright.report.verdict import NotRunReason
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run; the exit code is 0 as declared, 1 not as declared, 2 bad input, 3 could not tell."""
+    chosen = _arguments(argv)
+    try:
+        declared = load(chosen.inventory)
+        wanted = _wanted(chosen.phase)
+        sender = submission(declared, chosen.user)
+        owed = _owed(declared, wanted, Level(chosen.level))
+        home = chosen.inventory.parent
+        redact = redactor(home / "secrets.yml", home / "id_ed25519")
+        course = Course(declared, owed, sender, run_name(), home, redact, keep_going=chosen.keep_going)
+        return _run(course, Submitter(declared, chosen.ssh_config, sender.name, sender.user))
+    except BadInput as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+
+
+def run_name(now: datetime | None = None) -> str:
+    """A name for a run: when it began, and four letters against another one of the same second."""
+    return f"{now or datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.urandom(2).hex()}"
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python tests/acceptance", description="Prove a live cluster by jobs of an ordinary user.")
+    parser.add_argument("--inventory", type=Path, required=True, help="the hand-over; the report goes into its folder")
+    parser.add_argument("--ssh-config", type=Path, required=True, help="how the nodes are reached")
+    parser.add_argument("--phase", action="append", default=[], help="only this phase (may be given again): no verdict on the cluster")
+    parser.add_argument("--level", choices=[Level.SMOKE, Level.FULL], default=Level.FULL, help="how far to go (default: all phases)")
+    parser.add_argument("--keep-going", action="store_true", help="go on after a phase that did not pass")
+    parser.add_argument("--user", default=None, help="who sends the jobs (default: the first user of the plan)")
+    return parser.parse_args(argv)
+
+
+def _wanted(asked: Sequence[str]) -> list[str]:
+    """Names of the phases that were asked for; of all where none was."""
+    names = [phase.name for phase in phases()]
+    for name in asked:
+        if _plain(name) not in names:
+            raise BadInput("is no phase of the acceptance", path=name, hint=did_you_mean(_plain(name), names))
+    return [_plain(name) for name in asked] or names
+
+
+def _plain(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _owed(declared: Declared, wanted: Sequence[str], level: Level) -> Manifest:
+    """The results that the phases owe which were asked for; the rest is said to be left out."""
+    rows = acceptance()
+    owed = manifest(declared, {key: spec for key, spec in rows.items() if spec.subject in wanted}, level)
+    others = [
+        NotRun(key, NotRunReason.PHASE, "only other phases were asked for") for key, spec in rows.items() if spec.subject not in wanted
+    ]
+    return Manifest(owed.level, owed.expected, (*owed.not_run, *others), owed.empty_groups)
+
+
+def _run(course: Course, submitter: Submitter) -> int:
+    """All phases, with the report on record whatever happens."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    course.record(ended=False)
+    ending = ""
+    try:
+        with submitter:
+            stage = open_stage(submitter.ask, course.sender, course.run, baseline.load(course.home))
+            course.where = stage.folder or ""
+            for number, phase in enumerate(phases(), start=1):
+                _tell(number, phase)
+                course.take(stage, number, phase)
+    except KeyboardInterrupt:
+        ending = "the run was interrupted; its jobs were cancelled"
+    except CouldNotTell as error:
+        ending = str(error)
+    return course.finish(ending).report.verdict.exit_code
+
+
+def _tell(number: int, phase: Phase) -> None:
+    print(json.dumps({"number": number, "phase": phase.name, "title": phase.title}), flush=True)
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    """Asked to end: leave through the same door as Ctrl-C, so that jobs are cancelled and what is known is put on record."""
+    raise KeyboardInterrupt

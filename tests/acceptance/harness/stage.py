@@ -1,0 +1,134 @@
+"""One phase on the cluster: which nodes are free for it, its jobs sent and awaited, its questions asked, its findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from acceptance.harness import files, slurm
+from acceptance.harness.scope import Submission, idle
+from acceptance.harness.submitter import Asking
+from acceptance.phase import Finding, Job, Output, Phase, Scope
+from cluster.harness.probe import Raw
+from rackwright.errors import CouldNotTell
+
+_SETTLE: Final = 5
+"""Seconds that nodes get to end what they do: a job that has just ended keeps its node for a moment."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What all phases of a run have in common."""
+
+    ask: Asking
+    sender: Submission
+    run: str
+    identity: Mapping[str, Any]
+    """Who sends the jobs, with which Slurm."""
+    busy: frozenset[str]
+    """Nodes that were at work when the run began: nobody waits for them."""
+    folder: str | None
+    """The run's, on the shared file system."""
+    trouble: str
+    """Why there is none."""
+    baseline: Mapping[str, float]
+
+
+@dataclass
+class Played:
+    """What a phase came to."""
+
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    scope: Scope | None = None
+    came: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What the submitting node said of each job."""
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    outputs: Mapping[str, Output] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    why: str = ""
+    """Why the rest could not be told."""
+
+
+def open_stage(ask: Asking, sender: Submission, run: str, baseline: Mapping[str, float]) -> Stage:
+    """Who sends the jobs, which nodes are at work, and the folder of the run."""
+    came = _asked(ask, {"identify": True, "nodes": list(sender.compute), "settle_seconds": _SETTLE}, _SETTLE)
+    busy = frozenset(sender.compute) - set(idle(came["states"], sender.compute))
+    folder, trouble = None, "the plan has no shared file system that jobs may write to"
+    if sender.mount is not None:
+        path = f"{sender.mount}/validation/results/infra-smoke-{run}"
+        trouble = str(ask({"open": path})["trouble"])
+        folder = None if trouble else path
+    return Stage(ask, sender, run, came["identity"], busy, folder, trouble, baseline)
+
+
+def play(stage: Stage, number: int, phase: Phase, played: Played) -> None:
+    """Run a phase; what goes wrong with it is the reason of what stays unknown."""
+    try:
+        played.scope = _scope(stage, number, phase)
+        jobs = {job.name: job for job in phase.jobs(played.scope)}
+        _prepare(stage, phase, played.scope, jobs)
+        _send(stage, number, phase, jobs, played)
+        played.findings += phase.judge(played.scope, played.outputs)
+    except CouldNotTell as error:
+        played.why = str(error)
+    except Exception as error:  # a phase that breaks must leave its checks unknown, not the run without a report
+        played.why = f"the phase itself broke: {error!r}"
+
+
+def _scope(stage: Stage, number: int, phase: Phase) -> Scope:
+    sender = stage.sender
+    waited = [name for name in sender.compute if name not in stage.busy] or list(sender.compute)
+    states = dict(_asked(stage.ask, {"nodes": waited, "settle_seconds": _SETTLE}, _SETTLE)["states"])
+    if stage.busy:
+        states |= _asked(stage.ask, {"nodes": sorted(stage.busy), "settle_seconds": 0}, 0)["states"]
+    free = idle(states, sender.compute)
+    return Scope(
+        declared=sender.declared,
+        nodes=free,
+        states=states,
+        run=stage.run,
+        submitter=sender.name,
+        user=str(stage.identity["user"]),
+        uid=int(stage.identity["uid"]),
+        mount=sender.mount,
+        folder=f"{stage.folder}/{phase.folder(number)}" if stage.folder else None,
+        trouble=stage.trouble,
+        parts=sender.parts(free),
+        baseline=stage.baseline,
+    )
+
+
+def _prepare(stage: Stage, phase: Phase, scope: Scope, jobs: Mapping[str, Job]) -> None:
+    """The programs that will run, and what else must lie in the phase's folder, before any job starts."""
+    if scope.folder is not None:
+        _asked(stage.ask, {"write": scope.folder, "files": {**files.programs(jobs.values()), **phase.files(scope)}}, 0)
+
+
+def _send(stage: Stage, number: int, phase: Phase, jobs: Mapping[str, Job], played: Played) -> None:
+    """Send the jobs, round by round, ask the questions, and read what came back."""
+    assert played.scope is not None
+    declared, scope = stage.sender.declared, played.scope
+    rounds: dict[int, list[dict[str, Any]]] = {}
+    for job in jobs.values():
+        rounds.setdefault(job.round, []).append(slurm.request(job, stage.run, phase.folder(number), declared))
+    played.requests = [one for key in sorted(rounds) for one in rounds[key]]
+    longest = sum(max(one["seconds"] for one in group) for group in rounds.values()) + sum(one.timeout for one in phase.questions)
+    request = {
+        "rounds": [rounds[key] for key in sorted(rounds)],
+        "questions": [(one.name, one.command, one.timeout) for one in phase.questions],
+        "environment": {"FOLDER": scope.folder or "", "MOUNT": scope.mount or ""},
+    }
+    came = _asked(stage.ask, request, longest)
+    played.came = {one["name"]: one for one in came["jobs"]}
+    played.outputs = {name: slurm.output(job, played.came[name]) for name, job in jobs.items()}
+    played.scope = replace(scope, answers={name: Raw(**said) for name, said in came["answers"].items()})
+
+
+def _asked(ask: Asking, request: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """An answer without trouble; raises CouldNotTell with it."""
+    came = ask(request, seconds=seconds)
+    if came["trouble"]:
+        raise CouldNotTell(came["trouble"])
+    return came
