@@ -44,12 +44,9 @@ def gpus_worked(check: str, node: str, samples: Sequence[Sample], gpus: int) -> 
     seen = max((len(each.gpu_busy) for each in samples), default=0)
     if not seen:
         return unknown(check, node, "no sample has the load of a GPU")
-    idle = [
-        number
-        for number in range(max(seen, gpus))
-        if not any(number < len(each.gpu_busy) and each.gpu_busy[number] > 0 for each in samples)
-    ]
-    return compared(check, node, f"{max(seen, gpus) - len(idle)} GPUs at work", f"{gpus} GPUs at work")
+    # A job sees its own GPUs where they are confined, else all of the node: as many as it has must have worked.
+    worked = sum(any(number < len(each.gpu_busy) and each.gpu_busy[number] > 0 for each in samples) for number in range(seen))
+    return compared(check, node, f"{worked} GPUs at work", f"{gpus} GPUs at work", holds=worked >= gpus)
 
 
 def rails_carried(check: str, node: str, samples: Sequence[Sample], rails: Sequence[str]) -> Finding:

@@ -9,14 +9,21 @@ from acceptance.phase import Output, Task
 from rackwright.errors import CouldNotTell
 
 
-def record(output: Output | None, node: str) -> dict[str, Any]:
+class Answer(dict[str, Any]):
+    """An answer of a program; what it should hold and does not raises CouldNotTell."""
+
+    def __missing__(self, key: str) -> Any:
+        raise CouldNotTell(f"its answer has no {key}")
+
+
+def record(output: Output | None, node: str) -> Answer:
     """What the first task there printed; raises CouldNotTell where it said nothing, nothing whole, or that it could not tell."""
     if output is None:
         raise CouldNotTell("its job was not sent")
     return parse(output.only(node), output)
 
 
-def parse(task: Task, output: Output) -> dict[str, Any]:
+def parse(task: Task, output: Output) -> Answer:
     """What one task printed."""
     text = "".join(task.out.splitlines())
     try:
@@ -27,7 +34,7 @@ def parse(task: Task, output: Output) -> dict[str, Any]:
         ) from None
     if "unknown" in found:
         raise CouldNotTell(str(found["unknown"]))
-    return dict(found)
+    return Answer(found)
 
 
 def tool(found: dict[str, Any], name: str) -> str:

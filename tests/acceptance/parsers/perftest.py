@@ -13,7 +13,7 @@ _TO_GBIT: Final = {"Gb/sec": 1.0, "MB/sec": 8 * 2**20 / 1e9, "MiB/sec": 8 * 2**2
 _FIELD: Final = re.compile(r"(Device|Transport type|Connection type|Link type|Mtu)\s*:\s*(\S+)")
 _TROUBLE: Final = re.compile(
     r"(Couldn't [^\n]+|Could not [^\n]+|Unable to [^\n]+|Failed to [^\n]+|[^\n]*Completion with error[^\n]*"
-    r"|IB device [^\n]+ not found|[^\n]*ommand not found)"
+    r"|IB device [^\n]+ not found|Did not detect devices|[^\n]*ommand not found)"
 )
 
 

@@ -166,7 +166,7 @@ def _watched(output: Output, node: str, said: Mapping[str, Any], wanted: Wanted)
 def _wanted(scope: Scope, output: Output, said: Mapping[str, Mapping[str, Any]]) -> Wanted:
     """InfiniBand or RoCE where the plan has a fabric; EFA where a machine has such adapters: AWS wires its own."""
     job, first = output.job, output.job.nodes[0]
-    fabric: Mapping[str, Any] = getattr(scope.declared, "fabric", None) or {}
+    fabric: Mapping[str, Any] = scope.declared.fabric or {}
     efa = any(each.get("efa") for each in said.values())
     rails = {node: tuple(scope.declared.nodes[node].get("rails") or ()) for node in job.nodes} if fabric else {}
     return Wanted(

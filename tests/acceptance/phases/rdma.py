@@ -41,7 +41,7 @@ def _rails(scope: Scope, node: str) -> tuple[str, ...]:
 
 def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
     """By node: its links' bandwidth, latency and kind."""
-    fabric: Mapping[str, Any] = getattr(scope.declared, "fabric", None) or {}
+    fabric: Mapping[str, Any] = scope.declared.fabric or {}
     met = {quantity: list[Meeting]() for quantity in _CHECKS.values()}
     links: dict[str, set[str]] = {}
     for output in outputs.values():

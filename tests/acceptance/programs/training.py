@@ -123,7 +123,8 @@ def main():
     if options.device == "cuda" and not torch.cuda.is_available():
         return {"unknown": "PyTorch sees no GPU"}
     alone = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
-    for name, value in alone.items():
+    # Debian's PyTorch is built without libuv, and without being told so does not find that out by itself.
+    for name, value in {**alone, "USE_LIBUV": "0"}.items():
         os.environ.setdefault(name, value)
     rank, ranks, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
     # A task that was given one GPU of its own sees it as number 0.

@@ -190,6 +190,14 @@ def test_storage_and_cpu_tools() -> None:
     assert ior.parse_mdtest(read("mdtest", "good"))["File creation"] == 7344.21
     assert stream.parse_stream(read("stream", "good"))["Triad"] == pytest.approx(433.12, abs=0.01)
     assert stream.parse_hpl(read("hpl", "good")) == 3143.1
+    hpcc = stream.parse_hpcc(read("hpcc", "good"))
+    assert (
+        hpcc["HPL_Tflops"] * 1000 == pytest.approx(stream.parse_hpl(read("hpcc", "good")), rel=0.01) and hpcc["StarSTREAM_Triad"] == 61.8174
+    )
+    (written,) = fio.parse(read("fio", "good"))
+    assert (written.direction, written.bytes_moved, written.fsync_p99_ms) == ("write", 2 * 64 * 2**20, None) and written.mb_s > 1
+    (synced,) = fio.parse(read("fio", "good-fsync"))
+    assert synced.fsync_p99_ms is not None and 0 < synced.fsync_p99_ms < 1000
     with pytest.raises(CouldNotTell, match="0 of 1 tests"):
         stream.parse_hpl(read("hpl", "failed"))
     with pytest.raises(CouldNotTell, match="No space left"):
