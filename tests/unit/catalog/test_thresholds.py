@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import csv
 import datetime
+import doctest
+import os
 from pathlib import Path
 
 import pytest
 
-from rackwright.catalog import rows
+from rackwright.catalog import rows, thresholds_page
 from rackwright.catalog.figures import Dimension, Kind, NodeRange, Quantity, Unit, figures, parse_figure
 from rackwright.catalog.thresholds import COLLECTIVES, Limit, contradictions, objections, threshold, thresholds, tolerance
+from rackwright.catalog.thresholds_page import page
 
 THRESHOLDS = thresholds()
+PAGE = Path(__file__).parents[3] / "docs" / "acceptance-thresholds.md"
 with Path(__file__).with_name("published_thresholds.csv").open(encoding="utf-8", newline="") as _file:
     PUBLISHED = list(csv.DictReader(_file))
 
@@ -118,3 +122,12 @@ def test_a_latency_is_good_when_it_is_low() -> None:
     with pytest.raises(ValueError):
         Unit.TB_S.to(Unit.TFLOPS, 1)
     assert {unit.dimension for unit in Unit} == set(Dimension)
+
+
+def test_the_page_is_what_the_catalogue_says() -> None:
+    """docs/acceptance-thresholds.md; UPDATE_GOLDEN=1 writes it anew."""
+    if os.environ.get("UPDATE_GOLDEN"):
+        PAGE.write_text(page(), encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == page()
+    assert not doctest.testmod(thresholds_page).failed
+    assert all(f"`{each}`" in page() for each in (*THRESHOLDS, *figures()))
