@@ -10,8 +10,6 @@ from rackwright.report.acceptance import Acceptance, PhaseReport, PhaseState
 from rackwright.report.terminal import counts, render
 from rackwright.report.verdict import Verdict
 
-_WORDS = {PhaseState.SKIPPED: "skipped", PhaseState.NOT_RUN: "not run"}
-
 
 def show_acceptance(acceptance: Acceptance, console: Console, *, every: bool = False) -> None:
     """Print it; `every` lists each result below the phases."""
@@ -25,11 +23,10 @@ def show_acceptance(acceptance: Acceptance, console: Console, *, every: bool = F
 
 def _phases(acceptance: Acceptance) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("phase")
+    table.add_column("phase", no_wrap=True)
     for verdict in ("passed", "failed", "unknown", "skipped"):
         table.add_column(verdict, justify="right")
     table.add_column("evidence")
-    table.add_column("seconds", justify="right")
     for phase in acceptance.phases:
         table.add_row(Text(f"{phase.number} {phase.title}"), *_row(acceptance, phase))
     return table
@@ -38,8 +35,7 @@ def _phases(acceptance: Acceptance) -> RenderableType:
 def _row(acceptance: Acceptance, phase: PhaseReport) -> list[RenderableType]:
     mine = [check for check in acceptance.report.checks if check.subject == phase.name]
     if phase.state is not PhaseState.RAN:
-        said = Text(f"{_WORDS[phase.state]}: {phase.reason}", style="dim")
-        skipped = Text(str(len(mine)) if mine else "·", style="dim")
-        return ["", "", "", skipped, said, ""]
+        said = phase.reason if phase.state is PhaseState.SKIPPED else "not run"
+        return [*counts(mine), Text(f"({said})", style="dim")]
     evidence = " + ".join(sorted({check.evidence.value for check in mine if check.verdict is not Verdict.SKIPPED}))
-    return [*counts(mine), Text(evidence, style="magenta" if "simulated" in evidence else ""), Text(f"{phase.seconds:.1f}", style="dim")]
+    return [*counts(mine), Text(evidence, style="magenta" if "simulated" in evidence else "")]

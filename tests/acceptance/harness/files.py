@@ -90,11 +90,14 @@ def _left_out(stage: Stage, states: Mapping[str, str], nodes: Sequence[str]) -> 
 
 
 def _joined(played: Played, stream: str) -> str:
-    """What the jobs said, one after the other, each line with the rank of its task before it."""
-    return "".join(
-        f"=== {name} (job {output.id or 'none'}, status {output.status})\n{played.came[name][stream].rstrip()}\n"
-        for name, output in played.outputs.items()
-    )
+    """What the jobs said, one after the other, each line with the rank of its task before it; what srun itself said comes last."""
+    told = []
+    for name, output in played.outputs.items():
+        text = str(played.came[name][stream])
+        told.append(f"=== {name} (job {output.id or 'none'}, status {output.status})")
+        told += [f"{rank}: {line}" for rank, line in slurm.whole_lines(text)]
+        told += [line for line in text.splitlines() if not slurm.of_a_task(line)]
+    return "\n".join([*told, ""])
 
 
 def _json(data: Any) -> str:

@@ -105,6 +105,8 @@ def _run(course: Course, submitter: Submitter) -> int:
         ending = "the run was interrupted; its jobs were cancelled"
     except CouldNotTell as error:
         ending = str(error)
+    except Exception as error:  # what was found until then must come on record
+        ending = f"the run broke: {error!r}"
     return course.finish(ending).report.verdict.exit_code
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import math
 import re
@@ -21,6 +22,8 @@ PATIENCE: Final = 45
 """Seconds a job may wait for its nodes, which were idle a moment ago."""
 _PRELUDE: Final = Path(__file__).with_name("task_side.py")
 _LABELLED: Final = re.compile(r" *(\d+): ?(.*)", re.DOTALL)
+_CUT: Final = 1024
+"""Bytes after which `srun --label` (seen with 24.11.5) begins a line anew, as if the task had."""
 TIMED_OUT: Final = 124
 
 
@@ -94,16 +97,52 @@ def _tasks(text: str) -> list[tuple[dict[str, Any], list[str]]]:
     """What each task said of itself, and its other lines, by rank. One that never said who it is has no place here."""
     lines: dict[int, list[str]] = {}
     found: dict[int, dict[str, Any]] = {}
+    for rank, said in whole_lines(text):
+        head = _head(said) if rank not in found else None
+        if head is not None:
+            found[rank] = head
+        else:
+            lines.setdefault(rank, []).append(said)
+    return [(found[rank], lines.get(rank, [])) for rank in sorted(found)]
+
+
+def whole_lines(text: str) -> list[tuple[int, str]]:
+    """Lines of tasks with the rank of who said them; those that srun cut are put together again.
+
+    >>> whole_lines("0: a\n1: " + 1024 * "b" + "\n0: c\n1: d\nsrun: no line of a task")[1][1] == 1024 * "b" + "d"
+    True
+    """
+    found: list[tuple[int, str]] = []
+    open_lines: dict[int, int] = {}
     for line in text.splitlines():
         labelled = _LABELLED.match(line)
         if not labelled:
             continue
         rank, said = int(labelled[1]), labelled[2]
-        if said.startswith(HEAD) and rank not in found:
-            found[rank] = json.loads(said.removeprefix(HEAD))
+        if rank in open_lines:
+            place = open_lines.pop(rank)
+            found[place] = (rank, found[place][1] + said)
         else:
-            lines.setdefault(rank, []).append(said)
-    return [(found[rank], lines.get(rank, [])) for rank in sorted(found)]
+            place = len(found)
+            found.append((rank, said))
+        if len(said.encode()) == _CUT:
+            open_lines[rank] = place
+    return found
+
+
+def of_a_task(line: str) -> bool:
+    """Whether a line bears the number of a task."""
+    return _LABELLED.match(line) is not None
+
+
+def _head(line: str) -> dict[str, Any] | None:
+    """What a task says of itself; None for every other line, and for one that was torn."""
+    if not line.startswith(HEAD):
+        return None
+    with contextlib.suppress(ValueError):
+        said: dict[str, Any] = json.loads(line.removeprefix(HEAD))
+        return said
+    return None
 
 
 def unlabelled(text: str) -> str:

@@ -1,0 +1,66 @@
+"""A lab's hand-over whose shared file system is a folder here, and the stand-in for the node that its jobs are sent from."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rackwright.report.acceptance import breaches
+
+from .standin import Standin
+
+PROJECT = Path(__file__).parents[3]
+GOLDEN = PROJECT / "tests" / "golden" / "handover" / "inventory.yml"
+
+
+@dataclass
+class Ended:
+    """How a run ended."""
+
+    status: int
+    said: str
+    report: dict[str, Any]
+
+    def verdicts(self, phase: str) -> dict[str, str]:
+        """Verdict by check id, of one phase."""
+        return {check["id"].partition(".")[2]: check["verdict"] for check in self.report["checks"] if check["subject"] == phase}
+
+    def phase(self, name: str) -> dict[str, Any]:
+        """What became of a phase."""
+        return next(phase for phase in self.report["phases"] if phase["name"] == name)
+
+
+class Bench:
+    """A stack's folder beside the stand-in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.node = Standin(folder / "node")
+        self.home = folder / "home" / "lab"
+        self.home.mkdir(parents=True)
+        (self.home / "inventory.yml").write_text(GOLDEN.read_text().replace("/mnt/sharedfs", str(self.node.mount)))
+        (self.home / "ssh_config").write_text("")
+
+    def command(self, *more: str) -> list[str]:
+        """The command line of a run."""
+        where = ["--inventory", str(self.home / "inventory.yml"), "--ssh-config", str(self.home / "ssh_config")]
+        return [sys.executable, str(PROJECT / "tests" / "acceptance"), *where, *more]
+
+    def run(self, *more: str) -> Ended:
+        """A run to its end; its report keeps the contract."""
+        ended = subprocess.run(self.command(*more), capture_output=True, text=True, timeout=300, check=False, env=self.node.environment)
+        file = self.home / ("acceptance.partial.json" if "--phase" in more else "acceptance.json")
+        report = json.loads(file.read_text()) if file.exists() else {}
+        assert not report or breaches(report) == []
+        return Ended(ended.returncode, ended.stderr, report)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """Everything is as the plan says."""
+    return Bench(tmp_path)
