@@ -1,4 +1,4 @@
-"""How many tokens per second a small transformer trains on: one process per GPU, DDP or FSDP, random tokens. PyTorch 2.6 or later.
+"""How many tokens per second a small transformer trains on: one process per GPU, DDP or FSDP, random tokens.
 
 Finds RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in its environment; alone without them. Rank 0 prints one line of JSON:
 {"mode", "ranks", "tokens_s", "first_loss", "last_loss", "torch", "device"}; any rank that cannot run prints {"unknown": why}.
@@ -64,26 +64,28 @@ def model_class(torch):
                 seen = block(seen)
             return self.head(self.norm(seen))
 
-    return Model
+    return Model, Block
 
 
-def wrapped(torch, model, options, device):
-    """Distributed as asked: copies that add up their gradients, or weights of which each rank holds a share."""
+def wrapped(torch, model, block, options, device):
+    """Distributed as asked."""
+    place = [device.index] if device.type == "cuda" else None
     if options.mode == "ddp":
-        return torch.nn.parallel.DistributedDataParallel(model, device_ids=[device.index] if device.type == "cuda" else None)
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
+        return torch.nn.parallel.DistributedDataParallel(model, device_ids=place)
+    from functools import partial
 
-    mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
-    for block in model.blocks:
-        fully_shard(block, mesh=mesh)
-    return fully_shard(model, mesh=mesh)
+    from torch.distributed.fsdp import FullyShardedDataParallel
+    from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
+
+    policy = partial(transformer_auto_wrap_policy, transformer_layer_cls={block})
+    return FullyShardedDataParallel(model, auto_wrap_policy=policy, device_id=device)
 
 
 def train(torch, options, device, ranks):
     """Steps on random tokens that repeat, so that the loss must fall; tokens per second of all ranks and the losses at both ends."""
+    model_type, block = model_class(torch)
     torch.manual_seed(1)
-    model = wrapped(torch, model_class(torch)(options).to(device), options, device)
+    model = wrapped(torch, model_type(options).to(device), block, options, device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     tokens = torch.randint(0, options.words, (options.batch, options.length + 1), device=device)
     losses, begun = [], 0.0
