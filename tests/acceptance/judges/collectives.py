@@ -12,6 +12,8 @@ from rackwright.catalog.figures import Quantity
 from rackwright.catalog.thresholds import LEAST_MESSAGE_BYTES, threshold
 from rackwright.report.verdict import Verdict
 
+RINGS = frozenset({Quantity.ALL_REDUCE, Quantity.ALL_GATHER, Quantity.REDUCE_SCATTER})
+"""Whose bus bandwidth over several nodes is that of all NICs of a node; alltoall sends each rank's share over its own."""
 NETWORKS = frozenset({Transport.INFINIBAND, Transport.LIBFABRIC, Transport.SOCKET, Transport.OTHER_NETWORK})
 
 
@@ -96,7 +98,7 @@ def bandwidth(check: str, quantity: Quantity, run: Run, wanted: Wanted, baseline
     hardware = wanted.gpu if count == 1 else wanted.instance
     values = dict.fromkeys(wanted.nodes, largest.busbw_gb_s)
     limit = threshold(quantity, hardware, count)
-    if limit is None and count > 1 and wanted.nics and threshold(Quantity.NIC_BUSBW, wanted.link, count):
+    if limit is None and count > 1 and wanted.nics and quantity in RINGS and threshold(Quantity.NIC_BUSBW, wanted.link, count):
         return _per_nic(check, quantity, run, wanted, baseline)
     found = speed(
         check,

@@ -111,6 +111,13 @@ def test_a_run_of_nccl_is_judged_by_more_than_its_bandwidth(
     assert all(each.figures[0].value == pytest.approx(found.largest.busbw_gb_s) for each in told)
 
 
+def test_the_share_of_a_nic_is_a_threshold_for_rings_alone() -> None:
+    """An alltoall of 16 GPUs reaches a fraction of it on a fabric in order."""
+    for quantity, words in ((Quantity.ALL_GATHER, "busbw-per-nic.ndr"), (Quantity.ALLTOALL, "nobody has published a figure")):
+        found = collectives.bandwidth("bandwidth", quantity, run("good-2-nodes"), TWO)
+        assert all(words in each.expected for each in found)
+
+
 def test_small_messages_prove_no_bandwidth() -> None:
     """256 MB is too small."""
     whole = run("good-1-node")
