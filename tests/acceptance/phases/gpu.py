@@ -12,7 +12,7 @@ from acceptance.judges.scaling import scaling
 from acceptance.judges.speed import speed
 from acceptance.parsers import dcgm, nvidia_smi
 from acceptance.phase import Finding, Job, Outputs, Phase, Scope, program, skipped, told, unknown
-from acceptance.phases.nccl import _gpu, _parts, _sizes
+from acceptance.phases.nccl import gpu_model, gpu_parts, node_counts
 from rackwright.catalog.figures import Quantity
 from rackwright.errors import CouldNotTell
 from rackwright.report.verdict import SkipReason, Verdict
@@ -43,7 +43,7 @@ def jobs(scope: Scope) -> Sequence[Job]:
     """Health and diagnosis, then speeds, node by node at the same time; then the training on one node, on two, four … and all."""
     asked = tuple(json.dumps(each) for each in _TOOLS)
     found = []
-    for part in _parts(scope):
+    for part in gpu_parts(scope):
         gpus = scope.gpus(part.nodes[0])
         for node in part.nodes:
             found.append(
@@ -53,7 +53,7 @@ def jobs(scope: Scope) -> Sequence[Job]:
         for step, mode in enumerate(MODES):
             for node in part.nodes:
                 found.append(_job(f"{mode}-{node}", (node,), "training.py", ("--mode", mode), gpus, 2 + step, tasks=gpus))
-            for number, size in enumerate(_sizes(len(part.nodes))):
+            for number, size in enumerate(node_counts(len(part.nodes))):
                 found.append(
                     _job(
                         f"{mode}-{size}-{part.name}",
@@ -85,7 +85,7 @@ def _job(name: str, nodes: tuple[str, ...], file: str, words: tuple[str, ...], g
 
 def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
     """Health from the tools, speeds GPU by GPU, training node by node and as it grows."""
-    nodes = [node for part in _parts(scope) for node in part.nodes]
+    nodes = [node for part in gpu_parts(scope) for node in part.nodes]
     for node in nodes:
         look = partial(records.record, outputs.get(f"health-{node}"), node)
         yield from _health(scope, node, look)
@@ -93,7 +93,7 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
         yield from _fast(scope, outputs, nodes, check, quantities)
     for mode, quantity in MODES.items():
         yield from _training(scope, outputs, nodes, mode, quantity)
-    for part in _parts(scope):
+    for part in gpu_parts(scope):
         points = _points(outputs, part.nodes, "ddp")
         for node in part.nodes:
             alone = len(part.nodes) < 2
@@ -131,7 +131,7 @@ def _fast(scope: Scope, outputs: Outputs, nodes: Sequence[str], check: str, quan
             except CouldNotTell as error:
                 silent.add(node)
                 yield unknown(check, node, str(error))
-        hardware = {key: _gpu(scope, key.split("/")[0]) for key in values}
+        hardware = {key: gpu_model(scope, key.split("/")[0]) for key in values}
         before = {
             key: value
             for key in values
@@ -189,7 +189,7 @@ def _training(scope: Scope, outputs: Outputs, nodes: Sequence[str], mode: str, q
             values[node] = float(found["tokens_s"])
         except CouldNotTell as error:
             yield unknown(check, node, str(error))
-    hardware = {node: f"{_gpu(scope, node)}-{scope.gpus(node)}" for node in values}
+    hardware = {node: f"{gpu_model(scope, node)}-{scope.gpus(node)}" for node in values}
     before = {node: value for node in values if (value := scope.baseline.get(f"gpu.{check}[{node}] {quantity.value}"))}
     yield from speed(check, quantity, values, hardware=hardware, baseline=before)
 

@@ -32,7 +32,7 @@ _CHECKS: Final = ("results_are_right", "data_goes_over_the_declared_network", "g
 def jobs(scope: Scope) -> Sequence[Job]:
     """One GPU of each node; each node alone; then 2, 4, 8 … nodes, and all. One after the other where they would share links."""
     found: list[Job] = []
-    for part in _parts(scope):
+    for part in gpu_parts(scope):
         gpus = scope.gpus(part.nodes[0])
         found.extend(_job(f"one-{node}", (node,), 1, Quantity.ALL_REDUCE, 0) for node in part.nodes)
         if gpus > 1:
@@ -41,7 +41,7 @@ def jobs(scope: Scope) -> Sequence[Job]:
                 for number, each in enumerate(COLLECTIVES)
                 for node in part.nodes
             )
-        sizes = enumerate(_sizes(len(part.nodes)))
+        sizes = enumerate(node_counts(len(part.nodes)))
         found.extend(
             _job(f"{_word(each)}-{size}-{part.name}", part.nodes[:size], gpus, each, 10 + 4 * step + number)
             for step, size in sizes
@@ -72,25 +72,25 @@ def _word(quantity: Quantity) -> str:
     return quantity.value.replace("_", "-")
 
 
-def _sizes(count: int) -> Sequence[int]:
+def node_counts(count: int) -> Sequence[int]:
     """2, 4, 8 … nodes, and all of them; nothing where there is one.
 
-    >>> _sizes(6), _sizes(1)
+    >>> node_counts(6), node_counts(1)
     ((2, 4, 6), ())
     """
     doubled = [2**step for step in range(1, count.bit_length()) if 2**step < count]
     return (*doubled, count) if count > 1 else ()
 
 
-def _parts(scope: Scope) -> Iterator[Part]:
+def gpu_parts(scope: Scope) -> Iterator[Part]:
     """Nodes with GPUs that one job can span, those with as many GPUs of one model together."""
     for part in scope.parts:
-        nodes = sorted((node for node in part.nodes if scope.gpus(node)), key=lambda node: (_gpu(scope, node), scope.gpus(node)))
-        for number, (_, alike) in enumerate(groupby(nodes, key=lambda node: (_gpu(scope, node), scope.gpus(node)))):
+        nodes = sorted((node for node in part.nodes if scope.gpus(node)), key=lambda node: (gpu_model(scope, node), scope.gpus(node)))
+        for number, (_, alike) in enumerate(groupby(nodes, key=lambda node: (gpu_model(scope, node), scope.gpus(node)))):
             yield Part(f"{part.name}-{number}", tuple(sorted(alike)))
 
 
-def _gpu(scope: Scope, node: str) -> str:
+def gpu_model(scope: Scope, node: str) -> str:
     return str(scope.declared.nodes[node]["gpus"]["model"])
 
 
@@ -172,12 +172,12 @@ def _wanted(scope: Scope, output: Output, said: Mapping[str, Mapping[str, Any]])
     return Wanted(
         nodes=job.nodes,
         gpus_per_node=job.gpus_per_node,
-        gpu=_gpu(scope, first),
+        gpu=gpu_model(scope, first),
         network=Transport.INFINIBAND if fabric else Transport.LIBFABRIC if efa else None,
         link=str(fabric.get("speed", "")).lower(),
         nics=len(rails.get(first, ())),
         instance=str(said[first].get("machine", "")),
-        nvls=_gpu(scope, first) in _NVLS and job.gpus_per_node > 1,
+        nvls=gpu_model(scope, first) in _NVLS and job.gpus_per_node > 1,
         rails=rails,
     )
 

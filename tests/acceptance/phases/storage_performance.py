@@ -22,7 +22,7 @@ QUANTITIES: Final = {
 _SPEED: Final = program("storage_speed.py")
 _KILL: Final = program("storage_kill.py")
 _REAL: Final = ("--mib", "4096", "--files", "2000", "--fsyncs", "500")
-_SMALL: Final = ("--mib", "16", "--files", "8", "--fsyncs", "10")
+_SMALL: Final = ("--mib", "4", "--files", "8", "--fsyncs", "10")
 """In the lab: containers on one disk."""
 
 
