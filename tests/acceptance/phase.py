@@ -199,6 +199,8 @@ class Phase:
     """What the user asks on the submitter after the jobs. Plain commands, which find $FOLDER, the phase's, and $MOUNT."""
     files: Callable[[Scope], Mapping[str, str]] = _no_files
     """What has to lie in the phase's folder before its jobs, by name."""
+    leaves: tuple[str, ...] = ()
+    """What its jobs leave there that is no result, as patterns: emptied afterwards."""
 
     def folder(self, number: int) -> str:
         """The name of its folder among the results.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def programs(jobs: Iterable[Job]) -> dict[str, str]:
-    """The texts that run, as they run, by their place in the phase's folder."""
+    """The texts that run, as they run, by their place in the run's folder."""
     return {f"programs/{job.program.name}": slurm.sent(job.program) for job in jobs}
 
 
@@ -53,7 +53,7 @@ def texts(stage: Stage, played: Played, report: PhaseReport, results: Sequence[R
     return {
         "meta.json": redact(_json(_meta(stage, played, report))),
         "stdout": redact(_joined(played, "out")),
-        "stderr": redact(_joined(played, "err")),
+        "stderr": redact(_joined(played, "err") if any(came["err"] for came in played.came.values()) else ""),
         "result.json": redact(_json(result)),
     }
 

@@ -101,9 +101,10 @@ def _scope(stage: Stage, number: int, phase: Phase) -> Scope:
 
 
 def _prepare(stage: Stage, phase: Phase, scope: Scope, jobs: Mapping[str, Job]) -> None:
-    """The programs that will run, and what else must lie in the phase's folder, before any job starts."""
-    if scope.folder is not None:
-        _asked(stage.ask, {"write": scope.folder, "files": {**files.programs(jobs.values()), **phase.files(scope)}}, 0)
+    """The programs that will run, once for the run, and what must lie in the phase's folder before any job starts."""
+    if scope.folder is not None and stage.folder is not None:
+        _asked(stage.ask, {"write": stage.folder, "files": files.programs(jobs.values())}, 0)
+        _asked(stage.ask, {"write": scope.folder, "files": phase.files(scope)}, 0)
 
 
 def _send(stage: Stage, number: int, phase: Phase, jobs: Mapping[str, Job], played: Played) -> None:
@@ -119,6 +120,7 @@ def _send(stage: Stage, number: int, phase: Phase, jobs: Mapping[str, Job], play
         "rounds": [rounds[key] for key in sorted(rounds)],
         "questions": [(one.name, one.command, one.timeout) for one in phase.questions],
         "environment": {"FOLDER": scope.folder or "", "MOUNT": scope.mount or ""},
+        "empty": [f"{scope.folder}/{pattern}" for pattern in phase.leaves] if scope.folder else [],
     }
     came = _asked(stage.ask, request, longest)
     played.came = {one["name"]: one for one in came["jobs"]}

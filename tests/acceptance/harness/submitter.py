@@ -26,7 +26,7 @@ sys.modules["submit_side"].main()
 """
 _GRACE: Final = 15.0
 """Seconds for cancelling what still runs, once nobody asks any more."""
-_ANSWER: Final = 60.0
+_ANSWER: Final = 30.0
 """Seconds that an answer may take beyond what was asked for in it."""
 
 
@@ -42,6 +42,8 @@ class Submitter:
         self._command = ["ssh", "-F", str(ssh_config), node, there]
         self._said: queue.Queue[str] = queue.Queue()
         self._complaints: list[str] = []
+        self._silent = ""
+        """Why nothing is asked any more."""
 
     def __enter__(self) -> Self:
         pipe = subprocess.PIPE
@@ -64,11 +66,15 @@ class Submitter:
 
     def ask(self, request: dict[str, Any], *, seconds: float = 0.0) -> dict[str, Any]:
         """The answer to a request whose work may take so many seconds; raises CouldNotTell where none comes."""
+        if self._silent:
+            raise CouldNotTell(self._silent)
         self._send(request)
         try:
             line = self._said.get(timeout=seconds + _ANSWER)
         except queue.Empty:
-            raise CouldNotTell(f"{self.node} gave no answer within {seconds + _ANSWER:.0f} s") from None
+            # What comes later would be taken for the answer to another question.
+            self._silent = f"{self.node} gave no answer within {seconds + _ANSWER:.0f} s"
+            raise CouldNotTell(self._silent) from None
         if not line:
             raise CouldNotTell(f"{self.node} stopped answering: {self._why()}")
         answer: dict[str, Any] = json.loads(line)

@@ -111,4 +111,4 @@ def _confined(scope: Scope) -> bool:
     return bool(scope.declared.cluster["scheduler"].get("cgroups")) and "gpu" not in scope.declared.simulated
 
 
-PHASE: Final = Phase("gpu_allocation", "GPU allocation", judge, jobs)
+PHASE: Final = Phase("gpu_allocation", "GPU allocation", judge, jobs, leaves=("first-*", "second-*"))

@@ -167,4 +167,4 @@ def _storage(scope: Scope) -> Mapping[str, Any]:
     return next(one for one in scope.declared.cluster["storage"] if one["mount"] == scope.mount)
 
 
-PHASE: Final = Phase("shared_file_system", "Shared file system", judge, jobs, questions=(HERE,), files=files)
+PHASE: Final = Phase("shared_file_system", "Shared file system", judge, jobs, questions=(HERE,), files=files, leaves=("part-*/*",))

@@ -28,7 +28,7 @@ def test_a_good_cluster_passes_and_its_results_are_kept(bench):
     assert all(job["status"] == 0 and job["command"][0] == "srun" and job["id"] for job in meta["jobs"])
     assert json.loads((kept / "result.json").read_text())["verdict"] == "passed"
     assert "=== none-gpu-8 (job " in (kept / "stdout").read_text()
-    assert {file.name for file in (kept / "programs").iterdir()} == {"task.py", "shell.py"}
+    assert {file.name for file in (folder / "programs").iterdir()} == {"task.py", "shell.py", "seen.py", "nothing.py"}
     assert (bench.home / "acceptance.junit.xml").read_text().count("<testcase") == len(ended.report["checks"])
 
 

@@ -1,0 +1,155 @@
+"""`rackwright accept`: the phases run as jobs of an ordinary user, and each fault is named with its node and what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from project import ROOT, Project, Said
+
+SMOKE = ("slurm_health", "shared_file_system", "task_placement", "gpu_allocation")
+
+
+def accept(lab: Project, *options: str) -> tuple[Said, dict[str, Any]]:
+    """How an acceptance ended, and its report."""
+    said = lab.rackwright("accept", lab.stack, *options)
+    name = "acceptance.partial.json" if "--phase" in options else "acceptance.json"
+    return said, json.loads((lab.home / lab.stack / name).read_text())
+
+
+def wrong(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Checks that did not pass, by id."""
+    return {check["id"]: check for check in report["checks"] if check["verdict"] in ("failed", "unknown")}
+
+
+def test_the_lab_is_accepted_by_jobs_of_an_ordinary_user(lab: Project) -> None:
+    said, report = accept(lab)
+    assert said.ok, said.output
+    phases = {phase["name"]: phase for phase in report["phases"]}
+    assert [phases[name]["verdict"] for name in SMOKE] == ["passed"] * 4, said.output
+    assert all(phase["state"] == "skipped" for name, phase in phases.items() if name not in (*SMOKE, "infiniband")), said.output
+    assert "passed" in said.output and "simulated" in said.output and report["results"] in said.output.replace("\n", "")
+    ids = ",".join(job["id"] for phase in report["phases"] for job in phase["jobs"])
+    users = lab.ssh("login0", f"sacct -nXP -j {ids} -o User,State").output.split()
+    assert set(users) == {"alice|COMPLETED"} and len(users) == len(ids.split(",")), users
+
+
+def test_results_lie_on_the_shared_file_system_with_what_ran(lab: Project) -> None:
+    _, report = accept(lab, "--phase", "gpu-allocation")
+    folder = f"{report['results']}/04-gpu-allocation"
+    assert folder.startswith("/mnt/sharedfs/validation/results/infra-smoke-")
+    meta = json.loads(lab.ssh("storage0", f"cat {folder}/meta.json").output)
+    assert meta["user"] == "alice" and meta["nodes"] == ["worker0", "worker1"]
+    assert meta["versions"]["nodes"]["worker0"]["driver"] and meta["versions"]["slurm"]
+    assert all(job["status"] == 0 and job["command"][0] == "srun" for job in meta["jobs"])
+    assert not any("SECRET" in name or "TOKEN" in name or "JWT" in name for name in meta["environment"])
+    listed = lab.ssh("worker1", f"ls {folder} {report['results']}/programs").output.split()
+    assert {"meta.json", "stdout", "stderr", "result.json", "task.py", "shell.py"} <= set(listed)
+
+
+@pytest.fixture
+def lost_gpu(healthy: Project) -> Iterator[Project]:
+    """A worker whose driver has lost a GPU."""
+    healthy.ssh("worker1", "rackwright-gpu-fault missing 3")
+    yield healthy
+    healthy.ssh("worker1", "rackwright-gpu-fault clear")
+
+
+def test_a_lost_gpu_is_found_inside_a_job(lost_gpu: Project) -> None:
+    said, report = accept(lost_gpu)
+    assert said.status == 1, said.output
+    found = wrong(report)
+    assert list(found) == ["gpu_allocation.all_gpus_answer[worker1]"]
+    assert (found["gpu_allocation.all_gpus_answer[worker1]"]["found"], report["verdict"]) == ("7 GPUs", "failed")
+    assert "drain worker1" in said.output and "nvidia-smi -L" in said.output.replace("\n", " ")
+
+
+@pytest.fixture
+def unmounted(healthy: Project) -> Iterator[Project]:
+    """A worker that has lost the shared file system."""
+    healthy.ssh("worker1", "umount -l /mnt/sharedfs")
+    yield healthy
+    healthy.ssh("worker1", "systemctl restart mnt-sharedfs.mount")
+
+
+def test_a_lost_mount_stops_the_acceptance_at_its_phase(unmounted: Project) -> None:
+    said, report = accept(unmounted)
+    assert said.status == 1, said.output
+    assert "shared_file_system.is_mounted[worker1]" in wrong(report)
+    assert {check["node"] for check in wrong(report).values()} == {"worker1"}, said.output
+    states = {phase["name"]: phase["state"] for phase in report["phases"]}
+    assert (states["slurm_health"], states["shared_file_system"], states["task_placement"]) == ("ran", "ran", "not-run")
+    assert "`rackwright up" in said.output and "mounts it again" in said.output.replace("\n", " ")
+
+
+def test_a_node_at_work_is_left_out_and_said(healthy: Project) -> None:
+    job = healthy.as_user("sbatch --parsable --nodelist=worker1 --output=/dev/null --wrap='exec sleep 300'").output.split()[-1]
+    try:
+        until(lambda: "worker1" in healthy.as_user("squeue -h -t R -o %N").output)
+        said, report = accept(healthy, "--level", "smoke")
+        assert said.ok, said.output
+        busy = [check for check in report["checks"] if check["reason"] == "node-busy"]
+        assert busy and {check["node"] for check in busy} == {"worker1"}
+        assert "node-busy" in said.output and "RUNNING" in healthy.as_user(f"squeue -h -j {job} -o %T").output
+    finally:
+        healthy.as_user(f"scancel {job}")
+        until(lambda: "idle" in healthy.ssh("login0", "sinfo -h -n worker1 -o %T").output, seconds=90)
+
+
+@pytest.fixture
+def stuck(healthy: Project) -> Iterator[Project]:
+    """A worker whose nvidia-smi hangs, and a job of the same user that nobody may touch."""
+    healthy.ssh("worker1", "printf '#!/bin/sh\\nexec sleep 100\\n' > /usr/local/sbin/nvidia-smi && chmod 755 /usr/local/sbin/nvidia-smi")
+    healthy.as_user("sbatch --hold --job-name=somebodys --output=/dev/null --wrap='true'")
+    yield healthy
+    healthy.as_user("scancel --name=somebodys")
+    healthy.ssh("worker1", "rm /usr/local/sbin/nvidia-smi")
+
+
+def test_an_interrupted_acceptance_cancels_its_jobs_and_no_others(stuck: Project) -> None:
+    names = lambda: stuck.as_user("squeue -h -o %j").output.split()  # noqa: E731
+    child = stuck.start([str(ROOT / ".venv/bin/python"), "-m", "rackwright.cli.main", "accept", stuck.stack, "--level", "smoke"])
+    try:
+        until(lambda: any("all-" in name for name in names()), seconds=60)
+        child.send_signal(signal.SIGINT)
+        output, _ = child.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+    assert child.returncode == 3, output
+    assert "interrupted" in output and "Traceback" not in output, output
+    until(lambda: names() == ["somebodys"])
+
+
+def test_a_phase_that_is_none_is_refused(lab: Project) -> None:
+    said = lab.rackwright("accept", lab.stack, "--phase", "slurm-helth")
+    assert said.status == 2 and "did you mean `slurm_health`?" in said.output, said.output
+
+
+def until(holds: Any, seconds: float = 30) -> None:
+    """Waits until something holds."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to hold"
+        time.sleep(0.3)
+
+
+def test_the_report_is_in_words_for_other_programs(lab: Project) -> None:
+    said = subprocess.run(
+        [str(ROOT / ".venv/bin/python"), "-m", "rackwright.cli.main", "accept", lab.stack, "--phase", "slurm_health", "--json"],
+        cwd=lab.folder,
+        env=lab.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    report = json.loads(said.stdout)
+    assert (said.returncode, report["schema"], report["verdict"]) == (0, "rackwright.acceptance/1", "passed")
