@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from cluster.harness.compare import Expect, Mismatch
 from cluster.harness.probe import Probe, Raw
@@ -16,6 +16,7 @@ from rackwright.errors import CouldNotTell
 from rackwright.report.declared import Declared
 from rackwright.report.verdict import SkipReason, Verdict
 
+T = TypeVar("T")
 PROGRAMS: Final = Path(__file__).with_name("programs")
 
 
@@ -60,6 +61,13 @@ class Job:
     """Jobs of one number run at the same time, and must find room beside each other; lower numbers come first."""
     interpreter: str = "python3"
     environment: Mapping[str, str] = field(default_factory=dict)
+
+
+class Question(Probe[T]):
+    """A question that only the acceptance asks: none of the checks'."""
+
+    def __post_init__(self) -> None:
+        """It is not put among the checks' questions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,9 @@ def test_a_lost_mount_stops_the_acceptance_at_its_phase(unmounted: Project) -> N
 
 
 def test_a_node_at_work_is_left_out_and_said(healthy: Project) -> None:
-    job = healthy.as_user("sbatch --parsable --nodelist=worker1 --output=/dev/null --wrap='exec sleep 300'").output.split()[-1]
+    healthy.ssh("worker1", "touch /run/held")
+    held = "while [ -e /run/held ]; do sleep 0.2; done"
+    job = healthy.as_user(f"sbatch --parsable --nodelist=worker1 --output=/dev/null --wrap='{held}'").output.split()[-1]
     try:
         until(lambda: "worker1" in healthy.as_user("squeue -h -t R -o %N").output)
         said, report = accept(healthy, "--level", "smoke")
@@ -102,7 +104,7 @@ def test_a_node_at_work_is_left_out_and_said(healthy: Project) -> None:
         assert busy and {check["node"] for check in busy} == {"worker1"}
         assert "node-busy" in said.output and "RUNNING" in healthy.as_user(f"squeue -h -j {job} -o %T").output
     finally:
-        healthy.as_user(f"scancel {job}")
+        healthy.ssh("worker1", "rm /run/held")  # it ends by itself: a cancelled one keeps its node for half a minute (KillWait)
         until(lambda: "idle" in healthy.ssh("login0", "sinfo -h -n worker1 -o %T").output, seconds=90)
 
 

@@ -70,7 +70,8 @@ def play(stage: Stage, number: int, phase: Phase, played: Played) -> None:
         jobs = {job.name: job for job in phase.jobs(played.scope)}
         _prepare(stage, phase, played.scope, jobs)
         _send(stage, number, phase, jobs, played)
-        played.findings += phase.judge(played.scope, played.outputs)
+        for finding in phase.judge(played.scope, played.outputs):  # one by one: what was found before it broke off counts
+            played.findings.append(finding)
     except CouldNotTell as error:
         played.why = str(error)
     except Exception as error:  # a phase that breaks must leave its checks unknown, not the run without a report

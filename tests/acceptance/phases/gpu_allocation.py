@@ -7,15 +7,14 @@ from functools import partial
 from itertools import groupby
 from typing import Final
 
-from acceptance.phase import Finding, Job, Outputs, Part, Phase, Scope, compared, skipped, told
+from acceptance.phase import Finding, Job, Outputs, Part, Phase, Question, Scope, compared, skipped, told
 from acceptance.smoke import TASK, answer, arguments, asking, said
-from cluster.harness.probe import Probe
 from cluster.probes.gpu import GPUS
 from cluster.probes.smoke import gpus_to_ask
 from rackwright.errors import CouldNotTell
 from rackwright.report.verdict import SkipReason
 
-OPENED: Final = Probe(
+OPENED: Final = Question(
     "acceptance-opened",
     on="gpu",
     command='for f in /dev/nvidia[0-9]*; do (exec 3<>"$f") 2>/dev/null && echo "$f"; done; true',

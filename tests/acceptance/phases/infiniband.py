@@ -7,12 +7,11 @@ from functools import partial
 from typing import Any, Final
 
 from acceptance.parsers.ibstat import Port, parse_ibstat
-from acceptance.phase import Finding, Job, Output, Outputs, Phase, Scope, compared, skipped, told
+from acceptance.phase import Finding, Job, Output, Outputs, Phase, Question, Scope, compared, skipped, told
 from acceptance.smoke import answer, asking
-from cluster.harness.probe import Probe
 from rackwright.report.verdict import SkipReason
 
-IBSTAT: Final = Probe("acceptance-ibstat", on="gpu", command="ibstat", parse=parse_ibstat)
+IBSTAT: Final = Question("acceptance-ibstat", on="gpu", command="ibstat", parse=parse_ibstat)
 _CHECKS: Final = ("adapters_match_plan", "ports_are_active", "links_are_up", "rate_matches_plan", "link_layer_matches_plan")
 
 

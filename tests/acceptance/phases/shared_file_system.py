@@ -10,9 +10,8 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
 
-from acceptance.phase import Finding, Job, Output, Outputs, Phase, Scope, compared, program, told
+from acceptance.phase import Finding, Job, Output, Outputs, Phase, Question, Scope, compared, program, told
 from acceptance.smoke import TASK, answer, arguments, asking, said, trouble
-from cluster.harness.probe import Probe
 from cluster.probes.smoke import writing
 from cluster.probes.storage import MOUNTS, is_there
 from rackwright.catalog.checks import acceptance
@@ -53,8 +52,8 @@ def parse_size(text: str) -> int:
     return int(blocks) * int(size) // 2**20
 
 
-SIZE: Final = Probe("acceptance-size", on="storage_client", command="stat -f -c '%b %S' \"$MOUNT\"", parse=parse_size)
-HERE: Final = Probe(
+SIZE: Final = Question("acceptance-size", on="storage_client", command="stat -f -c '%b %S' \"$MOUNT\"", parse=parse_size)
+HERE: Final = Question(
     "acceptance-seen",
     on="@submit",
     command=f'python3 -I -S -c {shlex.quote(_LOOK.text)} "$FOLDER"/part-*',
@@ -97,7 +96,7 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
             yield told("is_mounted", node, partial(_mounted, scope, outputs[f"mounts-{part.name}"], node))
             yield told("size_matches_plan", node, partial(_sized, scope, outputs[f"size-{part.name}"], node))
     if scope.folder is None:
-        return
+        raise CouldNotTell(f"nothing was written, because the run's folder could not be made: {scope.trouble}")
     writers = _writers(scope, outputs)
     for part in scope.parts:
         for node in part.nodes:

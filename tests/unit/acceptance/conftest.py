@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rackwright.report.acceptance import breaches
 
@@ -43,7 +44,10 @@ class Bench:
         self.node = Standin(folder / "node")
         self.home = folder / "home" / "lab"
         self.home.mkdir(parents=True)
-        (self.home / "inventory.yml").write_text(GOLDEN.read_text().replace("/mnt/sharedfs", str(self.node.mount)))
+        handed_over = GOLDEN.read_text()
+        (self.home / "inventory.yml").write_text(handed_over.replace("/mnt/sharedfs", str(self.node.mount)))
+        cluster = yaml.safe_load(handed_over)["all"]["vars"]["cluster"]
+        self.node.answer("size", f"{cluster['storage'][0]['size_mib'] * 256} 4096\n")
         (self.home / "ssh_config").write_text("")
 
     def command(self, *more: str) -> list[str]:

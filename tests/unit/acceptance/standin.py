@@ -10,7 +10,6 @@ import stat
 import sys
 from pathlib import Path
 
-CAPTURED = Path(__file__).parents[1] / "captured"
 _SRUN = r"""
 import json, os, subprocess, sys, threading, time
 options = dict(word.lstrip("-").split("=", 1) for word in sys.argv[1:] if word.startswith("--") and "=" in word)
@@ -54,12 +53,17 @@ _SHELL = {
     "runuser": 'shift 3; exec "$@"',
     "sinfo": 'cat "$STANDIN/states"',
     "scancel": 'for last; do :; done; echo "$last" >> "$STANDIN/cancelled"; kill $(cat "$STANDIN/jobs/$last")',
-    "scontrol": f'case "$*" in -V) echo slurm-wlm 24.11.5;; ping) cat {CAPTURED}/slurm-ping/good.txt;; *partitions) cat "$STANDIN/partitions";; esac',
-    "nvidia-smi": f'case "$*" in *driver_version\\ *) echo 580.173.02;; *) cat "$STANDIN/gpus-$SLURMD_NODENAME" 2>/dev/null || cat {CAPTURED}/gpus/good.txt;; esac',
-    "cat": 'if [ "$1" = /proc/self/mountinfo ]; then exec /usr/bin/cat "$STANDIN/mounts-$SLURMD_NODENAME"; fi; exec /usr/bin/cat "$@"',
-    "stat": 'if [ "$1" = -f ]; then echo 1310720 4096; else exec /usr/bin/stat "$@"; fi',
-    "ibstat": '/usr/bin/cat "$STANDIN/ibstat" 2>/dev/null || exit 127',
+    "scontrol": 'case "$*" in -V) echo slurm-wlm 24.11.5;; ping) cat "$STANDIN/ping";; *partitions) cat "$STANDIN/partitions";; esac',
+    "nvidia-smi": 'case "$*" in *=driver_version*) echo 580.173.02;; *) cat "$STANDIN/gpus-$SLURMD_NODENAME";; esac',
+    "cat": 'if [ "$1" = /proc/self/mountinfo ]; then set -- "$STANDIN/mounts-$SLURMD_NODENAME"; fi; exec /usr/bin/cat "$@"',
+    "stat": 'if [ "$1" = -f ]; then cat "$STANDIN/size"; else exec /usr/bin/stat "$@"; fi',
+    "ibstat": 'cat "$STANDIN/ibstat" 2>/dev/null || exit 127',
 }
+
+
+def captured(question: str, which: str = "good") -> str:
+    """What a node of a lab once answered."""
+    return (Path(__file__).parents[1] / "captured" / question / f"{which}.txt").read_text()
 
 
 class Standin:
@@ -76,10 +80,11 @@ class Standin:
         for name, script in (("srun", _SRUN), ("python3", _PYTHON)):
             self._install(name, f"#!{sys.executable}\n{script}\n")
         self.answer("states", "worker0 idle none\nworker1 idle none\n")
-        self.answer("partitions", (CAPTURED / "slurm-partitions" / "good.txt").read_text())
-        mounted = (CAPTURED / "mounts" / "good.txt").read_text().replace("/mnt/sharedfs", str(self.mount))
+        self.answer("partitions", captured("slurm-partitions"))
+        self.answer("ping", captured("slurm-ping"))
         for node in ("worker0", "worker1"):
-            self.answer(f"mounts-{node}", mounted)
+            self.answer(f"mounts-{node}", captured("mounts").replace("/mnt/sharedfs", str(self.mount)))
+            self.answer(f"gpus-{node}", captured("gpus"))
 
     def answer(self, name: str, text: str) -> None:
         """What one of its tools says from now on."""

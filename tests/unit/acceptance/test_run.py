@@ -2,54 +2,84 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import subprocess
 import time
 
 import pytest
+from rich.console import Console
+
+from rackwright.report.acceptance import read
+from rackwright.report.acceptance_terminal import show_acceptance
+
+from .conftest import Bench
+from .standin import captured
 
 SMOKE = ("slurm_health", "shared_file_system", "task_placement", "gpu_allocation")
 
 
-def test_a_good_cluster_passes_and_its_results_are_kept(bench):
-    ended = bench.run("--level", "smoke")
+@pytest.fixture(scope="module")
+def passed(tmp_path_factory):
+    """A run in which everything is as the plan says, and where it ran."""
+    bench = Bench(tmp_path_factory.mktemp("passed"))
+    return bench, bench.run("--level", "smoke")
+
+
+def test_a_good_cluster_passes(passed):
+    bench, ended = passed
     assert (ended.status, ended.report["verdict"]) == (0, "passed"), ended.said
     for name in SMOKE:
         assert set(ended.verdicts(name).values()) <= {"passed", "skipped"}, name
         assert ended.phase(name)["verdict"] == "passed"
+    assert (bench.home / "acceptance.junit.xml").read_text().count("<testcase") == len(ended.report["checks"])
+
+
+def test_what_ran_is_kept_with_what_it_said(passed):
+    bench, ended = passed
     folder = bench.node.mount / "validation" / "results" / f"infra-smoke-{ended.report['run']}"
     assert ended.report["results"] == str(folder)
     kept = folder / "04-gpu-allocation"
     meta = json.loads((kept / "meta.json").read_text())
-    assert meta["nodes"] == ["worker0", "worker1"]
-    assert {"slurm", "submitter_kernel", "nodes"} == set(meta["versions"])
+    assert (meta["nodes"], meta["left_out"]) == (["worker0", "worker1"], {})
     assert {"kernel", "driver", "python"} == set(meta["versions"]["nodes"]["worker0"])
     assert all(job["status"] == 0 and job["command"][0] == "srun" and job["id"] for job in meta["jobs"])
     assert json.loads((kept / "result.json").read_text())["verdict"] == "passed"
     assert "=== none-gpu-8 (job " in (kept / "stdout").read_text()
     assert {file.name for file in (folder / "programs").iterdir()} == {"task.py", "shell.py", "seen.py", "nothing.py"}
-    assert (bench.home / "acceptance.junit.xml").read_text().count("<testcase") == len(ended.report["checks"])
+    assert not any(file.stat().st_size for file in folder.glob("02-*/part-*/*"))
 
 
-def test_gpus_are_simulated_and_the_rest_is_real(bench):
-    report = bench.run("--level", "smoke").report
+def test_gpus_are_simulated_and_the_rest_is_real(passed):
+    report = passed[1].report
     evidence = {check["subject"]: check["evidence"] for check in report["checks"]}
     assert (evidence["gpu_allocation"], evidence["task_placement"]) == ("simulated", "real")
     confined = [check for check in report["checks"] if "opens_no_other_gpu" in check["id"]]
     assert {check["reason"] for check in confined} == {"simulated-hardware"}
 
 
-def test_a_phase_that_the_plan_lacks_is_shown_as_skipped(bench):
-    phase = bench.run("--level", "smoke").phase("infiniband")
-    assert (phase["state"], phase["verdict"], phase["reason"]) == ("skipped", "skipped", "not-in-plan")
+def test_an_acceptance_is_read_again_as_it_was_written(passed):
+    bench, ended = passed
+    assert read(bench.home / "acceptance.json").as_dict() == ended.report
+
+
+def test_the_terminal_shows_every_phase_in_eighty_columns(passed):
+    console = Console(width=80, file=io.StringIO(), color_system=None)
+    show_acceptance(read(passed[0].home / "acceptance.json"), console)
+    text = console.file.getvalue()
+    assert [line.split("  ")[0] for line in text.splitlines() if line[:2] in {"1 ", "2 ", "3 ", "4 ", "5 "}] == [
+        "1 Slurm health",
+        "2 Shared file system",
+        "3 Task placement",
+        "4 GPU allocation",
+        "5 InfiniBand presence",
+    ]
+    assert "simulated" in text and "results in" in text
 
 
 def test_a_lost_gpu_fails_names_the_node_and_what_to_do(bench):
-    good = (bench.node.folder.parents[0] / "node").joinpath("gpus-worker1")
-    from .standin import CAPTURED
-
-    good.write_text((CAPTURED / "gpus" / "lost.txt").read_text())
+    bench.node.answer("gpus-worker1", captured("gpus", "lost"))
     ended = bench.run("--level", "smoke")
     assert ended.status == 1
     wrong = [check for check in ended.report["checks"] if check["verdict"] == "failed"]
@@ -59,7 +89,7 @@ def test_a_lost_gpu_fails_names_the_node_and_what_to_do(bench):
 
 
 def test_after_a_phase_that_failed_the_rest_does_not_run_and_it_is_said(bench):
-    bench.node.answer("mounts-worker1", bench.node.folder.joinpath("mounts-worker0").read_text().replace("fuse.mfs", "ext4"))
+    bench.node.answer("mounts-worker1", bench.node.folder.joinpath("mounts-worker0").read_text().replace("fuse mfs", "fuse other"))
     ended = bench.run("--level", "smoke")
     assert ended.status == 1
     assert ended.verdicts("shared_file_system")["is_mounted[worker1]"] == "failed"
@@ -67,13 +97,6 @@ def test_after_a_phase_that_failed_the_rest_does_not_run_and_it_is_said(bench):
     assert ended.phase("task_placement")["reason"] == "phase 2 (Shared file system) did not pass"
     assert {item["reason"] for item in ended.report["not_run"] if item["id"].startswith("gpu_allocation.")} == {"stopped"}
     assert not any("task-placement" in job for job in bench.node.jobs)
-
-
-def test_asked_to_keep_going_it_goes_on(bench):
-    bench.node.answer("mounts-worker1", bench.node.folder.joinpath("mounts-worker0").read_text().replace("fuse.mfs", "ext4"))
-    ended = bench.run("--level", "smoke", "--keep-going")
-    assert ended.status == 1
-    assert [ended.phase(name)["state"] for name in SMOKE] == ["ran"] * 4
 
 
 def test_one_phase_is_no_verdict_on_the_cluster(bench):
@@ -104,42 +127,30 @@ def test_a_node_at_work_is_left_in_peace_and_one_that_is_broken_is_unknown(bench
 def test_a_file_system_that_takes_nothing_where_jobs_are_sent_fails_and_results_stay_here(bench):
     (bench.node.mount / "validation").write_text("in the way")
     ended = bench.run("--phase", "shared_file_system")
-    assert ended.status == 1
+    assert ended.status == 3
     assert ended.verdicts("shared_file_system")["folder_is_made[login0]"] == "failed"
     assert ended.report["results"].startswith(str(bench.home))
 
 
-def test_an_interrupted_run_cancels_its_jobs_and_no_others(bench):
-    """The stand-in's job that meets another one waits: there the run is interrupted."""
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_is_ended_cancels_its_jobs_and_no_others(bench, ending):
+    """A job that hangs keeps the run waiting; there it is ended."""
     (bench.node.tools / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 60\n")
     (bench.node.folder / "jobs" / "somebodys").write_text("1")
-    child = subprocess.Popen(bench.command("--level", "smoke"), env=bench.node.environment, stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not any("04-gpu" in job for job in bench.node.jobs) and time.monotonic() < deadline:
+    child = subprocess.Popen(bench.command("--phase", "gpu-allocation"), env=bench.node.environment, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not any("-all-" in job for job in bench.node.jobs) and time.monotonic() < deadline:
         time.sleep(0.1)
-    time.sleep(0.5)
-    child.send_signal(signal.SIGINT)
-    assert child.wait(timeout=40) == 3
-    cancelled = set((bench.node.folder / "cancelled").read_text().split())
-    assert cancelled and all(name.startswith("rackwright-") for name in cancelled)
-    report = json.loads((bench.home / "acceptance.json").read_text())
-    assert {check["verdict"] for check in report["checks"] if check["subject"] == "gpu_allocation"} <= {"unknown", "skipped"}
-    assert any("interrupted" in check["reason"] for check in report["checks"])
-    assert {check["verdict"] for check in report["checks"] if check["subject"] == "task_placement"} <= {"passed"}
-
-
-def test_a_killed_run_cancels_its_jobs_too(bench):
-    (bench.node.tools / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 60\n")
-    child = subprocess.Popen(bench.command("--level", "smoke"), env=bench.node.environment, stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not any("04-gpu" in job for job in bench.node.jobs) and time.monotonic() < deadline:
+    child.send_signal(ending)
+    status = child.wait(timeout=60)
+    cancelled = bench.node.folder / "cancelled"
+    while not cancelled.exists() and time.monotonic() < deadline:
         time.sleep(0.1)
-    child.kill()
-    child.wait()
-    while not (bench.node.folder / "cancelled").exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert (bench.node.folder / "cancelled").exists()
-    assert json.loads((bench.home / "acceptance.json").read_text())["verdict"] == "unknown"
+    assert {name.split("-")[0] for name in cancelled.read_text().split()} == {"rackwright"}
+    report = json.loads((bench.home / "acceptance.partial.json").read_text())
+    assert report["verdict"] == "unknown" and report["totals"]["passed"] == 0
+    if ending == signal.SIGINT:
+        assert status == 3 and any("interrupted" in check["reason"] for check in report["checks"])
 
 
 @pytest.mark.parametrize(

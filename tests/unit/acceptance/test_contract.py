@@ -1,0 +1,107 @@
+"""Phases, rows and programs belong together; what is sent to Slurm says everything; a reader's schema is the report's and more."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from acceptance.harness import slurm
+from acceptance.phase import PROGRAMS, Job, Program
+from acceptance.phases import phases
+from rackwright.catalog.checks import Kind, Level, acceptance
+from rackwright.errors import BadInput
+from rackwright.report import acceptance as report
+from rackwright.report import store
+from rackwright.report.declared import from_inventory
+from rackwright.report.verdict import NotRunReason
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
+
+
+@pytest.fixture
+def declared():
+    return from_inventory(yaml.safe_load(GOLDEN.read_text()))
+
+
+def test_every_phase_has_rows_and_every_row_its_phase():
+    assert {spec.subject for spec in acceptance().values()} == {phase.name for phase in phases()}
+
+
+def test_the_smoke_phases_come_first_in_the_order_of_what_stands_on_what():
+    assert [phase.name for phase in phases()][:5] == [
+        "slurm_health",
+        "shared_file_system",
+        "task_placement",
+        "gpu_allocation",
+        "infiniband",
+    ]
+
+
+@pytest.mark.parametrize("spec", acceptance().values(), ids=acceptance())
+def test_every_row_is_about_jobs_and_says_what_now(spec):
+    assert spec.kind is Kind.JOB and spec.level is not Level.CHECKS
+    assert "{node}" in spec.remedy.format(node="{node}", stack="lab") or "`" in spec.remedy
+    assert not spec.real_only or spec.hardware
+
+
+@pytest.mark.parametrize("file", sorted(PROGRAMS.glob("[a-z]*.py")), ids=lambda file: file.name)
+def test_a_program_stands_alone_on_python_3_9(file):
+    ast.parse(file.read_text(), feature_version=(3, 9))
+
+
+def test_what_is_sent_keeps_docstring_and_future_first():
+    text = '"""Says so."""\n\nfrom __future__ import annotations\n\nprint("ran")\n'
+    lines = slurm.sent(Program("x.py", text))
+    compile(lines, "x.py", "exec")
+    assert lines.index("__future__") < lines.index("_launched(") < lines.index('print("ran")')
+
+
+def test_srun_is_told_everything(declared):
+    job = Job(
+        "all",
+        ("worker0", "worker1"),
+        Program("x.py", "print()\n"),
+        ("a b",),
+        gpus_per_node=8,
+        tasks_per_node=8,
+        limit_s=61,
+        whole_nodes=True,
+    )
+    words = slurm.command(job, "label", declared)
+    assert words[:4] == ["srun", "--job-name=label", "--partition=gpu", "--nodelist=worker0,worker1"]
+    assert {"--nodes=2", "--ntasks=16", "--ntasks-per-node=8", "--gres=gpu:8", "--exclusive", "--mem=0", "--time=2"} <= set(words)
+    assert words[-4:] == ["python3", "-I", "-", "a b"]
+
+
+def test_nodes_without_a_queue_in_common_are_refused(declared):
+    with pytest.raises(BadInput, match="no partition"):
+        slurm.partition(declared, ("worker0", "login0"))
+
+
+def test_a_line_that_srun_cut_is_whole_again():
+    head = {"RANK": 1, "node": "n", "host": "n", "uid": 1, "job": "5", "note": "x" * 2000}
+    line = slurm.HEAD + json.dumps(head)
+    cut = [line[start : start + 1024] for start in range(0, len(line), 1024)]
+    assert [len(piece) for piece in cut[:2]] == [1024, 1024]
+    text = f"1: {cut[0]}\n0: {slurm.HEAD}torn\n1: {cut[1]}\n0: more\n1: {cut[2]}\n1: more\n"
+    assert slurm.heads(text) == [head]
+
+
+def test_the_schema_says_of_checks_and_nodes_what_the_reports_says():
+    mine, theirs = report.schema(), store.schema()
+    assert {name: mine["$defs"][name] for name in ("verdict", "node", "check")} == {
+        name: theirs["$defs"][name] for name in ("verdict", "node", "check")
+    }
+    assert set(theirs["required"]) < set(mine["required"])
+    assert set(mine["$defs"]["not_run"]["properties"]["reason"]["enum"]) == {reason.value for reason in NotRunReason}
+
+
+@pytest.mark.parametrize("name", ["phase", "harness.slurm", "harness.scope", "phases.shared_file_system"])
+def test_examples_in_docstrings_hold(name):
+    assert not doctest.testmod(importlib.import_module(f"acceptance.{name}")).failed

@@ -1,0 +1,273 @@
+"""What phases make of what jobs said: written outputs, good and bad, without a cluster."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+
+from acceptance.phase import Finding, Output, Part, Scope, Task
+from acceptance.phases import gpu_allocation, infiniband, shared_file_system, slurm_health, task_placement
+from acceptance.smoke import trouble
+from cluster.harness.probe import Raw
+from rackwright.errors import CouldNotTell
+from rackwright.report.declared import from_inventory
+from rackwright.report.verdict import Verdict
+
+from .standin import captured
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
+NODES = ("worker0", "worker1")
+FABRIC = {"rate_gbps": 400, "link_layer": "InfiniBand"}
+
+
+@pytest.fixture
+def scope():
+    """The lab, idle, with two rails per worker."""
+    declared = from_inventory(yaml.safe_load(GOLDEN.read_text()))
+    nodes = {name: {**record, "rails": ["mlx5_0", "mlx5_1"] if name in NODES else []} for name, record in declared.nodes.items()}
+    return Scope(
+        declared=replace(declared, nodes=nodes, fabric=FABRIC),
+        nodes=NODES,
+        states=dict.fromkeys(NODES, "idle none"),
+        run="r",
+        submitter="login0",
+        user="alice",
+        mount="/mnt/sharedfs",
+        folder="/mnt/sharedfs/run/phase",
+        uid=2001,
+        parts=(Part("gpu", NODES),),
+    )
+
+
+def outputs(module: ModuleType, scope: Scope, says) -> dict[str, Output]:
+    """Every job of a phase ended well; `says(job, node, rank)` is what each task printed, None for one that said nothing."""
+    found = {}
+    for job in module.jobs(scope):
+        tasks = []
+        for rank in range(len(job.nodes) * job.tasks_per_node):
+            node = job.nodes[rank // job.tasks_per_node]
+            text = says(job, node, rank)
+            if text is not None:
+                tasks.append(Task(rank, node, node, 2001, text))
+        found[job.name] = Output(job, "7", 0, "", tuple(tasks), "", 1.0)
+    return found
+
+
+def judged(module: ModuleType, scope: Scope, found: dict[str, Output]) -> dict[tuple[str, str], Finding]:
+    """Findings by check and node."""
+    return {(finding.check, finding.node): finding for finding in module.judge(scope, found)}
+
+
+def bad(findings: dict[tuple[str, str], Finding]) -> dict[tuple[str, str], Verdict]:
+    """Those that are neither passed nor skipped."""
+    return {key: one.verdict for key, one in findings.items() if one.verdict in (Verdict.FAILED, Verdict.UNKNOWN)}
+
+
+def spoken(
+    node: str, *, uid: int = 2001, gpus: str | None = None, visible: str | None = None, began: float = 1.0, ended: float = 2.0
+) -> str:
+    """What the smoke run's task prints."""
+    return "TASK " + json.dumps(
+        {"job": "7", "node": node, "host": node, "uid": uid, "gpus": gpus, "visible": visible, "began": began, "ended": ended}
+    )
+
+
+def answered(text: str, rc: int = 0) -> str:
+    """What programs/shell.py prints."""
+    return json.dumps({"rc": rc, "out": text, "err": ""})
+
+
+class TestSlurmHealth:
+    @pytest.fixture
+    def asked(self, scope):
+        answers = {"slurm-ping": Raw(out=captured("slurm-ping")), "slurm-partitions": Raw(out=captured("slurm-partitions"))}
+        return replace(scope, answers=answers)
+
+    def test_good(self, asked):
+        assert not bad(judged(slurm_health, asked, outputs(slurm_health, asked, lambda job, node, rank: spoken(node))))
+
+    def test_a_closed_partition_and_another_number_of_the_user(self, asked):
+        closed = replace(asked, answers={**asked.answers, "slurm-partitions": Raw(out=captured("slurm-partitions", "closed"))})
+        found = outputs(slurm_health, closed, lambda job, node, rank: spoken(node, uid=2001 if node == "worker0" else 1000))
+        assert set(bad(judged(slurm_health, closed, found))) == {("partitions_are_up", "login0"), ("job_runs_as_its_user", "worker1")}
+
+    def test_a_drained_node_is_named_with_its_reason(self, asked):
+        drained = replace(
+            asked, states={"worker0": "idle none", "worker1": "drained disk"}, nodes=("worker0",), parts=(Part("gpu", ("worker0",)),)
+        )
+        found = judged(slurm_health, drained, outputs(slurm_health, drained, lambda job, node, rank: spoken(node)))
+        assert found["node_takes_jobs", "worker1"].found == "drained disk"
+        assert set(bad(found)) == {("node_takes_jobs", "worker1")}
+
+    def test_a_controller_that_was_not_asked_is_unknown(self, asked):
+        silent = replace(asked, answers={**asked.answers, "slurm-ping": Raw(trouble="no answer within 8 s")})
+        found = judged(slurm_health, silent, outputs(slurm_health, silent, lambda job, node, rank: spoken(node)))
+        assert bad(found) == {("controllers_answer", "login0"): Verdict.UNKNOWN}
+
+
+class TestSharedFileSystem:
+    files = {f"from-{node}": f"written by a job on {node}" for node in NODES}
+
+    @pytest.fixture
+    def asked(self, scope):
+        return replace(scope, answers={"acceptance-seen": Raw(out=json.dumps({"files": self.files, "lines": {}}))})
+
+    def says(self, job, node, rank, lines=200):
+        if job.name.startswith("mounts"):
+            return answered(captured("mounts"))
+        if job.name.startswith("size"):
+            return answered(f"{65536 * 256} 4096\n")
+        if job.name.startswith("write"):
+            return spoken(node)
+        return json.dumps({"files": self.files, "lines": {"worker0": 200, "worker1": lines}})
+
+    def test_good(self, asked):
+        assert not bad(judged(shared_file_system, asked, outputs(shared_file_system, asked, self.says)))
+
+    def test_a_lost_line(self, asked):
+        found = outputs(shared_file_system, asked, lambda *what: self.says(*what, lines=199))
+        assert set(bad(judged(shared_file_system, asked, found))) == {("keeps_concurrent_writes", node) for node in NODES}
+
+    def test_half_of_the_servers(self, asked):
+        small = lambda job, node, rank: answered(f"{32768 * 256} 4096") if "size" in job.name else self.says(job, node, rank)  # noqa: E731
+        assert set(bad(judged(shared_file_system, asked, outputs(shared_file_system, asked, small)))) == {
+            ("size_matches_plan", node) for node in NODES
+        }
+
+    def test_what_a_node_cannot_write_is_its_own_fault_alone(self, asked):
+        def says(job, node, rank):
+            if node == "worker0" or job.name.startswith(("mounts", "size")):
+                seen = {"files": {"from-worker0": "written by a job on worker0"}, "lines": {"worker0": 200}}
+                return json.dumps(seen) if job.name.startswith("look") else self.says(job, node, rank)
+            gone = "[Errno 2] No such file or directory: '/mnt/sharedfs/run'"
+            return f"TROUBLE {gone}" if job.name.startswith("write") else json.dumps({"error": gone})
+
+        here = Raw(out=json.dumps({"files": {"from-worker0": "written by a job on worker0"}, "lines": {}}))
+        scope = replace(asked, answers={"acceptance-seen": here})
+        found = bad(judged(shared_file_system, scope, outputs(shared_file_system, scope, says)))
+        assert set(found.values()) == {Verdict.FAILED} and {node for _, node in found} == {"worker1"}
+
+    def test_without_a_file_system_to_write_to_nothing_is_told(self, scope):
+        with pytest.raises(CouldNotTell):
+            judged(shared_file_system, replace(scope, mount=None, folder=None), {})
+
+
+class TestTaskPlacement:
+    def test_good(self, scope):
+        assert not bad(judged(task_placement, scope, outputs(task_placement, scope, lambda *_: "")))
+
+    def test_both_tasks_on_one_of_two_nodes(self, scope):
+        found = outputs(task_placement, scope, lambda *_: "")
+        pair = found["pair-worker0"]
+        found["pair-worker0"] = replace(pair, tasks=tuple(replace(task, host="worker0") for task in pair.tasks))
+        assert set(bad(judged(task_placement, scope, found))) == {("two_tasks_on_two_nodes", node) for node in NODES}
+
+    def test_a_job_that_never_ran(self, scope):
+        found = outputs(task_placement, scope, lambda *_: "")
+        found["one-worker1"] = replace(found["one-worker1"], tasks=(), trouble="error: Unable to create step", status=1)
+        told = judged(task_placement, scope, found)
+        assert told["one_task_on_one_node", "worker1"].found == "error: Unable to create step"
+        assert bad(told) == {("one_task_on_one_node", "worker1"): Verdict.FAILED}
+
+    @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+    def test_every_node_is_in_a_pair_and_no_round_has_it_twice(self, scope, count):
+        nodes = tuple(f"n{number}" for number in range(count))
+        pairs = task_placement._pairs(replace(scope, nodes=nodes, parts=(Part("gpu", nodes),)))
+        assert {node for _, both, _ in pairs for node in both} == (set(nodes) if count > 1 else set())
+        for number in {number for _, _, number in pairs}:
+            at_once = [node for _, both, round_ in pairs for node in both if round_ == number]
+            assert len(at_once) == len(set(at_once))
+
+    def test_a_node_alone_in_its_plan_and_one_whose_neighbours_work(self, scope):
+        alone = replace(scope, nodes=("worker0",), parts=(Part("gpu", ("worker0",)),))
+        told = judged(task_placement, alone, outputs(task_placement, alone, lambda *_: ""))
+        assert told["two_tasks_on_two_nodes", "worker0"].reason == "node-busy"
+
+
+class TestGpuAllocation:
+    def says(self, job, node, rank, second="4,5,6", listed="good", unasked=None, began=1.0):
+        if job.name.startswith("none"):
+            return spoken(node, visible=unasked)
+        if job.name.startswith("first"):
+            return spoken(node, gpus="0,1,2", visible="0,1,2")
+        if job.name.startswith("second"):
+            return spoken(node, gpus=second, visible=second, began=began, ended=began + 1)
+        return answered(captured("gpus", listed))
+
+    @pytest.mark.parametrize(
+        ("fault", "check", "verdict"),
+        [
+            ({}, None, None),
+            ({"second": "2,3,4"}, "shares_no_gpu", Verdict.FAILED),
+            ({"began": 9.0}, "shares_no_gpu", Verdict.UNKNOWN),
+            ({"listed": "lost"}, "all_gpus_answer", Verdict.FAILED),
+            ({"listed": "broken"}, "all_gpus_answer", Verdict.UNKNOWN),
+            ({"unasked": "0,1"}, "gets_no_gpu_unasked", Verdict.FAILED),
+        ],
+    )
+    def test_each_fault_turns_its_own_check_red(self, scope, fault, check, verdict):
+        found = bad(judged(gpu_allocation, scope, outputs(gpu_allocation, scope, lambda *what: self.says(*what, **fault))))
+        assert found == ({(check, node): verdict for node in NODES} if check else {})
+
+    def test_real_devices_are_tried_where_the_plan_has_cgroups(self, scope):
+        cluster = {**scope.declared.cluster, "simulated": [], "scheduler": {**scope.declared.cluster["scheduler"], "cgroups": True}}
+        real = replace(scope, declared=replace(scope.declared, cluster=cluster))
+        opened = "".join(f"/dev/nvidia{number}\n" for number in range(8))
+        says = lambda job, node, rank: answered(opened) if job.name.startswith("opened") else self.says(job, node, rank)  # noqa: E731
+        found = judged(gpu_allocation, real, outputs(gpu_allocation, real, says))
+        assert bad(found) == {("opens_no_other_gpu", node): Verdict.FAILED for node in NODES}
+        assert found["opens_no_other_gpu", "worker0"].found == "8 opened"
+
+
+class TestInfiniband:
+    def port(self, name, state="Active", physical="LinkUp", rate=400, layer="InfiniBand"):
+        return (
+            f"CA '{name}'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: {state}\n\t\tPhysical state: {physical}\n"
+            f"\t\tRate: {rate}\n\t\tBase lid: 4\n\t\tLink layer: {layer}\n"
+        )
+
+    @pytest.mark.parametrize(
+        ("fault", "checks"),
+        [
+            ({}, set()),
+            ({"state": "Initializing"}, {"ports_are_active"}),
+            ({"state": "Down", "physical": "Polling"}, {"ports_are_active", "links_are_up"}),
+            ({"rate": 200}, {"rate_matches_plan"}),
+            ({"layer": "Ethernet"}, {"link_layer_matches_plan"}),
+            ({"layer": "IB"}, set()),
+        ],
+    )
+    def test_each_fault_is_found_on_its_port(self, scope, fault, checks):
+        text = self.port("mlx5_0") + self.port("mlx5_1", **fault) + self.port("mlx5_9", state="Down")
+        found = bad(judged(infiniband, scope, outputs(infiniband, scope, lambda *_: answered(text))))
+        assert set(found) == {(check, node) for check in checks for node in NODES}
+
+    def test_a_missing_adapter_fails_and_is_named(self, scope):
+        found = judged(infiniband, scope, outputs(infiniband, scope, lambda *_: answered(self.port("mlx5_0"))))
+        assert found["adapters_match_plan", "worker0"].verdict is Verdict.FAILED
+        assert found["ports_are_active", "worker0"].expected == "mlx5_1: Active"
+
+    def test_without_the_tool_nothing_is_known(self, scope):
+        found = bad(judged(infiniband, scope, outputs(infiniband, scope, lambda *_: answered("", rc=127))))
+        assert set(found.values()) == {Verdict.UNKNOWN} and len(found) == 10
+
+    def test_a_text_that_is_cut_short_is_unknown(self, scope):
+        text = self.port("mlx5_0") + self.port("mlx5_1")
+        for end in (len(text) - 30, len(text) // 2 + 40, 20):
+            found = bad(judged(infiniband, scope, outputs(infiniband, scope, lambda *_, end=end: answered(text[:end]))))
+            assert set(found.values()) == {Verdict.UNKNOWN}, text[:end]
+
+
+def test_a_task_that_said_nothing_leaves_its_node_unknown(scope):
+    found = outputs(gpu_allocation, scope, lambda job, node, rank: None if node == "worker1" else TestGpuAllocation().says(job, node, rank))
+    told = bad(judged(gpu_allocation, scope, found))
+    assert {node for _, node in told} == {"worker1"} and set(told.values()) == {Verdict.UNKNOWN}
+
+
+def test_why_a_task_could_not_write_is_its_own_word():
+    assert trouble(Task(0, "n", "n", 1, "x\nTROUBLE no space left")) == "no space left"
