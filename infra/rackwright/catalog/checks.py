@@ -59,6 +59,7 @@ class Feature(StrEnum):
     GPUS = "gpus"
     SHARED_GPUS = "shared-gpus"
     FABRIC = "fabric"
+    INFINIBAND = "infiniband"
     STORAGE = "storage"
     NFS = "nfs"
     JOBS_ON_STORAGE = "jobs-on-storage"

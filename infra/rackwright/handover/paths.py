@@ -87,6 +87,11 @@ def acceptance_of_phases(stack: str) -> Path:
     return folder(stack) / "acceptance.partial.json"
 
 
+def fabric_picture(stack: str) -> Path:
+    """The fabric as it was planned when the stack was applied last; not there where it has none."""
+    return folder(stack) / "fabric.svg"
+
+
 def applied(stack: str) -> Path:
     """What was applied last, `rackwright.applied/1`."""
     return folder(stack) / "plan.json"

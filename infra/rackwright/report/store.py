@@ -21,6 +21,7 @@ HTML: Final = "report.html"
 ACCEPTANCE: Final = "acceptance.json"
 ACCEPTANCE_JUNIT: Final = "acceptance.junit.xml"
 ACCEPTANCE_PARTIAL: Final = "acceptance.partial.json"
+FABRIC: Final = "fabric.svg"
 PARTIAL: Final = "partial.json"
 """A run over some nodes only is no verdict on the cluster and leaves the record alone."""
 
@@ -30,8 +31,14 @@ def write(report: Report, folder: Path) -> Path:
     if report.partial:
         return _replace(folder / PARTIAL, _json(report))
     _replace(folder / JUNIT, as_junit(report))
-    _replace(folder / HTML, as_html(report))
+    _replace(folder / HTML, as_html(report, _picture(folder)))
     return _replace(folder / RECORD, _json(report))
+
+
+def _picture(folder: Path) -> str:
+    """The fabric as it was planned, where the stack has one."""
+    file = folder / FABRIC
+    return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
 def write_json(report: Report, folder: Path) -> Path:

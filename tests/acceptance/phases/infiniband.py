@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
-from acceptance.parsers.ibstat import Port, parse_ibstat
-from acceptance.phase import Finding, Job, Output, Outputs, Phase, Question, Scope, compared, skipped, told
+from acceptance.phase import Finding, Job, Output, Outputs, Phase, Scope, compared, skipped, told
 from acceptance.smoke import answer, asking
+from cluster.probes.fabric import PORTS, Port
 from rackwright.report.verdict import SkipReason
 
-IBSTAT: Final = Question("acceptance-ibstat", on="gpu", command="ibstat", parse=parse_ibstat)
 _CHECKS: Final = ("adapters_match_plan", "ports_are_active", "links_are_up", "rate_matches_plan", "link_layer_matches_plan")
 
 
@@ -21,7 +20,7 @@ def jobs(scope: Scope) -> Sequence[Job]:
     for part in scope.parts:
         nodes = tuple(node for node in part.nodes if _rails(scope, node))
         if nodes:
-            found.append(asking(f"ibstat-{part.name}", nodes, IBSTAT))
+            found.append(asking(f"ibstat-{part.name}", nodes, PORTS))
     return found
 
 
@@ -37,7 +36,7 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
 
 def _judged(check: str, scope: Scope, output: Output, node: str) -> Finding:
     rails, fabric = _rails(scope, node), scope.declared.fabric or {}
-    ports = {port.adapter: port for port in answer(output, node, IBSTAT)}
+    ports = {port.adapter: port for port in answer(output, node, PORTS)}
     mine = {name: ports[name] for name in rails if name in ports}
     if check == "adapters_match_plan":
         return compared(check, node, sorted(mine), sorted(rails))

@@ -82,6 +82,7 @@ class Standin:
         self.answer("states", "worker0 idle none\nworker1 idle none\n")
         self.answer("partitions", captured("slurm-partitions"))
         self.answer("ping", captured("slurm-ping"))
+        self.answer("ibstat", captured("fabric-ports"))
         for node in ("worker0", "worker1"):
             self.answer(f"mounts-{node}", captured("mounts").replace("/mnt/sharedfs", str(self.mount)))
             self.answer(f"gpus-{node}", captured("gpus"))

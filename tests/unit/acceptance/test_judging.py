@@ -228,7 +228,7 @@ class TestInfiniband:
     def port(self, name, state="Active", physical="LinkUp", rate=400, layer="InfiniBand"):
         return (
             f"CA '{name}'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: {state}\n\t\tPhysical state: {physical}\n"
-            f"\t\tRate: {rate}\n\t\tBase lid: 4\n\t\tLink layer: {layer}\n"
+            f"\t\tRate: {rate}\n\t\tSM lid: 1\n\t\tLink layer: {layer}\n"
         )
 
     @pytest.mark.parametrize(
@@ -257,10 +257,9 @@ class TestInfiniband:
         assert set(found.values()) == {Verdict.UNKNOWN} and len(found) == 10
 
     def test_a_text_that_is_cut_short_is_unknown(self, scope):
-        text = self.port("mlx5_0") + self.port("mlx5_1")
-        for end in (len(text) - 30, len(text) // 2 + 40, 20):
-            found = bad(judged(infiniband, scope, outputs(infiniband, scope, lambda *_, end=end: answered(text[:end]))))
-            assert set(found.values()) == {Verdict.UNKNOWN}, text[:end]
+        text = answered(self.port("mlx5_0") + self.port("mlx5_1"))
+        found = bad(judged(infiniband, scope, outputs(infiniband, scope, lambda *_: text[:-20])))
+        assert set(found.values()) == {Verdict.UNKNOWN}
 
 
 def test_a_task_that_said_nothing_leaves_its_node_unknown(scope):

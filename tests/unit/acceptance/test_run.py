@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import pytest
+import yaml
 from rich.console import Console
 
 from rackwright.report.acceptance import read
@@ -17,7 +18,7 @@ from rackwright.report.acceptance_terminal import show_acceptance
 from .conftest import Bench
 from .standin import captured
 
-SMOKE = ("slurm_health", "shared_file_system", "task_placement", "gpu_allocation")
+SMOKE = ("slurm_health", "shared_file_system", "task_placement", "gpu_allocation", "infiniband")
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +79,14 @@ def test_the_terminal_shows_every_phase_in_eighty_columns(passed):
     assert "simulated" in text and "results in" in text
 
 
+def test_a_phase_that_the_plan_lacks_is_shown_as_skipped(bench):
+    handed_over = yaml.safe_load((bench.home / "inventory.yml").read_text())
+    handed_over["all"]["vars"]["fabric"] = None
+    (bench.home / "inventory.yml").write_text(yaml.safe_dump(handed_over))
+    phase = bench.run("--phase", "infiniband", "--phase", "slurm-health").phase("infiniband")
+    assert (phase["state"], phase["verdict"], phase["reason"]) == ("skipped", "skipped", "not-in-plan")
+
+
 def test_a_lost_gpu_fails_names_the_node_and_what_to_do(bench):
     bench.node.answer("gpus-worker1", captured("gpus", "lost"))
     ended = bench.run("--level", "smoke")
@@ -93,7 +102,7 @@ def test_after_a_phase_that_failed_the_rest_does_not_run_and_it_is_said(bench):
     ended = bench.run("--level", "smoke")
     assert ended.status == 1
     assert ended.verdicts("shared_file_system")["is_mounted[worker1]"] == "failed"
-    assert [ended.phase(name)["state"] for name in SMOKE] == ["ran", "ran", "not-run", "not-run"]
+    assert [ended.phase(name)["state"] for name in SMOKE] == ["ran", "ran", "not-run", "not-run", "not-run"]
     assert ended.phase("task_placement")["reason"] == "phase 2 (Shared file system) did not pass"
     assert {item["reason"] for item in ended.report["not_run"] if item["id"].startswith("gpu_allocation.")} == {"stopped"}
     assert not any("task-placement" in job for job in bench.node.jobs)
