@@ -156,6 +156,7 @@ def _tokens(sixteen: float) -> Callable[[Job, str], object]:
         (gpu_said(nvlink="slow"), {"nvlinks_are_up": FAILED}),
         (gpu_said(diagnosis="failed-v4"), {"dcgm_passes": FAILED}),
         (gpu_said(diagnosis="truncated-v4"), {"dcgm_passes": UNKNOWN}),
+        (gpu_said(diagnosis="left-out-v4"), {"dcgm_passes": UNKNOWN}),
         (gpu_said(speed={"unknown": "PyTorch sees no GPU"}), dict.fromkeys(gpu.SPEEDS, UNKNOWN)),
         (gpu_said(ddp=_tokens(136_970.0)), {"training_scales": FAILED}),
         (gpu_said(ddp=_tokens(640_000.0)), {}),
