@@ -82,7 +82,8 @@ class Standin:
         self.answer("states", "worker0 idle none\nworker1 idle none\n")
         self.answer("partitions", captured("slurm-partitions"))
         self.answer("ping", captured("slurm-ping"))
-        self.answer("ibstat", captured("fabric-ports"))
+        adapter = captured("fabric-ports").partition("CA 'mlx5_1'")[0]
+        self.answer("ibstat", "".join(adapter.replace("mlx5_0", f"mlx5_{rail}") for rail in range(8)))
         for node in ("worker0", "worker1"):
             self.answer(f"mounts-{node}", captured("mounts").replace("/mnt/sharedfs", str(self.mount)))
             self.answer(f"gpus-{node}", captured("gpus"))

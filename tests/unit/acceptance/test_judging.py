@@ -96,6 +96,14 @@ class TestSlurmHealth:
         found = outputs(slurm_health, closed, lambda job, node, rank: spoken(node, uid=2001 if node == "worker0" else 1000))
         assert set(bad(judged(slurm_health, closed, found))) == {("partitions_are_up", "login0"), ("job_runs_as_its_user", "worker1")}
 
+    def test_a_controller_that_is_down_and_a_node_that_runs_nothing(self, asked):
+        down = Raw(out=captured("slurm-ping").replace("UP", "DOWN"), rc=1)
+        scope = replace(asked, answers={**asked.answers, "slurm-ping": down})
+        found = outputs(slurm_health, scope, lambda job, node, rank: spoken(node) if node == "worker0" else None)
+        told = judged(slurm_health, scope, found)
+        assert told["controllers_answer", "login0"].verdict is told["job_runs", "worker1"].verdict is Verdict.FAILED
+        assert told["job_runs_as_its_user", "worker1"].verdict is Verdict.UNKNOWN
+
     def test_a_drained_node_is_named_with_its_reason(self, asked):
         drained = replace(
             asked, states={"worker0": "idle none", "worker1": "drained disk"}, nodes=("worker0",), parts=(Part("gpu", ("worker0",)),)
@@ -152,6 +160,19 @@ class TestSharedFileSystem:
         found = bad(judged(shared_file_system, scope, outputs(shared_file_system, scope, says)))
         assert set(found.values()) == {Verdict.FAILED} and {node for _, node in found} == {"worker1"}
 
+    def test_what_jobs_wrote_is_not_seen_where_they_were_sent(self, asked):
+        gone = replace(asked, answers={"acceptance-seen": Raw(out=json.dumps({"error": "[Errno 2] No such file or directory"}))})
+        found = bad(judged(shared_file_system, gone, outputs(shared_file_system, gone, self.says)))
+        assert found == {("shows_it_where_jobs_are_sent", "login0"): Verdict.FAILED}
+
+    def test_without_a_folder_it_is_said_why_and_the_rest_is_not_told(self, asked):
+        scope = replace(asked, folder=None, trouble="[Errno 28] No space left on device")
+        found = outputs(shared_file_system, scope, self.says)
+        with pytest.raises(CouldNotTell, match="No space left"):
+            list(shared_file_system.judge(scope, found))
+        first = next(iter(shared_file_system.judge(scope, found)))
+        assert (first.check, first.verdict, first.found) == ("folder_is_made", Verdict.FAILED, scope.trouble)
+
     def test_without_a_file_system_to_write_to_nothing_is_told(self, scope):
         with pytest.raises(CouldNotTell):
             judged(shared_file_system, replace(scope, mount=None, folder=None), {})
@@ -166,6 +187,12 @@ class TestTaskPlacement:
         pair = found["pair-worker0"]
         found["pair-worker0"] = replace(pair, tasks=tuple(replace(task, host="worker0") for task in pair.tasks))
         assert set(bad(judged(task_placement, scope, found))) == {("two_tasks_on_two_nodes", node) for node in NODES}
+
+    def test_the_second_task_of_a_node_elsewhere(self, scope):
+        found = outputs(task_placement, scope, lambda *_: "")
+        two = found["two-worker1"]
+        found["two-worker1"] = replace(two, tasks=(two.tasks[0], replace(two.tasks[1], host="worker0")))
+        assert bad(judged(task_placement, scope, found)) == {("two_tasks_on_one_node", "worker1"): Verdict.FAILED}
 
     def test_a_job_that_never_ran(self, scope):
         found = outputs(task_placement, scope, lambda *_: "")
@@ -190,11 +217,11 @@ class TestTaskPlacement:
 
 
 class TestGpuAllocation:
-    def says(self, job, node, rank, second="4,5,6", listed="good", unasked=None, began=1.0):
+    def says(self, job, node, rank, second="4,5,6", listed="good", unasked=None, began=1.0, given="0,1,2"):
         if job.name.startswith("none"):
             return spoken(node, visible=unasked)
         if job.name.startswith("first"):
-            return spoken(node, gpus="0,1,2", visible="0,1,2")
+            return spoken(node, gpus=given, visible="0,1,2")
         if job.name.startswith("second"):
             return spoken(node, gpus=second, visible=second, began=began, ended=began + 1)
         return answered(captured("gpus", listed))
@@ -203,6 +230,7 @@ class TestGpuAllocation:
         ("fault", "check", "verdict"),
         [
             ({}, None, None),
+            ({"given": "0,1"}, "gets_the_gpus_it_asks_for", Verdict.FAILED),
             ({"second": "2,3,4"}, "shares_no_gpu", Verdict.FAILED),
             ({"began": 9.0}, "shares_no_gpu", Verdict.UNKNOWN),
             ({"listed": "lost"}, "all_gpus_answer", Verdict.FAILED),
@@ -246,6 +274,11 @@ class TestInfiniband:
         text = self.port("mlx5_0") + self.port("mlx5_1", **fault) + self.port("mlx5_9", state="Down")
         found = bad(judged(infiniband, scope, outputs(infiniband, scope, lambda *_: answered(text))))
         assert set(found) == {(check, node) for check in checks for node in NODES}
+
+    def test_a_fabric_of_ethernet_is_looked_at_as_well(self, scope):
+        roce = replace(scope, declared=replace(scope.declared, fabric={**FABRIC, "link_layer": "Ethernet"}))
+        text = self.port("mlx5_0", layer="Ethernet") + self.port("mlx5_1", layer="Ethernet")
+        assert not bad(judged(infiniband, roce, outputs(infiniband, roce, lambda *_: answered(text))))
 
     def test_a_missing_adapter_fails_and_is_named(self, scope):
         found = judged(infiniband, scope, outputs(infiniband, scope, lambda *_: answered(self.port("mlx5_0"))))
