@@ -91,6 +91,23 @@ def test_a_lost_mount_stops_the_acceptance_at_its_phase(unmounted: Project) -> N
     assert "`rackwright up" in said.output and "mounts it again" in said.output.replace("\n", " ")
 
 
+@pytest.fixture
+def pulled(healthy: Project) -> Iterator[Project]:
+    """A worker with one cable of its fabric pulled."""
+    healthy.ssh("login0", "rackwright-fabric-fault unplug worker1/mlx5_3")
+    yield healthy
+    healthy.ssh("login0", "rackwright-fabric-fault plug worker1/mlx5_3")
+
+
+def test_a_pulled_cable_is_found_inside_a_job(pulled: Project) -> None:
+    said, report = accept(pulled, "--phase", "infiniband")
+    assert said.status == 1, said.output
+    found = wrong(report)
+    assert set(found) == {"infiniband.ports_are_active[worker1]", "infiniband.links_are_up[worker1]"}
+    assert "mlx5_3" in found["infiniband.links_are_up[worker1]"]["found"]
+    assert {check["evidence"] for check in report["checks"]} == {"simulated"}
+
+
 def test_a_node_at_work_is_left_out_and_said(healthy: Project) -> None:
     healthy.ssh("worker1", "touch /run/held")
     held = "while [ -e /run/held ]; do sleep 0.2; done"

@@ -95,14 +95,15 @@ async def _accepted(stack: str, options: list[str]) -> tuple[int, str]:
         complaints = asyncio.create_task(child.stderr.read())
         try:
             async for line in child.stdout:
-                await _progress(_told(line.decode()))
+                if line.startswith(b"{"):
+                    await _progress(_told(line))
         except asyncio.CancelledError:
             child.send_signal(signal.SIGTERM)
             await asyncio.wait_for(child.wait(), _GRACE)
         return await child.wait(), (await complaints).decode().strip()
 
 
-def _told(line: str) -> str:
+def _told(line: bytes) -> str:
     told = json.loads(line)
     return f"phase {told['number']}: {told['title']}"
 

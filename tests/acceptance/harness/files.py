@@ -21,7 +21,7 @@ def programs(jobs: Iterable[Job]) -> dict[str, str]:
     return {f"programs/{job.program.name}": slurm.sent(job.program) for job in jobs}
 
 
-def jobs_of(played: Played) -> tuple[dict[str, Any], ...]:
+def jobs_of(played: Played, redact: Redactor) -> tuple[dict[str, Any], ...]:
     """One row per job: command, where, how it ended."""
     commands = {one["name"]: one["argv"] for one in played.requests}
     return tuple(
@@ -31,7 +31,7 @@ def jobs_of(played: Played) -> tuple[dict[str, Any], ...]:
             "nodes": list(output.job.nodes),
             "command": commands[name],
             "status": output.status,
-            "trouble": output.trouble,
+            "trouble": redact(output.trouble),
             "seconds": round(output.seconds, 3),
         }
         for name, output in played.outputs.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,6 +17,10 @@ from rackwright.errors import CouldNotTell
 
 _SETTLE: Final = 5
 """Seconds that nodes get to end what they do: a job that has just ended keeps its node for a moment."""
+
+
+_AT_ONCE: Final = 32
+"""Jobs of one round that are sent at the same time: each is a process on the submitting node."""
 
 
 @dataclass(frozen=True)
@@ -116,9 +121,11 @@ def _send(stage: Stage, number: int, phase: Phase, jobs: Mapping[str, Job], play
     for job in jobs.values():
         rounds.setdefault(job.round, []).append(slurm.request(job, stage.run, phase.folder(number), declared))
     played.requests = [one for key in sorted(rounds) for one in rounds[key]]
-    longest = sum(max(one["seconds"] for one in group) for group in rounds.values()) + sum(one.timeout for one in phase.questions)
+    turns = sum(max(one["seconds"] for one in group) * math.ceil(len(group) / _AT_ONCE) for group in rounds.values())
+    longest = turns + sum(one.timeout for one in phase.questions)
     request = {
         "rounds": [rounds[key] for key in sorted(rounds)],
+        "at_once": _AT_ONCE,
         "questions": [(one.name, one.command, one.timeout) for one in phase.questions],
         "environment": {"FOLDER": scope.folder or "", "MOUNT": scope.mount or ""},
         "empty": [f"{scope.folder}/{pattern}" for pattern in phase.leaves] if scope.folder else [],

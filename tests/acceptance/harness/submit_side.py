@@ -16,8 +16,6 @@ import time
 
 import smoke_side
 
-AT_ONCE = 32
-"""Jobs of one round that are sent at the same time; each is a process here."""
 CANCEL_EVERY = 0.3
 """Seconds between two attempts: a job that is only just being sent has no name yet that could be cancelled."""
 gone = threading.Event()
@@ -83,11 +81,11 @@ def cancel(label):
     smoke_side.run(["scancel", "--quiet", "--user", pwd.getpwuid(os.getuid()).pw_name, "--name", label], 10)
 
 
-def jobs(rounds):
-    """Rounds of jobs, those of each at the same time."""
+def jobs(rounds, at_once):
+    """Rounds of jobs, those of each at the same time, as far as so many processes go."""
     ended = []
     for one in rounds:
-        with concurrent.futures.ThreadPoolExecutor(max_workers=min(AT_ONCE, len(one))) as pool:
+        with concurrent.futures.ThreadPoolExecutor(max_workers=min(at_once, len(one))) as pool:
             ended += pool.map(job, one)
     return ended
 
@@ -112,7 +110,7 @@ def answer(request):
         return {
             "identity": identity() if "identify" in request else None,
             "states": smoke_side.settled(request["nodes"], request["settle_seconds"]) if "nodes" in request else {},
-            "jobs": jobs(request.get("rounds", ())),
+            "jobs": jobs(request.get("rounds", ()), request.get("at_once", 1)),
             "answers": questions(request.get("questions", ())),
             "emptied": empty(request.get("empty", ())),
             "trouble": "",
