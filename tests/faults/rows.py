@@ -13,6 +13,8 @@ from rackwright.catalog.checks import CheckSpec, Level, checks
 from rackwright.report.declared import Declared
 
 _FILE: Final = Path(__file__).with_name("faults.yml")
+LOOK_AGAIN: Final = "! [ -x /usr/local/sbin/rackwright-health ] || /usr/local/sbin/rackwright-health || exit 1"
+"""After a fault: the node sees that it is well again, and lifts its drain before Slurm asks it the next time."""
 HELPERS: Final = Path(__file__).with_name("helpers.sh").read_text(encoding="utf-8")
 
 
@@ -33,6 +35,11 @@ class Fault:
     def level(self) -> Level:
         """The lowest level at which its check runs."""
         return self.spec.level
+
+    @property
+    def may_turn_red(self) -> frozenset[str]:
+        """Other checks that it may turn red: a node that sees the fault itself drains itself."""
+        return frozenset(self.also) | ({"slurm.node_is_usable"} if self.spec.health else frozenset())
 
     def nodes(self, declared: Declared) -> tuple[str, ...]:
         """Where it is done."""

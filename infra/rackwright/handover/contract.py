@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from rackwright.catalog.checks import checks
 from rackwright.handover import paths
 from rackwright.handover.host import Host
 from rackwright.plan import Plan
@@ -76,6 +77,7 @@ def _cluster(plan: Plan, baked_roles: tuple[str, ...], sources: Mapping[str, str
         "users": data["users"],
         "storage": [_storage(row, sources) for row in data["storage"]],
         "scheduler": _scheduler(plan.scheduler),
+        "health": [{"check": spec.key, "group": spec.group, "limit": spec.limit} for spec in checks().values() if spec.health],
     }
 
 

@@ -46,6 +46,9 @@ class Slurm(Part):
         default={}, description="Queues; one over all workers when left out."
     )
     drain_timeout: Annotated[Seconds, Change.RUN] = Field(default=300, description="How long a leaving node waits for its jobs.")
+    health_interval: Annotated[Seconds | None, Change.RESTART] = Field(
+        default=60, description="How often a worker looks at itself, to drain itself where it is not as declared, as it does before jobs."
+    )
     power_saving: Annotated[PowerSaving | None, Change.RESTART] = Field(default=None, description="Stop idle workers.")
     backup: Annotated[tuple[Label, ...], Change.RESTART] = Field(default=(), description="Controller nodes that take over, in this order.")
 

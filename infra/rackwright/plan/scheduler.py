@@ -25,6 +25,7 @@ def expand_scheduler(cluster: Cluster, stack: str, nodes: Sequence[PlanNode]) ->
         nodes=tuple(_scheduled(node) for node in workers),
         partitions=_partitions(declared.partitions, workers),
         drain_timeout_s=declared.drain_timeout,
+        health_interval_s=declared.health_interval,
         power_saving=_saving(declared.power_saving, workers),
         cgroups=cluster.target.gives_cgroups,
         config_overrides=cluster.target.declared_hardware,

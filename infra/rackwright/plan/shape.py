@@ -152,6 +152,8 @@ class Scheduler(Part):
     nodes: tuple[SchedulerNode, ...]
     partitions: tuple[Partition, ...]
     drain_timeout_s: int
+    health_interval_s: int | None
+    """None where nodes do not look at themselves."""
     power_saving: PowerSaving | None
     cgroups: bool
     config_overrides: bool

@@ -72,6 +72,7 @@ class Declared:
             Feature.INSIDERS: bool(self.groups["@insiders"]),
             Feature.LAB: self.target == "lab",
             Feature.SLURM: slurm,
+            Feature.HEALTH: slurm and bool(scheduler.get("health_interval_s")),
             Feature.SUBMIT: slurm and bool(scheduler.get("submit")),
             Feature.ACCOUNTING: slurm and bool(scheduler.get("accounting")),
             Feature.METADATA_SERVICE: bool(cluster.get("metadata_service")),

@@ -28,7 +28,8 @@ def test_the_lab_has_every_part(declared):
     [
         (("users",), {Feature.USERS}),
         (("storage",), {Feature.STORAGE, Feature.NFS, Feature.JOBS_ON_STORAGE}),
-        (("scheduler",), {Feature.SLURM, Feature.SUBMIT, Feature.ACCOUNTING, Feature.JOBS_ON_STORAGE}),
+        (("scheduler",), {Feature.SLURM, Feature.HEALTH, Feature.SUBMIT, Feature.ACCOUNTING, Feature.JOBS_ON_STORAGE}),
+        (("scheduler", "health_interval_s"), {Feature.HEALTH}),
         (("scheduler", "accounting"), {Feature.ACCOUNTING}),
         (("network", "gateway"), {Feature.GATEWAY}),
         (("access", "entry"), {Feature.ENTRY}),
