@@ -65,6 +65,8 @@ def variables(declared: Declared, node: str) -> dict[str, str]:
     cluster, record = declared.cluster, declared.nodes[node]
     workers = declared.members("role_worker")
     gpus = declared.nodes[workers[-1]].get("gpus") or {}
+    account = (cluster["scheduler"].get("accounts") or [{"name": "", "fairshare": 1}])[0]
+    qos = (cluster["scheduler"].get("qos") or [{"name": "", "priority": 0}])[0]
     storage = (cluster.get("storage") or [{"mount": "", "mode": "", "folder": ""}])[0]
     return {
         "NODE": node,
@@ -76,6 +78,10 @@ def variables(declared: Declared, node: str) -> dict[str, str]:
         "MOUNT": storage["mount"],
         "MODE": storage["mode"],
         "FOLDER": storage["folder"] or "",
+        "ACCOUNT": account["name"],
+        "SHARE": str(account["fairshare"]),
+        "QOS": qos["name"],
+        "PRIORITY": str(qos["priority"]),
         "PARTITION": cluster["scheduler"]["partitions"][0]["name"],
         "LAST_WORKER": workers[-1],
         "GPU_TYPE": str(gpus.get("model", "")),

@@ -47,6 +47,8 @@ def lab(os_name: str, power_saving: dict[str, Any] | None = None) -> dict[str, A
                 "submit": ["login0"],
                 "nodes": [{"name": f"worker{n}", "cpus": 8, "memory_mib": 2048, "gpus": 8, "gpu_type": "h100"} for n in (0, 1)],
                 "partitions": [{"name": "gpu", "nodes": ["worker0", "worker1"], "default": True, "max_time": None}],
+                "accounts": [{"name": "research"}],
+                "qos": [{"name": "urgent", "preempts": ["normal"]}],
                 "drain_timeout_s": 300,
                 "health_interval_s": 60,
                 "power_saving": power_saving,
@@ -78,7 +80,7 @@ def mixed() -> dict[str, Any]:
     cluster["hosts"] = [{"name": name, "fqdn": f"{name}.x", "address": f"10.0.0.{index + 1}"} for index, name in enumerate(names)]
     cluster["scheduler"] |= {
         "cluster_name": "mixed", "controllers": ["ctl0", "ctl1"], "accounting": None, "nodes": nodes, "partitions": partitions,
-        "cgroups": True, "config_overrides": False, "health_interval_s": None,
+        "accounts": [], "qos": [], "cgroups": True, "config_overrides": False, "health_interval_s": None,
     }  # fmt: skip
     return {
         "cluster": cluster,

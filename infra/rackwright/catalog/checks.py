@@ -54,6 +54,8 @@ class Feature(StrEnum):
     HEALTH = "health"
     SUBMIT = "submit"
     ACCOUNTING = "accounting"
+    ACCOUNTS = "accounts"
+    QOS = "qos"
     METADATA_SERVICE = "metadata-service"
     NEURON = "neuron"
     GPUS = "gpus"

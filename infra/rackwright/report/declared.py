@@ -75,6 +75,8 @@ class Declared:
             Feature.HEALTH: slurm and bool(scheduler.get("health_interval_s")),
             Feature.SUBMIT: slurm and bool(scheduler.get("submit")),
             Feature.ACCOUNTING: slurm and bool(scheduler.get("accounting")),
+            Feature.ACCOUNTS: slurm and bool(scheduler.get("accounting") and scheduler.get("accounts")),
+            Feature.QOS: slurm and bool(scheduler.get("accounting") and scheduler.get("qos")),
             Feature.METADATA_SERVICE: bool(cluster.get("metadata_service")),
             Feature.NEURON: any(node.get("neuron_devices") for node in nodes),
             Feature.GPUS: bool(gpus),

@@ -10,6 +10,7 @@ from rackwright.model.finding import Finding
 from rackwright.model.load import Loaded
 from rackwright.rules import (
     access,
+    accounts,
     aws_capacity,
     aws_disks,
     aws_fabric,
@@ -37,7 +38,7 @@ from rackwright.rules.registry import RULES, Case, Rule
 __all__ = ["RULES", "Case", "Rule", "check", "examine"]
 
 SUBJECTS = (
-    *(names, network, groups, gpus, storage, scheduler, partitions, access, users, nodes, hosts),
+    *(names, network, groups, gpus, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
     *(aws_instances, aws_images, aws_disks, aws_network, aws_fabric, aws_capacity, aws_tags, fsx, fsx_repositories, budget, cost),
 )
 """Importing a subject registers its rules; findings come in this order."""
