@@ -221,3 +221,35 @@ def test_a_mount_that_is_away_is_named(node: Node) -> None:
     node.expect([{"check": "storage.is_mounted", "limit": None}], storage=[storage])
     assert node.look().returncode == 1
     assert node.updates() == ["State=DRAIN Reason=rackwright: storage.is_mounted: expected /mnt/x: moosefs, found /mnt/x: not mounted"]
+
+
+def test_a_rolled_node_that_is_good_waits_to_be_brought_back(node: Node) -> None:
+    node.slurm("State=IDLE+DRAIN Reason=rackwright: rolling [root@2026-11-22T03:00:00]")
+    assert node.look("--rolled").returncode == 0
+    assert node.updates() == []
+
+
+def test_a_rolled_node_that_is_not_good_stays_out_for_what_is_wrong_with_it(node: Node) -> None:
+    node.slurm("State=IDLE+DRAIN Reason=rackwright: rolling [root@2026-11-22T03:00:00]")
+    node.gpus(7)
+    said = node.look("--rolled")
+    assert (said.returncode, said.stderr) == (1, "gpu.count_matches_plan: expected 8, found 7\n")
+    assert node.updates() == ["State=DRAIN Reason=rackwright: gpu.count_matches_plan: expected 8, found 7"]
+    node.gpus(8)
+    assert node.look("--rolled").returncode == 0
+    assert node.updates() == []
+    assert node.look().returncode == 0
+    assert node.updates() == ["State=RESUME"]
+
+
+def test_a_rolled_node_that_an_administrator_took_stays_theirs(node: Node) -> None:
+    node.slurm("State=IDLE+DRAIN Reason=bad DIMM [root@2026-11-22T03:00:00]")
+    node.gpus(7)
+    assert node.look("--rolled").returncode == 1
+    assert node.updates() == []
+
+
+def test_a_rolled_node_that_cannot_tell_is_named(node: Node) -> None:
+    node.tool("nvidia-smi", "#!/bin/sh\nsleep 20\n")
+    said = node.look("--rolled")
+    assert (said.returncode, said.stderr) == (3, "gpu.count_matches_plan: could not tell\n")

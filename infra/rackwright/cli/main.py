@@ -20,6 +20,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "cost": ("rackwright.cli.cost:cost", "What a stack costs while it is up."),
     "pin": ("rackwright.cli.pin:pin", "Write the newest machine images' ids into a stack file (target aws)."),
     "up": ("rackwright.cli.life:up", "Bring a stack up and prove it (pulumi up)."),
+    "roll": ("rackwright.cli.roll:roll", "Reboot or apply a stack's workers a few at a time, each drained meanwhile and checked after."),
     "verify": ("rackwright.cli.verify:verify", "Check a live stack against its plan, now."),
     "status": ("rackwright.cli.status:status", "The verdict on record, with its age and level."),
     "ssh": ("rackwright.cli.connect:ssh", "Log in to a node, or run a command there."),

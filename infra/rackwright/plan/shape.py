@@ -196,7 +196,7 @@ class Volume(Part):
 
 
 class Rolling(Part):
-    """How many nodes are replaced at a time."""
+    """How many nodes are changed at a time that must have no jobs meanwhile."""
 
     batch: int
 

@@ -4,6 +4,8 @@
 usage: rackwright-health            looks; drains the node where a check fails, with the check's id as the reason; lifts that drain,
                                     and no other, once all is good again. Slurm runs it every few minutes (HealthCheckProgram)
        rackwright-health-prolog     the same before a job: a node that is not as declared does not start it (Prolog)
+       rackwright-health --rolled   looks before a rolled node comes back: where a check fails its id takes the place of rackwright's own
+                                    reason; lifts nothing
        rackwright-health --look     looks and tells, check by check; changes nothing
 
 Exit codes: 0 as declared, 1 not as declared, 2 it was asked or set up wrongly, 3 could not tell.
@@ -34,6 +36,7 @@ PATIENCE = 30.0  # seconds without an answer until that counts as a failure
 FRESH = 2.0  # seconds: of jobs that start together, one looks and the others take its word
 LONGEST_REASON = 160  # characters
 OURS = re.compile(r"rackwright: ([a-z]+\.[a-z_]+)(:|$)")  # rackwright's other drains name no check
+ROLLING = "rackwright: rolling"
 HELD = {"DRAIN", "DOWN", "FAIL"}
 
 sys.path.insert(0, LIBRARY)
@@ -134,11 +137,11 @@ class Slurm:
         words = state.group(1).split("+") if state else []
         return frozenset(word.rstrip("*~#!%$@^-") for word in words), reason.group(1) if reason else ""
 
-    def drain(self, check: str, why: str) -> bool:
+    def drain(self, check: str, why: str, rolled: bool) -> bool:
         """No new jobs, for the check's sake. What others hold stays as they said it."""
         states, reason = self.seen()
         mine = OURS.match(reason)
-        if states & HELD and (not mine or mine.group(1) == check):
+        if states & HELD and not (rolled and reason == ROLLING) and (not mine or mine.group(1) == check):
             return False
         text = f"rackwright: {check}: {why}".translate({91: "(", 93: ")", 10: " ", 34: "'"})
         self.call("update", f"NodeName={self.node}", "State=DRAIN", f"Reason={text[:LONGEST_REASON]}")
@@ -176,22 +179,22 @@ def weighed(findings: tuple[Finding, ...], unsure: dict[str, float], now: float)
     return [[one.check, one.why] for one in findings if one.verdict == "failed"] + silent, since
 
 
-def act(slurm: Slurm, wrong: list[list[str]], held: bool) -> bool:
+def act(slurm: Slurm, wrong: list[list[str]], held: bool, rolled: bool) -> bool:
     """Drains or lifts as needed; whether the node may be held for a check afterwards."""
     try:
         if wrong:
-            if slurm.drain(*wrong[0]):
+            if slurm.drain(*wrong[0], rolled):
                 print(f"drained: {wrong[0][0]}: {wrong[0][1]}")
             return True
-        if held and slurm.lift():
+        if held and not rolled and slurm.lift():
             print("back in service")
-        return False
+        return held and rolled
     except OSError as error:
         print(f"rackwright-health: {error} - the next look tries again", file=sys.stderr)
         return True
 
 
-def run(expected: dict[str, Any], before_a_job: bool) -> int:
+def run(expected: dict[str, Any], before_a_job: bool, rolled: bool) -> int:
     """One look with what follows, one at a time."""
     with open(LOCK, "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -201,9 +204,9 @@ def run(expected: dict[str, Any], before_a_job: bool) -> int:
         else:
             findings = look(expected, now + BUDGET)
             wrong, unsure = weighed(findings, last["unsure"], now)
-            held = act(Slurm(expected["node"]["name"]), wrong, last["held"])
+            held = act(Slurm(expected["node"]["name"]), wrong, last["held"], rolled)
             remember({"at": now, "wrong": wrong, "unsure": unsure, "held": held})
-    for check, why in wrong:
+    for check, why in wrong or [[check, "could not tell"] for check in unsure if rolled]:
         print(f"{check}: {why}", file=sys.stderr)
     return 1 if wrong else 3 if unsure and not before_a_job else 0
 
@@ -219,7 +222,7 @@ def tell(findings: tuple[Finding, ...]) -> int:
 def main(name: str, words: list[str]) -> int:
     """One call, by the name it was called with."""
     os.environ.update(LC_ALL="C.UTF-8", PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-    if words not in ([], ["--look"]):
+    if words not in ([], ["--look"], ["--rolled"]):
         print((__doc__ or "").strip(), file=sys.stderr)
         return 2
     try:
@@ -228,9 +231,9 @@ def main(name: str, words: list[str]) -> int:
     except (OSError, ValueError) as error:
         print(f"{EXPECTED}: {error} - `rackwright up` writes it", file=sys.stderr)
         return 2
-    if words:
+    if words == ["--look"]:
         return tell(look(expected, time.time() + BUDGET))
-    return run(expected, name.endswith("prolog"))
+    return run(expected, name.endswith("prolog"), words == ["--rolled"])
 
 
 if __name__ == "__main__":
