@@ -18,9 +18,10 @@ SERVED = "nvidia-smi --query-gpu=driver_version --format=csv,noheader | sort -u"
 
 
 def age(lab: Project, *nodes: str) -> None:
-    """Give nodes an older driver than the plan's."""
+    """Give nodes an older driver than the plan's, and what was expected of them when that was the plan's."""
     for node in nodes:
-        said = lab.ssh(node, f"""sed -i 's/"driver": "[^"]*"/"driver": "{OLD}"/' /var/lib/rackwright/gpus.json && {SERVED}""")
+        files = "/var/lib/rackwright/gpus.json /etc/rackwright/health.json"
+        said = lab.ssh(node, f"""sed -i 's/"driver": "[^"]*"/"driver": "{OLD}"/' {files} && {SERVED}""")
         assert said.output.split() == [OLD], said.output
 
 
