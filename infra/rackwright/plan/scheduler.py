@@ -9,10 +9,12 @@ from rackwright.model.groups import Role
 from rackwright.model.scheduler import Account as DeclaredAccount
 from rackwright.model.scheduler import Partition as Declared
 from rackwright.model.scheduler import PowerSaving as DeclaredSaving
+from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.fabric.slurm import topology
 from rackwright.plan.shape import Account, Partition, PlanNode, PowerSaving, Qos, Scheduler, SchedulerNode
 
 
-def expand_scheduler(cluster: Cluster, stack: str, nodes: Sequence[PlanNode]) -> Scheduler:
+def expand_scheduler(cluster: Cluster, stack: str, nodes: Sequence[PlanNode], fabric: FabricPlan | None) -> Scheduler:
     """Controllers, workers and queues; nodes that are out are in none of them."""
     declared = cluster.scheduler
     workers = with_role(nodes, Role.WORKER)
@@ -40,9 +42,15 @@ def expand_scheduler(cluster: Cluster, stack: str, nodes: Sequence[PlanNode]) ->
         drain_timeout_s=declared.drain_timeout,
         health_interval_s=declared.health_interval,
         power_saving=_saving(declared.power_saving, workers),
+        topology=topology(fabric, _places(fabric, workers), [node.name for node in workers]),
         cgroups=cluster.target.gives_cgroups,
         config_overrides=cluster.target.declared_hardware,
     )
+
+
+def _places(fabric: FabricPlan | None, nodes: Sequence[PlanNode]) -> dict[str, int]:
+    """Node -> its place in the fabric."""
+    return {node.name: fabric.places[node.group] + node.index for node in nodes if fabric and node.group in fabric.places}
 
 
 def with_role(nodes: Sequence[PlanNode], role: Role) -> list[PlanNode]:
