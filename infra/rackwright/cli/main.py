@@ -21,6 +21,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "pin": ("rackwright.cli.pin:pin", "Write the newest machine images' ids into a stack file (target aws)."),
     "up": ("rackwright.cli.life:up", "Bring a stack up and prove it (pulumi up)."),
     "verify": ("rackwright.cli.verify:verify", "Check a live stack against its plan, now."),
+    "hardware": ("rackwright.cli.hardware:hardware", "What the nodes have, beside what was planned: CPUs, GPUs, fabric, storage."),
     "status": ("rackwright.cli.status:status", "The verdict on record, with its age and level."),
     "ssh": ("rackwright.cli.connect:ssh", "Log in to a node, or run a command there."),
     "inventory": ("rackwright.cli.connect:inventory", "The hand-over of a stack that is up."),
