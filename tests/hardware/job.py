@@ -19,8 +19,8 @@ from rackwright.report.declared import Declared
 from rackwright.report.hardware.document import Seen
 from rackwright.report.hardware.facts import Part
 
-_PATIENCE: Final = 30
-"""Seconds a job may wait for its node; one that is at work for somebody is not told of."""
+_PATIENCE: Final = 10
+"""Seconds a job may wait for its node; one that is at work for somebody stays unknown."""
 _ROUND: Final = 15.0
 """Seconds the questions may take inside a job."""
 _HANDS: Final = 4
@@ -91,16 +91,18 @@ def _answer(line: str) -> dict[str, Any]:
 
 
 def _script(place: Place, asked: Collection[Part]) -> str:
-    """A shell script that starts all jobs, each line of their output behind its node's name."""
+    """A shell script that starts all jobs. Each writes into a file of its own: on one pipe their long lines would cut each other."""
     jobs = [_job(place.declared, part["partition"], name, asked) for part in parts(place) for name in part["nodes"]]
     script = "\n".join(
         [
             f"side={shlex.quote(_node_side())}",
+            "told=$(mktemp -d)",
             "ask() { node=$1; request=$2; shift 2; timeout -s INT "
             f'{_PATIENCE + _ROUND:.0f} srun -Q --immediate={_PATIENCE} --nodes=1 --ntasks=1 --exclusive --mem=0 --time=1 -w "$node" "$@" '
-            'python3 -I -S -c "$side" "$request" 2>&1 | sed "s/^/$node /"; }',
+            'python3 -I -S -c "$side" "$request" 2>&1 | sed "s/^/$node /" >"$told/$node"; }',
             *jobs,
             "wait",
+            'cat "$told"/*; rm -r "$told"',
         ]
     )
     user = runner(place)

@@ -65,4 +65,7 @@ def _show(report: dict[str, Any]) -> None:
 
     from rackwright.report.hardware.terminal import render
 
-    Console(highlight=False).print(render(report))
+    console = Console(highlight=False)
+    with console.capture() as captured:
+        console.print(render(report))
+    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))  # Rich fills the last column of a table with spaces.
