@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,12 +29,19 @@ def handed_over(described: Mapping[str, Any], stack: str) -> dict[str, Any]:
 def rendered(path: str, inventory: Mapping[str, Any], node: str, **given: Any) -> str:
     """One file of the controller's role on a node; `given` are variables that a user sets."""
     from ansible.parsing.dataloader import DataLoader
-    from ansible.plugins.loader import init_plugin_loader
     from ansible.template import Templar, trust_as_template
 
-    init_plugin_loader()
+    _find_plugins()
     loader = DataLoader()
     layers = [loader.load_from_file(str(_ROLE / name / "main.yml"), trusted_as_template=True) for name in ("defaults", "vars")]
     variables = {**layers[0], **layers[1], **inventory["all"]["vars"], **inventory["all"]["hosts"][node], **given}
     templar = Templar(loader, variables=variables)
     return str(templar.template(trust_as_template(f"{{{{ lookup('ansible.builtin.template', '{_ROLE / 'templates' / path}.j2') }}}}")))
+
+
+@cache
+def _find_plugins() -> None:
+    """Look-ups are found as ansible-playbook finds them; a second time Ansible warns."""
+    from ansible.plugins.loader import init_plugin_loader
+
+    init_plugin_loader()

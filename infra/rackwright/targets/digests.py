@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 _IGNORED = frozenset({"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"})
 
 
-def converge(root: Path) -> dict[str, str]:
-    """What Converge applies."""
-    return {
+def converge(root: Path, site: Collection[str] = ()) -> dict[str, str]:
+    """What Converge applies; `site`: files and folders of the user's own playbooks."""
+    ours = {
         "playbooks": _digest(root, ["playbooks"]),
         "roles": _digest(root, ["roles"]),
         "ansible_cfg": _digest(root, ["ansible.cfg"]),
     }
+    return ours | ({"site": _digest(root, site)} if site else {})
 
 
 def verification(root: Path) -> dict[str, str]:
