@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 from cluster import harness
@@ -110,7 +111,8 @@ def _script(place: Place, asked: Collection[Part]) -> str:
 
 
 def _job(declared: Declared, partition: str, name: str, asked: Collection[Part]) -> str:
-    questions = [[question.name, question.command, question.timeout] for question in wanted(declared, name, asked)]
+    here: Any = SimpleNamespace(declared=declared, node=declared.nodes[name])
+    questions = [[question.name, question.command_at(here), question.timeout] for question in wanted(declared, name, asked)]
     request = json.dumps({"seconds": _ROUND, "hands": _HANDS, "questions": questions})
     gpus: Mapping[str, Any] = declared.nodes[name].get("gpus") or {}
     gres = f" --gres=gpu:{gpus['count']}" if gpus.get("count") else ""

@@ -108,9 +108,30 @@ def parse_interfaces(text: str) -> tuple[Interface, ...]:
 
 
 def parse_rdma(text: str) -> tuple[RdmaPort, ...]:
+    """What the kernel has, or what `ibstat` says where the fabric is simulated and the kernel has nothing."""
+    return parse_ibstat(text) if text.startswith("CA '") else parse_sysfs(text)
+
+
+def parse_ibstat(text: str) -> tuple[RdmaPort, ...]:
+    """Blocks of adapters with their ports. A simulated one says `IB`, and the same rate of every link: that is none."""
+    found = []
+    for device, block in re.findall(r"^CA '([^']+)'\n(.*?)(?=^CA '|\Z)", text, re.MULTILINE | re.DOTALL):
+        ports = re.findall(r"^\s+Port (\d+):\n(.*?)(?=^\s+Port \d+:|\Z)", block, re.MULTILINE | re.DOTALL)
+        if len(ports) != int(re.findall(r"Number of ports: (\d+)", block)[0]):
+            raise ValueError(f"{device} is cut short")
+        for port, lines in ports:
+            said = dict(re.findall(r"^\s+([A-Z][\w ]+): (.*?)\s*$", lines, re.MULTILINE))
+            simulated = said["Link layer"] == "IB"
+            rate = None if simulated else float(said["Rate"])
+            layer = "InfiniBand" if simulated else said["Link layer"]
+            found.append(RdmaPort(device, int(port), said["State"], said["Physical state"], rate, layer, None, ""))
+    return tuple(found)
+
+
+def parse_sysfs(text: str) -> tuple[RdmaPort, ...]:
     """Lines `device|port|state|physical|rate|layer|node|firmware` of the kernel's InfiniBand folders; none without such cards.
 
-    >>> parse_rdma("mlx5_0|1|4: ACTIVE|5: LinkUp|400 Gb/sec (4X NDR)|InfiniBand|0|28.39.1002")[0].rate_gbps
+    >>> parse_sysfs("mlx5_0|1|4: ACTIVE|5: LinkUp|400 Gb/sec (4X NDR)|InfiniBand|0|28.39.1002")[0].rate_gbps
     400.0
     """
     found = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cluster.harness.probe import Probe, T
+from cluster.harness.probe import Place, Probe, T
 from hardware import parsers
 from rackwright.report.hardware.facts import Part
 
@@ -48,14 +48,20 @@ INTERFACES = Question(
     '|$(cat $n/device/numa_node 2>/dev/null)"; done',
     parse=parsers.parse_interfaces,
 )
-RDMA = Question(
-    Part.RDMA,
-    on="nodes",
-    command="for p in /sys/class/infiniband/*/ports/*; do [ -e $p/state ] || continue; d=${p%/ports/*}; "
+_SYSFS: Final = (
+    "for p in /sys/class/infiniband/*/ports/*; do [ -e $p/state ] || continue; d=${p%/ports/*}; "
     'echo "${d##*/}|${p##*/}|$(cat $p/state)|$(cat $p/phys_state)|$(cat $p/rate)|$(cat $p/link_layer)'
-    '|$(cat $d/device/numa_node 2>/dev/null)|$(cat $d/fw_ver 2>/dev/null)"; done',
-    parse=parsers.parse_rdma,
+    '|$(cat $d/device/numa_node 2>/dev/null)|$(cat $d/fw_ver 2>/dev/null)"; done'
 )
+
+
+def _ports(place: Place) -> str:
+    """The kernel's own folders; a simulated fabric is known to `ibstat` alone, on nodes that are on it."""
+    simulated = place.declared.fabric is not None and place.declared.fabric["simulated"]
+    return "ibstat" if simulated and place.node.get("rails") else _SYSFS
+
+
+RDMA = Question(Part.RDMA, on="nodes", command=_ports, parse=parsers.parse_rdma)
 DISKS = Question(Part.DISKS, on="nodes", command="lsblk -J -b -d -o NAME,TYPE,SIZE,MODEL,ROTA,TRAN", parse=parsers.parse_disks)
 MOUNTS = Question(
     Part.MOUNTS,

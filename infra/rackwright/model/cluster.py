@@ -9,10 +9,11 @@ from pydantic import Field
 
 from rackwright.model.base import Part
 from rackwright.model.budget import Budget, StateKept
+from rackwright.model.fabric import Fabric
 from rackwright.model.groups import Group, NodeOverride
 from rackwright.model.network import Access, Network
 from rackwright.model.phases import AfterPhase
-from rackwright.model.policy import Change
+from rackwright.model.policy import Change, Except
 from rackwright.model.scheduler import Scheduler, Slurm
 from rackwright.model.storage import Storage
 from rackwright.model.target import Target
@@ -52,6 +53,9 @@ class Cluster(Part):
         description="Groups of alike nodes. Addresses follow their order: add new groups at the end."
     )
     storage: Annotated[dict[Label, Storage], Change.DATA_LOSS] = Field(default={}, description="Shared file systems by name.")
+    fabric: Annotated[Fabric | None, Change.RECABLE, Except(lab=Change.RESTART)] = Field(
+        default=None, description="The network between the GPUs, where it is ours to lay out."
+    )
     scheduler: Scheduler = Field(default=Slurm(kind="slurm"), description="The batch system.")
     users: Annotated[dict[UserName, User], Change.LIVE] = Field(default={}, description="Ordinary users by name.")
     nodes: dict[Label, NodeOverride] = Field(default={}, description="What single nodes have differently, by node name.")

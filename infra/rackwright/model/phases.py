@@ -11,6 +11,7 @@ class AfterPhase(StrEnum):
     BOOTSTRAP = "after_bootstrap"
     STORAGE = "after_storage"
     GPU = "after_gpu"
+    FABRIC = "after_fabric"
     SCHEDULER = "after_scheduler"
 
     @property

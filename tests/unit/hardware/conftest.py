@@ -45,7 +45,7 @@ def inventory():
     names = [node["name"] for node in nodes]
     workers = names[1:]
     cluster = {
-        "level": "smoke", "simulated": [], "access": {"entry": ["login0"]}, "fabric": {"rate_gbps": 400},
+        "level": "smoke", "simulated": [], "access": {"entry": ["login0"]},
         "storage": [{"name": "s", "mount": "/mnt/sharedfs", "kind": "moosefs", "clients": names, "servers": []}],
         "scheduler": {"kind": "slurm", "submit": ["login0"], "nodes": [{"name": name, "gpus": 8} for name in workers],
                       "partitions": [{"name": "gpu", "nodes": workers}], "config_overrides": False},
@@ -54,7 +54,11 @@ def inventory():
     groups = {"nodes": names, "gpu": workers, "out": []}
     return {
         "all": {
-            "vars": {"handover": {"schema": "rackwright.handover/3", "stack": "rack", "target": "hosts"}, "cluster": cluster},
+            "vars": {
+                "handover": {"schema": "rackwright.handover/3", "stack": "rack", "target": "hosts"},
+                "cluster": cluster,
+                "fabric": {"kind": "infiniband", "rate_gbps": 400, "link_layer": "InfiniBand", "simulated": False, "subnet_manager": None},
+            },
             "children": {group: {"hosts": dict.fromkeys(members)} for group, members in groups.items()},
             "hosts": {node["name"]: {"node": node} for node in nodes},
         }

@@ -92,6 +92,7 @@ CHANGES = {
     "mlx5_7": {"rdma": slice(7)},
     "mlx5_0": {"rdma": {"state": "Initializing"}},
     "mlx5_0 rate": {"rdma": {"rate_gbps": 200.0}},
+    "mlx5_0 link layer": {"rdma": {"link_layer": "Ethernet"}},
     "/mnt/sharedfs": {"mounts": slice(1)},
 }
 
@@ -143,6 +144,7 @@ def lab(inventory):
     """The same plan where nodes are containers and GPUs are simulated."""
     cluster = inventory["all"]["vars"]["cluster"]
     cluster["simulated"] = ["gpu", "fabric"]
+    inventory["all"]["vars"]["fabric"]["simulated"] = True
     cluster["scheduler"]["config_overrides"] = True
     return from_inventory(inventory)
 

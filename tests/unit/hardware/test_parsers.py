@@ -37,7 +37,8 @@ def test_every_part_has_its_question_and_both_kinds_of_answers():
 
 
 def test_a_run_of_the_checks_does_not_ask_them():
-    assert not set(QUESTIONS) & set(PROBES)
+    asked = [id(probe) for probe in PROBES.values()]
+    assert not [question for question in QUESTIONS.values() if id(question) in asked]
 
 
 def test_cpus_of_two_sockets_of_a_virtual_machine_and_of_arm():
@@ -79,6 +80,13 @@ def test_ports_that_are_down_slow_or_ethernet():
     assert (up.state, up.physical, up.rate_gbps, up.numa) == ("Active", "LinkUp", 400.0, 0)
     assert (down.state, down.physical, down.numa) == ("Down", "Polling", None)
     assert (slow.rate_gbps, ethernet.link_layer) == (200.0, "Ethernet")
+
+
+def test_simulated_ports_say_no_rate():
+    ports = captured(Part.RDMA, "good-simulated")
+    assert {(port.state, port.physical, port.rate_gbps, port.link_layer) for port in ports} == {("Active", "LinkUp", None, "InfiniBand")}
+    assert [port.device for port in ports] == ["mlx5_0", "mlx5_1"]
+    assert {port.state for port in captured(Part.RDMA, "good-unplugged")} == {"Active", "Down"}
 
 
 def test_loopback_is_no_interface_and_a_rate_may_be_untold():

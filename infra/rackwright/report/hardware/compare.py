@@ -38,7 +38,7 @@ def planned(declared: Declared, name: str) -> dict[str, Any]:
         "memory_mib": record["memory_mib"],
         "gpus": {key: gpus[key] for key in ("count", "product", "memory_mib", "driver")} if gpus else None,
         "rails": list(record.get("rails") or ()),
-        "rate_gbps": (declared.cluster.get("fabric") or {}).get("rate_gbps"),
+        **{key: declared.fabric[key] if declared.fabric else None for key in ("rate_gbps", "link_layer")},
         "mounts": [one["mount"] for one in declared.cluster.get("storage") or () if name in one["clients"] and name not in one["servers"]],
     }
 
@@ -46,7 +46,7 @@ def planned(declared: Declared, name: str) -> dict[str, Any]:
 def differences(plan: Mapping[str, Any], facts: Facts, simulated: frozenset[Part]) -> tuple[Difference, ...]:
     """Everything seen that is not as planned. CPUs, memory and disks of a shared machine are left out."""
     shared = simulated.intersection(_OF_THE_MACHINE)
-    found = [*(() if shared else _capacity(plan, facts)), *_gpus(plan, facts), *_rails(plan, facts), *_mounts(plan, facts)]
+    found = [*(() if shared else _capacity(plan, facts)), *_gpus(plan, facts), *_rails(plan, facts, simulated), *_mounts(plan, facts)]
     return tuple(found)
 
 
@@ -73,8 +73,8 @@ def _gpus(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
             yield Difference(f"GPU {gpu.index} memory", f"{wanted['memory_mib']} MiB within {share:.0%}", f"{gpu.memory_mib} MiB")
 
 
-def _rails(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
-    """Each rail's card: there, Active over a link that is up, at the fabric's rate."""
+def _rails(plan: Mapping[str, Any], facts: Facts, simulated: frozenset[Part]) -> Iterator[Difference]:
+    """Each rail's card: there, Active over a link that is up, of the fabric's kind, at its rate; a simulated one says no rate."""
     if facts.rdma is None:
         return
     ports = {port.device: port for port in facts.rdma}
@@ -84,7 +84,9 @@ def _rails(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
             yield Difference(rail, "a port", "no such device")
         elif (port.state, port.physical) != ("Active", "LinkUp"):
             yield Difference(rail, "Active, LinkUp", f"{port.state}, {port.physical}")
-        elif plan["rate_gbps"] and port.rate_gbps != plan["rate_gbps"]:
+        elif port.link_layer != plan["link_layer"]:
+            yield Difference(f"{rail} link layer", plan["link_layer"], port.link_layer)
+        elif Part.RDMA not in simulated and port.rate_gbps != plan["rate_gbps"]:
             yield Difference(f"{rail} rate", f"{plan['rate_gbps']} Gb/s", f"{port.rate_gbps or 0:g} Gb/s")
 
 

@@ -89,9 +89,15 @@ def _fabric(plan: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     ports = facts["rdma"]
     if ports is None:
         return UNTOLD
-    working = _counted(f"{_rate(port['rate_gbps'])} {port['link_layer']}" for port in ports if port["state"] == "Active")
+    working = _counted(
+        " ".join(filter(None, (_rated(port["rate_gbps"]), port["link_layer"]))) for port in ports if port["state"] == "Active"
+    )
     others = _counted(port["state"] for port in ports if port["state"] != "Active")
     return ", ".join(filter(None, (working, others))) or ("0" if plan["rails"] else NONE)
+
+
+def _rated(gbps: float | None) -> str:
+    return _rate(gbps) if gbps else ""
 
 
 def _counted(words: Iterable[str]) -> str:
