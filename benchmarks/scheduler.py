@@ -43,6 +43,7 @@ _GIVEN: Final = {
         "SlurmdSpoolDir": "/var/lib/slurm/slurmd/%n",
         "SlurmdPidFile": "/run/slurmd/%n.pid",
         "SlurmdLogFile": "/var/log/slurmd/%n.log",
+        "SlurmctldLogFile": "/var/log/slurmd/slurmctld.log",
     }
 }
 """What the role is told beside the plan: the plan is to be believed, and every node keeps its things under its own name."""
@@ -66,6 +67,8 @@ slurmctld
 for _ in $(seq 600); do if scontrol ping | grep -q UP; then exit 0; fi; sleep 0.1; done
 exit 1
 """
+_UNBOUND: Final = ("--pids-limit", "-1")
+"""Podman's own limit is 2,048 tasks: with 1,000 slurmd slurmctld cannot start a thread."""
 _REAPER: Final = "while sleep 1; do :; done"
 """The container's first process: the shell takes back the daemons' parents."""
 _JOIN: Final = "xargs -P 4 -n 1 slurmd -N < /etc/slurm/nodes"
@@ -146,7 +149,20 @@ def container() -> Iterator[str]:
     image = asyncio.run(base_image.provide("debian-13", "auto", None, say))
     rights = ("--cap-add", "NET_ADMIN,MKNOD,SYS_PTRACE,SYS_RESOURCE")
     podman(
-        "run", "--detach", "--name", _NAME, "--hostname", "controller0", "--label", f"{_NAME}=1", *rights, *limits(), image, "sleep", "3600"
+        "run",
+        "--detach",
+        "--name",
+        _NAME,
+        "--hostname",
+        "controller0",
+        "--label",
+        f"{_NAME}=1",
+        *rights,
+        *_UNBOUND,
+        *limits(),
+        image,
+        "sleep",
+        "3600",
     )
     try:
         yield _NAME
@@ -183,11 +199,11 @@ def wait_for_idle(name: str, size: int) -> None:
     """Return when Slurm counts every node idle; raise where some do not come."""
     until = time.monotonic() + _PATIENCE
     while time.monotonic() < until:
-        states = inside(name, "sinfo -N -h -o '%T'").split()
+        states = inside(name, "sinfo -N -h -o '%T' || tail -3 /var/log/slurmd/slurmctld.log >&2; pgrep slurmctld >/dev/null").split()
         if states.count("idle") == size:
             return
         time.sleep(0.5)
-    raise AssertionError(f"not idle after {_PATIENCE:.0f} s: {inside(name, 'sinfo -R; sinfo')}")
+    raise AssertionError(f"not idle after {_PATIENCE:.0f} s: {inside(name, 'sinfo -R; sinfo; tail -3 /var/log/slurmd/slurmctld.log')}")
 
 
 def reconfigured(name: str, size: int) -> float:
