@@ -47,6 +47,7 @@ _GIVEN: Final = {
     }
 }
 """What the role is told beside the plan: the plan is to be believed, and every node keeps its things under its own name."""
+_FILES: Final = ("slurm.conf", "gres.conf", "cgroup.conf", "topology.conf")
 _FIRST_PORT: Final = 17000
 _PACKAGES: Final = ("slurmctld", "slurmd", "slurm-client", "munge")
 _PREPARE: Final = """
@@ -89,7 +90,7 @@ def main() -> int:
 
 
 def described(size: int) -> dict[str, Any]:
-    """A controller and so many workers of eight H100, as machines that are containers."""
+    """A controller and so many workers of eight H100 on a fabric of one rail, as machines that are containers."""
     keys = {name: {"host_key": f"SHA256:{name + '/':0<43}"} for name in ("controller0", *(f"worker{index}" for index in range(size)))}
     machines = {**keys, "controller0": {**keys["controller0"], "address": "10.30.0.21"}, f"worker[0-{size - 1}]": {"address": "10.30.1.1"}}
     return {
@@ -99,6 +100,7 @@ def described(size: int) -> dict[str, Any]:
             "controller": {"count": 1, "roles": ["login", "controller"], "cpus": 16, "memory": "64GiB"},
             "worker": {"count": size, "capacity": size, "cpus": 128, "memory": "1600GiB", "gpus": {"model": "h100", "count": 8}},
         },
+        "fabric": {"kind": "infiniband", "rails": 1, "nodes": size},
     }
 
 
@@ -106,9 +108,7 @@ def measure(size: int) -> str:
     """All rows as a table."""
     started = time.monotonic()
     inventory = handed_over(described(size), "scale")
-    written = {
-        name: rendered(f"etc/slurm/{name}", inventory, "controller0", **_GIVEN) for name in ("slurm.conf", "gres.conf", "cgroup.conf")
-    }
+    written = {name: rendered(f"etc/slurm/{name}", inventory, "controller0", **_GIVEN) for name in _FILES}
     texts = time.monotonic() - started
     with container() as name:
         prepare(name, inventory, written)
@@ -118,11 +118,14 @@ def measure(size: int) -> str:
         joined = time.monotonic() - joining
         wait_for_idle(name, size)
         idle = time.monotonic() - joining
+        switches = inside(name, "scontrol show topology").count("SwitchName=")
+        assert switches == written["topology.conf"].count("SwitchName="), switches
         rows = [
-            ("description to slurm.conf and gres.conf", f"{texts:.1f} s"),
+            ("description to slurm.conf, gres.conf and topology.conf", f"{texts:.1f} s"),
             ("slurmctld answers with that slurm.conf", f"{up:.1f} s"),
             (f"{size:,} slurmd started, four at a time", f"{joined:.1f} s"),
             ("from the first slurmd to all idle", f"{idle:.1f} s"),
+            ("switches of topology.conf that Slurm knows", f"{switches}"),
             ("`sinfo` over all nodes", f"{clocked(name, 'sinfo -N >/dev/null'):.2f} s"),
             (f"a job over all {size:,} nodes, 8 GPUs each, is placed", f"{clocked(name, place_all(size)):.1f} s"),
             ("memory of slurmctld", f"{memory(name, 'slurmctld'):.0f} MiB"),
