@@ -16,6 +16,7 @@ from rackwright import handover
 from rackwright.handover import applied, paths
 from rackwright.handover.site import table_of_contents
 from rackwright.plan import Plan
+from rackwright.plan.fabric.picture import picture
 from rackwright.provider.wire import Properties
 
 _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -78,6 +79,7 @@ def _write(stack: str, inputs: Properties, inventory: Path, settled: Collection[
     _private(paths.ssh_config(stack), handover.ssh_config(plan, hosts))
     handed_over = handover.inventory(plan, hosts, sources=inputs.get("sources"))
     _private(inventory, yaml.dump(handed_over, Dumper=_DUMPER, sort_keys=False))
+    _draw(stack, plan)
     return StackFiles(
         root=paths.project_root(),
         inventory=inventory,
@@ -97,6 +99,14 @@ def site(stack: str, own: Mapping[str, Sequence[str]]) -> str:
     phases = yaml.safe_load((root / "playbooks" / "site.yml").read_text(encoding="utf-8"))
     _private(paths.site(stack), yaml.safe_dump(table_of_contents(phases, own, root), sort_keys=False))
     return str(paths.site(stack))
+
+
+def _draw(stack: str, plan: Plan) -> None:
+    """The fabric's picture, for the report."""
+    if plan.fabric is None:
+        paths.fabric_picture(stack).unlink(missing_ok=True)
+    else:
+        _private(paths.fabric_picture(stack), picture(plan))
 
 
 def _private(path: Path, content: str) -> None:

@@ -79,7 +79,7 @@ def _listed(text: str) -> Iterator[tuple[End, tuple[str, ...]]]:
             yield End(name, int(counted[1])), tuple(f"{counter} {count}" for counter, count in found if counter in ERRORS)
 
 
-COUNTERS = Probe("fabric-errors", on="@observer", command="ibqueryerrors", parse=parse_errors, statuses=frozenset({0, 1}))
+COUNTERS = Probe("fabric-errors", on="@observer", command="ibqueryerrors 2>&1", parse=parse_errors, statuses=frozenset({0, 1}))
 
 
 @dataclass(frozen=True)

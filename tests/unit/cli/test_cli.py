@@ -184,6 +184,7 @@ def test_the_plan_for_people(run: Run) -> None:
     ]
     assert "sharedfs  moosefs  /mnt/sharedfs  storage0  all nodes" in ended.out
     assert "gpu        worker0, worker1  yes" in ended.out
+    assert "fabric: infiniband NDR, rail-optimised, 8 rails, 10 switches, 81 cables" in ended.out
 
 
 def test_the_plan_of_machines_names_the_one_that_all_others_are_reached_through(run: Run) -> None:

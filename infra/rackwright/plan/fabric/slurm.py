@@ -50,12 +50,13 @@ def domain_name(domain: int) -> str:
     return f"nvl{domain + 1}"
 
 
-def _blocks(size: int, places: Mapping[str, int], nodes: Sequence[str]) -> Topology:
-    """One block for each NVLink domain; the size that jobs are packed by is said where every domain is whole."""
+def _blocks(size: int, places: Mapping[str, int], nodes: Sequence[str]) -> Topology | None:
+    """One block for each NVLink domain. Jobs are packed by the size of the smallest: slurmctld dies of a block with fewer nodes."""
     domains = _together(size, places, nodes)
+    if not domains:
+        return None
     lines = [f"BlockName={domain_name(domain)} Nodes={compressed(members)}" for domain, members in domains.items()]
-    whole = all(len(members) == size for members in domains.values())
-    return Topology(plugin=BLOCK, lines=(*lines, *([f"BlockSizes={size}"] if whole and domains else [])))
+    return Topology(plugin=BLOCK, lines=(*lines, f"BlockSizes={min(map(len, domains.values()))}"))
 
 
 def _together(size: int, places: Mapping[str, int], nodes: Iterable[str]) -> dict[int, list[str]]:
