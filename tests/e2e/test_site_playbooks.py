@@ -21,7 +21,7 @@ PLAYBOOK = """
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def own(lab: Project) -> Iterator[Project]:
     """The stack with a playbook of its own after the scheduler; without it afterwards."""
     (lab.folder / "site").mkdir()
