@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "up": ("rackwright.cli.life:up", "Bring a stack up and prove it (pulumi up)."),
     "roll": ("rackwright.cli.roll:roll", "Reboot or apply a stack's workers a few at a time, each drained meanwhile and checked after."),
     "verify": ("rackwright.cli.verify:verify", "Check a live stack against its plan, now."),
+    "hardware": ("rackwright.cli.hardware:hardware", "What the nodes have, beside what was planned: CPUs, GPUs, fabric, storage."),
     "status": ("rackwright.cli.status:status", "The verdict on record, with its age and level."),
     "ssh": ("rackwright.cli.connect:ssh", "Log in to a node, or run a command there."),
     "inventory": ("rackwright.cli.connect:inventory", "The hand-over of a stack that is up."),

@@ -23,7 +23,6 @@ _BUSY: Final = 45.0
 """Seconds a node that lives already may take to answer before it is changed; a new one has as long as its target says."""
 _LOOK: Final = 10.0
 """Seconds a node that was there may take to answer when it is only looked at."""
-_SITE: Final = "site.yml"
 
 
 class Converge(Resource):
@@ -157,7 +156,7 @@ class Converge(Resource):
         """All phases, on the hosts of the limit or on all."""
         return await ansible.play(
             files.root,
-            _SITE,
+            files.site,
             inventory=files.inventory,
             extra_vars=[files.secrets],
             limit=limit,

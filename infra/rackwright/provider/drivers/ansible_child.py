@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -57,11 +57,20 @@ class Reporter:
         return {"host": data.get("host", ""), "phase": self._phase, "task": data.get("task", ""), "detail": detail}
 
 
-def phases(playbooks: Path) -> dict[str, str]:
+def phases(playbooks: Iterable[Path]) -> dict[str, str]:
     """Play name -> phase: the playbook file it stands in."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    files = {file.stem: yaml.load(file.read_text(), Loader=loader) for file in sorted(playbooks.glob("*.yml"))}
-    return {str(play["name"]): stem for stem, plays in files.items() for play in plays or [] if "name" in play and "hosts" in play}
+    files = {file.stem: _plays(file) for file in playbooks}
+    return {str(play["name"]): stem for stem, plays in files.items() for play in plays if "name" in play and "hosts" in play}
+
+
+def imported(playbook: Path) -> list[Path]:
+    """The playbooks that a table of contents names by their whole paths."""
+    named = [Path(play.get("ansible.builtin.import_playbook", "")) for play in _plays(playbook)]
+    return [file for file in named if file.is_absolute() and file.is_file()]
+
+
+def _plays(file: Path) -> list[dict[str, Any]]:
+    return yaml.load(file.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or []
 
 
 def decisive(result: dict[str, Any]) -> str:
@@ -86,12 +95,13 @@ def run(request: dict[str, Any]) -> int:
     import ansible_runner
 
     root = Path(request["root"])
-    reporter = Reporter(phases(root / "playbooks"))
+    playbook = root / "playbooks" / request["playbook"]
+    reporter = Reporter(phases([*sorted((root / "playbooks").glob("*.yml")), *imported(playbook)]))
     with own_folder(Path(request["inventory"]).parent) as folder:
         outcome = ansible_runner.run(
             private_data_dir=folder,
             project_dir=str(root),
-            playbook=str(root / "playbooks" / request["playbook"]),
+            playbook=str(playbook),
             inventory=request["inventory"],
             extravars=request["values"],
             cmdline=_options(request),
