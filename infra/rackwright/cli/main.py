@@ -21,6 +21,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "cost": ("rackwright.cli.cost:cost", "What a stack costs while it is up."),
     "pin": ("rackwright.cli.pin:pin", "Write the newest machine images' ids into a stack file (target aws)."),
     "up": ("rackwright.cli.life:up", "Bring a stack up and prove it (pulumi up)."),
+    "roll": ("rackwright.cli.roll:roll", "Reboot or apply a stack's workers a few at a time, each drained meanwhile and checked after."),
     "verify": ("rackwright.cli.verify:verify", "Check a live stack against its plan, now."),
     "hardware": ("rackwright.cli.hardware:hardware", "What the nodes have, beside what was planned: CPUs, GPUs, fabric, storage."),
     "status": ("rackwright.cli.status:status", "The verdict on record, with its age and level."),

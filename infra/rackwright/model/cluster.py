@@ -37,9 +37,9 @@ class Refresh(StrEnum):
 
 
 class Rolling(Part):
-    """How replacements proceed."""
+    """How nodes are changed that must have no jobs meanwhile."""
 
-    batch: Annotated[int, Change.RUN] = Field(default=1, ge=1, description="Nodes replaced at a time, after the first went well.")
+    batch: Annotated[int, Change.RUN] = Field(default=1, ge=1, description="Nodes changed at a time, after the first went well.")
 
 
 class Cluster(Part):
@@ -59,7 +59,7 @@ class Cluster(Part):
     scheduler: Scheduler = Field(default=Slurm(kind="slurm"), description="The batch system.")
     users: Annotated[dict[UserName, User], Change.LIVE] = Field(default={}, description="Ordinary users by name.")
     nodes: dict[Label, NodeOverride] = Field(default={}, description="What single nodes have differently, by node name.")
-    rolling: Rolling = Field(default=Rolling(), description="How replacements proceed.")
+    rolling: Rolling = Field(default=Rolling(), description="How nodes are changed that must have no jobs meanwhile.")
     refresh: Annotated[Refresh, Change.RUN] = Field(default=Refresh.ALL, description="How deep a refresh looks.")
     phases: Annotated[dict[AfterPhase, tuple[Playbook, ...]], Change.LIVE] = Field(
         default={}, description="Playbooks of your own, run after a phase on every converge: `after_storage: [site/archive.yml]`."

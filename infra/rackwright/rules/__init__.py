@@ -10,6 +10,7 @@ from rackwright.model.finding import Finding
 from rackwright.model.load import Loaded
 from rackwright.rules import (
     access,
+    accounts,
     aws_capacity,
     aws_disks,
     aws_fabric,
@@ -39,7 +40,7 @@ from rackwright.rules.registry import RULES, Case, Rule
 __all__ = ["RULES", "Case", "Rule", "check", "examine"]
 
 SUBJECTS = (
-    *(names, network, groups, gpus, storage, scheduler, partitions, access, users, nodes, hosts, fabric, phases),
+    *(names, network, groups, gpus, storage, scheduler, accounts, partitions, access, users, nodes, hosts, fabric, phases),
     *(aws_instances, aws_images, aws_disks, aws_network, aws_fabric, aws_capacity, aws_tags, fsx, fsx_repositories, budget, cost),
 )
 """Importing a subject registers its rules; findings come in this order."""

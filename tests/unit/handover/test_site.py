@@ -93,4 +93,4 @@ def test_their_digest_follows_them_and_what_lies_beside_them(project: Path) -> N
 
 
 def test_without_any_the_digests_are_what_they_were(project: Path) -> None:
-    assert set(digests.converge(project, site.parts([]))) == {"playbooks", "roles", "ansible_cfg"}
+    assert set(digests.converge(project, site.parts([]))) == {"playbooks", "roles", "ansible_cfg", "node_checks"}

@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import yaml
 
+ROLL: Final = "rackwright_roll"
+"""The fact by which a role says that it can go on only while the node has no jobs, and why."""
 _LONGEST_DETAIL: Final = 12
 """Lines of a failure worth showing."""
 _FOLDER: Final = ".ansible-"
@@ -39,6 +41,8 @@ class Reporter:
         elif kind in ("runner_on_failed", "runner_on_unreachable"):
             if not data.get("ignore_errors"):
                 _say("failed" if kind.endswith("failed") else "unreachable", **self._result(data, decisive(data.get("res", {}))))
+        elif kind == "runner_on_ok" and ROLL in data.get("res", {}).get("ansible_facts", {}):
+            _say("rolls", **self._result(data, str(data["res"]["ansible_facts"][ROLL])))
         elif kind == "runner_on_ok" and data.get("res", {}).get("changed"):
             _say("changed", **self._result(data, what_changed(data["res"])))
         elif kind in ("error", "verbose") and event.get("stdout", "").strip():
