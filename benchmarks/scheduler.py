@@ -109,6 +109,7 @@ def measure(size: int) -> str:
     started = time.monotonic()
     inventory = handed_over(described(size), "scale")
     written = {name: rendered(f"etc/slurm/{name}", inventory, "controller0", **_GIVEN) for name in files(inventory)}
+    written["slurm.conf"] = with_ports(written["slurm.conf"])
     texts = time.monotonic() - started
     with container() as name:
         prepare(name, inventory, written)
@@ -117,6 +118,7 @@ def measure(size: int) -> str:
         inside(name, _JOIN)
         joined = time.monotonic() - joining
         wait_for_idle(name, size)
+        assert int(inside(name, "pgrep -cx slurmd")) == size, "a node is answered for by another's slurmd"
         idle = time.monotonic() - joining
         switches = inside(name, "scontrol show topology").count("SwitchName=")
         assert switches == written.get("topology.conf", "").count("SwitchName="), switches
@@ -169,8 +171,9 @@ def container() -> Iterator[str]:
         *_UNBOUND,
         *limits(),
         image,
-        "sleep",
-        "3600",
+        "bash",
+        "-c",
+        _REAPER,
     )
     try:
         yield _NAME
