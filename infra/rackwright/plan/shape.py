@@ -14,7 +14,9 @@ from rackwright.model.cluster import Level, Refresh
 from rackwright.model.fsx import FsxLustre
 from rackwright.model.groups import Role, State
 from rackwright.model.scheduler import Gres
+from rackwright.model.software import GpuModules
 from rackwright.model.target import Target
+from rackwright.plan.software import SoftwareStack
 
 
 class NodeGpu(Part):
@@ -25,6 +27,11 @@ class NodeGpu(Part):
     product: str
     memory_mib: int
     driver: str
+    architecture: str
+    modules: GpuModules
+    """Flavour of the driver's kernel modules."""
+    nvswitch: bool
+    """Whether they are joined by NVSwitch and need Fabric Manager."""
     simulated: bool
 
 
@@ -196,6 +203,7 @@ class Plan(Part):
     storage: tuple[Storage, ...]
     scheduler: Scheduler
     volumes: tuple[Volume, ...]
+    software: SoftwareStack | None = None
     cost: Cost = Cost()
     """Left out of what the provider is told: a new price is no reason to converge again."""
     budget: Budget | None = None
