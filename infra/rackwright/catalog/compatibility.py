@@ -1,4 +1,4 @@
-"""Which versions fit each other, and what their packages are called: compatibility.yml as typed rows. Nothing here knows a cluster."""
+"""Which versions fit each other, and what their packages are called: compatibility.yml and packages.yml as typed rows. Nothing here knows a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import yaml
 from rackwright.catalog import GpuModel, version_key
 from rackwright.model.software import GpuModules
 
-_FILE: Final = Path(__file__).with_name("compatibility.yml")
+_FOLDER: Final = Path(__file__).parent
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 UNSUFFIXED: Final = 590
 """From this branch on, names of driver packages at NVIDIA carry no branch (NVIDIA Driver Installation Guide, 2026-09-30)."""
@@ -89,8 +89,8 @@ class Advice:
 
 
 @cache
-def _tables() -> dict[str, dict[Any, dict[str, Any]]]:
-    with _FILE.open(encoding="utf-8") as file:
+def _tables(name: str = "compatibility") -> dict[str, dict[Any, dict[str, Any]]]:
+    with (_FOLDER / f"{name}.yml").open(encoding="utf-8") as file:
         loaded: dict[str, dict[Any, dict[str, Any]]] = yaml.load(file, Loader=_LOADER)
     return loaded
 
@@ -192,7 +192,7 @@ def packages(profile: Profile, versions: Mapping[str, str], system: System, gpu_
     `per-kernel` are names that the running kernel's release is put behind; `pinning` goes first and keeps the rest at its version
     (on Rocky Linux it is the module stream).
     """
-    rows = _tables()["packages"]
+    rows = _tables("packages")
     driver = rows["driver"][f"{profile.driver_from}-{system.family}"]
     libraries = rows["libraries"][_libraries(profile, system)]
     words = _words(versions, gpu_modules)
