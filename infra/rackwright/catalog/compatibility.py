@@ -1,4 +1,4 @@
-"""Which versions fit each other, and what their packages are called: compatibility.yml and packages.yml as typed rows. Nothing here knows a cluster."""
+"""Which versions fit each other, and what their packages are called: the rows of compatibility.yml and packages.yml. Knows no cluster."""
 
 from __future__ import annotations
 

@@ -63,6 +63,8 @@ class Declared:
         scheduler = cluster.get("scheduler") or {}
         slurm = scheduler.get("kind") == "slurm"
         gpus = [node["gpus"]["count"] for node in nodes if node.get("gpus")]
+        software = cluster.get("software") or {}
+        supplied = [node["gpus"] for node in nodes if software and node.get("gpus") and not node["gpus"]["simulated"]]
         has = {
             Feature.ALWAYS: True,
             Feature.MACS: any(node.get("mac") for node in nodes),
@@ -78,6 +80,9 @@ class Declared:
             Feature.NEURON: any(node.get("neuron_devices") for node in nodes),
             Feature.GPUS: bool(gpus),
             Feature.SHARED_GPUS: bool(gpus) and min(gpus) > 1,
+            Feature.GPU_SOFTWARE: bool(supplied),
+            Feature.NVSWITCH: any(gpus["nvswitch"] for gpus in supplied),
+            Feature.DCGM: bool(supplied) and bool(software["versions"].get("dcgm")),
             Feature.STORAGE: bool(cluster.get("storage")),
             Feature.NFS: any(one["kind"] == "nfs" for one in cluster.get("storage") or ()),
             Feature.JOBS_ON_STORAGE: slurm and bool(cluster.get("storage")),

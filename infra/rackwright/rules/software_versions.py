@@ -26,6 +26,8 @@ class Choice:
     """One of each model."""
     systems: tuple[str, ...]
     """Operating systems of the nodes with GPUs."""
+    nvswitch: bool
+    """Whether the GPUs of any node are joined by NVSwitch."""
     today: date
 
     @cached_property
@@ -85,7 +87,9 @@ def _choice(case: Case) -> Choice | None:
     models = dict.fromkeys(member.gpus.model for member in having if member.gpus)
     systems = dict.fromkeys(case.cluster.target.os_of(member.name) for member in having)
     known = tuple(catalog.gpus()[model] for model in models if model in catalog.gpus())
-    return Choice(declared, profile, known, tuple(systems), case.today)
+    counts = [(catalog.gpus().get(member.gpus.model), member.gpus.count) for member in having if member.gpus]
+    switched = any(gpu is not None and compatibility.has_nvswitch(gpu, count) for gpu, count in counts)
+    return Choice(declared, profile, known, tuple(systems), switched, case.today)
 
 
 def nearest(choice: Choice) -> str:
@@ -201,6 +205,8 @@ def nccl_cuda(choice: Choice) -> Iterator[Conflict]:
 def fabric_manager(choice: Choice) -> Iterator[Conflict]:
     """Fabric Manager refuses a driver that is not its twin, and without it no program runs on GPUs behind NVSwitch."""
     twin, driver = choice.versions["fabric-manager"], choice.versions["driver"]
+    if choice.nvswitch and choice.profile.driver_from == "debian":
+        yield "software.profile", f"eight GPUs on NVSwitch need Fabric Manager, which profile {choice.profile.name} does not have"
     if twin != driver:
         yield (
             choice.where("fabric-manager", "driver"),
