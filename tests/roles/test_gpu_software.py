@@ -94,6 +94,15 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[st
     return found
 
 
+class Readable(yaml.SafeDumper):
+    """Texts of several lines as they are."""
+
+
+Readable.add_representer(
+    str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+)
+
+
 def written(host: str, asked: list[dict[str, Any]], root: Path) -> None:
     """What one host got, as one text: files under their paths, everything else as it was asked."""
     steps = []
@@ -101,7 +110,7 @@ def written(host: str, asked: list[dict[str, Any]], root: Path) -> None:
         files = {file["path"]: file["content"] for file in step.get("files", [])}
         rest = {key: value for key, value in step.items() if key != "files" and value}
         steps.append({**({"files": files} if files else {}), **rest})
-    text = yaml.safe_dump([step for step in steps if step], sort_keys=False, width=140, default_style=None)
+    text = yaml.dump([step for step in steps if step], Dumper=Readable, sort_keys=False, width=140)
     (root / f"{host}.yml").write_text(text, encoding="utf-8")
 
 
