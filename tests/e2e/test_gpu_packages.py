@@ -26,8 +26,8 @@ pytestmark = pytest.mark.soak
 """Minutes long; `make soak` runs it."""
 TOOLKIT = os.environ.get("RACKWRIGHT_TEST_TOOLKIT") == "1"
 KERNEL = "6.12.94+deb13-amd64"
-"""Stands in for the running kernel. Debian's driver 550.163.01-2 does not build for 6.12.117: pci_resize_resource takes an argument more there
-(seen 2026-11-22)."""
+"""Stands in for the running kernel. For 6.12.117 Debian's driver 550.163.01-2 does not build: pci_resize_resource has an argument more
+there (seen 2026-11-22)."""
 STEPS = "install,nccl_configure" + (",cuda_configure" if TOOLKIT else "")
 
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from rackwright.catalog.compatibility import profiles
-from rackwright.handover import Host, inventory
+from rackwright.handover import Host, breaches, inventory
 from rackwright.model import load_cluster
 from rackwright.plan import expand
 
@@ -61,7 +61,9 @@ def all_profiles() -> dict[str, Any]:
         assert loaded.cluster is not None, loaded.findings
         plan = expand(loaded.cluster, "rack")
         made = {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", "life-1") for node in plan.nodes}
-        everything = inventory(plan, made)["all"]
+        handed_over = inventory(plan, made)
+        assert breaches(handed_over) == []
+        everything = handed_over["all"]
         for group, members in groups.items():
             for node in everything["children"][group]["hosts"]:
                 record = everything["hosts"][node]["node"]

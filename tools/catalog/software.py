@@ -5,14 +5,14 @@ usage: PYTHONPATH=tools python -m catalog.software
 
 from __future__ import annotations
 
-from rackwright.catalog.compatibility import architectures, branches, profiles
+from rackwright.catalog.compatibility import architectures, branches, profiles, systems
 
 COMPONENTS = ("driver", "cuda", "cudnn", "nccl", "nccl-tests", "dcgm", "container-toolkit", "doca-ofed", "efa-installer", "enroot", "pyxis")
 
 
 def tables() -> str:
-    """Profiles with their versions, driver branches, architectures."""
-    return "\n".join((_profiles(), _branches(), _architectures()))
+    """Profiles with their versions, driver branches, architectures, systems."""
+    return "\n".join((_profiles(), _branches(), _architectures(), _systems()))
 
 
 def _profiles() -> str:
@@ -39,6 +39,12 @@ def _architectures() -> str:
     for one in architectures().values():
         cuda = f"{one.cuda_first} to {one.cuda_last}" if one.cuda_last else f"{one.cuda_first} or later"
         rows.append((one.name.capitalize(), " or ".join(one.modules), str(one.driver_last or "none so far"), cuda))
+    return _table(rows)
+
+
+def _systems() -> str:
+    rows: list[tuple[str, ...]] = [("system", "kernel as first shipped", "its Slurm"), ("---",) * 3]
+    rows += [(one.name, one.kernel, one.slurm or "not seen") for one in systems().values()]
     return _table(rows)
 
 

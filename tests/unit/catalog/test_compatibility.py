@@ -79,6 +79,13 @@ def test_packages_are_named_on_every_system_of_a_profile(profile: compatibility.
                 assert not [name for names in named.values() for name in names if "{" in name or "None" in name]
 
 
+def test_dma_buf_is_a_default_that_every_system_can_keep() -> None:
+    """Its kernel is new enough, and so is the CUDA of every profile."""
+    kernel, cuda = (catalog.version_key(compatibility.requirement(name)) for name in ("dma-buf-kernel", "dma-buf-cuda"))
+    assert all(catalog.version_key(system.kernel) >= kernel for system in compatibility.systems().values())
+    assert all(catalog.version_key(profile.versions["cuda"]) >= cuda for profile in compatibility.profiles().values())
+
+
 def test_names_of_newer_branches_carry_no_branch() -> None:
     profile, system = compatibility.profiles()["2026-lts"], compatibility.systems()["ubuntu-24.04"]
     older, newer = (
