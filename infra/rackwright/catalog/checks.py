@@ -60,6 +60,8 @@ class Feature(StrEnum):
     GPU_SOFTWARE = "gpu-software"
     NVSWITCH = "nvswitch"
     DCGM = "dcgm"
+    FABRIC = "fabric"
+    INFINIBAND = "infiniband"
     STORAGE = "storage"
     NFS = "nfs"
     JOBS_ON_STORAGE = "jobs-on-storage"

@@ -23,6 +23,7 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
         "gpu": lambda node: node.gpus is not None,
         "gpu_software": lambda node: _gets_software(cluster, node),
         "nvswitch": lambda node: _gets_software(cluster, node) and node.gpus is not None and node.gpus.nvswitch,
+        "fabric": lambda node: bool(node.rails),
         "neuron": lambda node: node.neuron_devices > 0,
         "storage_client": lambda node: node.name in clients,
         "slurm": lambda node: bool(SCHEDULED.intersection(node.roles)),

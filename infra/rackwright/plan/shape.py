@@ -16,6 +16,8 @@ from rackwright.model.groups import Role, State
 from rackwright.model.scheduler import Gres
 from rackwright.model.software import GpuModules
 from rackwright.model.target import Target
+from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.fabric.slurm import Topology
 from rackwright.plan.software import SoftwareStack
 
 
@@ -58,6 +60,7 @@ class PlanNode(Part):
     os: str
     rack: str | None
     rails: tuple[str, ...] = ()
+    """Device names of its HCAs on the fabric, by rail; of a subnet manager apart from the fabric's nodes its only one."""
     state: State
     reason: str | None
     until: str | None
@@ -160,6 +163,8 @@ class Scheduler(Part):
     partitions: tuple[Partition, ...]
     drain_timeout_s: int
     power_saving: PowerSaving | None
+    topology: Topology | None = None
+    """Which nodes are close to each other; None where all are alike."""
     cgroups: bool
     config_overrides: bool
 
@@ -204,6 +209,7 @@ class Plan(Part):
     scheduler: Scheduler
     volumes: tuple[Volume, ...]
     software: SoftwareStack | None = None
+    fabric: FabricPlan | None = None
     cost: Cost = Cost()
     """Left out of what the provider is told: a new price is no reason to converge again."""
     budget: Budget | None = None

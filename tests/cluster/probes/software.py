@@ -80,7 +80,7 @@ def parse_fabric_manager(text: str) -> str:
     return found[1]
 
 
-FABRIC_MANAGER = Probe("fabric-manager", on="nvswitch", command="nv-fabricmanager --version", parse=parse_fabric_manager)
+FABRIC_MANAGER = Probe("nvlink-manager", on="nvswitch", command="nv-fabricmanager --version", parse=parse_fabric_manager)
 
 
 def parse_cuda(text: str) -> str:

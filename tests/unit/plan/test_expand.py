@@ -114,6 +114,7 @@ def test_groups_name_only_nodes_and_every_role_has_one(groups: dict[str, Any]) -
         "gpu",
         "gpu_software",
         "nvswitch",
+        "fabric",
         "neuron",
         "storage_client",
         "slurm",

@@ -326,7 +326,7 @@ class TestSoftware:
         assert parse_fabric(captured("nvlink-fabric", "waiting")) == (("Completed", "Success"), ("In Progress", "N/A"))
 
     def test_versions(self):
-        assert parse_fabric_manager(captured("fabric-manager")) == "580.173.02"
+        assert parse_fabric_manager(captured("nvlink-manager")) == "580.173.02"
         assert parse_cuda(captured("cuda")) == "13.0"
         assert parse_nccl(captured("nccl", "two")) == ("2.18.5", "2.28.9")
         assert parse_nccl("") == ()

@@ -37,11 +37,12 @@ def _inventory():
     groups = {
         "nodes": everybody, "login": ["login0"], "worker": ["worker0", "worker1"], "storage": ["storage0"], "role_login": ["login0"],
         "role_controller": ["login0"], "role_accounting": ["login0"], "role_worker": ["worker0", "worker1"], "role_storage": ["storage0"],
-        "gpu": ["worker0", "worker1"], "gpu_software": ["worker1"], "nvswitch": ["worker1"], "neuron": ["worker1"],
+        "gpu": ["worker0", "worker1"], "gpu_software": ["worker1"], "nvswitch": ["worker1"], "fabric": ["login0", "worker0", "worker1"],
+        "neuron": ["worker1"],
         "storage_client": everybody, "slurm": ["login0", "worker0", "worker1"], "out": [],
     }  # fmt: skip
     cluster = {
-        "stack": "lab", "target": "lab", "level": "smoke", "time_zone": "Etc/UTC", "simulated": ["gpu"], "metadata_service": True,
+        "stack": "lab", "target": "lab", "level": "smoke", "time_zone": "Etc/UTC", "simulated": ["gpu", "fabric"], "metadata_service": True,
         "network": {"cidr": "10.77.0.0/24", "gateway": "10.77.0.1"},
         "software": {"versions": {"driver": "580.173.02", "cuda": "13.0", "nccl": "2.28.9", "dcgm": "4.6.0"}, "nccl": {}},
         "access": {"entry": ["login0"], "port": 2222, "listen": "127.0.0.1", "allow": ["0.0.0.0/0"]},
@@ -59,11 +60,18 @@ def _inventory():
             "partitions": [{"name": "gpu", "nodes": ["worker0", "worker1"], "default": True, "max_time": None}], "config_overrides": True,
         },
     }  # fmt: skip
+    fabric = {
+        "kind": "infiniband", "topology": "rail-optimised", "rails": 1, "speed": "NDR", "width": "4x", "rate_gbps": 400,
+        "link_layer": "InfiniBand", "simulated": True, "subnet_manager": "login0", "server": "login0", "netlist": "",
+        "switches": ["leaf-01"],
+        "cables": ["worker0/mlx5_0:1 leaf-01:1", "worker1/mlx5_0:1 leaf-01:2", "login0/mlx5_0:1 leaf-01:64"],
+    }  # fmt: skip
     return {
         "all": {
             "vars": {
                 "handover": {"schema": "rackwright.handover/3", "stack": "lab", "target": "lab"},
                 "cluster": cluster,
+                "fabric": fabric,
             },
             "children": {group: {"hosts": {name: {} for name in members}} for group, members in groups.items()},
             "hosts": {node["name"]: {"ansible_host": node["name"], "ansible_user": node["user"], "node": node} for node in nodes},
