@@ -34,7 +34,7 @@ def _is_there(name: str, installed: Mapping[str, str]) -> bool:
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
-    """The task `rackwright_apt:` with the arguments of `ansible.builtin.apt`; `name` is a package or a list of them, each may say `=version`."""
+    """The task `rackwright_apt:` with the arguments of `ansible.builtin.apt`; `name` is one or a list, each may say `=version`."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Nothing where all are there, else what apt says."""
