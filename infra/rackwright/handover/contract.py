@@ -81,6 +81,7 @@ def _cluster(plan: Plan, baked_roles: tuple[str, ...], sources: Mapping[str, str
         "users": data["users"],
         "storage": [_storage(row, sources) for row in data["storage"]],
         "scheduler": _scheduler(plan.scheduler),
+        "software": data["software"],
         "health": [{"check": spec.key, "group": spec.group, "limit": spec.limit} for spec in checks().values() if spec.health],
     }
 

@@ -15,6 +15,7 @@ from rackwright.model.network import Access, Network
 from rackwright.model.phases import AfterPhase
 from rackwright.model.policy import Change, Except
 from rackwright.model.scheduler import Scheduler, Slurm
+from rackwright.model.software import Software
 from rackwright.model.storage import Storage
 from rackwright.model.target import Target
 from rackwright.model.units import Label, Playbook, UserName
@@ -57,6 +58,9 @@ class Cluster(Part):
         default=None, description="The network between the GPUs, where it is ours to lay out."
     )
     scheduler: Scheduler = Field(default=Slurm(kind="slurm"), description="The batch system.")
+    software: Annotated[Software | None, Change.LIVE] = Field(
+        default=None, description="What GPU nodes run on; where it is left out the driver has to be there already."
+    )
     users: Annotated[dict[UserName, User], Change.LIVE] = Field(default={}, description="Ordinary users by name.")
     nodes: dict[Label, NodeOverride] = Field(default={}, description="What single nodes have differently, by node name.")
     rolling: Rolling = Field(default=Rolling(), description="How nodes are changed that must have no jobs meanwhile.")

@@ -14,9 +14,11 @@ from rackwright.model.cluster import Level, Refresh
 from rackwright.model.fsx import FsxLustre
 from rackwright.model.groups import Role, State
 from rackwright.model.scheduler import Gres
+from rackwright.model.software import GpuModules
 from rackwright.model.target import Target
 from rackwright.plan.fabric.shape import FabricPlan
 from rackwright.plan.fabric.slurm import Topology
+from rackwright.plan.software import SoftwareStack
 
 
 class NodeGpu(Part):
@@ -27,6 +29,11 @@ class NodeGpu(Part):
     product: str
     memory_mib: int
     driver: str
+    architecture: str
+    modules: GpuModules
+    """Flavour of the driver's kernel modules."""
+    nvswitch: bool
+    """Whether they are joined by NVSwitch and need Fabric Manager."""
     simulated: bool
 
 
@@ -229,6 +236,7 @@ class Plan(Part):
     storage: tuple[Storage, ...]
     scheduler: Scheduler
     volumes: tuple[Volume, ...]
+    software: SoftwareStack | None = None
     fabric: FabricPlan | None = None
     cost: Cost = Cost()
     """Left out of what the provider is told: a new price is no reason to converge again."""

@@ -32,6 +32,8 @@ from rackwright.rules import (
     partitions,
     phases,
     scheduler,
+    software,
+    software_versions,
     storage,
     users,
 )
@@ -40,7 +42,24 @@ from rackwright.rules.registry import RULES, Case, Rule
 __all__ = ["RULES", "Case", "Rule", "check", "examine"]
 
 SUBJECTS = (
-    *(names, network, groups, gpus, storage, scheduler, accounts, partitions, access, users, nodes, hosts, fabric, phases),
+    *(
+        names,
+        network,
+        groups,
+        gpus,
+        software,
+        software_versions,
+        storage,
+        scheduler,
+        accounts,
+        partitions,
+        access,
+        users,
+        nodes,
+        hosts,
+        fabric,
+        phases,
+    ),
     *(aws_instances, aws_images, aws_disks, aws_network, aws_fabric, aws_capacity, aws_tags, fsx, fsx_repositories, budget, cost),
 )
 """Importing a subject registers its rules; findings come in this order."""

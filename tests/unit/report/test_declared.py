@@ -29,6 +29,8 @@ def test_the_lab_has_every_part(declared):
     ("path", "gone"),
     [
         (("users",), {Feature.USERS}),
+        (("software",), {Feature.GPU_SOFTWARE, Feature.NVSWITCH, Feature.DCGM}),
+        (("software", "versions", "dcgm"), {Feature.DCGM}),
         (("storage",), {Feature.STORAGE, Feature.NFS, Feature.JOBS_ON_STORAGE}),
         (("scheduler",), SLURMS | {Feature.SLURM, Feature.SUBMIT}),
         (("scheduler", "health_interval_s"), {Feature.HEALTH}),
