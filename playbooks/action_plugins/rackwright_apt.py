@@ -7,7 +7,8 @@ installed. It is asked each time, so a package that somebody removed is missing 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -15,17 +16,25 @@ from ansible.plugins.action import ActionBase
 
 def question(names: Sequence[str]) -> str:
     """The command that tells the state of packages; it fails where one was never known, and tells the others all the same."""
-    return f"dpkg-query --show --showformat '${{Package}} ${{db:Status-Status}}\\n' -- {' '.join(map(shlex.quote, names))}"
+    known = " ".join(shlex.quote(name.partition("=")[0]) for name in names)
+    return f"dpkg-query --show --showformat '${{Package}} ${{db:Status-Status}} ${{Version}}\\n' -- {known}"
 
 
 def missing(names: Sequence[str], told: str) -> list[str]:
-    """The packages that are not installed whole; configuration files alone, or half an installation, are none."""
-    installed = {line.split()[0] for line in told.splitlines() if line.split()[1:] == ["installed"]}
-    return [name for name in names if name not in installed]
+    """The packages that are not installed whole, or not in the version asked for; configuration files alone are no installation."""
+    lines = [line.split() for line in told.splitlines()]
+    installed = {words[0]: "".join(words[2:]) for words in lines if words[1:2] == ["installed"]}
+    return [name for name in names if not _is_there(name, installed)]
+
+
+def _is_there(name: str, installed: Mapping[str, str]) -> bool:
+    """Whether `name` or `name=version` is installed; the version may end in an asterisk, as apt takes it."""
+    package, _, version = name.partition("=")
+    return package in installed and (not version or fnmatchcase(installed[package], version))
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
-    """The task `rackwright_apt:` with the arguments of `ansible.builtin.apt`; `name` is a package or a list of them."""
+    """The task `rackwright_apt:` with the arguments of `ansible.builtin.apt`; `name` is one or a list, each may say `=version`."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Nothing where all are there, else what apt says."""

@@ -25,6 +25,7 @@ _PARTS = (
     "roles",
     "tests/cluster",
     "tests/acceptance",
+    "tests/hardware",
     "tools/pulumi",
     "Pulumi.yaml",
     "ansible.cfg",

@@ -12,11 +12,13 @@ from rackwright.model.budget import Budget, StateKept
 from rackwright.model.fabric import Fabric
 from rackwright.model.groups import Group, NodeOverride
 from rackwright.model.network import Access, Network
+from rackwright.model.phases import AfterPhase
 from rackwright.model.policy import Change, Except
 from rackwright.model.scheduler import Scheduler, Slurm
+from rackwright.model.software import Software
 from rackwright.model.storage import Storage
 from rackwright.model.target import Target
-from rackwright.model.units import Label, UserName
+from rackwright.model.units import Label, Playbook, UserName
 from rackwright.model.users import User
 
 
@@ -36,9 +38,9 @@ class Refresh(StrEnum):
 
 
 class Rolling(Part):
-    """How replacements proceed."""
+    """How nodes are changed that must have no jobs meanwhile."""
 
-    batch: Annotated[int, Change.RUN] = Field(default=1, ge=1, description="Nodes replaced at a time, after the first went well.")
+    batch: Annotated[int, Change.RUN] = Field(default=1, ge=1, description="Nodes changed at a time, after the first went well.")
 
 
 class Cluster(Part):
@@ -56,10 +58,16 @@ class Cluster(Part):
         default=None, description="The network between the GPUs, where it is ours to lay out."
     )
     scheduler: Scheduler = Field(default=Slurm(kind="slurm"), description="The batch system.")
+    software: Annotated[Software | None, Change.LIVE] = Field(
+        default=None, description="What GPU nodes run on; where it is left out the driver has to be there already."
+    )
     users: Annotated[dict[UserName, User], Change.LIVE] = Field(default={}, description="Ordinary users by name.")
     nodes: dict[Label, NodeOverride] = Field(default={}, description="What single nodes have differently, by node name.")
-    rolling: Rolling = Field(default=Rolling(), description="How replacements proceed.")
+    rolling: Rolling = Field(default=Rolling(), description="How nodes are changed that must have no jobs meanwhile.")
     refresh: Annotated[Refresh, Change.RUN] = Field(default=Refresh.ALL, description="How deep a refresh looks.")
+    phases: Annotated[dict[AfterPhase, tuple[Playbook, ...]], Change.LIVE] = Field(
+        default={}, description="Playbooks of your own, run after a phase on every converge: `after_storage: [site/archive.yml]`."
+    )
     budget: Budget | None = Field(default=None, description="What it may cost, and for how long.")
     state: Annotated[StateKept, Change.RUN] = Field(
         default=StateKept.REMOTE, description="A stack that bills money keeps the engine's state elsewhere, or says `embedded-ok`."

@@ -21,6 +21,8 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
     members |= {f"role_{role}": lambda node, role=role: role in node.roles for role in Role}  # type: ignore[misc]
     members |= {
         "gpu": lambda node: node.gpus is not None,
+        "gpu_software": lambda node: _gets_software(cluster, node),
+        "nvswitch": lambda node: _gets_software(cluster, node) and node.gpus is not None and node.gpus.nvswitch,
         "fabric": lambda node: bool(node.rails),
         "neuron": lambda node: node.neuron_devices > 0,
         "storage_client": lambda node: node.name in clients,
@@ -28,3 +30,8 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
     }
     groups = {group: tuple(node.name for node in nodes if node.is_in and belongs(node)) for group, belongs in members.items()}
     return groups | {"out": tuple(node.name for node in nodes if not node.is_in)}
+
+
+def _gets_software(cluster: Cluster, node: PlanNode) -> bool:
+    """Whether the roles bring its GPUs their driver, and what belongs to it: simulated ones have none."""
+    return cluster.software is not None and node.gpus is not None and not node.gpus.simulated

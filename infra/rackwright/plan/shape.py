@@ -14,9 +14,11 @@ from rackwright.model.cluster import Level, Refresh
 from rackwright.model.fsx import FsxLustre
 from rackwright.model.groups import Role, State
 from rackwright.model.scheduler import Gres
+from rackwright.model.software import GpuModules
 from rackwright.model.target import Target
 from rackwright.plan.fabric.shape import FabricPlan
 from rackwright.plan.fabric.slurm import Topology
+from rackwright.plan.software import SoftwareStack
 
 
 class NodeGpu(Part):
@@ -27,6 +29,11 @@ class NodeGpu(Part):
     product: str
     memory_mib: int
     driver: str
+    architecture: str
+    modules: GpuModules
+    """Flavour of the driver's kernel modules."""
+    nvswitch: bool
+    """Whether they are joined by NVSwitch and need Fabric Manager."""
     simulated: bool
 
 
@@ -144,6 +151,29 @@ class PowerSaving(Part):
     """Those that may be stopped: workers that serve nobody else."""
 
 
+class Account(Part):
+    """Who shares a part of the cluster; null is no limit."""
+
+    name: str
+    parent: str
+    users: tuple[str, ...]
+    fairshare: int
+    gpus: int | None
+    running_jobs: int | None
+    qos: tuple[str, ...]
+
+
+class Qos(Part):
+    """A quality of service; null is no limit."""
+
+    name: str
+    priority: int
+    gpus_per_user: int | None
+    running_jobs_per_user: int | None
+    max_time_s: int | None
+    preempts: tuple[str, ...]
+
+
 class Scheduler(Part):
     """The batch system; controllers in the order in which they take over."""
 
@@ -154,7 +184,12 @@ class Scheduler(Part):
     submit: tuple[str, ...]
     nodes: tuple[SchedulerNode, ...]
     partitions: tuple[Partition, ...]
+    accounts: tuple[Account, ...]
+    """Parents first."""
+    qos: tuple[Qos, ...]
     drain_timeout_s: int
+    health_interval_s: int | None
+    """None where nodes do not look at themselves."""
     power_saving: PowerSaving | None
     topology: Topology | None = None
     """Which nodes are close to each other; None where all are alike."""
@@ -173,7 +208,7 @@ class Volume(Part):
 
 
 class Rolling(Part):
-    """How many nodes are replaced at a time."""
+    """How many nodes are changed at a time that must have no jobs meanwhile."""
 
     batch: int
 
@@ -201,6 +236,7 @@ class Plan(Part):
     storage: tuple[Storage, ...]
     scheduler: Scheduler
     volumes: tuple[Volume, ...]
+    software: SoftwareStack | None = None
     fabric: FabricPlan | None = None
     cost: Cost = Cost()
     """Left out of what the provider is told: a new price is no reason to converge again."""

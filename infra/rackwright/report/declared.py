@@ -70,6 +70,8 @@ class Declared:
         scheduler = cluster.get("scheduler") or {}
         slurm = scheduler.get("kind") == "slurm"
         gpus = [node["gpus"]["count"] for node in nodes if node.get("gpus")]
+        software = cluster.get("software") or {}
+        supplied = [node["gpus"] for node in nodes if software and node.get("gpus") and not node["gpus"]["simulated"]]
         has = {
             Feature.ALWAYS: True,
             Feature.MACS: any(node.get("mac") for node in nodes),
@@ -79,12 +81,18 @@ class Declared:
             Feature.INSIDERS: bool(self.groups["@insiders"]),
             Feature.LAB: self.target == "lab",
             Feature.SLURM: slurm,
+            Feature.HEALTH: slurm and bool(scheduler.get("health_interval_s")),
             Feature.SUBMIT: slurm and bool(scheduler.get("submit")),
             Feature.ACCOUNTING: slurm and bool(scheduler.get("accounting")),
+            Feature.ACCOUNTS: slurm and bool(scheduler.get("accounting") and scheduler.get("accounts")),
+            Feature.QOS: slurm and bool(scheduler.get("accounting") and scheduler.get("qos")),
             Feature.METADATA_SERVICE: bool(cluster.get("metadata_service")),
             Feature.NEURON: any(node.get("neuron_devices") for node in nodes),
             Feature.GPUS: bool(gpus),
             Feature.SHARED_GPUS: bool(gpus) and min(gpus) > 1,
+            Feature.GPU_SOFTWARE: bool(supplied),
+            Feature.NVSWITCH: any(gpus["nvswitch"] for gpus in supplied),
+            Feature.DCGM: bool(supplied) and bool(software["versions"].get("dcgm")),
             Feature.FABRIC: self.fabric is not None,
             Feature.INFINIBAND: self.infiniband,
             Feature.STORAGE: bool(cluster.get("storage")),

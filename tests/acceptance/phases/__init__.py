@@ -13,6 +13,11 @@ ORDER: Final = (
     "task_placement",
     "gpu_allocation",
     "infiniband",
+    "nccl",
+    "gpu",
+    "rdma",
+    "storage_performance",
+    "cpu",
 )
 """Modules of this package; a phase's name is its module's."""
 

@@ -41,11 +41,28 @@ def test_what_is_not_installed_whole_is_missing(told: str, missing: list[str]) -
     assert apt.missing(NAMES, told) == missing
 
 
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("libnccl2=2.22.3*", True),
+        ("libnccl2=2.22.3-1", True),
+        ("libnccl2=2.22.3", False),
+        ("libnccl2=2.28.9*", False),
+        ("libnccl2", True),
+        ("libnccl=2.22.3*", False),
+    ],
+)
+def test_another_version_is_missing(name: str, found: bool) -> None:
+    """A pin that moved has to be met; an asterisk stands for the packager's part of the version."""
+    assert apt.missing([name], "libnccl2 installed 2.22.3-1\n") == ([] if found else [name])
+
+
 @pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="no Debian")
 def test_dpkg_answers_the_question() -> None:
     """As it is, here."""
-    told = subprocess.run(["sh", "-c", apt.question(["dpkg", "no-such-package"])], capture_output=True, text=True, check=False).stdout
-    assert apt.missing(["dpkg", "no-such-package"], told) == ["no-such-package"]
+    names = ["dpkg=1.*", "dpkg=0.*", "no-such-package"]
+    told = subprocess.run(["sh", "-c", apt.question(names)], capture_output=True, text=True, check=False).stdout
+    assert apt.missing(names, told) == ["dpkg=0.*", "no-such-package"]
 
 
 class Connection(apt.ActionModule):  # type: ignore[misc, name-defined]

@@ -110,9 +110,17 @@ def test_groups_name_only_nodes_and_every_role_has_one(groups: dict[str, Any]) -
     plan = expand(cluster(groups), "lab")
     names = {node.name for node in plan.nodes}
     assert all(set(nodes) <= names for nodes in plan.groups.values())
-    assert {f"role_{role}" for role in Role} | {"gpu", "fabric", "neuron", "storage_client", "slurm", "nodes", "out"} | set(groups) == set(
-        plan.groups
-    )
+    assert {f"role_{role}" for role in Role} | {
+        "gpu",
+        "gpu_software",
+        "nvswitch",
+        "fabric",
+        "neuron",
+        "storage_client",
+        "slurm",
+        "nodes",
+        "out",
+    } | set(groups) == set(plan.groups)
 
 
 GPU_AND_CPU = {

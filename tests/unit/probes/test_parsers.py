@@ -14,6 +14,18 @@ from cluster.probes.gpu import parse_devices, parse_gpus, parse_xids
 from cluster.probes.identity import parse_df, parse_hosts, parse_identity, parse_network, parse_resolved, parse_system_state
 from cluster.probes.munge import parse_decoded, parse_key
 from cluster.probes.slurm import expand, parse_nodes, parse_partitions, parse_ping, parse_settings, parse_version
+from cluster.probes.software import (
+    KernelDriver,
+    parse_cuda,
+    parse_driver,
+    parse_fabric,
+    parse_fabric_manager,
+    parse_health,
+    parse_loaded,
+    parse_nccl,
+    parse_persistence,
+)
+from cluster.probes.software import parse_settings as parse_nccl_settings
 from cluster.probes.sshd import parse_host_keys, parse_known_hosts, parse_offer
 from cluster.probes.sshd import parse_settings as parse_sshd
 from cluster.probes.storage import is_there, options_of, parse_mounts, parse_nfs_server, parse_roots, shows
@@ -293,3 +305,36 @@ def test_units_that_serve_a_storage():
     assert servers_of(moosefs, "storage1") == ("moosefs-chunkserver.service",)
     assert servers_of({"kind": "nfs", "servers": ["storage0"]}, "storage0") == ("nfs-server.service",)
     assert servers_of({"kind": "nfs", "servers": ["storage0"]}, "worker0") == ()
+
+
+class TestSoftware:
+    """What real GPUs run on. The texts were written after the tools' documentation: no GPU was within reach."""
+
+    def test_the_flavour_of_the_modules_is_told(self):
+        assert parse_driver(captured("driver-modules")) == KernelDriver("open", "580.173.02")
+        assert parse_driver(captured("driver-modules", "good-proprietary")) == KernelDriver("proprietary", "580.173.02")
+
+    def test_nouveau_is_seen(self):
+        assert "nouveau" in parse_loaded(captured("kernel-modules", "nouveau"))
+        assert "nouveau" not in parse_loaded(captured("kernel-modules"))
+
+    def test_a_gpu_that_is_let_go_is_seen(self):
+        assert parse_persistence(captured("gpu-persistence", "lost")) == {0: True, 1: False}
+
+    def test_a_fabric_that_is_not_ready_is_seen_on_its_gpu(self):
+        assert set(parse_fabric(captured("nvlink-fabric"))) == {("Completed", "Success")}
+        assert parse_fabric(captured("nvlink-fabric", "waiting")) == (("Completed", "Success"), ("In Progress", "N/A"))
+
+    def test_versions(self):
+        assert parse_fabric_manager(captured("nvlink-manager")) == "580.173.02"
+        assert parse_cuda(captured("cuda")) == "13.0"
+        assert parse_nccl(captured("nccl", "two")) == ("2.18.5", "2.28.9")
+        assert parse_nccl("") == ()
+
+    def test_settings_are_lines_without_comments(self):
+        assert parse_nccl_settings(captured("nccl-settings")) == {"NCCL_SOCKET_IFNAME": "eth0"}
+        assert parse_nccl_settings(captured("nccl-settings", "good-none")) == {}
+
+    def test_health_is_one_word(self):
+        assert parse_health(captured("dcgm-health")) == "Healthy"
+        assert parse_health(captured("dcgm-health", "warning")) == "Warning"

@@ -30,19 +30,21 @@ def _inventory():
     nodes = [
         _node("login0", "login", "controller", "accounting"),
         _node("worker0", "worker", gpus=gpus),
-        _node("worker1", "worker", gpus=gpus, neuron_devices=1),
+        _node("worker1", "worker", gpus={**gpus, "simulated": False, "nvswitch": True}, neuron_devices=1),
         _node("storage0", "storage"),
     ]
     everybody = [node["name"] for node in nodes]
     groups = {
         "nodes": everybody, "login": ["login0"], "worker": ["worker0", "worker1"], "storage": ["storage0"], "role_login": ["login0"],
         "role_controller": ["login0"], "role_accounting": ["login0"], "role_worker": ["worker0", "worker1"], "role_storage": ["storage0"],
-        "gpu": ["worker0", "worker1"], "fabric": ["login0", "worker0", "worker1"], "neuron": ["worker1"],
+        "gpu": ["worker0", "worker1"], "gpu_software": ["worker1"], "nvswitch": ["worker1"], "fabric": ["login0", "worker0", "worker1"],
+        "neuron": ["worker1"],
         "storage_client": everybody, "slurm": ["login0", "worker0", "worker1"], "out": [],
     }  # fmt: skip
     cluster = {
         "stack": "lab", "target": "lab", "level": "smoke", "time_zone": "Etc/UTC", "simulated": ["gpu", "fabric"], "metadata_service": True,
         "network": {"cidr": "10.77.0.0/24", "gateway": "10.77.0.1"},
+        "software": {"versions": {"driver": "580.173.02", "cuda": "13.0", "nccl": "2.28.9", "dcgm": "4.6.0"}, "nccl": {}},
         "access": {"entry": ["login0"], "port": 2222, "listen": "127.0.0.1", "allow": ["0.0.0.0/0"]},
         "hosts": [{"name": name, "fqdn": f"{name}.lab.internal", "address": "10.77.0.16"} for name in everybody],
         "users": [{"name": "alice", "uid": 2001, "gid": 2001, "shell": "/bin/bash", "admin": False, "ssh_keys": []}],
@@ -56,6 +58,7 @@ def _inventory():
             "kind": "slurm", "cluster_name": "lab", "controllers": ["login0"], "accounting": "login0", "submit": ["login0"],
             "nodes": [{"name": name, "cpus": 8, "memory_mib": 2048, "gpus": 8, "gpu_type": "h100"} for name in ("worker0", "worker1")],
             "partitions": [{"name": "gpu", "nodes": ["worker0", "worker1"], "default": True, "max_time": None}], "config_overrides": True,
+            "health_interval_s": 60, "accounts": [{"name": "research"}], "qos": [{"name": "urgent"}],
         },
     }  # fmt: skip
     fabric = {

@@ -21,6 +21,14 @@ from rackwright.plan import expand
 GOOD: list[dict[str, Any]] = document.read(Path(__file__).parent / "good.yml")[0]
 TODAY = date(2026, 12, 1)
 AWS: dict[str, Any] = document.read(paths.stack_file("aws-p5"))[0]["config"][CONFIG_KEY]
+SOFTWARE: dict[str, Any] = {
+    **GOOD[0]["cluster"],
+    "software": {
+        "profile": "2026-lts-cuda12",
+        "pins": {"cuda": "12.8", "driver": "580.65.06"},
+        "nccl": {"environment": {"NCCL_ALGO": "Ring"}},
+    },
+}
 
 WORDS = st.sampled_from(
     [
@@ -49,6 +57,12 @@ WORDS = st.sampled_from(
         "us-east-2",
         "0.0.0.0/0",
         "1200GiB",
+        "2026-lts",
+        "debian-13",
+        "v100",
+        "13.0",
+        "open",
+        "dma-buf",
     ]
 )
 LEAVES = st.none() | st.booleans() | st.integers(-5, 70000) | st.floats(allow_nan=False) | WORDS | st.text(max_size=8)
@@ -63,7 +77,7 @@ def places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(place for key, value in inside for place in places(value, (*path, key)))]
 
 
-@pytest.mark.parametrize("base", [GOOD[0]["cluster"], AWS], ids=["lab", "aws"])
+@pytest.mark.parametrize("base", [GOOD[0]["cluster"], AWS, SOFTWARE], ids=["lab", "aws", "software"])
 @settings(deadline=None, max_examples=300, derandomize=True)
 @given(data=st.data())
 def test_any_value_at_any_place_is_judged(base: dict[str, Any], data: st.DataObject) -> None:

@@ -1,0 +1,154 @@
+"""How slow hardware may be: a share of a figure that has a source. And what makes a threshold one that cannot be right."""
+
+from __future__ import annotations
+
+import datetime
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from rackwright.catalog import rows
+from rackwright.catalog.figures import Figure, Kind, NodeRange, Quantity, Unit, figures, stated
+
+LEAST_SHARE: Final = 0.5
+"""A threshold below half of what the hardware is known to do lets broken machines pass."""
+LEAST_MESSAGE_BYTES: Final = 2**32
+"""From here on a collective shows the bandwidth of the links: 256 MB is too small (NVIDIA in NVIDIA/nccl-tests#212)."""
+COLLECTIVES: Final = frozenset({Quantity.ALL_REDUCE, Quantity.ALL_GATHER, Quantity.REDUCE_SCATTER, Quantity.ALLTOALL, Quantity.NIC_BUSBW})
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a measured value is held against: at least this, or at most where lower is better."""
+
+    id: str
+    quantity: Quantity
+    hardware: str
+    nodes: NodeRange
+    message_bytes: int | None
+    unit: Unit
+    value: float
+    source: str
+    date: datetime.date
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A share of a figure."""
+
+    id: str
+    base: Figure
+    share: float
+    nodes: NodeRange
+    source: str
+    """Where the share comes from; the figure has its own source."""
+    date: datetime.date
+
+    @property
+    def value(self) -> float:
+        """In the unit in which the quantity is reported."""
+        return self.base.reported * self.share
+
+    @property
+    def limit(self) -> Limit:
+        """As something that can be checked."""
+        base = self.base
+        return Limit(
+            self.id, base.quantity, base.hardware, self.nodes, base.message_bytes, base.quantity.unit, self.value, self.source, self.date
+        )
+
+    def holds(self, value: float) -> bool:
+        """Whether a value, in the unit of the quantity, is good enough."""
+        return value <= self.value if self.base.quantity.lower_is_better else value >= self.value
+
+
+@cache
+def thresholds() -> Mapping[str, Threshold]:
+    """All thresholds by id."""
+    known = figures()
+    return {
+        row["id"]: Threshold(
+            id=row["id"],
+            base=known[row["base"]],
+            share=float(row["share"]),
+            nodes=NodeRange.parse(row["nodes"]),
+            source=stated(row, "source"),
+            date=datetime.date.fromisoformat(row["date"]),
+        )
+        for row in rows("thresholds")
+    }
+
+
+def threshold(quantity: Quantity, hardware: str, nodes: int = 1) -> Threshold | None:
+    """The one for this hardware on so many nodes; None where nobody has published a figure: then only its own baseline can tell."""
+    fitting = (each for each in thresholds().values() if each.base.quantity is quantity and nodes in each.nodes)
+    return next((each for each in fitting if each.base.hardware in (hardware, "*")), None)
+
+
+@cache
+def _tolerances() -> Mapping[str, float]:
+    return {row["quantity"]: float(row["tolerance"]) for row in rows("tolerances")}
+
+
+def tolerance(quantity: Quantity) -> float:
+    """How far from its own baseline, and from the median of its peers, a value may lie, as a share."""
+    known = _tolerances()
+    return known.get(quantity.value, known["*"])
+
+
+def objections(limit: Limit, known: Iterable[Figure] | None = None) -> tuple[str, ...]:
+    """Why a threshold cannot be right, in words; empty when nothing speaks against it."""
+    if limit.unit.dimension is not limit.quantity.unit.dimension:
+        return (f"{limit.unit.value} is no unit of {limit.quantity.value}, which is in {limit.quantity.unit.value}",)
+    found = [each for each in (known or figures().values()) if _comparable(each, limit)]
+    return tuple(_objections(limit, found))
+
+
+def _objections(limit: Limit, known: list[Figure]) -> Iterator[str]:
+    value = limit.unit.to(limit.quantity.unit, limit.value)
+    unit = limit.quantity.unit.value
+    if not limit.source.strip():
+        yield "it has no source"
+    if limit.quantity in COLLECTIVES and (limit.message_bytes or 0) < LEAST_MESSAGE_BYTES:
+        yield f"messages of {limit.message_bytes or 0} bytes are too small to show what the links carry"
+    if not known:
+        yield "no figure is on record that it could be compared with"
+        return
+    best = _best(limit, known)
+    worse = operator.gt if limit.quantity.lower_is_better else operator.lt
+    ceiling = [each.reported for each in known if each.kind is Kind.SPEC]
+    if any(worse(each, value) for each in ceiling):
+        yield f"{value:g} {unit} is above the physical ceiling of {min(ceiling):g}"
+    elif worse(best, value):
+        yield f"{value:g} {unit} is above the best on record, {best:g}"
+    share = best / value if limit.quantity.lower_is_better else value / best
+    if share < LEAST_SHARE:
+        yield f"{value:g} {unit} is {share:.1%} of {best:g}, what the hardware is known to do: less than {LEAST_SHARE:.0%}"
+
+
+def _comparable(figure: Figure, limit: Limit) -> bool:
+    """Whether both speak of the same thing."""
+    same = figure.quantity is limit.quantity and figure.hardware in (limit.hardware, "*")
+    return same and (not limit.nodes.least or not figure.nodes.least or figure.nodes.several == limit.nodes.several)
+
+
+def _best(limit: Limit, known: list[Figure]) -> float:
+    """The best value seen with messages no larger than the threshold's; with larger ones, or the specification, where none was."""
+    seen = [each for each in known if each.kind is not Kind.SPEC]
+    small = [each for each in seen if (each.message_bytes or 0) <= (limit.message_bytes or 0)]
+    values = [each.reported for each in small or seen or known]
+    return min(values) if limit.quantity.lower_is_better else max(values)
+
+
+def contradictions(limits: Iterable[Limit]) -> tuple[str, ...]:
+    """Thresholds that say different things about the same."""
+    said: dict[tuple[object, ...], list[Limit]] = {}
+    for limit in limits:
+        said.setdefault((limit.quantity, limit.hardware, limit.nodes), []).append(limit)
+    return tuple(
+        f"{quantity} on {hardware}: " + ", ".join(f"{each.value:g} {each.unit.value} ({each.source})" for each in group)
+        for (quantity, hardware, _), group in said.items()
+        if len({each.unit.to(each.quantity.unit, each.value) for each in group}) > 1
+    )

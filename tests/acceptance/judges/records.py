@@ -1,0 +1,47 @@
+"""What a program printed, as the JSON it is. Whoever carried the lines may have cut long ones: JSON has no line breaks of its own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from acceptance.phase import Output, Task
+from rackwright.errors import CouldNotTell
+
+
+class Answer(dict[str, Any]):
+    """An answer of a program; what it should hold and does not raises CouldNotTell."""
+
+    def __missing__(self, key: str) -> Any:
+        raise CouldNotTell(f"its answer has no {key}")
+
+
+def record(output: Output | None, node: str) -> Answer:
+    """What the first task there printed; raises CouldNotTell where it said nothing, nothing whole, or that it could not tell."""
+    if output is None:
+        raise CouldNotTell("its job was not sent")
+    return parse(output.only(node), output)
+
+
+def parse(task: Task, output: Output) -> Answer:
+    """What one task printed."""
+    text = "".join(task.out.splitlines())
+    try:
+        found = json.loads(text[text.index("{") :])
+    except ValueError:
+        raise CouldNotTell(
+            f"job {output.job.name} printed no whole answer on {task.node}: {output.trouble or text[:120] or 'nothing'}"
+        ) from None
+    if "unknown" in found:
+        raise CouldNotTell(str(found["unknown"]))
+    return Answer(found)
+
+
+def tool(found: dict[str, Any], name: str) -> str:
+    """What programs/tools.py had from one tool; raises CouldNotTell where it is missing or its time was up."""
+    if name not in found:
+        raise CouldNotTell(f"{name} was not asked")
+    said = found[name]
+    if said["rc"] in (124, 126, 127):
+        raise CouldNotTell(said["err"].strip() or f"{name} ended with status {said['rc']}")
+    return str(said["out"] or said["err"])

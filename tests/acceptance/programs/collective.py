@@ -1,0 +1,111 @@
+"""Runs a program of nccl-tests and looks at the node meanwhile: load of CPUs and GPUs, bytes that each NIC sent.
+
+Arguments: the program and its options. One line of JSON for each task: {"rc", "out", "err", "machine", "efa",
+"samples": [{"second", "cpu_busy", "gpu_busy", "sent_bytes"}]};
+only the first task of a node takes samples. Looks for the program on PATH, then in --folder.
+"""
+
+import argparse
+import glob
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+
+COUNTER = "/sys/class/infiniband/*/ports/*/counters/port_xmit_data"
+WORD = 4
+"""Bytes that one step of that counter stands for (InfiniBand specification, PortXmitData)."""
+
+
+def arguments():
+    """What to run, how long, how often to look."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--folder", default="/opt/nccl-tests/build")
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--every", type=float, default=1.0)
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    return parser.parse_args()
+
+
+def sent_bytes():
+    """By device; several ports of one together."""
+    sent = {}
+    for path in glob.glob(COUNTER):
+        with open(path) as file:
+            sent[path.split("/")[4]] = sent.get(path.split("/")[4], 0) + WORD * int(file.read())
+    return sent
+
+
+def here():
+    """What the firmware calls this machine (on EC2 the instance type), and how many EFA adapters it has."""
+    try:
+        with open("/sys/class/dmi/id/product_name") as file:
+            machine = file.read().strip()
+    except OSError:
+        machine = ""
+    drivers = [os.path.basename(os.path.realpath(path)) for path in glob.glob("/sys/class/infiniband/*/device/driver")]
+    return {"machine": machine, "efa": drivers.count("efa")}
+
+
+def cpu_times():
+    """Ticks that all CPUs were busy, and all ticks."""
+    with open("/proc/stat") as file:
+        ticks = [int(tick) for tick in file.readline().split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
+def gpu_busy():
+    """Per cent by GPU; empty where nobody can be asked."""
+    command = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=10, check=False)
+        return [float(line) for line in done.stdout.decode().split()] if done.returncode == 0 else []
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return []
+
+
+def watch(samples, every, ended):
+    """Look until it has ended, and once more."""
+    begun, (busy, ticks) = time.monotonic(), cpu_times()
+    last = False
+    while not last:
+        last = ended.wait(every)
+        now_busy, now_ticks = cpu_times()
+        share = (now_busy - busy) / max(1, now_ticks - ticks)
+        busy, ticks = now_busy, now_ticks
+        samples.append(
+            {"second": round(time.monotonic() - begun, 2), "cpu_busy": round(share, 3), "gpu_busy": gpu_busy(), "sent_bytes": sent_bytes()}
+        )
+
+
+def main():
+    """Run it and tell."""
+    options = arguments()
+    name, *rest = options.command
+    program = shutil.which(name) or shutil.which(name, path=options.folder)
+    if program is None:
+        return {"rc": 127, "out": "", "err": f"{name} is neither on PATH nor in {options.folder}", "samples": []}
+    samples, ended = [], threading.Event()
+    watcher = threading.Thread(target=watch, args=(samples, options.every, ended), daemon=True)
+    if os.environ.get("LOCAL_RANK", "0") == "0":
+        watcher.start()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            status = subprocess.run([program, *rest], stdout=out, stderr=err, timeout=options.seconds, check=False).returncode
+        except subprocess.TimeoutExpired:
+            status = 124
+        ended.set()
+        if watcher.is_alive():
+            watcher.join(30)
+        said = []
+        for file in (out, err):
+            file.seek(0)
+            said.append(file.read().decode(errors="replace"))
+    return dict(here(), rc=status, out=said[0], err=said[1], samples=samples)
+
+
+if __name__ == "__main__":
+    print(json.dumps(main()))

@@ -1,0 +1,74 @@
+"""Meets one other node on each rail: ib_write_bw, then ib_write_lat. Who meets whom is told by the arguments; one task per node.
+
+Arguments: --rails DEVICE… and --pairs JSON, a list of [server, client]. Prints one line of JSON:
+{"role", "one", "other", "meetings": [{"rail", "tool", "rc", "out", "err"}]}; only clients have meetings, a node without a partner rests.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import time
+
+PORT = 18515
+"""perftest's own default; each rail and tool takes one above the last."""
+
+
+def arguments():
+    """`--seconds` is how long one bandwidth test runs."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rails", nargs="+", required=True)
+    parser.add_argument("--pairs", type=json.loads, required=True)
+    parser.add_argument("--seconds", type=int, default=3)
+    parser.add_argument("--gid-index", type=int, help="RoCE only")
+    return parser.parse_args()
+
+
+def commands(options):
+    """Every test in order, with its port; both sides walk the same list."""
+    extra = ["-x", str(options.gid_index)] if options.gid_index is not None else []
+    for number, rail in enumerate(options.rails):
+        bandwidth = ["ib_write_bw", "-d", rail, "-F", "--report_gbits", "-q", "4", "-s", str(2**20), "-D", str(options.seconds)]
+        latency = ["ib_write_lat", "-d", rail, "-F", "-s", "2", "-n", "5000"]
+        for step, command in enumerate((bandwidth, latency)):
+            yield rail, [*command, *extra, "-p", str(PORT + 2 * number + step)]
+
+
+def run(command, seconds):
+    """Status and output; 127 where the tool is missing, 124 where its time was up."""
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=seconds, check=False)
+    except FileNotFoundError:
+        return 127, "", f"{command[0]} is not installed"
+    except subprocess.TimeoutExpired:
+        return 124, "", f"{command[0]} did not end within {seconds} s"
+    return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+
+
+def meet(command, server, seconds):
+    """The client's side; the server may not listen yet."""
+    limit = time.monotonic() + seconds
+    while True:
+        status, out, err = run([*command, server], seconds)
+        if status in (0, 124, 127) or time.monotonic() > limit or "onnect" not in out + err:
+            return status, out, err
+        time.sleep(0.2)
+
+
+def main():
+    """Serve or ask."""
+    options = arguments()
+    me, seconds = os.environ["NODE_NAME"], options.seconds + 20
+    mine = next((pair for pair in options.pairs if me in pair), None)
+    if mine is None:
+        return {"role": "rests", "one": me, "other": "", "meetings": []}
+    server, client = mine
+    meetings = []
+    for rail, command in commands(options):
+        status, out, err = run(command, seconds) if me == server else meet(command, server, seconds)
+        meetings.append({"rail": rail, "tool": command[0], "rc": status, "out": out, "err": err})
+    return {"role": "server" if me == server else "client", "one": server, "other": client, "meetings": meetings if me == client else []}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main()))

@@ -1,0 +1,86 @@
+"""Whether what fsync called safe is there after its writer was killed.
+
+`write FOLDER`: a child writes records, each with fsync, and is killed by SIGKILL. `read FOLDER NODE…`: what is there now, seen from here.
+Prints one line of JSON: {"acknowledged"} or {"found": {"NODE": whole records}}, or {"unknown": why}.
+"""
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+
+RECORD = 4096
+LEAST = 20
+"""Records that must be safe before the child is killed."""
+SECONDS = 60
+
+
+def record(node, number):
+    """A record that nobody else could have written."""
+    seed = f"{node} {number} ".encode()
+    return (seed + hashlib.sha256(seed).hexdigest().encode()).ljust(RECORD, b".")
+
+
+def write(path, node, pipe):
+    """Write for ever; say the number of each record after fsync has called it safe."""
+    number = 0
+    with open(path, "wb", buffering=0) as file:
+        while True:
+            file.write(record(node, number))
+            os.fsync(file.fileno())
+            number += 1
+            os.write(pipe, b"%d\n" % number)
+
+
+def kill_a_writer(folder, node):
+    """How many records were called safe before the child was killed in the middle of its work."""
+    path = os.path.join(folder, "kill-" + node)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        try:
+            write(path, node, writing)
+        except OSError as error:
+            os.write(writing, (f"{error}\n").encode())
+        os._exit(1)
+    os.close(writing)
+    said, limit = b"", time.monotonic() + SECONDS
+    with os.fdopen(reading, "rb", buffering=0) as pipe:
+        while said.count(b"\n") < LEAST and time.monotonic() < limit:
+            more = pipe.read(4096)
+            if not more:
+                break
+            said += more
+        os.kill(child, signal.SIGKILL)
+        said += pipe.read() or b""
+    os.waitpid(child, 0)
+    lines = said.decode().split("\n")[:-1]
+    if not lines or not lines[-1].isdecimal() or int(lines[-1]) < LEAST:
+        return {"unknown": lines[-1] if lines and not lines[-1].isdecimal() else f"{len(lines)} records within {SECONDS} s"}
+    return {"acknowledged": int(lines[-1])}
+
+
+def whole_records(folder, node):
+    """How many of a node's records are there, in order and unchanged."""
+    number = 0
+    with open(os.path.join(folder, "kill-" + node), "rb") as file:
+        while file.read(RECORD) == record(node, number):
+            number += 1
+    return number
+
+
+def main(what, folder, *nodes):
+    """Write or read."""
+    try:
+        if what == "write":
+            return kill_a_writer(folder, os.environ.get("NODE_NAME", "node"))
+        return {"found": {node: whole_records(folder, node) for node in nodes}}
+    except OSError as error:
+        return {"unknown": str(error)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(*sys.argv[1:])))

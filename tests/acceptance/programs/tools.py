@@ -1,0 +1,29 @@
+"""Runs tools one after the other and prints what they said, as one line of JSON: {"name": {"rc", "out", "err"}}.
+
+Arguments: one JSON list of [name, [command, …], seconds] each. A tool that is missing has rc 127, one whose time was up 124.
+"""
+
+import json
+import subprocess
+import sys
+
+
+def run(command, seconds):
+    """Status, output and errors of one tool."""
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=seconds, check=False)
+    except FileNotFoundError:
+        return {"rc": 127, "out": "", "err": f"{command[0]} is not installed"}
+    except subprocess.TimeoutExpired as late:
+        return {
+            "rc": 124,
+            "out": (late.stdout or b"").decode(errors="replace"),
+            "err": f"{command[0]} did not end within {seconds} s",
+        }
+    except OSError as error:
+        return {"rc": 126, "out": "", "err": str(error)}
+    return {"rc": done.returncode, "out": done.stdout.decode(errors="replace"), "err": done.stderr.decode(errors="replace")}
+
+
+if __name__ == "__main__":
+    print(json.dumps({name: run(command, seconds) for name, command, seconds in map(json.loads, sys.argv[1:])}))

@@ -1,0 +1,51 @@
+"""What real GPUs run on, against the plan. The lab's GPUs are simulated: there these checks have no node."""
+
+from __future__ import annotations
+
+from cluster.probes.software import CUDA, DCGM_HEALTH, FABRIC, FABRIC_MANAGER, KERNEL_DRIVER, LOADED, NCCL, NCCL_SETTINGS, PERSISTENCE
+
+
+def test_driver_modules_match_plan(node, ask, expect):
+    """What is loaded, not what is installed: a replaced driver waits for the next start."""
+    loaded = ask(KERNEL_DRIVER)
+    expect(f"{loaded.modules} {loaded.version}", f"{node.gpus.modules} {node.gpus.driver}")
+
+
+def test_nouveau_is_out(ask, expect):
+    """It takes the GPUs before the driver can."""
+    expect(sorted(ask(LOADED) & {"nouveau"}), [])
+
+
+def test_driver_stays_loaded(ask, expect):
+    """Without persistence the first program of each job waits for the GPUs to come up, and settings are forgotten in between."""
+    expect([f"GPU {index}" for index, kept in ask(PERSISTENCE).items() if not kept], [])
+
+
+def test_fabric_manager_matches_driver(node, ask, expect):
+    """It refuses any driver but its twin."""
+    expect(ask(FABRIC_MANAGER), node.gpus.driver)
+
+
+def test_nvlink_fabric_is_ready(node, ask, expect):
+    """Until NVSwitch is configured no program gets a GPU."""
+    expect(sorted(set(ask(FABRIC))), [("Completed", "Success")])
+
+
+def test_cuda_matches_plan(cluster, ask, expect):
+    """What users compile with."""
+    expect(ask(CUDA), ".".join(cluster.software.versions.cuda.split(".")[:2]))
+
+
+def test_nccl_matches_plan(cluster, ask, expect):
+    """One NCCL, and the planned one: nodes with unequal ones hang or crash in the first collective."""
+    expect(sorted(set(ask(NCCL))), [cluster.software.versions.nccl])
+
+
+def test_nccl_is_told_what_the_stack_says(cluster, ask, expect):
+    """A line that somebody tried once slows every job after it."""
+    expect(dict(ask(NCCL_SETTINGS)), vars(cluster.software.nccl))
+
+
+def test_dcgm_finds_no_fault(ask, expect):
+    """Memory, PCIe, NVLink, heat and power, watched since the daemon started."""
+    expect(ask(DCGM_HEALTH), "Healthy")

@@ -1,0 +1,157 @@
+"""What real GPUs get: packages in their order, and files, on every system that a profile serves, against the files kept under
+tests/golden/gpu-software. `GOLDEN=write` writes them anew, to be reviewed as a difference.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import ansible_runner
+import pytest
+import yaml
+
+from rackwright.catalog.compatibility import profiles
+from rackwright.handover import Host, breaches, inventory
+from rackwright.model import load_cluster
+from rackwright.plan import expand
+
+HERE = Path(__file__).parent
+PROJECT = HERE.parents[1]
+GOLDEN = PROJECT / "tests" / "golden" / "gpu-software"
+KERNEL = "6.8.0-1000-generic"
+CHOSEN: dict[str, dict[str, Any]] = {
+    "2026-lts": {"gpus": {"model": "h100", "count": 8}, "software": {"nccl": {"environment": {"NCCL_SOCKET_IFNAME": "eth0"}}}},
+    "2026-lts-cuda12": {"gpus": {"model": "v100", "count": 4}, "software": {"gpudirect": "nvidia-peermem"}},
+    "2026-lts-canonical": {"gpus": {"model": "b200", "count": 8}, "software": {}},
+    "debian-13": {"gpus": {"model": "a100", "count": 4}, "software": {}},
+}
+
+
+def described(profile: str) -> dict[str, Any]:
+    """One machine for each system of the profile."""
+    systems = profiles()[profile].systems
+    machines = {
+        f"worker{index}": {"address": f"192.0.2.{10 + index}", "os": system, "host_key": "ssh-ed25519 AAAA"}
+        for index, system in enumerate(systems)
+    }
+    login = {"login0": {"address": "192.0.2.9", "os": "debian-13", "host_key": "ssh-ed25519 AAAA"}}
+    chosen = CHOSEN[profile]
+    return {
+        "target": {"kind": "hosts", "os": "debian-13", "user": "root", "machines": {**login, **machines}},
+        "network": {"cidr": "192.0.2.0/24"},
+        "access": {"allow": ["198.51.100.0/24"]},
+        "groups": {
+            "login": {"count": 1, "roles": ["login", "controller"], "cpus": 8, "memory": "16GiB"},
+            "worker": {"count": len(systems), "cpus": 64, "memory": "512GiB", "gpus": chosen["gpus"]},
+        },
+        "software": {"profile": profile, **chosen["software"]},
+    }
+
+
+def all_profiles() -> dict[str, Any]:
+    """One inventory of every profile: hosts are named `<profile>.<system>` and carry what else the whole inventory would."""
+    hosts: dict[str, Any] = {}
+    groups: dict[str, dict[str, Any]] = {"gpu_software": {"hosts": {}}, "nvswitch": {"hosts": {}}}
+    for profile in CHOSEN:
+        loaded = load_cluster(described(profile), "rack")
+        assert loaded.cluster is not None, loaded.findings
+        plan = expand(loaded.cluster, "rack")
+        made = {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", "life-1") for node in plan.nodes}
+        handed_over = inventory(plan, made)
+        assert breaches(handed_over) == []
+        everything = handed_over["all"]
+        for group, members in groups.items():
+            for node in everything["children"][group]["hosts"]:
+                record = everything["hosts"][node]["node"]
+                hosts[f"{profile}.{record['os']}"] = {"node": record, "cluster": everything["vars"]["cluster"]}
+                members["hosts"][f"{profile}.{record['os']}"] = {}
+    return {"all": {"hosts": hosts, "children": groups}}
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    """By host: what the modules were asked, in order."""
+    folder = tmp_path_factory.mktemp("runner")
+    (folder / "inventory.yml").write_text(yaml.safe_dump(all_profiles()))
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
+    done = ansible_runner.run(
+        private_data_dir=str(folder),
+        playbook=str(HERE / "gpu_software.yml"),
+        inventory=str(folder / "inventory.yml"),
+        extravars={**local, "nvidia_driver_kernel": KERNEL},
+        cmdline="--check --skip-tags download",
+        envvars={"ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"), "ANSIBLE_STRATEGY": "linear", "PATH": os.environ["PATH"]},
+        quiet=True,
+    )
+    assert done.rc == 0, done.stdout.read()
+    found: dict[str, list[dict[str, Any]]] = {}
+    for event in done.events:
+        result = event.get("event_data", {}).get("res", {})
+        if event["event"] == "runner_on_ok" and "recorded" in result:
+            found.setdefault(event["event_data"]["host"], []).append(result["recorded"])
+    return found
+
+
+class Readable(yaml.SafeDumper):
+    """Texts of several lines as they are."""
+
+
+Readable.add_representer(
+    str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+)
+
+
+def written(host: str, asked: list[dict[str, Any]], root: Path) -> None:
+    """What one host got, as one text: files under their paths, everything else as it was asked."""
+    steps = []
+    for step in asked:
+        files = {file["path"]: file["content"] for file in step.get("files", [])}
+        rest = {key: value for key, value in step.items() if key != "files" and value}
+        steps.append({**({"files": files} if files else {}), **rest})
+    text = yaml.dump([step for step in steps if step], Dumper=Readable, sort_keys=False, width=140)
+    (root / f"{host}.yml").write_text(text, encoding="utf-8")
+
+
+def test_every_system_gets_what_it_got(recorded: dict[str, list[dict[str, Any]]], tmp_path: Path) -> None:
+    for host, asked in recorded.items():
+        written(host, asked, tmp_path)
+    if os.environ.get("GOLDEN") == "write":
+        shutil.rmtree(GOLDEN, ignore_errors=True)
+        shutil.copytree(tmp_path, GOLDEN)
+    here, kept = ({path.name: path.read_text() for path in sorted(folder.iterdir())} for folder in (tmp_path, GOLDEN))
+    assert here == kept
+
+
+def test_every_profile_on_every_system_was_recorded(recorded: dict[str, list[dict[str, Any]]]) -> None:
+    assert set(recorded) == {f"{name}.{system}" for name, profile in profiles().items() for system in profile.systems}
+
+
+def test_versions_are_held_before_their_packages_come(recorded: dict[str, list[dict[str, Any]]]) -> None:
+    """Every version that is asked for by number is one that upgrades keep to."""
+    for host, asked in recorded.items():
+        held: set[str] = set()
+        for step in asked:
+            for file in step.get("files", []):
+                held.update(line.removeprefix("Package: ") for line in file["content"].splitlines() if line.startswith("Package: "))
+            for package in step.get("name", []) if isinstance(step.get("name"), list) else []:
+                assert "=" not in package or package.split("=")[0] in held, (host, package)
+
+
+def test_no_role_trusts_a_key_for_all_repositories() -> None:
+    """apt-key is gone from Debian 13, and what it added was trusted for every repository."""
+    found = [
+        str(path.relative_to(PROJECT))
+        for folder in ("roles", "playbooks")
+        for path in (PROJECT / folder).rglob("*")
+        if path.is_file() and path.suffix != ".pyc" and ("apt-key" in (text := path.read_text(encoding="utf-8")) or "apt_key" in text)
+    ]
+    assert found == []
+
+
+def test_no_profile_asks_for_a_meta_package_that_brings_a_driver(recorded: dict[str, list[dict[str, Any]]]) -> None:
+    names = {package.split("=")[0] for asked in recorded.values() for step in asked for package in step.get("name", [])}
+    assert not {name for name in names if name in ("cuda", "cuda-drivers", "nvidia-driver") or name.startswith(("cuda-1", "cuda-drivers-"))}

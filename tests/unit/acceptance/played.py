@@ -1,0 +1,86 @@
+"""Phases that are played: a plan, jobs that printed what a test says, and what the phase made of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from acceptance.phase import Finding, Job, Output, Part, Scope, Task
+from rackwright.catalog.checks import Level, acceptance
+from rackwright.report.declared import Declared
+from rackwright.report.verdict import Verdict
+
+CAPTURED = Path(__file__).with_name("captured")
+PASSED, FAILED, UNKNOWN, SKIPPED = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN, Verdict.SKIPPED
+FOUR = tuple(f"worker{number}" for number in range(4))
+NODES = ("worker0", "worker1")
+RAILS = tuple(f"mlx5_{number}" for number in range(8))
+
+
+def text(tool: str, name: str) -> str:
+    """A captured text."""
+    return (CAPTURED / tool / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def scope(
+    nodes: tuple[str, ...] = NODES,
+    *,
+    fabric: bool = True,
+    gpus: int = 8,
+    target: str = "hosts",
+    baseline: Mapping[str, float] | None = None,
+) -> Scope:
+    """Nodes with eight H100 on an NDR fabric, and a shared file system."""
+    record = {"gpus": {"model": "h100", "count": gpus}, "rails": RAILS if fabric else (), "group": "worker", "cpus": 128}
+    declared = Declared(
+        stack="test",
+        target=target,
+        level=Level.FULL,
+        cluster={"scheduler": {"nodes": [{"name": node} for node in nodes], "config_overrides": target == "lab"}, "simulated": []},
+        nodes={node: {**record, "name": node} for node in nodes},
+        out={},
+        groups={},
+        plan="0",
+        fabric={"kind": "infiniband", "speed": "NDR"} if fabric else None,
+    )
+    return Scope(
+        declared=declared,
+        nodes=nodes,
+        states={},
+        run="1",
+        submitter="login0",
+        user="alice",
+        mount="/mnt/sharedfs",
+        folder="/mnt/sharedfs/run/09",
+        parts=(Part("gpu", nodes),),
+        baseline=baseline or {},
+    )
+
+
+def output(job: Job, said: Callable[[Job, str, int], object]) -> Output:
+    """How a job went whose tasks printed that; `said` by job, node and rank."""
+    places = [
+        (node, rank)
+        for number, node in enumerate(job.nodes)
+        for rank in range(number * job.tasks_per_node, (number + 1) * job.tasks_per_node)
+    ]
+    found = ((node, rank, said(job, node, rank)) for node, rank in places)
+    tasks = tuple(Task(rank, node, node, 1000, json.dumps(answer)) for node, rank, answer in found if answer is not None)
+    return Output(job, "17", 0, "", tasks, "", 1.0)
+
+
+def judged(phase: object, about: Scope, said: Callable[[Job, str, int], object]) -> dict[tuple[str, str], Finding]:
+    """All findings, by check and node."""
+    outputs = {job.name: output(job, said) for job in phase.PHASE.jobs(about)}
+    return {(each.check, each.node): each for each in phase.PHASE.judge(about, outputs)}
+
+
+def verdicts(found: Mapping[tuple[str, str], Finding], *, without: tuple[Verdict, ...] = (PASSED,)) -> dict[str, Verdict]:
+    """Those that did not pass, `check[node]`."""
+    return {f"{check}[{node}]": each.verdict for (check, node), each in found.items() if each.verdict not in without}
+
+
+def checks_of(phase: str) -> set[str]:
+    """The rows of the catalogue."""
+    return {spec.name for spec in acceptance().values() if spec.subject == phase}

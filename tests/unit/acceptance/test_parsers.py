@@ -1,0 +1,210 @@
+"""Parsers of what tools print: good, slow, failed and cut short. Half an answer is refused; it would make broken machines look green."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from acceptance.parsers import dcgm, fio, iblinkinfo, ior, nccl, nvidia_smi, perftest, stream
+from rackwright.errors import CouldNotTell
+
+CAPTURED = Path(__file__).with_name("captured")
+BROKEN = ("failed", "truncated", "reset", "joined")
+SPEAKING = {
+    ("dcgm", "failed-v4"),
+    ("dcgm", "failed-v3"),
+    ("dcgm", "failed-table"),
+    ("dcgm", "failed-table-v4"),
+    ("nvidia-smi", "failed-ecc"),
+}
+"""Of these it is the machine that failed, and the tool that says so."""
+
+
+def _perftest(text: str) -> object:
+    return perftest.parse_latency(text) if "Latency" in text else perftest.parse_bandwidth(text)
+
+
+PARSERS = {
+    "nccl": nccl.parse,
+    "perftest": _perftest,
+    "dcgm": dcgm.parse,
+    "iblinkinfo": iblinkinfo.parse,
+    "nvidia-smi": nvidia_smi.parse_health,
+    "nvlink": nvidia_smi.parse_nvlinks,
+    "topo": nvidia_smi.parse_topology,
+    "fio": fio.parse,
+    "ior": ior.parse_ior,
+    "mdtest": ior.parse_mdtest,
+    "stream": stream.parse_stream,
+    "hpl": stream.parse_hpl,
+    "hpcc": stream.parse_hpcc,
+}
+LISTS = {"nvidia-smi", "nvlink", "iblinkinfo"}
+TEXTS = sorted((file.parent.name, file.stem) for file in CAPTURED.glob("*/*.txt"))
+
+
+def read(tool: str, name: str) -> str:
+    """A text by tool and name."""
+    return (CAPTURED / tool / f"{name}.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("tool", "name"), TEXTS)
+def test_a_text_is_read_or_refused(tool: str, name: str) -> None:
+    """What broke or was cut short is refused."""
+    if name.startswith(BROKEN) and (tool, name) not in SPEAKING:
+        with pytest.raises(CouldNotTell):
+            PARSERS[tool](read(tool, name))
+    else:
+        assert PARSERS[tool](read(tool, name)) is not None
+
+
+@pytest.mark.parametrize("tool", PARSERS)
+def test_every_parser_refuses_nothing_at_all(tool: str) -> None:
+    """And has a good, a broken and a cut text to show for itself."""
+    with pytest.raises(CouldNotTell):
+        PARSERS[tool]("")
+    names = [name for folder, name in TEXTS if folder == tool]
+    assert any(name.startswith("good") for name in names)
+    assert any(name.startswith("failed") for name in names)
+    assert any(name.startswith("truncated") for name in names)
+
+
+@pytest.mark.parametrize(("tool", "name"), [each for each in TEXTS if each[1].startswith("good")])
+def test_a_good_text_that_loses_its_end_never_says_something_else(tool: str, name: str) -> None:
+    """Cut anywhere in its second half it is refused, or says the same; a list without an end mark may say less, and counts are judged."""
+    text = read(tool, name)
+    whole = PARSERS[tool](text)
+    for cut in range(len(text) // 2, len(text), max(1, len(text) // 200)):
+        try:
+            part = PARSERS[tool](text[:cut])
+        except CouldNotTell:
+            continue
+        if tool in LISTS:
+            assert len(part) <= len(whole)
+        else:
+            assert part == whole, f"cut at {cut} of {len(text)}"
+
+
+def test_every_text_says_where_it_comes_from() -> None:
+    """By folder; a text that a machine printed and one that was written after a source are told apart."""
+    sources = yaml.safe_load((CAPTURED / "SOURCES.yml").read_text(encoding="utf-8"))
+    assert set(sources) == {tool for tool, _ in TEXTS} == set(PARSERS)
+    assert all(set(source) <= {"written after", "captured"} and all(source.values()) for source in sources.values())
+
+
+def test_nccl_says_how_ranks_talk_to_each_other() -> None:
+    """Bandwidth, correctness, transport, GPUDirect, NVLink SHARP."""
+    one = nccl.parse(read("nccl", "good-1-node"))
+    assert (len(one.devices), one.largest.size_bytes, one.wrong, one.nvls, one.version) == (8, 2**34, 0, True, "2.27.7")
+    assert one.largest.busbw_gb_s == pytest.approx(480, abs=1)
+    assert {each.transport for each in one.connections} == {nccl.Transport.NVLINK}
+    two = nccl.parse(read("nccl", "good-2-nodes"))
+    assert {device.host for device in two.devices} == {"worker0", "worker1"}
+    assert two.networks == {"IB"}
+    assert all(each.direct for each in two.connections if each.transport is nccl.Transport.INFINIBAND)
+    assert nccl.parse(read("nccl", "sockets-2-nodes")).networks == {"Socket"}
+    assert not any(each.direct for each in nccl.parse(read("nccl", "host-memory-2-nodes")).connections)
+    assert nccl.parse(read("nccl", "good-2-nodes-efa")).networks == {"Libfabric"}
+    assert nccl.parse(read("nccl", "wrong-1-node")).wrong == 12
+    assert nccl.parse(read("nccl", "unchecked-1-node")).wrong is None
+    assert nccl.parse(read("nccl", "silent-2-nodes")).connections == ()
+
+
+def test_nccl_says_why_it_broke_off() -> None:
+    """The first line that names a reason."""
+    with pytest.raises(CouldNotTell, match="status=12"):
+        nccl.parse(read("nccl", "failed-2-nodes"))
+    with pytest.raises(CouldNotTell, match="20 sizes, no summary"):
+        nccl.parse(read("nccl", "truncated-1-node"))
+
+
+def test_perftest_is_read_in_gigabits_whatever_it_printed() -> None:
+    """Its MB are 2^20 bytes."""
+    assert perftest.parse_bandwidth(read("perftest", "good-bw")) == perftest.Bandwidth("mlx5_3", "IB", 4096, 2**20, 393.24, False)
+    assert perftest.parse_bandwidth(read("perftest", "good-bw-mib")).average_gbit_s == pytest.approx(393.24, abs=0.01)
+    assert perftest.parse_bandwidth(read("perftest", "both-ways-bw")).both_ways
+    assert perftest.parse_latency(read("perftest", "good-lat")) == perftest.Latency("mlx5_3", "IB", 2, 1.92, 2.31)
+    with pytest.raises(CouldNotTell, match="Couldn't connect"):
+        perftest.parse_bandwidth(read("perftest", "failed-connect"))
+    with pytest.raises(CouldNotTell, match="Completion with error"):
+        perftest.parse_bandwidth(read("perftest", "failed-completion"))
+
+
+def test_dcgm_names_the_gpu_that_failed() -> None:
+    """In JSON of versions 3 and 4, and in the table of either."""
+
+    def failed(name: str) -> list[tuple[str, int | None]]:
+        return [(test.name, test.gpu) for test in dcgm.parse(read("dcgm", name)) if test.status is dcgm.Status.FAIL]
+
+    assert failed("good-v4") == failed("good-table") == []
+    assert failed("failed-v4") == [("diagnostic", 5)]
+    assert failed("failed-v3") == [("GPU Memory", 3)]
+    assert failed("failed-table") == [("GPU Memory", 0)]
+    assert failed("failed-table-v4") == [("memory", None), ("memory", 1)]
+    (said,) = [test.said for test in dcgm.parse(read("dcgm", "failed-table")) if test.status is dcgm.Status.FAIL]
+    assert said.startswith("GPU 0 Thermal violations totaling 13.3 seconds started at 9.7 seconds into the test for GPU 0 Verify")
+    (skipped,) = [test.gpu for test in dcgm.parse(read("dcgm", "failed-v3")) if test.status is dcgm.Status.SKIP]
+    assert skipped == 2
+
+
+def test_links_are_read_from_both_ends() -> None:
+    """A link that is down has no rate; one that runs at half says so."""
+    good = iblinkinfo.parse(read("iblinkinfo", "good"))
+    assert [(link.owner, link.port, link.gbit_s, link.peer, link.peer_port) for link in good][2:] == [
+        ("leaf-su1-r0", 1, 425.0, "worker0 mlx5_0", 1),
+        ("leaf-su1-r0", 2, 425.0, "worker1 mlx5_0", 1),
+        ("leaf-su1-r0", 3, 0.0, "", None),
+    ]
+    assert [link.owner for link in iblinkinfo.parse(read("iblinkinfo", "slow")) if link.slower] == ["worker1 mlx5_0"]
+
+
+def test_gpus_are_read_whatever_the_order_of_the_fields() -> None:
+    """Missing counters are missing, not zero."""
+    good = nvidia_smi.parse_health(read("nvidia-smi", "good"))
+    assert len(good) == 8 and good[3].pcie_width == 16 and good[3].uncorrected == 0 and good[3].remap_pending is False
+    assert nvidia_smi.parse_health(read("nvidia-smi", "without-ecc"))[0].uncorrected is None
+    slow = nvidia_smi.parse_health(read("nvidia-smi", "slow"))
+    assert (slow[2].slowed_by, slow[6].pcie_width) == (8, 8)
+    assert nvidia_smi.parse_health(read("nvidia-smi", "none")) == ()
+    turned = "\n".join(", ".join(reversed(line.split(", "))) for line in read("nvidia-smi", "good").splitlines())
+    with pytest.raises(CouldNotTell):
+        nvidia_smi.parse_health(turned)
+
+
+def test_topology_and_nvlinks() -> None:
+    """Ways between two, devices by name, NUMA nodes."""
+    good = nvidia_smi.parse_topology(read("topo", "good"))
+    assert good.ways["GPU0", "GPU7"] == "NV18" and good.ways["GPU5", "NIC5"] == "PIX" and good.ways["GPU0", "NIC7"] == "SYS"
+    assert good.nics["NIC3"] == "mlx5_3" and (good.numa["GPU0"], good.numa["GPU7"]) == ("0", "1")
+    assert len(good.names("GPU")) == 8
+    assert nvidia_smi.parse_nvlinks(read("nvlink", "slow"))[4][11] == 0
+
+
+def test_storage_and_cpu_tools() -> None:
+    """MB are millions of bytes."""
+    assert ior.parse_ior(read("ior", "good")) == ior.Throughput(5055.53, 6512.58)
+    assert ior.parse_mdtest(read("mdtest", "good"))["File creation"] == 7344.21
+    assert stream.parse_stream(read("stream", "good"))["Triad"] == pytest.approx(433.12, abs=0.01)
+    assert stream.parse_hpl(read("hpl", "good")) == 3143.1
+    hpcc = stream.parse_hpcc(read("hpcc", "good"))
+    assert (
+        hpcc["HPL_Tflops"] * 1000 == pytest.approx(stream.parse_hpl(read("hpcc", "good")), rel=0.01) and hpcc["StarSTREAM_Triad"] == 61.8174
+    )
+    (written,) = fio.parse(read("fio", "good"))
+    assert (written.direction, written.bytes_moved, written.fsync_p99_ms) == ("write", 2 * 64 * 2**20, None) and written.mb_s > 1
+    (synced,) = fio.parse(read("fio", "good-fsync"))
+    assert synced.fsync_p99_ms is not None and 0 < synced.fsync_p99_ms < 1000
+    with pytest.raises(CouldNotTell, match="0 of 1 tests"):
+        stream.parse_hpl(read("hpl", "failed"))
+    with pytest.raises(CouldNotTell, match="No space left"):
+        ior.parse_ior(read("ior", "failed"))
+
+
+def test_examples_in_docstrings_hold() -> None:
+    """The `>>>` lines of parsers."""
+    for name in ("nccl", "perftest", "dcgm", "iblinkinfo", "nvidia_smi", "fio", "ior", "stream"):
+        assert not doctest.testmod(importlib.import_module(f"acceptance.parsers.{name}")).failed, name

@@ -1,0 +1,177 @@
+"""Programs of jobs run here as they run there: from standard input, with nothing of the project; sizes are tiny, tools are played."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acceptance.phase import PROGRAMS
+
+PYTHON = os.environ.get("RACKWRIGHT_PYTORCH") or sys.executable
+"""An interpreter that may have PyTorch."""
+HAS_PYTORCH = subprocess.run([PYTHON, "-I", "-c", "import torch"], capture_output=True, check=False).returncode == 0
+with_pytorch = pytest.mark.skipif(
+    not HAS_PYTORCH,
+    reason="no PyTorch here, and none in the lock: name an interpreter that has it in RACKWRIGHT_PYTORCH (Debian: python3-torch)",
+)
+TINY = (
+    "--device",
+    "cpu",
+    "--width",
+    "64",
+    "--heads",
+    "4",
+    "--layers",
+    "2",
+    "--length",
+    "32",
+    "--batch",
+    "2",
+    "--words",
+    "256",
+    "--warm",
+    "2",
+    "--steps",
+    "8",
+)
+
+
+def started(name: str, *words: str, python: str = sys.executable, **environment: str) -> subprocess.Popen[str]:
+    """The program, as srun starts it."""
+    places = {"PATH": os.environ["PATH"], "NODE_NAME": "worker0", "RANK": "0", **environment}
+    with (PROGRAMS / name).open(encoding="utf-8") as text:
+        return subprocess.Popen(
+            [python, "-I", "-", *words], stdin=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=places
+        )
+
+
+def said(program: subprocess.Popen[str]) -> Any:
+    """What it printed: one line of JSON."""
+    out, err = program.communicate(timeout=120)
+    assert program.returncode == 0, err
+    return json.loads(out) if out.strip() else None
+
+
+def played(folder: Path, name: str, text: str) -> None:
+    """A tool that says what it is told to."""
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    (folder / name).chmod(0o755)
+
+
+@pytest.mark.parametrize("name", ["gpu_speed.py", "training.py"])
+def test_without_pytorch_or_gpu_nothing_is_told(name: str) -> None:
+    """An answer, and no figure in it."""
+    if HAS_PYTORCH and shutil.which("nvidia-smi"):
+        pytest.skip("there is a GPU here")
+    answer = said(started(name, python=PYTHON))
+    assert set(answer) == {"unknown"} and "PyTorch" in answer["unknown"]
+
+
+@with_pytorch
+def test_speeds_are_measured_on_a_cpu() -> None:
+    """The same code, tiny: what it says of a CPU is no figure of a GPU."""
+    answer = said(started("gpu_speed.py", "--device", "cpu", "--matrix", "256", "--copy-mib", "4", "--repeats", "3", python=PYTHON))
+    assert {each["quantity"] for each in answer["figures"]} == {"matmul-bf16", "hbm-copy"}
+    assert all(each["value"] > 0 for each in answer["figures"])
+
+
+@with_pytorch
+@pytest.mark.parametrize("mode", ["ddp", "fsdp"])
+def test_a_small_training_learns_on_two_processes(mode: str) -> None:
+    """Rank 0 tells for both; the loss falls."""
+    port = {"ddp": "29611", "fsdp": "29612"}[mode]
+    common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    ranks = [started("training.py", *TINY, "--mode", mode, python=PYTHON, **{**common, "RANK": rank, "LOCAL_RANK": rank}) for rank in "01"]
+    first, second = [said(rank) for rank in ranks]
+    assert second is None
+    assert (first["mode"], first["ranks"]) == (mode, 2) and first["tokens_s"] > 0 and first["last_loss"] < first["first_loss"]
+
+
+def test_storage_is_measured_and_left_as_it_was(tmp_path: Path) -> None:
+    """Five figures, no byte changed, no file left."""
+    answer = said(started("storage_speed.py", str(tmp_path), "--mib", "2", "--files", "10", "--fsyncs", "5"))
+    assert {each["quantity"] for each in answer["figures"]} == {
+        *("storage-write", "storage-read", "storage-metadata", "storage-small-files", "storage-fsync"),
+    }
+    assert answer["wrong"] == 0 and all(each["value"] > 0 for each in answer["figures"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_storage_that_takes_no_writes_is_told(tmp_path: Path) -> None:
+    """A file where a folder should be."""
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert "unknown" in said(started("storage_speed.py", str(tmp_path / "file")))
+    assert "unknown" in said(started("storage_kill.py", "write", str(tmp_path / "file")))
+    assert "unknown" in said(started("storage_kill.py", "read", str(tmp_path), "worker9"))
+
+
+def test_what_was_called_safe_is_there_after_its_writer_was_killed(tmp_path: Path) -> None:
+    """And what is torn off or changed is counted out."""
+    safe = said(started("storage_kill.py", "write", str(tmp_path)))["acknowledged"]
+    assert safe >= 20
+    assert said(started("storage_kill.py", "read", str(tmp_path), "worker0"))["found"]["worker0"] >= safe
+    file = tmp_path / "kill-worker0"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: 5 * 4096 + 100])
+    assert said(started("storage_kill.py", "read", str(tmp_path), "worker0"))["found"] == {"worker0": 5}
+    file.write_bytes(whole[:4096] + b"?" + whole[4097:])
+    assert said(started("storage_kill.py", "read", str(tmp_path), "worker0"))["found"] == {"worker0": 1}
+
+
+def test_memory_is_copied_by_every_cpu() -> None:
+    """And compared afterwards."""
+    answer = said(started("memory_copy.py", "--mib", "4", "--seconds", "0.2"))
+    assert answer["processes"] == len(os.sched_getaffinity(0)) and answer["wrong"] == 0 and answer["value"] > 0.01
+
+
+def test_tools_are_run_and_missing_ones_named(tmp_path: Path) -> None:
+    """Status, output, errors, time-outs."""
+    played(tmp_path, "good", "echo out; echo err >&2; exit 3")
+    played(tmp_path, "slow", "sleep 5")
+    asked = [["a", ["good"], 5], ["b", ["slow"], 1], ["c", ["no-such-tool"], 5]]
+    answer = said(started("tools.py", *map(json.dumps, asked), PATH=f"{tmp_path}:{os.environ['PATH']}"))
+    assert answer["a"] == {"rc": 3, "out": "out\n", "err": "err\n"}
+    assert answer["b"]["rc"] == 124 and answer["c"] == {"rc": 127, "out": "", "err": "no-such-tool is not installed"}
+
+
+def test_collectives_are_run_and_watched(tmp_path: Path) -> None:
+    """Samples by the first task of a node only; the program is found in its folder; one that hangs is ended."""
+    played(tmp_path, "all_reduce_perf", 'echo "# nThread 1"; sleep 0.7')
+    played(tmp_path, "hang_perf", "sleep 30")
+    words = ("--folder", str(tmp_path), "--every", "0.2", "all_reduce_perf", "-b", "8")
+    answer = said(started("collective.py", *words))
+    assert answer["rc"] == 0 and answer["out"] == "# nThread 1\n" and len(answer["samples"]) >= 3
+    assert all(0 <= each["cpu_busy"] <= 1 for each in answer["samples"])
+    assert said(started("collective.py", *words, LOCAL_RANK="1"))["samples"] == []
+    assert said(started("collective.py", "--folder", str(tmp_path), "--seconds", "1", "hang_perf"))["rc"] == 124
+    missing = said(started("collective.py", "--folder", str(tmp_path), "no_perf"))
+    assert missing["rc"] == 127 and "no_perf" in missing["err"]
+
+
+def test_two_nodes_meet_on_every_rail(tmp_path: Path) -> None:
+    """The client tells, also when the server listens late; who has no partner rests; who has no tool says so."""
+    for tool in ("ib_write_bw", "ib_write_lat"):
+        # The server of the second rail is late: the client is refused once and asks again.
+        late = f'[ -e {tmp_path}/up-$3 ] || {{ touch {tmp_path}/up-$3; echo "Couldn\'t connect" >&2; exit 1; }}'
+        played(tmp_path, tool, f'case "$*" in *worker0*) {late};; esac; echo {tool} "$@"')
+    words = ("--rails", "mlx5_0", "mlx5_1", "--pairs", '[["worker0", "worker1"]]', "--seconds", "1")
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    server, client, rests = [
+        said(started("rdma_pairs.py", *words, NODE_NAME=node, PATH=path)) for node in ("worker0", "worker1", "worker2")
+    ]
+    assert (server["role"], client["role"], rests["role"]) == ("server", "client", "rests") and server["meetings"] == []
+    assert [(each["rail"], each["tool"], each["rc"]) for each in client["meetings"]] == [
+        *(("mlx5_0", "ib_write_bw", 0), ("mlx5_0", "ib_write_lat", 0), ("mlx5_1", "ib_write_bw", 0), ("mlx5_1", "ib_write_lat", 0)),
+    ]
+    assert client["meetings"][0]["out"].startswith("ib_write_bw -d mlx5_0 -F --report_gbits") and client["meetings"][0][
+        "out"
+    ].strip().endswith("-p 18515 worker0")
+    missing = said(started("rdma_pairs.py", *words, NODE_NAME="worker1"))
+    assert {each["rc"] for each in missing["meetings"]} == {127} or shutil.which("ib_write_bw")
