@@ -15,8 +15,9 @@ from rackwright.model.policy import Change
 from rackwright.model.scheduler import Scheduler, Slurm
 from rackwright.model.storage import Storage
 from rackwright.model.target import Target
+from rackwright.model.tuning import Tuning
 from rackwright.model.units import Label, UserName
-from rackwright.model.users import User
+from rackwright.model.users import User, UserGroup
 
 
 class Level(StrEnum):
@@ -53,6 +54,8 @@ class Cluster(Part):
     storage: Annotated[dict[Label, Storage], Change.DATA_LOSS] = Field(default={}, description="Shared file systems by name.")
     scheduler: Scheduler = Field(default=Slurm(kind="slurm"), description="The batch system.")
     users: Annotated[dict[UserName, User], Change.LIVE] = Field(default={}, description="Ordinary users by name.")
+    user_groups: Annotated[dict[UserName, UserGroup], Change.LIVE] = Field(default={}, description="Groups that users share, by name.")
+    tuning: Annotated[Tuning | None, Change.LIVE] = Field(default=None, description="Kernel settings, huge pages and limits.")
     nodes: dict[Label, NodeOverride] = Field(default={}, description="What single nodes have differently, by node name.")
     rolling: Rolling = Field(default=Rolling(), description="How replacements proceed.")
     refresh: Annotated[Refresh, Change.RUN] = Field(default=Refresh.ALL, description="How deep a refresh looks.")

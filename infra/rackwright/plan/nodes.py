@@ -14,6 +14,7 @@ from rackwright.model.layout import blocks
 from rackwright.model.target import Target
 from rackwright.model.units import mebibytes
 from rackwright.plan.addresses import address, mac
+from rackwright.plan.node_stack import carried
 from rackwright.plan.shape import NodeGpu, PlanNode
 
 
@@ -36,6 +37,7 @@ def _node(cluster: Cluster, stack: str, domain: str, member: Member, block: int)
         gpus=_gpus(member.gpus, simulated="gpu" in cluster.target.simulated),
         neuron_devices=_neuron_devices(cluster, member),
         os=cluster.target.os_of(member.name),
+        carries=carried(cluster, member),
         rack=member.rack or _rack(cluster.target, member.name),
         state=member.state,
         reason=member.reason,

@@ -15,6 +15,7 @@ from rackwright.model.fsx import FsxLustre
 from rackwright.model.groups import Role, State
 from rackwright.model.scheduler import Gres
 from rackwright.model.target import Target
+from rackwright.model.tuning import Tuning
 
 
 class NodeGpu(Part):
@@ -51,6 +52,8 @@ class PlanNode(Part):
     os: str
     rack: str | None
     rails: tuple[str, ...] = ()
+    carries: tuple[str, ...] = ()
+    """Parts of the node stack that it has; it is in the group `with_<part>` of each."""
     state: State
     reason: str | None
     until: str | None
@@ -90,6 +93,13 @@ class User(Part):
     shell: str
     admin: bool
     ssh_keys: tuple[str, ...]
+
+
+class UserGroup(Part):
+    """A group that users share."""
+
+    name: str
+    gid: int
 
 
 class Storage(Part):
@@ -173,6 +183,12 @@ class Rolling(Part):
     batch: int
 
 
+class NodeStack(Part):
+    """What nodes carry beside the cluster's own services, each null where nobody asked for it."""
+
+    tuning: Tuning | None = None
+
+
 class Plan(Part):
     """The cluster, expanded. Equal inputs give equal plans, byte for byte."""
 
@@ -193,9 +209,11 @@ class Plan(Part):
     groups: dict[str, tuple[str, ...]]
     """Inventory groups and the names of their nodes."""
     users: tuple[User, ...]
+    user_groups: tuple[UserGroup, ...] = ()
     storage: tuple[Storage, ...]
     scheduler: Scheduler
     volumes: tuple[Volume, ...]
+    node_stack: NodeStack = NodeStack()
     cost: Cost = Cost()
     """Left out of what the provider is told: a new price is no reason to converge again."""
     budget: Budget | None = None

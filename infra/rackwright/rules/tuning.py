@@ -1,0 +1,44 @@
+"""Tuning: on which nodes, and what their memory has room for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rackwright.model.finding import Severity, did_you_mean
+from rackwright.model.groups import Role
+from rackwright.model.tuning import PAGE_BYTES, Tuning
+from rackwright.model.units import format_bytes
+from rackwright.rules.registry import Case, Complaint, rule
+
+
+@rule("tuning-group-unknown")
+def tuning_group_unknown(case: Case) -> Iterator[Complaint]:
+    """Nodes are named by group."""
+    for group in case.cluster.tuning.groups if case.cluster.tuning else ():
+        if group not in case.cluster.groups:
+            yield Complaint("tuning.groups", f"there is no group `{group}`", did_you_mean(group, case.cluster.groups))
+
+
+@rule("tuning-kernel", Severity.WARNING)
+def tuning_kernel(case: Case) -> Iterator[Complaint]:
+    """A container's kernel is the machine's, and so are its settings."""
+    if case.cluster.tuning and not case.cluster.target.owns_kernel:
+        yield Complaint("tuning", "nothing is tuned here: containers have the machine's kernel", "tune the machine itself, or leave it out")
+
+
+@rule("tuning-hugepages-room")
+def tuning_hugepages_room(case: Case) -> Iterator[Complaint]:
+    """Huge pages are taken from the memory that jobs are promised; a node that has little else left does not start."""
+    tuning = case.cluster.tuning
+    if tuning is None:
+        return
+    wanted, said = sum(PAGE_BYTES[size] * count for size, count in tuning.hugepages.items()), set[str]()
+    for member in case.members:
+        if _tuned(tuning, member.group, member.roles) and wanted * 2 > member.memory and member.group not in said:
+            said.add(member.group)
+            cause = f"{format_bytes(wanted)} are more than half the memory of {member.name}, {format_bytes(member.memory)}"
+            yield Complaint("tuning.hugepages", cause, "set fewer aside, or name other `groups`")
+
+
+def _tuned(tuning: Tuning, group: str, roles: tuple[Role, ...]) -> bool:
+    return group in tuning.groups if tuning.groups else Role.WORKER in roles
