@@ -20,6 +20,10 @@ class GpuModel:
     product: str
     memory_mib: int
     power_watts: int
+    architecture: str
+    """Row of compatibility.yml."""
+    nvswitch: bool
+    """Whether eight of them are joined by NVSwitch, so that nothing runs before Fabric Manager does."""
     driver_minimum: str | None
     """Oldest driver that knows it; None where no source was found."""
 
@@ -43,7 +47,15 @@ def rows(name: str) -> list[dict[str, str]]:
 def gpus() -> Mapping[str, GpuModel]:
     """All known GPUs by model."""
     return {
-        row["model"]: GpuModel(row["model"], row["product"], int(row["memory_mib"]), int(row["power_watts"]), row["driver_minimum"] or None)
+        row["model"]: GpuModel(
+            model=row["model"],
+            product=row["product"],
+            memory_mib=int(row["memory_mib"]),
+            power_watts=int(row["power_watts"]),
+            architecture=row["architecture"],
+            nvswitch=row["nvswitch"] == "yes",
+            driver_minimum=row["driver_minimum"] or None,
+        )
         for row in rows("gpus")
     }
 

@@ -78,6 +78,7 @@ def _cluster(plan: Plan, baked_roles: tuple[str, ...], sources: Mapping[str, str
         "user_groups": data["user_groups"],
         "storage": [_storage(row, sources) for row in data["storage"]],
         "scheduler": _scheduler(plan.scheduler),
+        "software": data["software"],
     }
 
 

@@ -13,6 +13,7 @@ from rackwright.model.groups import Group, NodeOverride
 from rackwright.model.network import Access, Network
 from rackwright.model.policy import Change
 from rackwright.model.scheduler import Scheduler, Slurm
+from rackwright.model.software import Software
 from rackwright.model.storage import Storage
 from rackwright.model.target import Target
 from rackwright.model.tuning import Tuning
@@ -53,6 +54,9 @@ class Cluster(Part):
     )
     storage: Annotated[dict[Label, Storage], Change.DATA_LOSS] = Field(default={}, description="Shared file systems by name.")
     scheduler: Scheduler = Field(default=Slurm(kind="slurm"), description="The batch system.")
+    software: Annotated[Software | None, Change.LIVE] = Field(
+        default=None, description="What GPU nodes run on; where it is left out the driver has to be there already."
+    )
     users: Annotated[dict[UserName, User], Change.LIVE] = Field(default={}, description="Ordinary users by name.")
     user_groups: Annotated[dict[UserName, UserGroup], Change.LIVE] = Field(default={}, description="Groups that users share, by name.")
     tuning: Annotated[Tuning | None, Change.LIVE] = Field(default=None, description="Kernel settings, huge pages and limits.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rackwright.catalog.cost import cost
+from rackwright.catalog.members import members
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
 from rackwright.model.layout import login_ports
@@ -11,6 +12,7 @@ from rackwright.plan.node_stack import expand_node_stack
 from rackwright.plan.nodes import expand_nodes
 from rackwright.plan.scheduler import expand_scheduler, with_role
 from rackwright.plan.shape import Access, Network, Plan, PlanNode, Rolling, User, UserGroup
+from rackwright.plan.software import expand_software
 from rackwright.plan.storage import expand_storage, expand_volumes
 
 
@@ -38,6 +40,7 @@ def expand(cluster: Cluster, stack: str) -> Plan:
         scheduler=expand_scheduler(cluster, stack, nodes),
         volumes=expand_volumes(cluster, nodes),
         node_stack=expand_node_stack(cluster),
+        software=expand_software(cluster, members(cluster)),
         cost=cost(cluster),
         budget=cluster.budget,
         state=cluster.state,

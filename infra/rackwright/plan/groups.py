@@ -22,6 +22,7 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
     members |= {f"role_{role}": lambda node, role=role: role in node.roles for role in Role}  # type: ignore[misc]
     members |= {
         "gpu": lambda node: node.gpus is not None,
+        "nvswitch": lambda node: node.gpus is not None and node.gpus.nvswitch,
         "neuron": lambda node: node.neuron_devices > 0,
         "storage_client": lambda node: node.name in clients,
         "slurm": lambda node: bool(SCHEDULED.intersection(node.roles)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rackwright import catalog
+from rackwright.catalog.compatibility import has_nvswitch
 from rackwright.catalog.instances import instance_types
 from rackwright.catalog.members import Member, members
 from rackwright.model.cluster import Cluster
@@ -16,6 +17,7 @@ from rackwright.model.units import mebibytes
 from rackwright.plan.addresses import address, mac
 from rackwright.plan.node_stack import carried
 from rackwright.plan.shape import NodeGpu, PlanNode
+from rackwright.plan.software import driver_version, modules
 
 
 def expand_nodes(cluster: Cluster, stack: str, domain: str) -> tuple[PlanNode, ...]:
@@ -34,7 +36,7 @@ def _node(cluster: Cluster, stack: str, domain: str, member: Member, block: int)
         **_place(cluster, stack, member, block),
         cpus=member.cpus,
         memory_mib=mebibytes(member.memory),
-        gpus=_gpus(member.gpus, simulated="gpu" in cluster.target.simulated),
+        gpus=_gpus(cluster, member.gpus),
         neuron_devices=_neuron_devices(cluster, member),
         os=cluster.target.os_of(member.name),
         carries=carried(cluster, member),
@@ -71,7 +73,7 @@ def _neuron_devices(cluster: Cluster, member: Member) -> int:
     return known.neuron_devices if known else 0
 
 
-def _gpus(declared: Gpus | None, *, simulated: bool) -> NodeGpu | None:
+def _gpus(cluster: Cluster, declared: Gpus | None) -> NodeGpu | None:
     if declared is None:
         return None
     known = catalog.gpus()[declared.model]
@@ -80,6 +82,9 @@ def _gpus(declared: Gpus | None, *, simulated: bool) -> NodeGpu | None:
         count=declared.count,
         product=known.product,
         memory_mib=known.memory_mib,
-        driver=catalog.software("nvidia-driver"),
-        simulated=simulated,
+        driver=driver_version(cluster),
+        architecture=known.architecture,
+        modules=modules(cluster, declared),
+        nvswitch=has_nvswitch(known, declared.count),
+        simulated="gpu" in cluster.target.simulated,
     )

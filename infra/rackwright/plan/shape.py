@@ -14,8 +14,10 @@ from rackwright.model.cluster import Level, Refresh
 from rackwright.model.fsx import FsxLustre
 from rackwright.model.groups import Role, State
 from rackwright.model.scheduler import Gres
+from rackwright.model.software import GpuModules
 from rackwright.model.target import Target
 from rackwright.model.tuning import Tuning
+from rackwright.plan.software import SoftwareStack
 
 
 class NodeGpu(Part):
@@ -26,6 +28,11 @@ class NodeGpu(Part):
     product: str
     memory_mib: int
     driver: str
+    architecture: str
+    modules: GpuModules
+    """Flavour of the driver's kernel modules."""
+    nvswitch: bool
+    """Whether they are joined by NVSwitch and need Fabric Manager."""
     simulated: bool
 
 
@@ -214,6 +221,7 @@ class Plan(Part):
     scheduler: Scheduler
     volumes: tuple[Volume, ...]
     node_stack: NodeStack = NodeStack()
+    software: SoftwareStack | None = None
     cost: Cost = Cost()
     """Left out of what the provider is told: a new price is no reason to converge again."""
     budget: Budget | None = None

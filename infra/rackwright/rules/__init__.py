@@ -29,6 +29,8 @@ from rackwright.rules import (
     nodes,
     partitions,
     scheduler,
+    software,
+    software_versions,
     storage,
     tuning,
     users,
@@ -38,7 +40,7 @@ from rackwright.rules.registry import RULES, Case, Rule
 __all__ = ["RULES", "Case", "Rule", "check", "examine"]
 
 SUBJECTS = (
-    *(names, network, groups, gpus, storage, scheduler, partitions, access, users, nodes, hosts, tuning),
+    *(names, network, groups, gpus, software, software_versions, storage, scheduler, partitions, access, users, nodes, hosts, tuning),
     *(aws_instances, aws_images, aws_disks, aws_network, aws_fabric, aws_capacity, aws_tags, fsx, fsx_repositories, budget, cost),
 )
 """Importing a subject registers its rules; findings come in this order."""

@@ -111,15 +111,8 @@ def test_groups_name_only_nodes_and_every_role_has_one(groups: dict[str, Any]) -
     plan = expand(cluster(groups), "lab")
     names = {node.name for node in plan.nodes}
     assert all(set(nodes) <= names for nodes in plan.groups.values())
-    assert {f"role_{role}" for role in Role} | {
-        "gpu",
-        "neuron",
-        "storage_client",
-        "slurm",
-        "nodes",
-        "out",
-        *(f"with_{part}" for part in PARTS),
-    } | set(groups) == set(plan.groups)
+    fixed = {"gpu", "nvswitch", "neuron", "storage_client", "slurm", "nodes", "out"}
+    assert {*fixed, *groups, *(f"role_{role}" for role in Role), *(f"with_{part}" for part in PARTS)} == set(plan.groups)
 
 
 GPU_AND_CPU = {

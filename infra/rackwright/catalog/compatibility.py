@@ -1,0 +1,229 @@
+"""Which versions fit each other, and what their packages are called: compatibility.yml as typed rows. Nothing here knows a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from rackwright.catalog import GpuModel, version_key
+from rackwright.model.software import GpuModules
+
+_FILE: Final = Path(__file__).with_name("compatibility.yml")
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+UNSUFFIXED: Final = 590
+"""From this branch on, names of driver packages at NVIDIA carry no branch (NVIDIA Driver Installation Guide, 2026-09-30)."""
+NVSWITCH_GPUS: Final = 8
+"""GPUs on a baseboard with NVSwitch; fewer are joined directly, or are a part of one that a hypervisor hands out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """A generation of GPUs, and what its drivers and compilers are."""
+
+    name: str
+    modules: tuple[GpuModules, ...]
+    """Flavours of the kernel modules that know it, the better one first."""
+    driver_last: int | None
+    """Last driver branch that knows it; None while all do."""
+    cuda_first: str
+    cuda_last: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A driver branch."""
+
+    number: int
+    kind: str
+    ends: date | None
+    """Last day of its support; None where it ended before the catalogue was written."""
+    cuda: int
+    """Highest CUDA major it runs without a compatibility package."""
+
+    def has_ended(self, today: date) -> bool:
+        """Whether nobody mends it any more."""
+        return self.ends is None or self.ends < today
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """An operating system that the roles know packages for."""
+
+    name: str
+    family: str
+    kernel: str
+    slurm: str | None
+    """Release of Slurm that is installed there; None where no figure was seen."""
+    nvidia: str
+    """Folder in NVIDIA's CUDA repository."""
+    key: str
+    """The file in it that holds its signing key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Versions that fit each other."""
+
+    name: str
+    purpose: str
+    driver_from: str
+    """Who packages the driver: nvidia, canonical or debian."""
+    systems: tuple[str, ...]
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Something that guides still ask for, and what to do instead."""
+
+    name: str
+    reason: str
+    instead: str
+    when: str = "always"
+
+
+@cache
+def _tables() -> dict[str, dict[Any, dict[str, Any]]]:
+    with _FILE.open(encoding="utf-8") as file:
+        loaded: dict[str, dict[Any, dict[str, Any]]] = yaml.load(file, Loader=_LOADER)
+    return loaded
+
+
+@cache
+def architectures() -> Mapping[str, Architecture]:
+    """All generations, the oldest first."""
+    return {
+        name: Architecture(name, tuple(map(GpuModules, row["modules"])), row["driver_last"], row["cuda_first"], row["cuda_last"])
+        for name, row in _tables()["architectures"].items()
+    }
+
+
+@cache
+def branches() -> Mapping[int, Branch]:
+    """All driver branches by number."""
+    return {number: Branch(number, row["kind"], row["ends"], row["cuda"]) for number, row in _tables()["driver_branches"].items()}
+
+
+@cache
+def systems() -> Mapping[str, System]:
+    """All operating systems by name."""
+    return {
+        name: System(name, row["family"], row["kernel"], row["slurm"], row["nvidia"], row["key"])
+        for name, row in _tables()["systems"].items()
+    }
+
+
+@cache
+def profiles() -> Mapping[str, Profile]:
+    """All profiles, in the order in which they are proposed."""
+    return {
+        name: Profile(name, row["for"], row["driver_from"], tuple(row["systems"]), row["versions"])
+        for name, row in _tables()["profiles"].items()
+    }
+
+
+@cache
+def outdated() -> Mapping[str, Advice]:
+    """Components that guides still ask for and nobody should install."""
+    return {name: Advice(name, row["reason"], row["instead"]) for name, row in _tables()["outdated"].items()}
+
+
+@cache
+def nccl_variables() -> Mapping[str, Advice]:
+    """Variables of NCCL that guides still set, by name or by the start of it (`NCCL_IB_*`)."""
+    return {name: Advice(name, row["reason"], row["instead"], row["when"]) for name, row in _tables()["nccl_variables"].items()}
+
+
+def components() -> frozenset[str]:
+    """Everything a stack may pin."""
+    return frozenset({"fabric-manager", "nccl-cuda", "slurm"}).union(*(profile.versions for profile in profiles().values()))
+
+
+def driver_for(cuda_major: int) -> int | None:
+    """The oldest driver branch that runs programs of a CUDA major; None for one that is not known."""
+    row = _tables()["cuda"].get(cuda_major)
+    return row["driver_minimum"] if row else None
+
+
+def requirement(name: str) -> str:
+    """The oldest version of one component that another one asks for."""
+    minimum: str = _tables()["requirements"][name]["minimum"]
+    return minimum
+
+
+def major(version: str) -> int:
+    """The first number of a version: the branch of a driver, the major of CUDA.
+
+    >>> major("580.173.02")
+    580
+    """
+    return version_key(version)[0]
+
+
+def modules_of(gpu: GpuModel, asked: GpuModules | None) -> GpuModules:
+    """The flavour of the kernel modules for a GPU: the one asked for, else open where it can."""
+    return asked or architectures()[gpu.architecture].modules[0]
+
+
+def has_nvswitch(gpu: GpuModel, count: int) -> bool:
+    """Whether the node's GPUs are joined by NVSwitch."""
+    return gpu.nvswitch and count >= NVSWITCH_GPUS
+
+
+def resolve(profile: Profile, pins: Mapping[str, str]) -> dict[str, str]:
+    """The version of every component: the profile's where no pin says otherwise.
+
+    Fabric Manager is the driver's twin, and `nccl-cuda` the CUDA release that NCCL's packages are built for.
+    """
+    known = {name: version for name, version in pins.items() if name in components()}
+    versions = {**profile.versions, **known}
+    return {"fabric-manager": versions["driver"], "nccl-cuda": versions["cuda"], **versions}
+
+
+def packages(profile: Profile, versions: Mapping[str, str], system: System, gpu_modules: GpuModules) -> dict[str, tuple[str, ...]]:
+    """Package names by component, as the system's package manager takes them.
+
+    `per-kernel` are names that the running kernel's release is put behind; `pinning` goes first and keeps the rest at its version
+    (on Rocky Linux it is the module stream).
+    """
+    rows = _tables()["packages"]
+    driver = rows["driver"][f"{profile.driver_from}-{system.family}"]
+    libraries = rows["libraries"][_libraries(profile, system)]
+    words = _words(versions, gpu_modules)
+    named = {
+        "per-kernel": driver["per-kernel"],
+        "pinning": driver["pinning"],
+        "driver": driver[gpu_modules],
+        "fabric-manager": driver["fabric-manager"],
+        **{name: libraries[name] for name in ("cuda", "cudnn", "nccl", "dcgm", "container-toolkit")},
+    }
+    return {component: tuple(name.format(**words) for name in names) for component, names in named.items()}
+
+
+def _libraries(profile: Profile, system: System) -> str:
+    if profile.driver_from == "debian":
+        return "debian-deb"
+    return "nvidia-rpm" if system.family == "rocky" else "nvidia-deb"
+
+
+def _words(versions: Mapping[str, str], gpu_modules: GpuModules) -> dict[str, str]:
+    """What the braces in compatibility.yml stand for."""
+    branch, cuda = major(versions["driver"]), versions["cuda"]
+    known = branches().get(branch)
+    return {
+        **{name.replace("-", "_"): version for name, version in versions.items()},
+        "branch": str(branch),
+        "suffix": f"-{branch}" if branch < UNSUFFIXED else "",
+        "flavour": "-open" if gpu_modules is GpuModules.OPEN else "",
+        "stream": "-open" if gpu_modules is GpuModules.OPEN else "-dkms",
+        "cuda_major": str(major(cuda)),
+        "cuda_dashed": "-".join(cuda.split(".")[:2]),
+        "nccl_cuda": versions["nccl-cuda"],
+        "driver_cuda": str(known.cuda if known else major(cuda)),
+    }

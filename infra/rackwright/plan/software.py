@@ -1,0 +1,84 @@
+"""From the declared software stack to versions and package names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rackwright import catalog
+from rackwright.catalog import compatibility
+from rackwright.catalog.members import Member
+from rackwright.model.base import Part
+from rackwright.model.cluster import Cluster
+from rackwright.model.groups import Gpus
+from rackwright.model.software import GpuDirect, GpuModules
+
+
+class SoftwareSet(Part):
+    """The packages of GPU nodes that have one operating system and one flavour of kernel modules."""
+
+    repository: str | None
+    """Folder in NVIDIA's CUDA repository; None where nothing comes from there."""
+    key: str | None
+    """The file in that folder that holds its signing key."""
+    driver_from: str
+    """Who packages the driver: nvidia, canonical or debian."""
+    modules: GpuModules
+    packages: Mapping[str, tuple[str, ...]]
+    """By component, as the package manager takes them; empty where the profile has none. See catalog.compatibility.packages."""
+
+
+class SoftwareStack(Part):
+    """What GPU nodes run on."""
+
+    profile: str
+    versions: Mapping[str, str]
+    """By component; `nccl-cuda` is the CUDA release that NCCL is built for."""
+    sets: Mapping[str, SoftwareSet]
+    """By `<operating system>-<flavour of the kernel modules>`."""
+    gpudirect: GpuDirect
+    nccl: Mapping[str, str]
+    """Lines of /etc/nccl.conf."""
+
+
+def driver_version(cluster: Cluster) -> str:
+    """The driver that GPU nodes are expected to have."""
+    declared = cluster.software
+    if declared is None:
+        return catalog.software("nvidia-driver")
+    return compatibility.resolve(compatibility.profiles()[declared.profile], declared.pins)["driver"]
+
+
+def modules(cluster: Cluster, gpus: Gpus) -> GpuModules:
+    """The flavour of the driver's kernel modules for a node's GPUs."""
+    asked = cluster.software.modules if cluster.software else None
+    return compatibility.modules_of(catalog.gpus()[gpus.model], asked)
+
+
+def expand_software(cluster: Cluster, declared_nodes: Iterable[Member]) -> SoftwareStack | None:
+    """The software of a cluster; None where the stack file leaves it to others."""
+    declared = cluster.software
+    if declared is None:
+        return None
+    profile = compatibility.profiles()[declared.profile]
+    versions = compatibility.resolve(profile, declared.pins)
+    kinds = {(cluster.target.os_of(node.name), modules(cluster, node.gpus)) for node in declared_nodes if node.gpus}
+    flavours = {flavour for _, flavour in kinds} or {GpuModules.OPEN}
+    direct = GpuDirect.DMA_BUF if flavours == {GpuModules.OPEN} else GpuDirect.OFF
+    return SoftwareStack(
+        profile=profile.name,
+        versions=dict(sorted(versions.items())),
+        sets={f"{os}-{flavour}": _set(profile, versions, os, flavour) for os, flavour in sorted(kinds)},
+        gpudirect=declared.gpudirect or direct,
+        nccl=dict(sorted(declared.nccl.environment.items())),
+    )
+
+
+def _set(profile: compatibility.Profile, versions: Mapping[str, str], os: str, flavour: GpuModules) -> SoftwareSet:
+    system, archive = compatibility.systems()[os], profile.driver_from == "debian"
+    return SoftwareSet(
+        repository=None if archive else system.nvidia,
+        key=None if archive else system.key,
+        driver_from=profile.driver_from,
+        modules=flavour,
+        packages=compatibility.packages(profile, versions, system, flavour),
+    )
