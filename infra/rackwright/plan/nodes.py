@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rackwright import catalog
@@ -15,18 +16,18 @@ from rackwright.model.layout import blocks
 from rackwright.model.target import Target
 from rackwright.model.units import mebibytes
 from rackwright.plan.addresses import address, mac
-from rackwright.plan.node_stack import carried
+from rackwright.plan.node_stack import PARTS, carriers
 from rackwright.plan.shape import NodeGpu, PlanNode
 from rackwright.plan.software import driver_version, modules
 
 
 def expand_nodes(cluster: Cluster, stack: str, domain: str) -> tuple[PlanNode, ...]:
     """Every declared node, in declared order."""
-    offsets = blocks(cluster)
-    return tuple(_node(cluster, stack, domain, member, offsets[member.group]) for member in members(cluster))
+    offsets, carrying = blocks(cluster), carriers(cluster)
+    return tuple(_node(cluster, stack, domain, member, offsets[member.group], carrying) for member in members(cluster))
 
 
-def _node(cluster: Cluster, stack: str, domain: str, member: Member, block: int) -> PlanNode:
+def _node(cluster: Cluster, stack: str, domain: str, member: Member, block: int, carrying: Mapping[str, frozenset[str]]) -> PlanNode:
     return PlanNode(
         name=member.name,
         group=member.group,
@@ -39,7 +40,7 @@ def _node(cluster: Cluster, stack: str, domain: str, member: Member, block: int)
         gpus=_gpus(cluster, member.gpus),
         neuron_devices=_neuron_devices(cluster, member),
         os=cluster.target.os_of(member.name),
-        carries=carried(cluster, member),
+        carries=tuple(part for part in PARTS if member.name in carrying[part]),
         rack=member.rack or _rack(cluster.target, member.name),
         state=member.state,
         reason=member.reason,

@@ -11,11 +11,16 @@ from rackwright.catalog.cost import Cost
 from rackwright.model.base import Part
 from rackwright.model.budget import Budget, StateKept
 from rackwright.model.cluster import Level, Refresh
+from rackwright.model.containers import ContainerRuntime
+from rackwright.model.directory import UsersFrom
 from rackwright.model.fsx import FsxLustre
 from rackwright.model.groups import Role, State
+from rackwright.model.rdma import Rdma
 from rackwright.model.scheduler import Gres
+from rackwright.model.scratch import Scratch
 from rackwright.model.software import GpuModules
 from rackwright.model.target import Target
+from rackwright.model.tools import Tool
 from rackwright.model.tuning import Tuning
 from rackwright.plan.software import SoftwareStack
 
@@ -190,10 +195,26 @@ class Rolling(Part):
     batch: int
 
 
-class NodeStack(Part):
-    """What nodes carry beside the cluster's own services, each null where nobody asked for it."""
+class PlannedPytorch(Part):
+    """PyTorch and where it lies."""
 
+    version: str
+    folder: str
+    index: str | None
+    wheelhouse: str | None
+    packages: tuple[str, ...]
+
+
+class NodeStack(Part):
+    """What nodes carry beside the cluster's own services, each null or empty where nobody asked for it."""
+
+    directory: UsersFrom | None = None
     tuning: Tuning | None = None
+    scratch: Scratch | None = None
+    rdma: Rdma | None = None
+    containers: tuple[ContainerRuntime, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    pytorch: PlannedPytorch | None = None
 
 
 class Plan(Part):

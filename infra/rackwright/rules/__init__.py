@@ -26,6 +26,7 @@ from rackwright.rules import (
     hosts,
     names,
     network,
+    node_stack,
     nodes,
     partitions,
     scheduler,
@@ -40,7 +41,8 @@ from rackwright.rules.registry import RULES, Case, Rule
 __all__ = ["RULES", "Case", "Rule", "check", "examine"]
 
 SUBJECTS = (
-    *(names, network, groups, gpus, software, software_versions, storage, scheduler, partitions, access, users, nodes, hosts, tuning),
+    *(names, network, groups, gpus, software, software_versions, storage, scheduler, partitions, access, users, nodes, hosts),
+    *(node_stack, tuning),
     *(aws_instances, aws_images, aws_disks, aws_network, aws_fabric, aws_capacity, aws_tags, fsx, fsx_repositories, budget, cost),
 )
 """Importing a subject registers its rules; findings come in this order."""

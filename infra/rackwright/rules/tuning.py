@@ -4,26 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role
 from rackwright.model.tuning import PAGE_BYTES, Tuning
 from rackwright.model.units import format_bytes
 from rackwright.rules.registry import Case, Complaint, rule
-
-
-@rule("tuning-group-unknown")
-def tuning_group_unknown(case: Case) -> Iterator[Complaint]:
-    """Nodes are named by group."""
-    for group in case.cluster.tuning.groups if case.cluster.tuning else ():
-        if group not in case.cluster.groups:
-            yield Complaint("tuning.groups", f"there is no group `{group}`", did_you_mean(group, case.cluster.groups))
-
-
-@rule("tuning-kernel", Severity.WARNING)
-def tuning_kernel(case: Case) -> Iterator[Complaint]:
-    """A container's kernel is the machine's, and so are its settings."""
-    if case.cluster.tuning and not case.cluster.target.owns_kernel:
-        yield Complaint("tuning", "nothing is tuned here: containers have the machine's kernel", "tune the machine itself, or leave it out")
 
 
 @rule("tuning-hugepages-room")
