@@ -128,6 +128,8 @@ class Storage(Part):
     """Space each server sets aside; the whole capacity where no node serves it."""
     mode: str
     simulated: bool
+    rdma: bool = False
+    """Whether clients reach it by RDMA."""
     fsx: FsxLustre | None = None
     """What AWS is asked for, where it runs the file system."""
 
