@@ -1,6 +1,6 @@
-"""Tuning and scratch disks on a machine with a kernel of its own, which containers have not: set, found again, broken as the faults say.
+"""Tuning, scratch disks and users of a directory on a machine with a kernel and services of its own: set, found, broken as faults say.
 
-An emulated machine: what is seen here is real Linux, real tuned and real mdadm, and says nothing about speed.
+An emulated machine: what is seen here is real Linux, tuned, mdadm, slapd and SSSD, and says nothing about speed.
 """
 
 from __future__ import annotations
@@ -50,6 +50,18 @@ CLUSTER: dict[str, Any] = {
     },
     "scratch": {"devices": ["/dev/vdb", "/dev/vdc"], "use_empty_disks": True, "file_system": "xfs", "mount": "/local-scratch"},
 }
+SECRET = "a-password-that-nobody-else-may-read"
+LDAP = {
+    "uri": ["ldaps://localhost"],
+    "base": "dc=example,dc=org",
+    "ca": "/etc/ldap/ca.pem",
+    "allow": "(description=cluster)",
+}
+PACKAGES = (
+    *("libnss-sss", "libpam-sss", "mdadm", "sssd-common", "sssd-ldap", "sssd-tools", "tuned", "xfsprogs"),
+    *("ldap-utils", "openssl", "slapd"),
+)
+"""What the roles install, since the emulator takes minutes for a package, and the directory that SSSD asks."""
 TUNING = sorted(key for key in checks() if key.startswith("tuning."))
 
 
@@ -57,13 +69,16 @@ class Stack:
     """The machine and what is declared of it. No engine: the phase and the checks are what is looked at."""
 
     def __init__(self, folder: Path) -> None:
-        self.machines = Kernels(folder / "machines", packages=("mdadm", "tuned", "xfsprogs"), spare_disks=2)
+        self.machines = Kernels(folder / "machines", packages=PACKAGES, spare_disks=2)
         self.inventory = folder / "inventory.yml"
         self.runner = folder / "runner"
+        self.password = folder / "password"
+        self.password.write_text(f"{SECRET}\n", encoding="utf-8")
 
     def describe(self, **more: Any) -> None:
         """The hand-over of the cluster above, with something else."""
-        loaded = load_cluster({**CLUSTER, **more})
+        bind = {"dn": "cn=reader,dc=example,dc=org", "password_file": str(self.password)}
+        loaded = load_cluster({**CLUSTER, "users_from": {"ldap": {**LDAP, "bind": bind}}, **more})
         assert loaded.cluster is not None, loaded.findings
         hosts = {name: Host(name, "127.0.0.1", KEY, "1", port) for name, port in self.machines.ports.items()}
         self.inventory.write_text(yaml.safe_dump(inventory(expand(loaded.cluster, "rack"), hosts)), encoding="utf-8")
@@ -122,6 +137,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     made.machines.build()
     try:
         made.machines.start(**{NODE: ADDRESS})
+        script = Path(__file__).with_name("directory.sh").read_text(encoding="utf-8").replace("@PASSWORD@", SECRET)
+        made.machines.on(NODE, script)
         made.describe()
         yield made
     finally:
@@ -190,3 +207,35 @@ def test_a_disk_with_something_on_it_is_refused_and_nothing_is_written(node: Ker
     code, _, said = stack.run()
     assert code != 0 and "use_empty_disks: true" in said, said[-3000:]
     assert node.on(NODE, "wipefs --noheadings --output TYPE /dev/vdb /dev/vdc") == ""
+
+
+def test_users_of_a_directory_are_users_of_the_node(node: Kernels) -> None:
+    assert node.on(NODE, "getent passwd carol").startswith("carol:*:5001:5001:")
+    assert node.on(NODE, "id -nG carol").split() == ["carol", "physics"]
+    assert node.on(NODE, "sss_ssh_authorizedkeys carol").startswith("ssh-ed25519 AAAA")
+    assert "authorizedkeyscommand /usr/bin/sss_ssh_authorizedkeys" in node.on(NODE, "sshd -T").lower()
+
+
+def test_who_may_log_in_is_the_filters_to_say_and_finds_a_home(node: Kernels) -> None:
+    asked = "sssctl user-checks -a acct -s login {} 2>&1 || true"
+    assert "pam_acct_mgmt: Success" in node.on(NODE, asked.format("carol"))
+    assert "Permission denied" in node.on(NODE, asked.format("dave"))
+    assert node.on(NODE, "runuser -l carol -c pwd").endswith("/home/carol")
+    assert node.on(NODE, "stat -c '%U' /home/carol") == "carol"
+
+
+def test_the_directorys_password_is_nobody_elses_to_read(node: Kernels, stack: Stack) -> None:
+    assert node.on(NODE, "stat -c '%a %U' /etc/sssd/sssd.conf").split() == ["600", "root"]
+    assert node.on(NODE, f"grep -c {SECRET} /etc/sssd/sssd.conf") == "1"
+    assert "Permission denied" in node.try_on(NODE, "runuser -u alice -- cat /etc/sssd/sssd.conf").stderr
+    assert node.on(NODE, f"journalctl --no-pager | grep -c {SECRET} || true") == "0"
+    folders = (stack.inventory.parent, stack.runner)
+    kept = [
+        path
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() and path.stat().st_size < 2**24 and path != stack.password
+    ]
+    assert [path for path in kept if SECRET in path.read_text(errors="replace")] == [], (
+        "neither the hand-over nor what Ansible said holds it"
+    )

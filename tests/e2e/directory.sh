@@ -1,12 +1,14 @@
-# A real slapd with TLS, a reader and two people; a test runs it on a node of its own.
+# A real slapd with TLS, a reader and two people, on a machine that has the packages; the test fills in the password.
+set -e
 export DEBIAN_FRONTEND=noninteractive
-printf 'slapd slapd/domain string example.org\nslapd shared/organization string Example\nslapd slapd/password1 password %s\nslapd slapd/password2 password %s\n' \
-  '@PASSWORD@' '@PASSWORD@' > /root/answers
-apt-get -q update > /dev/null
-apt-get -q install -y --no-install-recommends debconf > /dev/null
-debconf-set-selections < /root/answers
-rm /root/answers
-apt-get -q install -y --no-install-recommends slapd ldap-utils openssl > /dev/null
+debconf-set-selections << ANSWERS
+slapd slapd/domain string example.org
+slapd shared/organization string Example
+slapd slapd/password1 password @PASSWORD@
+slapd slapd/password2 password @PASSWORD@
+slapd slapd/move_old_database boolean true
+ANSWERS
+dpkg-reconfigure slapd > /dev/null 2>&1
 openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout /etc/ldap/key.pem -out /etc/ldap/ca.pem 2> /dev/null
 chown openldap /etc/ldap/key.pem
 ldapmodify -Q -Y EXTERNAL -H ldapi:/// > /dev/null << 'LDIF'
