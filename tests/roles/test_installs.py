@@ -82,7 +82,7 @@ class Node:
     def stop(self) -> None:
         """What was started ends, and with it the name spaces and what was mounted there."""
         if self.running:
-            self.running.terminate()
+            self.running.kill()  # It waits for its child, deaf to anything milder; --kill-child takes that along.
             self.running.wait()
         shutil.rmtree(self.root, ignore_errors=True)
 
@@ -107,8 +107,10 @@ class Node:
         play = [{"hosts": "all", "gather_facts": False, "tasks": [{"ansible.builtin.import_role": {"name": role}}]}]
         (self.folder / "play.yml").write_text(json.dumps(play))
         (self.folder / "inventory.yml").write_text(yaml.safe_dump(inventory))
+        runner = self.folder / uuid.uuid4().hex
+        runner.mkdir()
         done = ansible_runner.run(
-            private_data_dir=str(self.folder / uuid.uuid4().hex),
+            private_data_dir=str(runner),
             playbook=str(self.folder / "play.yml"),
             inventory=str(self.folder / "inventory.yml"),
             cmdline=" ".join(words),
