@@ -101,7 +101,13 @@ class Node:
         record = {"name": "node0", "os": self.os, "roles": ["login"], "carries": [], "rails": []}
         host = {"ansible_host": "127.0.0.1", "ansible_port": self.port, "ansible_user": "root", "node": record}
         cluster = {"stack": "rack", "baked_roles": [], "owns_kernel": True}
-        shared = {"cluster": cluster, "node_stack": {**STACK, **stack}, "ansible_python_interpreter": "/usr/bin/python3", **more}
+        shared = {
+            "ansible_ssh_use_tty": False,
+            "cluster": cluster,
+            "node_stack": {**STACK, **stack},
+            "ansible_python_interpreter": "/usr/bin/python3",
+            **more,
+        }
         options = OPTIONS.format(key=self.folder / "id")
         inventory = {"all": {"vars": {**shared, "ansible_ssh_common_args": options}, "hosts": {"node0": host}}}
         play = [{"hosts": "all", "gather_facts": False, "tasks": [{"ansible.builtin.import_role": {"name": role}}]}]
