@@ -23,6 +23,10 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests" / "e2e"))
 
 from project import Project, clone  # noqa: E402
+from simulated_fabric import planned, seen  # noqa: E402
+
+from rackwright.plan.fabric import netlist, wiring  # noqa: E402
+from rackwright.report.fabric import differences, read  # noqa: E402
 
 _PAGE = HERE.parent / "docs" / "performance.md"
 _MARK = "<!-- measured -->"
@@ -91,6 +95,7 @@ def measure(project: Project, rounds: int, folder: Path) -> list[Row]:
     results = sum(check["kind"] == "passive" for check in project.report()["checks"])
     looked = [timed(lambda: lookups(project)) for _ in range(rounds)]
     idle = [timed(lambda: idled(project)) for _ in range(rounds)]
+    fabric = [timed(lambda: fabric_compared(image)) for _ in range(rounds)]
     converge = [timed(lambda: converged(project)) for _ in range(rounds)]
     return [
         Row("nothing → verified at level smoke, image cached", up, floor, "floor", "≤ 3.0 × floor"),
@@ -98,6 +103,7 @@ def measure(project: Project, rounds: int, folder: Path) -> list[Row]:
         Row("`pulumi refresh`, three layers", refresh, [], "", "≤ 8 s"),
         Row("`rackwright verify`, passive checks", verify, [], "", "≤ 15 ms per result", results),
         Row("converge of 4 nodes, nothing to do", converge, looked, "one SSH script", "≤ 4 × one SSH script + 1 s"),
+        Row("fabric of 256 nodes, 2048 ports: planned, simulated, compared", fabric, [], "", "≤ 5 s"),
         Row(f"the same driver, {_IDLE_TASKS} tasks that do nothing", idle, looked, "one SSH script", "(no goal: what Ansible costs)"),
     ]
 
@@ -106,6 +112,13 @@ def verified(project: Project) -> None:
     """The passive checks, as a person starts them."""
     said = project.run([str(HERE.parent / ".venv/bin/rackwright"), "verify", project.stack])
     assert said.ok, said.output
+
+
+def fabric_compared(image: str) -> None:
+    """The fabric of 256 nodes as the subnet manager finds it, against its cable list."""
+    plan = planned(256)
+    live = read(seen(image, netlist(plan)))
+    assert not differences((cable.row() for cable in wiring(plan).cables), live)
 
 
 def lookups(project: Project) -> None:

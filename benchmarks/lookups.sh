@@ -7,6 +7,7 @@ systemctl show --property=Id,ActiveState,UnitFileState,InvocationID ssh nftables
 getent passwd | sha256sum
 findmnt --real --noheadings | sha256sum
 nft list ruleset | sha256sum
+test -x /usr/local/bin/sminfo && sminfo 2>/dev/null | sha256sum
 ls -l /dev/nvidia* 2>/dev/null | sha256sum
 command -v sinfo >/dev/null && sinfo --noheader --Node --format '%N %T' | sha256sum
 true

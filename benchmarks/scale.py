@@ -21,6 +21,7 @@ from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +38,7 @@ _PAGE: Final = HERE.parent / "docs" / "performance.md"
 _MARKS: Final = ("<!-- scale -->", "<!-- /scale -->")
 _LIKE: Final = "rack-h100"
 _SIZES: Final = (64, 256)
+_IN_RACK: Final = 8
 _STEP: Final = 32
 """Nodes between the two sizes whose difference is the cost of one more: enough to be seen above the clock's noise."""
 
@@ -79,6 +81,8 @@ def measure(folder: Path, rounds: int) -> str:
         lines.append(row("`rackwright plan`: read, validate, plan", size, plan, "≤ 1 s"))
         texts = [part("texts", file) for _ in range(rounds)]
         lines.append(row("inventory, ssh_config, known_hosts, slurm.conf", size, texts, "≤ 2 s"))
+    cables = [run([venv("rackwright"), "fabric", str(folder / f"Pulumi.rack-{_SIZES[-1]}.yaml"), "cables"]) for _ in range(rounds)]
+    lines.append(row("`rackwright fabric cables`: 2048 ports, 4096 cables and their lengths", _SIZES[-1], cables, "≤ 1 s"))
     preview = [previewed(folder / f"preview-{number}", _SIZES[-1]) for number in range(rounds)]
     lines.append(row("`pulumi preview`, no machine contacted", _SIZES[-1], preview, "≤ 30 s"))
     rented = [rented_preview(folder / f"rented-{number}", _SIZES[0]) for number in range(rounds)]
@@ -102,9 +106,18 @@ def described(size: int, **machine: Any) -> dict[str, Any]:
     others = {name: row for name, row in cluster["target"]["machines"].items() if not name.startswith("worker")}
     own = {name: {**row, "host_key": f"SHA256:{name + '/':0<43}"} for name, row in others.items()}
     workers = {f"worker{index}": {"host_key": f"SHA256:{f'worker{index}/':0<43}"} for index in range(size)}
-    machines = {**own, f"worker[0-{size - 1}]": {"address": "10.30.1.1"}, **workers}
+    machines = {**own, **racks(size), **workers}
     cluster["target"]["machines"] = {name: row if "[" in name else {**row, **machine} for name, row in machines.items()}
     return data
+
+
+def racks(size: int) -> dict[str, Any]:
+    """Workers by eights: their racks, and the addresses that count up from the first's."""
+    first = IPv4Address("10.30.1.1")
+    return {
+        f"worker[{index}-{min(index + _IN_RACK, size) - 1}]": {"address": str(first + index), "rack": f"r{index // _IN_RACK + 1:02}"}
+        for index in range(0, size, _IN_RACK)
+    }
 
 
 def stack_file(file: Path, size: int, **machine: Any) -> Path:

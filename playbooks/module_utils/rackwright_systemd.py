@@ -51,6 +51,8 @@ class Systemd:
 
     def show(self, names: list[str]) -> dict[str, Live]:
         """The units as they are now, one call for all."""
+        if not names:
+            return {}  # Asked about none, systemctl tells of its own manager.
         told = self.call("show", f"--property={FIELDS}", "--", *names)
         records = [parse_record(block) for block in told.stdout.strip().split("\n\n")]
         if told.returncode or len(records) != len(names):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -49,6 +49,19 @@ def owed(request: pytest.FixtureRequest) -> Expected:
 def cluster(judge: Judge) -> SimpleNamespace:
     """The plan's record of the whole cluster."""
     return _record(judge.declared.cluster)
+
+
+@pytest.fixture(scope="session")
+def fabric(judge: Judge) -> Mapping[str, Any]:
+    """The plan's record of the fabric, with every cable."""
+    assert judge.declared.fabric is not None
+    return judge.declared.fabric
+
+
+@pytest.fixture
+def observer(members: Callable[[str], tuple[str, ...]]) -> str:
+    """The node that is asked about the whole fabric."""
+    return members("@observer")[0]
 
 
 @pytest.fixture

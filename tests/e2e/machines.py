@@ -103,5 +103,6 @@ def describe(project: Project, machines: Machines) -> None:
         for group in cluster["groups"].values():
             group.update(cpus=2, memory="2GiB")
             group.pop("gpus", None)
+        cluster.pop("fabric", None)  # It is between GPUs, and real machines would have real adapters.
 
     project.edit(change)

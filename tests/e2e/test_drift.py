@@ -63,7 +63,7 @@ def test_a_paused_node_is_unknown_within_15_seconds_and_holds_up_nobody(healthy:
     assert said.seconds < 15 + before.seconds, "the run with a paused node may take 15 s longer than one without"
     report = json.loads(said.output)
     green = {check["id"] for check in report["checks"] if check["node"] == "worker1" and check["verdict"] == "passed"}
-    assert {check.split(".")[0] for check in green} <= {"slurm"}, "only the controller can still tell something of it"
+    assert {check.split(".")[0] for check in green} <= {"slurm", "fabric"}, "only the controller and the fabric tell of it"
     assert {check["verdict"] for check in report["checks"] if check["node"] == "worker0"} == {"passed"}
     healthy.must("up", "--refresh")
 

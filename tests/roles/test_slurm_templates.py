@@ -18,6 +18,14 @@ ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/golden/slurm"
 
 
+TREE = [
+    "SwitchName=su1 Nodes=big0",
+    "SwitchName=su2 Nodes=small0",
+    "SwitchName=apart Nodes=cpu0",
+    "SwitchName=spine Switches=su1,su2,apart",
+]
+
+
 def node(name: str, roles: list[str], os_name: str) -> dict[str, Any]:
     return {"name": name, "roles": roles, "os": os_name, "memory_mib": 65536 if "accounting" in roles else 2048}
 
@@ -43,6 +51,7 @@ def lab(os_name: str, power_saving: dict[str, Any] | None = None) -> dict[str, A
                 "partitions": [{"name": "gpu", "nodes": ["worker0", "worker1"], "default": True, "max_time": None}],
                 "drain_timeout_s": 300,
                 "power_saving": power_saving,
+                "topology": None,
                 "cgroups": False,
                 "config_overrides": True,
             },
@@ -71,7 +80,7 @@ def mixed() -> dict[str, Any]:
     cluster["hosts"] = [{"name": name, "fqdn": f"{name}.x", "address": f"10.0.0.{index + 1}"} for index, name in enumerate(names)]
     cluster["scheduler"] |= {
         "cluster_name": "mixed", "controllers": ["ctl0", "ctl1"], "accounting": None, "nodes": nodes, "partitions": partitions,
-        "cgroups": True, "config_overrides": False,
+        "cgroups": True, "config_overrides": False, "topology": {"plugin": "topology/tree", "lines": TREE},
     }  # fmt: skip
     return {
         "cluster": cluster,
@@ -85,6 +94,7 @@ CLUSTERS = {
     "lab-power-saving": lab("debian-13", {"idle_s": 300, "suspend_timeout_s": 30, "resume_timeout_s": 60, "nodes": ["worker1"]}),
     "mixed": mixed(),
 }
+TREE_FILE = "etc/slurm/topology.conf"
 CONTROLLER = ["etc/slurm/slurm.conf", "etc/slurm/gres.conf", "etc/slurm/cgroup.conf"]
 ACCOUNTING = ["etc/slurm/slurmdbd.conf", "etc/mysql/mariadb.conf.d/90-rackwright.cnf", "etc/mysql/rackwright-accounting.sql"]
 UNIT = "etc/systemd/system/slurmd.service.d/rackwright.conf"
@@ -100,6 +110,7 @@ FILES = [
     ("lab-power-saving", "slurm_controller", "usr/local/libexec/rackwright/slurm-power"),
     ("lab-power-saving", "slurm_worker", UNIT),
     *(("mixed", "slurm_controller", path) for path in CONTROLLER),
+    ("mixed", "slurm_controller", TREE_FILE),
     ("mixed", "slurm_worker", "etc/default/slurmd"),
 ]
 

@@ -57,6 +57,8 @@ class Feature(StrEnum):
     NEURON = "neuron"
     GPUS = "gpus"
     SHARED_GPUS = "shared-gpus"
+    FABRIC = "fabric"
+    INFINIBAND = "infiniband"
     STORAGE = "storage"
     NFS = "nfs"
     JOBS_ON_STORAGE = "jobs-on-storage"

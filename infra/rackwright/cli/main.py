@@ -17,6 +17,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "validate": ("rackwright.cli.validate:validate", "Everything that is wrong with a stack file, at once and offline."),
     "plan": ("rackwright.cli.plan:plan", "Nodes, addresses, storage and queues a stack file stands for."),
     "impact": ("rackwright.cli.impact:impact", "What an edit of the stack file will do, before it is done."),
+    "fabric": ("rackwright.cli.fabric:fabric", "The network between the GPUs: switches, cables, growth, and whether a real one is so."),
     "cost": ("rackwright.cli.cost:cost", "What a stack costs while it is up."),
     "pin": ("rackwright.cli.pin:pin", "Write the newest machine images' ids into a stack file (target aws)."),
     "up": ("rackwright.cli.life:up", "Bring a stack up and prove it (pulumi up)."),

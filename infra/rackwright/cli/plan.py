@@ -12,6 +12,7 @@ from rackwright.cli.stack import planned
 from rackwright.cli.table import table
 from rackwright.model.units import format_seconds
 from rackwright.plan import Plan, PlanNode
+from rackwright.plan.fabric import FabricPlan, wiring
 
 
 def plan(
@@ -37,6 +38,14 @@ def _sections(plan: Plan) -> Iterator[str]:
             for p in plan.scheduler.partitions
         ],
     )
+    if plan.fabric is not None:
+        yield _fabric(plan, plan.fabric)
+
+
+def _fabric(plan: Plan, fabric: FabricPlan) -> str:
+    laid = wiring(plan)
+    what = f"{fabric.kind} {fabric.speed}, {fabric.topology}, {fabric.rails} rails"
+    return f"fabric: {what}, {len(laid.switches)} switches, {len(laid.cables)} cables; `rackwright fabric {plan.stack} plan` says more"
 
 
 def _headline(plan: Plan) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from rackwright.handover import paths
 from rackwright.handover.host import Host
 from rackwright.plan import Plan
+from rackwright.plan.fabric import netlist, wiring
 from rackwright.plan.shape import PlanNode, Scheduler
 
 SCHEMA: Final = "rackwright.handover/3"
@@ -22,6 +23,7 @@ BAKED: Final = (
     "firewall",
     "munge",
     "gpu",
+    "fabric",
     "storage_server",
     "storage_client",
     "slurm_controller",
@@ -55,6 +57,7 @@ def _variables(plan: Plan, baked_roles: tuple[str, ...], sources: Mapping[str, s
         "handover": {"schema": SCHEMA, "stack": plan.stack, "target": plan.target.kind},
         "cluster": _cluster(plan, baked_roles, sources),
         "node_stack": plan.node_stack.model_dump(mode="json"),
+        "fabric": _fabric(plan),
     }
 
 
@@ -91,6 +94,21 @@ def _scheduler(scheduler: Scheduler) -> dict[str, Any]:
     data = scheduler.model_dump(mode="json")
     data["partitions"] = [{key: row[key] for key in ("name", "nodes", "default", "max_time")} for row in data["partitions"]]
     return data
+
+
+def _fabric(plan: Plan) -> dict[str, Any] | None:
+    """The fabric with every cable, beside the cluster: what does not read it does not template its thousands of rows."""
+    if plan.fabric is None:
+        return None
+    laid = wiring(plan)
+    said = ("kind", "topology", "rails", "speed", "width", "rate_gbps", "link_layer", "simulated", "subnet_manager")
+    return {
+        **plan.fabric.model_dump(mode="json", include=set(said)),
+        "server": plan.fabric.server,
+        "switches": [switch.name for switch in laid.switches],
+        "cables": [cable.row() for cable in laid.cables],
+        "netlist": netlist(plan) if plan.fabric.server else None,
+    }
 
 
 @cache

@@ -77,6 +77,11 @@ def report_html(stack: str) -> Path:
     return folder(stack) / "report.html"
 
 
+def fabric_picture(stack: str) -> Path:
+    """The fabric as it was planned when the stack was applied last; not there where it has none."""
+    return folder(stack) / "fabric.svg"
+
+
 def applied(stack: str) -> Path:
     """What was applied last, `rackwright.applied/1`."""
     return folder(stack) / "plan.json"

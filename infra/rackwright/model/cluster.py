@@ -10,9 +10,10 @@ from pydantic import Field
 from rackwright.model.base import Part
 from rackwright.model.budget import Budget, StateKept
 from rackwright.model.directory import UsersFrom
+from rackwright.model.fabric import Fabric
 from rackwright.model.groups import Group, NodeOverride
 from rackwright.model.network import Access, Network
-from rackwright.model.policy import Change
+from rackwright.model.policy import Change, Except
 from rackwright.model.rdma import Rdma
 from rackwright.model.scheduler import Scheduler, Slurm
 from rackwright.model.scratch import Scratch
@@ -56,6 +57,9 @@ class Cluster(Part):
         description="Groups of alike nodes. Addresses follow their order: add new groups at the end."
     )
     storage: Annotated[dict[Label, Storage], Change.DATA_LOSS] = Field(default={}, description="Shared file systems by name.")
+    fabric: Annotated[Fabric | None, Change.RECABLE, Except(lab=Change.RESTART)] = Field(
+        default=None, description="The network between the GPUs, where it is ours to lay out."
+    )
     scheduler: Scheduler = Field(default=Slurm(kind="slurm"), description="The batch system.")
     software: Annotated[Software | None, Change.LIVE] = Field(
         default=None, description="What GPU nodes run on; where it is left out the driver has to be there already."

@@ -17,6 +17,8 @@ class Change(StrEnum):
     """Applied in place: sessions, jobs and daemons go on."""
     RESTART = "restart"
     """Daemons read it anew: by a reload where they can, by a restart where they cannot. Jobs go on."""
+    RECABLE = "recable"
+    """People move cables or set switches; checks fail until the wiring is as described."""
     ADOPT = "adopt"
     """The machine is looked at anew, and the run ends where it is not as described."""
     MEMBERS = "members"

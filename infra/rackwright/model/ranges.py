@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Annotated, Final
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -49,3 +50,30 @@ MachineName = Annotated[
     BeforeValidator(_machine_name),
     WithJsonSchema({"type": "string", "pattern": rf"^{_STEM}(\[{_NUMBER}-{_NUMBER}\])?$"}),
 ]
+
+
+def compressed(names: Iterable[str]) -> str:
+    """Node names as Slurm writes a list of them: equal stems together, their numbers as ranges.
+
+    >>> compressed(["worker0", "worker1", "worker2", "worker7", "login"])
+    'worker[0-2,7],login'
+    """
+    found: dict[tuple[str, bool], list[int]] = {}
+    for name in names:
+        stem = name.rstrip("0123456789")
+        number = name[len(stem) :]
+        counted = bool(number) and str(int(number)) == number
+        found.setdefault((stem if counted else name, counted), []).append(int(number) if counted else 0)
+    return ",".join(stem + (_numbers(sorted(numbers)) if counted else "") for (stem, counted), numbers in found.items())
+
+
+def _numbers(numbers: list[int]) -> str:
+    if len(numbers) == 1:
+        return str(numbers[0])
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return f"[{','.join(str(run[0]) if len(run) == 1 else f'{run[0]}-{run[-1]}' for run in runs)}]"

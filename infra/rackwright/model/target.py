@@ -33,7 +33,7 @@ class ImageSource(StrEnum):
 class LabTarget(Part):
     """Containers on this machine that run systemd: the real thing, smaller."""
 
-    simulated: ClassVar[tuple[str, ...]] = ("gpu",)
+    simulated: ClassVar[tuple[str, ...]] = ("gpu", "fabric")
     """Subsystems whose evidence is simulated here."""
     owns_network: ClassVar[bool] = True
     """Whether the network is ours: then only login nodes are published and all others are reached through them."""

@@ -7,6 +7,7 @@ from rackwright.catalog.members import members
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
 from rackwright.model.layout import login_ports
+from rackwright.plan.fabric.expand import expand_fabric
 from rackwright.plan.groups import expand_groups
 from rackwright.plan.node_stack import expand_node_stack
 from rackwright.plan.nodes import expand_nodes
@@ -19,7 +20,8 @@ from rackwright.plan.storage import expand_storage, expand_volumes
 def expand(cluster: Cluster, stack: str) -> Plan:
     """The plan of a cluster that `rules` found no error in."""
     domain = cluster.network.domain or f"{stack}.internal"
-    nodes = expand_nodes(cluster, stack, domain)
+    fabric = expand_fabric(cluster)
+    nodes = expand_nodes(cluster, stack, domain, fabric)
     storage = expand_storage(cluster, nodes)
     return Plan(
         stack=stack,
@@ -37,10 +39,11 @@ def expand(cluster: Cluster, stack: str) -> Plan:
         users=_users(cluster),
         user_groups=tuple(UserGroup(name=name, gid=group.gid) for name, group in cluster.user_groups.items()),
         storage=storage,
-        scheduler=expand_scheduler(cluster, stack, nodes),
+        scheduler=expand_scheduler(cluster, stack, nodes, fabric),
         volumes=expand_volumes(cluster, nodes),
         node_stack=expand_node_stack(cluster),
         software=expand_software(cluster, members(cluster)),
+        fabric=fabric,
         cost=cost(cluster),
         budget=cluster.budget,
         state=cluster.state,

@@ -23,6 +23,7 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
     members |= {
         "gpu": lambda node: node.gpus is not None,
         "nvswitch": lambda node: node.gpus is not None and node.gpus.nvswitch,
+        "fabric": lambda node: bool(node.rails),
         "neuron": lambda node: node.neuron_devices > 0,
         "storage_client": lambda node: node.name in clients,
         "slurm": lambda node: bool(SCHEDULED.intersection(node.roles)),

@@ -16,18 +16,27 @@ from rackwright.model.layout import blocks
 from rackwright.model.target import Target
 from rackwright.model.units import mebibytes
 from rackwright.plan.addresses import address, mac
+from rackwright.plan.fabric.shape import FabricPlan
 from rackwright.plan.node_stack import PARTS, carriers
 from rackwright.plan.shape import NodeGpu, PlanNode
 from rackwright.plan.software import driver_version, modules
 
 
-def expand_nodes(cluster: Cluster, stack: str, domain: str) -> tuple[PlanNode, ...]:
+def expand_nodes(cluster: Cluster, stack: str, domain: str, fabric: FabricPlan | None) -> tuple[PlanNode, ...]:
     """Every declared node, in declared order."""
     offsets, carrying = blocks(cluster), carriers(cluster)
-    return tuple(_node(cluster, stack, domain, member, offsets[member.group], carrying) for member in members(cluster))
+    return tuple(_node(cluster, stack, domain, member, offsets[member.group], fabric, carrying) for member in members(cluster))
 
 
-def _node(cluster: Cluster, stack: str, domain: str, member: Member, block: int, carrying: Mapping[str, frozenset[str]]) -> PlanNode:
+def _node(
+    cluster: Cluster,
+    stack: str,
+    domain: str,
+    member: Member,
+    block: int,
+    fabric: FabricPlan | None,
+    carrying: Mapping[str, frozenset[str]],
+) -> PlanNode:
     return PlanNode(
         name=member.name,
         group=member.group,
@@ -42,6 +51,7 @@ def _node(cluster: Cluster, stack: str, domain: str, member: Member, block: int,
         os=cluster.target.os_of(member.name),
         carries=tuple(part for part in PARTS if member.name in carrying[part]),
         rack=member.rack or _rack(cluster.target, member.name),
+        rails=fabric.rails_of(member.name, member.group) if fabric else (),
         state=member.state,
         reason=member.reason,
         until=member.until.isoformat() if member.until else None,

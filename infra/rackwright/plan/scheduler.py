@@ -8,10 +8,12 @@ from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
 from rackwright.model.scheduler import Partition as Declared
 from rackwright.model.scheduler import PowerSaving as DeclaredSaving
+from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.fabric.slurm import topology
 from rackwright.plan.shape import Partition, PlanNode, PowerSaving, Scheduler, SchedulerNode
 
 
-def expand_scheduler(cluster: Cluster, stack: str, nodes: Sequence[PlanNode]) -> Scheduler:
+def expand_scheduler(cluster: Cluster, stack: str, nodes: Sequence[PlanNode], fabric: FabricPlan | None) -> Scheduler:
     """Controllers, workers and queues; nodes that are out are in none of them."""
     declared = cluster.scheduler
     workers = with_role(nodes, Role.WORKER)
@@ -26,9 +28,15 @@ def expand_scheduler(cluster: Cluster, stack: str, nodes: Sequence[PlanNode]) ->
         partitions=_partitions(declared.partitions, workers),
         drain_timeout_s=declared.drain_timeout,
         power_saving=_saving(declared.power_saving, workers),
+        topology=topology(fabric, _places(fabric, workers), [node.name for node in workers]),
         cgroups=cluster.target.gives_cgroups,
         config_overrides=cluster.target.declared_hardware,
     )
+
+
+def _places(fabric: FabricPlan | None, nodes: Sequence[PlanNode]) -> dict[str, int]:
+    """Node -> its place in the fabric."""
+    return {node.name: fabric.places[node.group] + node.index for node in nodes if fabric and node.group in fabric.places}
 
 
 def with_role(nodes: Sequence[PlanNode], role: Role) -> list[PlanNode]:

@@ -22,6 +22,8 @@ from rackwright.model.software import GpuModules
 from rackwright.model.target import Target
 from rackwright.model.tools import Tool
 from rackwright.model.tuning import Tuning
+from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.fabric.slurm import Topology
 from rackwright.plan.software import SoftwareStack
 
 
@@ -64,6 +66,7 @@ class PlanNode(Part):
     os: str
     rack: str | None
     rails: tuple[str, ...] = ()
+    """Device names of its HCAs on the fabric, by rail; of a subnet manager apart from the fabric's nodes its only one."""
     carries: tuple[str, ...] = ()
     """Parts of the node stack that it has; it is in the group `with_<part>` of each."""
     state: State
@@ -177,6 +180,8 @@ class Scheduler(Part):
     partitions: tuple[Partition, ...]
     drain_timeout_s: int
     power_saving: PowerSaving | None
+    topology: Topology | None = None
+    """Which nodes are close to each other; None where all are alike."""
     cgroups: bool
     config_overrides: bool
 
@@ -245,6 +250,7 @@ class Plan(Part):
     volumes: tuple[Volume, ...]
     node_stack: NodeStack = NodeStack()
     software: SoftwareStack | None = None
+    fabric: FabricPlan | None = None
     cost: Cost = Cost()
     """Left out of what the provider is told: a new price is no reason to converge again."""
     budget: Budget | None = None

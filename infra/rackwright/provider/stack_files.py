@@ -15,6 +15,7 @@ import yaml
 from rackwright import handover
 from rackwright.handover import applied, paths
 from rackwright.plan import Plan
+from rackwright.plan.fabric.picture import picture
 from rackwright.provider.wire import Properties
 
 _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -75,6 +76,7 @@ def _write(stack: str, inputs: Properties, inventory: Path, settled: Collection[
     _private(paths.ssh_config(stack), handover.ssh_config(plan, hosts))
     handed_over = handover.inventory(plan, hosts, sources=inputs.get("sources"))
     _private(inventory, yaml.dump(handed_over, Dumper=_DUMPER, sort_keys=False))
+    _draw(stack, plan)
     return StackFiles(
         root=paths.project_root(),
         inventory=inventory,
@@ -83,6 +85,14 @@ def _write(stack: str, inputs: Properties, inventory: Path, settled: Collection[
         boots_within=plan.target.boots_within,
         skip_tags=("install",) if set(handed_over["all"]["vars"]["cluster"]["baked_roles"]) >= set(handover.BAKED) else (),
     )
+
+
+def _draw(stack: str, plan: Plan) -> None:
+    """The fabric's picture, for the report."""
+    if plan.fabric is None:
+        paths.fabric_picture(stack).unlink(missing_ok=True)
+    else:
+        _private(paths.fabric_picture(stack), picture(plan))
 
 
 def _private(path: Path, content: str) -> None:

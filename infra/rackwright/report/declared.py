@@ -34,6 +34,8 @@ class Declared:
     """Nodes declared out, by name."""
     groups: Mapping[str, tuple[str, ...]]
     """Members by group; names that start with @ are lists of `cluster`."""
+    fabric: Mapping[str, Any] | None
+    """The fabric with its cables; None where there is none."""
     plan: str
     """Digest of everything above: two reports with the same one are about the same plan."""
 
@@ -59,6 +61,11 @@ class Declared:
         return frozenset(self.cluster.get("simulated") or ()) | capacity
 
     @property
+    def infiniband(self) -> bool:
+        """Whether there is a fabric whose cables the nodes can see: Ethernet's are known to its switches alone."""
+        return self.fabric is not None and bool(self.fabric["kind"] == "infiniband")
+
+    @property
     def features(self) -> frozenset[Feature]:
         """The parts this plan has, told from its records and never from whether a group is empty."""
         cluster, nodes = self.cluster, self.nodes.values()
@@ -80,6 +87,8 @@ class Declared:
             Feature.NEURON: any(node.get("neuron_devices") for node in nodes),
             Feature.GPUS: bool(gpus),
             Feature.SHARED_GPUS: bool(gpus) and min(gpus) > 1,
+            Feature.FABRIC: self.fabric is not None,
+            Feature.INFINIBAND: self.infiniband,
             Feature.STORAGE: bool(cluster.get("storage")),
             Feature.NFS: any(one["kind"] == "nfs" for one in cluster.get("storage") or ()),
             Feature.JOBS_ON_STORAGE: slurm and bool(cluster.get("storage")),
@@ -104,7 +113,7 @@ def from_inventory(inventory: Mapping[str, Any]) -> Declared:
     """The hand-over out of a parsed inventory."""
     everything = inventory["all"]
     variables, children = everything["vars"], everything["children"]
-    handover, cluster = variables["handover"], variables["cluster"]
+    handover, cluster, fabric = variables["handover"], variables["cluster"], variables.get("fabric")
     if handover["schema"] != HANDOVER:
         raise BadInput(
             f"speaks {handover['schema']}, these checks read {HANDOVER}", path="handover.schema", hint="`rackwright up` writes it anew"
@@ -118,6 +127,7 @@ def from_inventory(inventory: Mapping[str, Any]) -> Declared:
     groups["@entry"] = entry
     groups["@insiders"] = tuple(name for name in nodes if name not in entry)
     groups["@submit"] = tuple(name for name in (cluster.get("scheduler") or {}).get("submit") or () if name in nodes)
+    groups["@observer"] = _observer(fabric, groups.get("fabric", ()))
     return Declared(
         stack=handover["stack"],
         target=handover["target"],
@@ -127,8 +137,16 @@ def from_inventory(inventory: Mapping[str, Any]) -> Declared:
         nodes=nodes,
         out=out,
         groups=groups,
-        plan=_digest(cluster, node_stack, records, children),
+        fabric=fabric,
+        plan=_digest(cluster, node_stack, records, children, *([fabric] if fabric else [])),
     )
+
+
+def _observer(fabric: Mapping[str, Any] | None, members: tuple[str, ...]) -> tuple[str, ...]:
+    """The node that is asked about the whole fabric: the one that manages the subnet, else the first that is on it."""
+    if not fabric or fabric["kind"] != "infiniband":
+        return ()
+    return tuple(name for name in members if name == fabric["subnet_manager"]) or members[:1]
 
 
 def _digest(*parts: Any) -> str:

@@ -24,8 +24,8 @@ td:last-child{text-align:right}code{font-size:.9em}summary{cursor:pointer}
 _MARKS = {Verdict.PASSED: "✓", Verdict.FAILED: "✗", Verdict.UNKNOWN: "?", Verdict.SKIPPED: "-"}
 
 
-def as_html(report: Report) -> str:
-    """A whole HTML page; every text in it is escaped."""
+def as_html(report: Report, fabric: str = "") -> str:
+    """A whole HTML page; every text in it is escaped. `fabric`: the fabric's picture (SVG), which becomes a part of it."""
     wrong = [check for check in report.checks if check.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
     nodes = silent(wrong)
     rest = [check for check in wrong if (check.node, check.reason) not in nodes]
@@ -41,6 +41,7 @@ def as_html(report: Report) -> str:
             *_nodes_out(report),
             *_subjects(report),
             *_not_run(report),
+            *_fabric(fabric),
             "</body></html>\n",
         ]
     )
@@ -90,6 +91,11 @@ def _subjects(report: Report) -> list[str]:
         title = f"<summary><b>{escape(subject)}</b> <span class=dim>{len(rows)}</span></summary>"
         parts.append(f"<details>{title}<table>{''.join(rows)}</table></details>")
     return ["<h2>All checks</h2>", *parts] if parts else []
+
+
+def _fabric(picture: str) -> list[str]:
+    """The picture without its namespace, which a page does not need: nothing in the page leads anywhere."""
+    return ["<h2>The fabric as planned</h2>", picture.replace(' xmlns="http://www.w3.org/2000/svg"', "", 1)] if picture else []
 
 
 def _not_run(report: Report) -> list[str]:

@@ -17,6 +17,7 @@ from rackwright.report.junit import as_junit
 RECORD: Final = "report.json"
 JUNIT: Final = "report.junit.xml"
 HTML: Final = "report.html"
+FABRIC: Final = "fabric.svg"
 PARTIAL: Final = "partial.json"
 """A run over some nodes only is no verdict on the cluster and leaves the record alone."""
 
@@ -26,8 +27,14 @@ def write(report: Report, folder: Path) -> Path:
     if report.partial:
         return _replace(folder / PARTIAL, _json(report))
     _replace(folder / JUNIT, as_junit(report))
-    _replace(folder / HTML, as_html(report))
+    _replace(folder / HTML, as_html(report, _picture(folder)))
     return _replace(folder / RECORD, _json(report))
+
+
+def _picture(folder: Path) -> str:
+    """The fabric as it was planned, where the stack has one."""
+    file = folder / FABRIC
+    return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
 def write_json(report: Report, folder: Path) -> Path:

@@ -19,6 +19,7 @@ from rackwright.rules import (
     aws_tags,
     budget,
     cost,
+    fabric,
     fsx,
     fsx_repositories,
     gpus,
@@ -42,7 +43,7 @@ __all__ = ["RULES", "Case", "Rule", "check", "examine"]
 
 SUBJECTS = (
     *(names, network, groups, gpus, software, software_versions, storage, scheduler, partitions, access, users, nodes, hosts),
-    *(node_stack, tuning),
+    *(fabric, node_stack, tuning),
     *(aws_instances, aws_images, aws_disks, aws_network, aws_fabric, aws_capacity, aws_tags, fsx, fsx_repositories, budget, cost),
 )
 """Importing a subject registers its rules; findings come in this order."""

@@ -90,6 +90,12 @@ def node(tmp_path: Path) -> Any:
     return lambda **live: Node(Manager(**live), tmp_path / "stamps")
 
 
+def test_a_role_that_has_files_and_no_unit_on_this_node(node: Any) -> None:
+    lab = node(a_service=UP)
+    assert lab.converge() == []
+    assert lab.manager.calls == []
+
+
 def test_down_units_are_enabled_together_and_started_in_order(node: Any) -> None:
     lab = node(a_service={**DOWN, "UnitFileState": "disabled"}, b_service={**DOWN, "UnitFileState": "disabled"})
     both = [unit("b.service", enabled=True), unit("a.service", enabled=True)]

@@ -175,7 +175,7 @@ def test_the_plan_for_people(run: Run) -> None:
     ended = run("plan", "lab")
     assert ended.code == 0
     assert ended.out.splitlines()[:6] == [
-        "stack lab on lab: 4 nodes, 16 GPUs, level smoke, 10.77.0.0/24; simulated: gpu",
+        "stack lab on lab: 4 nodes, 16 GPUs, level smoke, 10.77.0.0/24; simulated: gpu, fabric",
         "way in: login0 on 127.0.0.1:2222",
         "",
         "node      address     roles                          cpus  memory    gpus      rack  state",
@@ -184,6 +184,7 @@ def test_the_plan_for_people(run: Run) -> None:
     ]
     assert "sharedfs  moosefs  /mnt/sharedfs  storage0  all nodes" in ended.out
     assert "gpu        worker0, worker1  yes" in ended.out
+    assert "fabric: infiniband NDR, rail-optimised, 8 rails, 10 switches, 81 cables" in ended.out
 
 
 def test_the_plan_of_machines_names_the_one_that_all_others_are_reached_through(run: Run) -> None:

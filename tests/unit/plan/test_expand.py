@@ -111,7 +111,7 @@ def test_groups_name_only_nodes_and_every_role_has_one(groups: dict[str, Any]) -
     plan = expand(cluster(groups), "lab")
     names = {node.name for node in plan.nodes}
     assert all(set(nodes) <= names for nodes in plan.groups.values())
-    fixed = {"gpu", "nvswitch", "neuron", "storage_client", "slurm", "nodes", "out"}
+    fixed = {"gpu", "nvswitch", "fabric", "neuron", "storage_client", "slurm", "nodes", "out"}
     assert {*fixed, *groups, *(f"role_{role}" for role in Role), *(f"with_{part}" for part in PARTS)} == set(plan.groups)
 
 

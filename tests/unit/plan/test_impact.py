@@ -52,18 +52,61 @@ def edited(said: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return new
 
 
+RACK = written("rack-h100")
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"fabric__nodes": 128}, "needs people at the fabric: 511 cables move, 16 switches fewer (fabric.nodes)"),
+        (
+            {"fabric__oversubscription": 2},
+            "needs people at the fabric: 592 cables move, 176 cables go, 11 switches fewer (fabric.oversubscription)",
+        ),
+        ({"groups__worker__count": 63}, "needs people at the fabric: 8 cables go (groups.worker.count)"),
+        ({"fabric": None}, "needs people at the fabric: 1024 cables go, 48 switches fewer (fabric)"),
+    ],
+)
+def test_cables_of_a_real_fabric_are_told_as_work_for_people(fields: dict[str, Any], words: str) -> None:
+    """A run moves none, and no edit that moves none says it does."""
+    found = impact(described(RACK), described(edited(RACK, **fields)))
+    (said,) = [consequence for consequence in found if consequence.action is Action.RECABLE]
+    assert str(said).splitlines()[0] == words
+    assert ("laid out for more nodes" in said.hint) == ("move," in words)
+
+
+@pytest.mark.parametrize("fields", [{"fabric__floor__row_pitch_cm": 200}, {"fabric__management": None}, {"groups__worker__cpus": 64}])
+def test_edits_that_move_no_cable_say_nothing_of_cables(fields: dict[str, Any]) -> None:
+    found = impact(described(RACK), described(edited(RACK, **fields)))
+    assert found and not [consequence for consequence in found if consequence.action is Action.RECABLE]
+
+
+def test_a_simulated_fabric_needs_no_people() -> None:
+    found = impact(described(LAB), described(edited(LAB, fabric__nodes=16)))
+    assert {consequence.action for consequence in found} == {Action.RESTART}
+
+
 def told(said: dict[str, Any], **fields: Any) -> list[str]:
     """What the edit does, in words."""
     return [str(consequence).splitlines()[0] for consequence in impact(described(said), described(edited(said, **fields)))]
 
 
 RELOAD = "reloads slurmctld on login0"
+REWIRE = "restarts rackwright-ibsim on login0"
+"""Nobody is interrupted: no data goes over a simulated fabric."""
 ROWS: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"groups__worker__count": 3},
-        [f"{RELOAD} (groups.worker.count)", "adds worker2, lets it join Slurm and checks it (groups.worker.count)"],
+        [
+            f"{REWIRE} (groups.worker.count)",
+            f"{RELOAD} (groups.worker.count)",
+            "adds worker2, lets it join Slurm and checks it (groups.worker.count)",
+        ],
     ),
-    ({"groups__worker__count": 1}, ["drains worker1, then removes it (groups.worker.count)", f"{RELOAD} (groups.worker.count)"]),
+    (
+        {"groups__worker__count": 1},
+        ["drains worker1, then removes it (groups.worker.count)", f"{REWIRE} (groups.worker.count)", f"{RELOAD} (groups.worker.count)"],
+    ),
     ({"groups__worker__cpus": 4}, [f"{RELOAD} (groups.worker.cpus)"]),
     ({"groups__storage__cpus": 4}, ["changes nothing on any node (groups.storage.cpus)"]),
     ({"groups__login__memory": "4GiB"}, ["restarts mariadb on login0 (groups.login.memory)"]),
@@ -71,6 +114,7 @@ ROWS: list[tuple[dict[str, Any], list[str]]] = [
         {"groups__worker__gpus__count": 4},
         [
             "replaces worker0, worker1, not drained first: jobs there end (groups.worker.gpus.count)",
+            f"{REWIRE} (groups.worker.gpus.count)",
             f"{RELOAD} (groups.worker.gpus.count)",
         ],
     ),
@@ -193,7 +237,7 @@ def test_an_edit_of_machines_that_exist_replaces_none(fields: dict[str, Any], ex
 def test_an_old_release_of_slurm_restarts_where_a_new_one_reloads() -> None:
     old = edited(LAB, target__os="debian-12")
     assert told(old, groups__worker__count=3) == [
-        "restarts slurmctld on login0 (groups.worker.count)",
+        "restarts slurmctld and rackwright-ibsim on login0 (groups.worker.count)",
         "restarts slurmd on worker0, worker1 (groups.worker.count)",
         "adds worker2, lets it join Slurm and checks it (groups.worker.count)",
     ]

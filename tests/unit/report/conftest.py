@@ -37,11 +37,11 @@ def _inventory():
     groups = {
         "nodes": everybody, "login": ["login0"], "worker": ["worker0", "worker1"], "storage": ["storage0"], "role_login": ["login0"],
         "role_controller": ["login0"], "role_accounting": ["login0"], "role_worker": ["worker0", "worker1"], "role_storage": ["storage0"],
-        "gpu": ["worker0", "worker1"], "neuron": ["worker1"],
+        "gpu": ["worker0", "worker1"], "fabric": ["login0", "worker0", "worker1"], "neuron": ["worker1"],
         "with_tuning": ["worker1"], "storage_client": everybody, "slurm": ["login0", "worker0", "worker1"], "out": [],
     }  # fmt: skip
     cluster = {
-        "stack": "lab", "target": "lab", "level": "smoke", "time_zone": "Etc/UTC", "simulated": ["gpu"], "metadata_service": True,
+        "stack": "lab", "target": "lab", "level": "smoke", "time_zone": "Etc/UTC", "simulated": ["gpu", "fabric"], "metadata_service": True,
         "network": {"cidr": "10.77.0.0/24", "gateway": "10.77.0.1"},
         "access": {"entry": ["login0"], "port": 2222, "listen": "127.0.0.1", "allow": ["0.0.0.0/0"]},
         "hosts": [{"name": name, "fqdn": f"{name}.lab.internal", "address": "10.77.0.16"} for name in everybody],
@@ -59,12 +59,19 @@ def _inventory():
             "partitions": [{"name": "gpu", "nodes": ["worker0", "worker1"], "default": True, "max_time": None}], "config_overrides": True,
         },
     }  # fmt: skip
+    fabric = {
+        "kind": "infiniband", "topology": "rail-optimised", "rails": 1, "speed": "NDR", "width": "4x", "rate_gbps": 400,
+        "link_layer": "InfiniBand", "simulated": True, "subnet_manager": "login0", "server": "login0", "netlist": "",
+        "switches": ["leaf-01"],
+        "cables": ["worker0/mlx5_0:1 leaf-01:1", "worker1/mlx5_0:1 leaf-01:2", "login0/mlx5_0:1 leaf-01:64"],
+    }  # fmt: skip
     return {
         "all": {
             "vars": {
                 "handover": {"schema": "rackwright.handover/3", "stack": "lab", "target": "lab"},
                 "cluster": cluster,
                 "node_stack": _NODE_STACK,
+                "fabric": fabric,
             },
             "children": {group: {"hosts": {name: {} for name in members}} for group, members in groups.items()},
             "hosts": {node["name"]: {"ansible_host": node["name"], "ansible_user": node["user"], "node": node} for node in nodes},

@@ -39,6 +39,33 @@ def test_parts_the_plan_lacks(inventory, path, gone):
     assert set(Feature) - without(inventory, *path).features == gone
 
 
+def test_a_fabric_of_ethernet_is_known_to_its_switches_alone(inventory):
+    inventory["all"]["vars"]["fabric"]["kind"] = "roce"
+    declared = from_inventory(inventory)
+    assert Feature.FABRIC in declared.features
+    assert Feature.INFINIBAND not in declared.features
+    assert declared.members("@observer") == ()
+
+
+def test_without_a_fabric_nothing_of_it_is_checked(inventory):
+    inventory["all"]["vars"]["fabric"] = None
+    declared = from_inventory(inventory)
+    assert not {Feature.FABRIC, Feature.INFINIBAND} & declared.features
+
+
+def test_the_fabric_is_seen_from_who_manages_it_or_from_its_first_node(inventory):
+    assert from_inventory(inventory).members("@observer") == ("login0",)
+    inventory["all"]["vars"]["fabric"]["subnet_manager"] = None
+    inventory["all"]["children"]["fabric"]["hosts"] = {"worker0": {}, "worker1": {}}
+    assert from_inventory(inventory).members("@observer") == ("worker0",)
+
+
+def test_another_cable_is_another_plan(inventory):
+    before = from_inventory(inventory).plan
+    inventory["all"]["vars"]["fabric"]["cables"].pop()
+    assert from_inventory(inventory).plan != before
+
+
 def test_gpus_are_told_from_the_nodes_and_not_from_the_group(inventory):
     inventory["all"]["children"]["gpu"]["hosts"] = {}
     assert Feature.GPUS in from_inventory(inventory).features

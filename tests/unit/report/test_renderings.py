@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
+from rackwright.report import store
 from rackwright.report.html import as_html
 from rackwright.report.junit import as_junit
 from rackwright.report.redact import MASK, Redactor, redactor
@@ -118,6 +119,14 @@ class TestHtml:
 
     def test_it_needs_nothing_else(self, sick):
         assert not re.search(r"<script|src=|href=|https?://|@import|url\(", as_html(sick))
+
+    def test_the_fabric_s_picture_is_a_part_of_it(self, sick, tmp_path):
+        """As it lies beside the report; the page still needs nothing else."""
+        (tmp_path / "fabric.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><title>rails</title></svg>')
+        text = (store.write(sick, tmp_path).parent / "report.html").read_text()
+        assert '<svg viewBox="0 0 1 1"><title>rails</title></svg>' in text
+        assert not re.search(r"<script|src=|href=|https?://|@import|url\(", text)
+        assert "<svg" not in as_html(sick)
 
     def test_it_fits_a_phone(self, sick):
         assert "width=device-width" in as_html(sick)

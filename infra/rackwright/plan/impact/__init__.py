@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rackwright.model.hosts import HostsTarget
-from rackwright.plan.impact import data, nodes, refusals, services, settings
+from rackwright.plan.impact import data, fabric, nodes, refusals, services, settings
 from rackwright.plan.impact.consequence import ENDS_WORK, Action, Consequence, Described, Step, named
 
 __all__ = ["ENDS_WORK", "Action", "Consequence", "Described", "impact"]
@@ -16,6 +16,7 @@ _SUBJECTS = (
     nodes.anew,
     nodes.going,
     services.consequences,
+    fabric.cables,
     nodes.looked_at,
     nodes.coming,
     data.made,

@@ -29,6 +29,8 @@ class Action(StrEnum):
     TAKE_OUT = "take-out"
     DRAIN = "drain"
     REMOVE = "remove"
+    RECABLE = "recable"
+    """Done by people, not by `up`."""
     RESTART = "restart"
     ADOPT = "adopt"
     RELOAD = "reload"

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from rackwright.model.groups import Role
 from rackwright.model.policy import Change
+from rackwright.plan.fabric import netlist
 from rackwright.plan.impact.consequence import Action, Consequence, Step, named
 from rackwright.plan.impact.nodes import replaced
 from rackwright.plan.shape import Plan, PlanNode
@@ -20,7 +21,7 @@ _RESTARTED_ON_EVERY_CHANGE: Final = ("debian-12", "ubuntu-22.04", "rocky-9")
 _SLURMD_RESTARTED: Final = ("debian-12", "ubuntu-22.04", "ubuntu-24.04")
 """Releases whose slurmd reads what the controller sends only at its start (roles/slurm_worker, `_slurm_worker_is_old`)."""
 _WITHOUT_SACKD: Final = (*_SLURMD_RESTARTED, "rocky-9")
-_CAUSES: Final = (Change.RESTART, Change.MEMBERS, Change.REPLACE, Change.ADOPT)
+_CAUSES: Final = (Change.RESTART, Change.MEMBERS, Change.REPLACE, Change.ADOPT, Change.RECABLE)
 _BUFFER: Final = (64, 4096, 8)
 """MiB at least and at most, and share of memory, that the accounting database keeps (roles/slurm_accounting)."""
 
@@ -80,7 +81,7 @@ def _why(step: Step, daemon: Daemon, node: PlanNode) -> tuple[str, ...]:
 
 def daemons(plan: Plan) -> dict[tuple[str, str], Daemon]:
     """(daemon, node) -> what it is started on, for every daemon that can change without its node."""
-    return {(name, node): daemon for name, node, daemon in (*_slurm(plan), *_accounting(plan), *_storage(plan))}
+    return {(name, node): daemon for name, node, daemon in (*_slurm(plan), *_accounting(plan), *_storage(plan), *_fabric(plan))}
 
 
 _MEMBERS: Final = (("groups",), ("nodes",), ("target", "machines"))
@@ -88,7 +89,7 @@ _MEMBERS: Final = (("groups",), ("nodes",), ("target", "machines"))
 
 def _slurm(plan: Plan) -> Iterator[tuple[str, str, Daemon]]:
     scheduler, configuration = plan.scheduler, _slurm_conf(plan)
-    reads = (*_MEMBERS, ("scheduler",), ("network", "cidr"), ("target", "containers"))
+    reads = (*_MEMBERS, ("scheduler",), ("fabric",), ("network", "cidr"), ("target", "containers"))
     power = scheduler.power_saving is not None
     for node in plan.nodes:
         if not node.is_in:
@@ -105,6 +106,16 @@ def _slurm(plan: Plan) -> Iterator[tuple[str, str, Daemon]]:
             yield "sackd", node.name, Daemon(servers, (("scheduler", "backup"), ("groups",)))
 
 
+def _fabric(plan: Plan) -> Iterator[tuple[str, str, Daemon]]:
+    """The simulation, which is the whole wiring; the subnet manager goes with it, and by itself where its adapter changes."""
+    if plan.fabric is None or plan.fabric.server is None:
+        return
+    server = next(node for node in plan.nodes if node.name == plan.fabric.server)
+    reads = (*_MEMBERS, ("fabric",))
+    yield "rackwright-ibsim", server.name, Daemon(netlist(plan), reads)
+    yield "rackwright-opensm", server.name, Daemon((server.address, server.rails[0]), reads)
+
+
 def _slurm_conf(plan: Plan) -> tuple[Any, ...]:
     """What slurm.conf, gres.conf and cgroup.conf are written from."""
     said, places = plan.scheduler, {node.name: node.address for node in plan.nodes}
@@ -114,6 +125,7 @@ def _slurm_conf(plan: Plan) -> tuple[Any, ...]:
         said.cgroups,
         said.config_overrides,
         said.power_saving,
+        said.topology,
         [(node, places[node.name]) for node in said.nodes],
         [(queue.name, queue.nodes, queue.default, queue.max_time) for queue in said.partitions if queue.nodes],
     )

@@ -43,6 +43,8 @@ def _by_policy(edit: Edit) -> tuple[Action, str]:
         return Action.NOTE, "matters to new nodes alone"
     if edit.change is Change.LIVE:
         return Action.CHANGE, f"sets {edit} in place"
+    if edit.change is Change.RECABLE:
+        return Action.NOTE, "moves no cable"
     if edit.change in _PRECISE and edit.path[0] not in _COUNTED:
         return (
             (Action.RESTART, f"restarts what reads {edit}")

@@ -1,0 +1,74 @@
+"""What a declared fabric stands for: its switch, its groups with their places, its rails, its measures."""
+
+from __future__ import annotations
+
+from rackwright.catalog.switches import Switch, switches
+from rackwright.model.cluster import Cluster
+from rackwright.model.fabric import DEFAULT_SWITCH, Fabric, FabricKind
+from rackwright.model.fabric_layout import Layout, lay_out
+from rackwright.model.layout import capacity_of
+
+
+def switch_of(declared: Fabric) -> Switch | None:
+    """The model its switches are; None where the catalogue does not know it."""
+    return switches().get(declared.switch or DEFAULT_SWITCH[declared.kind])
+
+
+def groups_of(cluster: Cluster, declared: Fabric) -> tuple[str, ...]:
+    """Groups on the fabric, in the order in which the cluster declares them."""
+    if declared.groups:
+        return tuple(name for name in cluster.groups if name in declared.groups)
+    return tuple(name for name, group in cluster.groups.items() if group.gpus is not None and group.gpus.count)
+
+
+def rails_of(cluster: Cluster, declared: Fabric) -> int:
+    """HCAs per node: as said, or as many as GPUs in a node of its groups."""
+    if declared.rails is not None:
+        return declared.rails
+    counts = (group.gpus.count for name in groups_of(cluster, declared) if (group := cluster.groups[name]).gpus is not None)
+    return len(declared.hcas) or max(counts, default=1)
+
+
+def hcas_of(cluster: Cluster, declared: Fabric) -> tuple[str, ...]:
+    """Device names by rail."""
+    return declared.hcas or tuple(f"mlx5_{rail}" for rail in range(rails_of(cluster, declared)))
+
+
+def places_of(cluster: Cluster, declared: Fabric) -> dict[str, int]:
+    """Group -> place of its first node: groups lie one after the other, each as long as its capacity, as their addresses do."""
+    places, following = {}, 0
+    for name in groups_of(cluster, declared):
+        places[name] = following
+        following += capacity_of(name, cluster.groups[name])
+    return places
+
+
+def nodes_of(cluster: Cluster, declared: Fabric) -> int:
+    """Nodes it is laid out for."""
+    if declared.nodes is not None:
+        return declared.nodes
+    return max(1, sum(capacity_of(name, cluster.groups[name]) for name in groups_of(cluster, declared)))
+
+
+def measures_of(cluster: Cluster, declared: Fabric, switch: Switch | None) -> Layout | None:
+    """Its measures; None where two levels of the switch cannot carry it."""
+    if switch is None:
+        return None
+    return lay_out(
+        ports=switch.ports,
+        rails=rails_of(cluster, declared),
+        nodes=nodes_of(cluster, declared),
+        oversubscription=declared.oversubscription,
+        topology=declared.topology,
+        spare=int(manages_apart(cluster, declared)),
+    )
+
+
+def manages_apart(cluster: Cluster, declared: Fabric) -> bool:
+    """Whether the subnet manager is a node that has no HCA on the fabric but the one it manages it by."""
+    name = declared.subnet_manager
+    return (
+        name is not None
+        and declared.kind is FabricKind.INFINIBAND
+        and not any(name == f"{group}{index}" for group in groups_of(cluster, declared) for index in range(cluster.groups[group].count))
+    )

@@ -1,0 +1,74 @@
+"""Switches that a fabric may be built of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+
+from rackwright.catalog import rows
+
+
+class Use(StrEnum):
+    """The plane a switch is for."""
+
+    COMPUTE = "compute"
+    MANAGEMENT = "management"
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A switch model; every port has the same rate."""
+
+    model: str
+    product: str
+    use: Use
+    link_layer: str
+    """InfiniBand or Ethernet."""
+    ports: int
+    rate_gbps: int
+    speed: str
+    """As `ibnetdiscover -p` says it (NDR), or the rate in words of Ethernet (400GbE)."""
+    width: str
+    """Lanes of a link."""
+    rack_units: int
+    subnet_manager_nodes: int | None
+    """Nodes that the subnet manager in the switch can serve; None where no source says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Medium:
+    """What a cable is made of, for one speed."""
+
+    name: str
+    speed: str
+    reach_m: int
+
+
+@cache
+def media(speed: str) -> tuple[Medium, ...]:
+    """What cables of a speed can be made of, the shortest first; empty where no source was found."""
+    found = (Medium(row["name"], row["speed"], int(row["reach_m"])) for row in rows("cables") if row["speed"] == speed)
+    return tuple(sorted(found, key=lambda medium: medium.reach_m))
+
+
+@cache
+def switches() -> Mapping[str, Switch]:
+    """All known switches by model."""
+    return {row["model"]: _switch(row) for row in rows("switches")}
+
+
+def _switch(row: Mapping[str, str]) -> Switch:
+    return Switch(
+        model=row["model"],
+        product=row["product"],
+        use=Use(row["use"]),
+        link_layer=row["link_layer"],
+        ports=int(row["ports"]),
+        rate_gbps=int(row["rate_gbps"]),
+        speed=row["speed"],
+        width=row["width"],
+        rack_units=int(row["rack_units"]),
+        subnet_manager_nodes=int(row["subnet_manager_nodes"]) if row["subnet_manager_nodes"] else None,
+    )

@@ -1,0 +1,66 @@
+"""cluster -> the measures of its fabric."""
+
+from __future__ import annotations
+
+from rackwright.catalog.fabric import hcas_of, manages_apart, measures_of, nodes_of, places_of, rails_of, switch_of
+from rackwright.catalog.switches import switches
+from rackwright.model.cluster import Cluster
+from rackwright.model.fabric import Floor, Management
+from rackwright.plan.fabric.shape import Dpu, FabricPlan, FloorPlan, ManagementPlan
+
+
+def expand_fabric(cluster: Cluster) -> FabricPlan | None:
+    """The fabric that the cluster declares; None where it declares none."""
+    declared = cluster.fabric
+    if declared is None:
+        return None
+    switch = switch_of(declared)
+    measures = measures_of(cluster, declared, switch)
+    assert switch is not None and measures is not None, "rules refuse it"
+    return FabricPlan(
+        kind=declared.kind,
+        topology=declared.topology,
+        switch=switch.model,
+        ports=switch.ports,
+        speed=switch.speed,
+        width=switch.width,
+        rate_gbps=switch.rate_gbps,
+        link_layer=switch.link_layer,
+        rack_units=switch.rack_units,
+        manageable=switch.subnet_manager_nodes,
+        rails=rails_of(cluster, declared),
+        hcas=hcas_of(cluster, declared),
+        oversubscription=declared.oversubscription,
+        nodes=nodes_of(cluster, declared),
+        places=places_of(cluster, declared),
+        per_unit=measures.per_unit,
+        units=measures.units,
+        spines=measures.spines,
+        links=measures.links,
+        subnet_manager=declared.subnet_manager,
+        spare=int(manages_apart(cluster, declared)),
+        simulated="fabric" in cluster.target.simulated,
+        floor=_floor(declared.floor),
+        management=_management(declared.management),
+        dpus=tuple(Dpu(group=group, **said.model_dump()) for group, said in declared.dpus.items()),
+        nvlink_domain=declared.nvlink_domain,
+        named=bool(declared.hcas),
+    )
+
+
+def _floor(declared: Floor | None) -> FloorPlan | None:
+    if declared is None:
+        return None
+    return FloorPlan(
+        places={rack: (row, number) for row, racks in enumerate(declared.rows) for number, rack in enumerate(racks)},
+        switch_racks=declared.switch_racks,
+        rack_width_cm=declared.rack_width_cm,
+        row_pitch_cm=declared.row_pitch_cm,
+    )
+
+
+def _management(declared: Management | None) -> ManagementPlan | None:
+    if declared is None:
+        return None
+    known = switches()[declared.switch]
+    return ManagementPlan(switch=known.model, ports=known.ports, speed=known.speed, rack_units=known.rack_units, bmc=declared.bmc)

@@ -1,0 +1,127 @@
+"""A fabric with more nodes than there are today: who would come, which cables, and what room for them costs from the start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rackwright.errors import BadInput
+from rackwright.model.fabric_layout import lay_out
+from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.fabric.wiring import Cable, Level, Seat, Wiring, seats, wired, wiring
+
+if TYPE_CHECKING:
+    from rackwright.plan.shape import Plan
+
+
+@dataclass(frozen=True)
+class Step:
+    """The fabric at some number of nodes, against what it was before."""
+
+    nodes: int
+    switches: int
+    cables: int
+    added: tuple[Cable, ...]
+    moved: tuple[Cable, ...]
+    """Cables that were there and are not where they were."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """What laying out for more nodes than there are costs at the start, and what not doing so costs later."""
+
+    switches: int
+    """Today, laid out as declared."""
+    alone: int
+    """Today, laid out for today's nodes alone."""
+    moved: int
+    """Cables that would move, if that one were laid out anew for all nodes."""
+
+
+def grown(plan: Plan, nodes: int | None) -> Wiring:
+    """The wiring with so many nodes; today's where that is None. BadInput where there are more already, or there is no room."""
+    fabric = fabric_of(plan)
+    today = seats(plan)
+    if nodes is None:
+        return wiring(plan)
+    if nodes < len(today):
+        raise BadInput(f"{nodes} nodes: the fabric has {len(today)} already", hint="ask for more than there are")
+    if nodes > fabric.nodes:
+        raise BadInput(
+            f"{nodes} nodes: the fabric is laid out for {fabric.nodes}",
+            path="fabric.nodes",
+            hint="a larger number there is another layout: cables move",
+        )
+    return wired(fabric, (*today, *_coming(plan, fabric, nodes - len(today))))
+
+
+def fabric_of(plan: Plan) -> FabricPlan:
+    """The plan's fabric; BadInput where it has none."""
+    if plan.fabric is None:
+        raise BadInput(f"stack {plan.stack} has no fabric", path="fabric", hint="declare `fabric: {}`; see docs/fabric.md")
+    return plan.fabric
+
+
+def _coming(plan: Plan, fabric: FabricPlan, count: int) -> list[Seat]:
+    """The next nodes: of the last group first, whose places end with the fabric's own, then of those before it."""
+    taken = {seat.place for seat in seats(plan)}
+    found: list[Seat] = []
+    end = fabric.nodes
+    for group, first in sorted(fabric.places.items(), key=lambda item: -item[1]):
+        free = [place for place in range(first, min(end, fabric.nodes)) if place not in taken]
+        found += [Seat(f"{group}{place - first}", place) for place in free[: count - len(found)]]
+        end = first
+    return found
+
+
+def steps(plan: Plan) -> tuple[Step, ...]:
+    """Today, and doubled until it is full: what comes each time."""
+    fabric = fabric_of(plan)
+    size, sizes = max(1, len(seats(plan))), []
+    while size < fabric.nodes:
+        sizes.append(size)
+        size *= 2
+    found: list[Step] = []
+    before = frozenset(wiring(plan).cables)
+    for nodes in (*sizes, fabric.nodes):
+        laid = grown(plan, nodes) if nodes >= len(seats(plan)) else wiring(plan)
+        now = frozenset(laid.cables)
+        found.append(Step(nodes, len(laid.switches), len(now), tuple(sorted(now - before)), tuple(sorted(before - now))))
+        before = now
+    return tuple(found)
+
+
+def room(plan: Plan) -> Room | None:
+    """What room for growth costs; None where the fabric is full, or laid out for no more than there are."""
+    fabric = fabric_of(plan)
+    today = seats(plan)
+    last = max((seat.place for seat in today), default=0) + 1
+    if last >= fabric.nodes:
+        return None
+    alone = _alone(fabric, last)
+    small, large = wired(alone, today), wired(fabric, today)
+    moved = frozenset(small.cables) - frozenset(large.cables)
+    return Room(len(large.switches), len(small.switches), len(moved))
+
+
+def _alone(fabric: FabricPlan, nodes: int) -> FabricPlan:
+    """The same fabric laid out for fewer nodes."""
+    apart = fabric.spare
+    measures = lay_out(
+        ports=fabric.ports,
+        rails=fabric.rails,
+        nodes=nodes,
+        oversubscription=fabric.oversubscription,
+        topology=fabric.topology,
+        spare=apart,
+    )
+    assert measures is not None, "what carries more carries fewer"
+    return fabric.model_copy(
+        update={"nodes": nodes, "per_unit": measures.per_unit, "units": measures.units, "spines": measures.spines, "links": measures.links}
+    )
+
+
+def bisection_gbps(fabric: FabricPlan, laid: Wiring) -> int | None:
+    """What passes between the halves of its scalable units at once; None where there is only one, whose leaves block nothing."""
+    units = len(laid.of(Level.LEAF)) // fabric.leaves_per_unit
+    return None if units < 2 else units // 2 * fabric.leaves_per_unit * fabric.uplinks * fabric.rate_gbps

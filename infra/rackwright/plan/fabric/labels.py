@@ -1,0 +1,42 @@
+"""What Kubernetes and NCCL are told of the fabric."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.fabric.slurm import domain_name, unit_name
+from rackwright.plan.fabric.wiring import seats
+
+if TYPE_CHECKING:
+    from rackwright.plan.shape import Plan
+
+_LEAF: Final = "network.topology.nvidia.com/leaf"
+_SPINE: Final = "network.topology.nvidia.com/spine"
+_NVLINK: Final = "network.topology.nvidia.com/accelerator"
+"""The keys of NVIDIA's topograph 0.5, which schedulers that look at topology read."""
+_RAILS: Final = "rackwright.fabric/rails"
+
+
+def node_labels(plan: Plan) -> dict[str, dict[str, str]]:
+    """Node -> labels: what it shares with whom, and how many rails it has. A node is on every rail, so no rail is a label."""
+    fabric = plan.fabric
+    if fabric is None:
+        return {}
+    found = {}
+    for node, place in seats(plan):
+        labels = {_LEAF: unit_name(fabric, place // fabric.per_unit), _RAILS: str(fabric.rails)}
+        if fabric.spines:
+            labels[_SPINE] = "spine"
+        if fabric.nvlink_domain:
+            labels[_NVLINK] = domain_name(place // fabric.nvlink_domain)
+        found[node] = dict(sorted(labels.items()))
+    return found
+
+
+def nccl(fabric: FabricPlan) -> dict[str, str]:
+    """Lines of nccl.conf that follow from the fabric. Few do: NCCL finds rails, GPUDirect and the GID by itself.
+
+    `NCCL_IB_HCA` where the nodes have other HCAs beside these (`=` means exactly: mlx5_1 alone would match mlx5_10, too).
+    """
+    return {"NCCL_IB_HCA": f"={','.join(fabric.hcas)}"} if fabric.named else {}

@@ -1,0 +1,72 @@
+"""The fabric as ibsim reads it (ibsim 0.12: the format of ibnetdiscover, one node per HCA)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from rackwright.errors import BadInput
+from rackwright.model.fabric import MOST_RAILS, FabricKind
+from rackwright.plan.fabric.wiring import Cable, Level, Switch, Wiring, wiring
+
+if TYPE_CHECKING:
+    from rackwright.plan.fabric.shape import FabricPlan
+    from rackwright.plan.shape import Plan
+
+_VENDOR: Final = "0x2c9"
+_HCA: Final = "0x1021"
+"""ConnectX-7 (pci.ids)."""
+_HCA_GUID: Final = 0xA088C20300000000
+_SWITCH_GUID: Final = 0xFC6A1C0300000000
+_APART: Final = 0x100
+"""A port's GUID is its node's plus its number; HCAs have one port, switches none of their own."""
+
+
+def description(device: str) -> str:
+    """What a device calls itself in the fabric: an HCA `worker0 mlx5_3`, a switch its name."""
+    return device.replace("/", " ")
+
+
+def netlist(plan: Plan) -> str:
+    """The whole netlist; BadInput where the plan has no InfiniBand fabric."""
+    fabric = plan.fabric
+    if fabric is None or fabric.kind is not FabricKind.INFINIBAND:
+        raise BadInput("the stack has no InfiniBand fabric", path="fabric", hint="only InfiniBand can be simulated")
+    return "\n".join(_blocks(fabric, wiring(plan)))
+
+
+def _blocks(fabric: FabricPlan, laid: Wiring) -> Iterator[str]:
+    ends: dict[str, list[tuple[int, str, int]]] = {}
+    for cable in laid.cables:
+        ends.setdefault(cable.device, []).append((cable.port, cable.switch, cable.switch_port))
+        ends.setdefault(cable.switch, []).append((cable.switch_port, cable.device, cable.port))
+    places = {seat.node: seat.place for seat in laid.seats}
+    for cable in laid.cables:
+        if "/" in cable.device:
+            kind = f'Ca 1 "{cable.device}"'
+            yield _block(fabric, kind, cable.device, f"devid={_HCA}\ncaguid={_hca_guid(cable, places):#018x}", ends[cable.device])
+    for switch in laid.switches:
+        kind = f'Switch {fabric.ports} "{switch.name}"'
+        yield _block(fabric, kind, switch.name, f"switchguid={_switch_guid(switch):#018x}", ends[switch.name])
+
+
+def _hca_guid(cable: Cable, places: Mapping[str, int]) -> int:
+    """By its place and its rail, so that it stays when others come; the subnet manager's is the first."""
+    if cable.rail is None:
+        return _HCA_GUID + _APART
+    return _HCA_GUID + ((places[cable.device.split("/")[0]] + 1) * MOST_RAILS + cable.rail) * _APART
+
+
+def _switch_guid(switch: Switch) -> int:
+    return _SWITCH_GUID + (2 * switch.number + (switch.level is Level.SPINE) + 1) * _APART
+
+
+def _block(fabric: FabricPlan, kind: str, device: str, head: str, ends: list[tuple[int, str, int]]) -> str:
+    speed = f"{fabric.width}{fabric.speed}"
+    lines = [
+        f'[{port}] "{other}"[{other_port}]  # "{description(other)}" lid 0 {speed}'
+        if "/" in other
+        else f'[{port}] "{other}"[{other_port}]  # lid 0 lmc 0 "{description(other)}" lid 0 {speed}'
+        for port, other, other_port in sorted(ends)
+    ]
+    return "\n".join((f"vendid={_VENDOR}", head, f'{kind}  # "{description(device)}"', *lines, ""))

@@ -1,0 +1,68 @@
+"""What Slurm is told of the fabric: which nodes share leaves, or an NVLink domain. Slurm then places jobs close together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from rackwright.model.base import Part
+from rackwright.model.ranges import compressed
+from rackwright.plan.fabric.shape import FabricPlan
+
+TREE: Final = "topology/tree"
+BLOCK: Final = "topology/block"
+_TOP: Final = "spine"
+_APART: Final = "apart"
+
+
+class Topology(Part):
+    """A topology plugin and its topology.conf."""
+
+    plugin: str
+    lines: tuple[str, ...]
+
+
+def topology(fabric: FabricPlan | None, places: Mapping[str, int], nodes: Sequence[str]) -> Topology | None:
+    """The topology of the scheduler's nodes; None where all of them share their leaves, since there is nothing to choose.
+
+    `places`: node -> its place in the fabric; a node without one is on a switch of its own below the same top, so that jobs may span both.
+    """
+    if fabric is None:
+        return None
+    if fabric.nvlink_domain:
+        return _blocks(fabric.nvlink_domain, places, nodes)
+    units = _together(fabric.per_unit, places, nodes)
+    if len(units) < 2:
+        return None
+    apart = [node for node in nodes if node not in places]
+    leaves = {unit_name(fabric, unit): members for unit, members in units.items()} | ({_APART: apart} if apart else {})
+    lines = [f"SwitchName={name} Nodes={compressed(members)}" for name, members in leaves.items()]
+    return Topology(plugin=TREE, lines=(*lines, f"SwitchName={_TOP} Switches={','.join(leaves)}"))
+
+
+def unit_name(fabric: FabricPlan, unit: int) -> str:
+    """What the nodes of a unit share: a set of leaves, one for each rail, or one leaf."""
+    return f"su{unit + 1}" if fabric.leaves_per_unit > 1 else f"leaf-{unit + 1:02}"
+
+
+def domain_name(domain: int) -> str:
+    """An NVLink domain."""
+    return f"nvl{domain + 1}"
+
+
+def _blocks(size: int, places: Mapping[str, int], nodes: Sequence[str]) -> Topology | None:
+    """One block for each NVLink domain. Jobs are packed by the size of the smallest: slurmctld dies of a block with fewer nodes."""
+    domains = _together(size, places, nodes)
+    if not domains:
+        return None
+    lines = [f"BlockName={domain_name(domain)} Nodes={compressed(members)}" for domain, members in domains.items()]
+    return Topology(plugin=BLOCK, lines=(*lines, f"BlockSizes={min(map(len, domains.values()))}"))
+
+
+def _together(size: int, places: Mapping[str, int], nodes: Iterable[str]) -> dict[int, list[str]]:
+    """Nodes that share so many places."""
+    found: dict[int, list[str]] = {}
+    for node in nodes:
+        if node in places:
+            found.setdefault(places[node] // size, []).append(node)
+    return dict(sorted(found.items()))

@@ -1,0 +1,124 @@
+"""What a fabric comes to: counts, bisection, what growth adds and what room for it costs; in figures, and in words for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rackwright.catalog.switches import switches
+from rackwright.plan.fabric.growth import bisection_gbps, fabric_of, grown, room, steps
+from rackwright.plan.fabric.labels import nccl, node_labels
+from rackwright.plan.fabric.management import management
+from rackwright.plan.fabric.physical import positions
+from rackwright.plan.fabric.wiring import Level, Wiring, wiring
+
+if TYPE_CHECKING:
+    from rackwright.plan.fabric.shape import FabricPlan
+    from rackwright.plan.shape import Plan
+
+Table = tuple[Sequence[str], Sequence[Sequence[object]]]
+
+
+def counts(plan: Plan, laid: Wiring) -> dict[str, Any]:
+    """What there is in a wiring."""
+    fabric = fabric_of(plan)
+    leaves, cables = len(laid.of(Level.LEAF)), len(laid.cables)
+    up = leaves * fabric.uplinks
+    beside = management(plan, laid)
+    return {
+        "nodes": len(laid.seats),
+        "scalable_units": leaves // fabric.leaves_per_unit,
+        "leaves": leaves,
+        "spines": len(laid.of(Level.SPINE)),
+        "cables_to_nodes": cables - up,
+        "cables_between_switches": up,
+        "bisection_gbps": bisection_gbps(fabric, laid),
+        "management_switches": len(beside.switches),
+        "management_cables": len(beside.cables),
+    }
+
+
+def summary(plan: Plan, nodes: int | None = None) -> dict[str, Any]:
+    """All of it as JSON-ready data."""
+    fabric = fabric_of(plan)
+    space = room(plan)
+    return {
+        "fabric": fabric.model_dump(mode="json"),
+        "now": counts(plan, wiring(plan)),
+        "with": counts(plan, grown(plan, nodes)) if nodes is not None else None,
+        "full": counts(plan, grown(plan, fabric.nodes)),
+        "downlinks_per_leaf": fabric.downlinks,
+        "uplinks_per_leaf": fabric.uplinks,
+        "room": asdict(space) if space else None,
+        "growth": [
+            {"nodes": step.nodes, "switches": step.switches, "added": len(step.added), "moved": len(step.moved)} for step in steps(plan)
+        ],
+        "positions": {name: position._asdict() for name, position in positions(fabric).items()},
+        "topology_conf": list(plan.scheduler.topology.lines) if plan.scheduler.topology else None,
+        "node_labels": node_labels(plan),
+        "nccl": nccl(fabric),
+    }
+
+
+def sections(plan: Plan, nodes: int | None = None) -> Iterator[str | Table]:
+    """All of it for a person: sentences, and tables as heads and rows."""
+    fabric = fabric_of(plan)
+    yield headline(plan)
+    yield _table(plan, fabric, nodes)
+    yield "\n".join(_notes(plan, fabric))
+    yield (
+        ["growth", "switches", "cables", "added", "moved"],
+        [[f"{step.nodes} nodes", step.switches, step.cables, len(step.added), len(step.moved)] for step in steps(plan)],
+    )
+    if fabric.dpus:
+        heads = ["cards of", "model", "per node", "slot", "to be set by hand to"]
+        yield heads, [[dpus.group, dpus.model, dpus.count, dpus.slot, dpus.mode.value] for dpus in fabric.dpus]
+
+
+def headline(plan: Plan) -> str:
+    """What it is, in a line."""
+    fabric = fabric_of(plan)
+    product = switches()[fabric.switch].product
+    kind = f"InfiniBand {fabric.speed}" if fabric.link_layer == "InfiniBand" else f"RoCE over {fabric.speed}"
+    first = f"fabric of {plan.stack}: {kind}, {fabric.topology}, {fabric.rails} rails"
+    return f"{first}, {product} ({fabric.ports} ports of {fabric.rate_gbps} Gb/s){'; simulated' if fabric.simulated else ''}"
+
+
+def _table(plan: Plan, fabric: FabricPlan, nodes: int | None) -> Table:
+    columns = {"now": counts(plan, wiring(plan))}
+    if nodes is not None:
+        columns[f"with {nodes}"] = counts(plan, grown(plan, nodes))
+    columns["laid out for"] = counts(plan, grown(plan, fabric.nodes))
+    names = [name for name in columns["now"] if fabric.management or not name.startswith("management")]
+    return ["", *columns], [[_words(name), *(_figure(name, column[name]) for column in columns.values())] for name in names]
+
+
+def _words(name: str) -> str:
+    return name.removesuffix("_gbps").replace("_", " ")
+
+
+def _figure(name: str, value: int | None) -> str | None:
+    return None if value is None else f"{value / 1000:g} Tb/s" if name == "bisection_gbps" else str(value)
+
+
+def _notes(plan: Plan, fabric: FabricPlan) -> Iterator[str]:
+    down, up = fabric.downlinks, fabric.uplinks
+    if fabric.spines:
+        ratio = "nothing blocks" if down <= up else f"{down / up:.3g} down for each up"
+        yield f"each leaf: {down} links down, {up} up ({fabric.links} to each of {fabric.spines} spines): {ratio}"
+    else:
+        yield f"one leaf with {down} links, no spine"
+    if fabric.link_layer == "InfiniBand":
+        yield f"the subnet is managed by {fabric.subnet_manager or 'the switches'}"
+        hcas = fabric.nodes * fabric.rails
+        if fabric.subnet_manager is None and fabric.manageable is not None and hcas > fabric.manageable:
+            yield f"their subnet manager serves {fabric.manageable} nodes, the full fabric has {hcas} HCAs: UFM or a node manages it then"
+    space = room(plan)
+    if space is not None and space.switches > space.alone:
+        yield (
+            f"room for {fabric.nodes} nodes: {space.switches} switches now, where {space.alone} would do for today's nodes alone; "
+            f"those would have to be laid out anew later, and {space.moved} cables would move"
+        )
+    if fabric.floor is None:
+        yield "no `floor` is declared: cables have no lengths"

@@ -1,0 +1,130 @@
+"""Switches and cables between the HCAs of a plan's nodes, computed from the fabric's measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from rackwright.model.fabric import FabricTopology
+from rackwright.plan.fabric.shape import FabricPlan
+
+if TYPE_CHECKING:
+    from rackwright.plan.shape import Plan
+
+
+class Level(StrEnum):
+    """Where a switch stands in the tree."""
+
+    LEAF = "leaf"
+    SPINE = "spine"
+
+
+class Switch(NamedTuple):
+    """A switch by its place in the fabric."""
+
+    name: str
+    level: Level
+    number: int
+    """From 0 among those of its level, over all the fabric is laid out for."""
+
+
+class Cable(NamedTuple):
+    """One cable; the end nearer to the nodes first."""
+
+    device: str
+    """`worker0/mlx5_3`, or a leaf."""
+    port: int
+    switch: str
+    switch_port: int
+    rail: int | None
+    """None between switches, and of the subnet manager's own HCA."""
+
+    def row(self) -> str:
+        """Both ends as the hand-over has them.
+
+        >>> Cable("worker0/mlx5_3", 1, "leaf-su1-r3", 1, 3).row()
+        'worker0/mlx5_3:1 leaf-su1-r3:1'
+        """
+        return f"{self.device}:{self.port} {self.switch}:{self.switch_port}"
+
+
+class Seat(NamedTuple):
+    """A node's place in the fabric."""
+
+    node: str
+    place: int
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """Everything there is: nodes, switches, cables."""
+
+    seats: tuple[Seat, ...]
+    switches: tuple[Switch, ...]
+    cables: tuple[Cable, ...]
+
+    def of(self, level: Level) -> tuple[Switch, ...]:
+        """Its leaves, or its spines."""
+        return tuple(switch for switch in self.switches if switch.level is level)
+
+
+def wiring(plan: Plan) -> Wiring:
+    """The wiring of the plan's nodes, those that are out among them: they stay plugged in. Empty where there is no fabric."""
+    return wired(plan.fabric, seats(plan)) if plan.fabric else Wiring((), (), ())
+
+
+def seats(plan: Plan) -> tuple[Seat, ...]:
+    """The places of the plan's nodes."""
+    places = plan.fabric.places if plan.fabric else {}
+    return tuple(Seat(node.name, places[node.group] + node.index) for node in plan.nodes if node.group in places)
+
+
+def wired(fabric: FabricPlan, seats: tuple[Seat, ...]) -> Wiring:
+    """The wiring of some seats."""
+    units = sorted({seat.place // fabric.per_unit for seat in seats})
+    leaves = [leaf for unit in units for leaf in leaves_of(fabric, unit)]
+    above = spines_of(fabric) if leaves else []
+    cables = (*_down(fabric, seats), *_service(fabric, seats, leaves), *_up(fabric, leaves, above))
+    return Wiring(seats, (*leaves, *above), cables)
+
+
+def leaf_name(fabric: FabricPlan, unit: int, rail: int) -> str:
+    """The leaf that a rail of a unit is plugged into."""
+    return f"leaf-su{unit + 1}-r{rail}" if fabric.topology is FabricTopology.RAIL_OPTIMISED else f"leaf-{unit + 1:02}"
+
+
+def leaves_of(fabric: FabricPlan, unit: int) -> list[Switch]:
+    """The leaves that the nodes of a unit share."""
+    count = fabric.leaves_per_unit
+    return [Switch(leaf_name(fabric, unit, number), Level.LEAF, unit * count + number) for number in range(count)]
+
+
+def spines_of(fabric: FabricPlan) -> list[Switch]:
+    """All spines; they are there from the first leaf on."""
+    return [Switch(f"spine-{number + 1:02}", Level.SPINE, number) for number in range(fabric.spines)]
+
+
+def _down(fabric: FabricPlan, seats: tuple[Seat, ...]) -> Iterator[Cable]:
+    """HCAs to leaves: the seat is the port."""
+    together = fabric.rails // fabric.leaves_per_unit
+    for node, place in seats:
+        unit, slot = divmod(place, fabric.per_unit)
+        for rail, hca in enumerate(fabric.hcas):
+            yield Cable(f"{node}/{hca}", 1, leaf_name(fabric, unit, rail), slot * together + rail % together + 1, rail)
+
+
+def _service(fabric: FabricPlan, seats: tuple[Seat, ...], leaves: list[Switch]) -> Iterator[Cable]:
+    """The one HCA of a subnet manager that is no node of the fabric, at the last port of the first leaf."""
+    if fabric.subnet_manager and leaves and fabric.subnet_manager not in {seat.node for seat in seats}:
+        yield Cable(f"{fabric.subnet_manager}/{fabric.hcas[0]}", 1, leaves[0].name, fabric.ports, None)
+
+
+def _up(fabric: FabricPlan, leaves: list[Switch], spines: list[Switch]) -> Iterator[Cable]:
+    """Leaves to spines: on either side the port follows from the number of the other, laid out for all that will ever come."""
+    links, first = fabric.links, fabric.downlinks + 1
+    for name, _, leaf in leaves:
+        for spine, _, number in spines:
+            for link in range(links):
+                yield Cable(name, first + number * links + link, spine, leaf * links + link + 1, None)

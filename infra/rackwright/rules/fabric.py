@@ -1,0 +1,259 @@
+"""The fabric: switches that exist and are enough, nodes that have a place in it, and a simulation that can run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rackwright.catalog.fabric import groups_of, hcas_of, manages_apart, measures_of, nodes_of, places_of, rails_of, switch_of
+from rackwright.catalog.members import Member
+from rackwright.catalog.switches import Use, switches
+from rackwright.model.fabric import DEFAULT_SWITCH, Fabric, FabricKind, FabricTopology
+from rackwright.model.fabric_layout import RACK_UNITS, lay_out
+from rackwright.model.finding import Severity, did_you_mean
+from rackwright.model.groups import MOST_NODES, Role
+from rackwright.model.hosts import HostsTarget
+from rackwright.model.target import LabOs, LabTarget
+from rackwright.rules.registry import Case, Complaint, rule
+
+_LAYER: Final = {FabricKind.INFINIBAND: "InfiniBand", FabricKind.ROCE: "Ethernet"}
+_LONGEST: Final = 31
+"""Characters of a simulated HCA's name, `worker0 mlx5_0` (ibsim 0.12: SIM_HOST)."""
+_WITHOUT_BLOCKS: Final = ("debian-12", "ubuntu-22.04", "rocky-9")
+"""Releases whose Slurm has no topology/block; it came with 23.11."""
+
+
+def _declared(case: Case) -> Fabric | None:
+    """The fabric, where its switch is one; a wrong one is told by itself."""
+    fabric = case.cluster.fabric
+    return fabric if fabric is not None and switch_of(fabric) is not None else None
+
+
+@rule("fabric-target")
+def fabric_target(case: Case) -> Iterator[Complaint]:
+    """A cloud has laid its cables already."""
+    if case.cluster.fabric is not None and case.cluster.target.bills:
+        yield Complaint("fabric", "EC2 lays out its own fabric", "leave it out; `target.groups.*.efa` gives instances their part in it")
+
+
+@rule("fabric-switch")
+def fabric_switch(case: Case) -> Iterator[Complaint]:
+    """Ports and rate follow from the model."""
+    fabric = case.cluster.fabric
+    if fabric is None:
+        return
+    layer = _LAYER[fabric.kind]
+    fitting = [name for name, row in switches().items() if row.use is Use.COMPUTE and row.link_layer == layer]
+    name = fabric.switch or DEFAULT_SWITCH[fabric.kind]
+    known = switches().get(name)
+    if known is None:
+        yield Complaint("fabric.switch", f"switch `{name}` is not in the catalogue", did_you_mean(name, fitting))
+    elif name not in fitting:
+        what = f"an {known.link_layer} switch" if known.use is Use.COMPUTE else "a switch for management"
+        yield Complaint("fabric.switch", f"{known.product} is {what}, the fabric is {layer}", f"one of {', '.join(fitting)}")
+
+
+@rule("fabric-group-unknown")
+def fabric_group_unknown(case: Case) -> Iterator[Complaint]:
+    """A misspelt group would be left without cables."""
+    fabric = case.cluster.fabric
+    if fabric is None:
+        return
+    named = [("fabric.groups", name) for name in fabric.groups] + [(f"fabric.dpus.{name}", name) for name in fabric.dpus]
+    for path, name in named:
+        if name not in case.cluster.groups:
+            yield Complaint(path, f"there is no group `{name}`", did_you_mean(name, case.cluster.groups))
+
+
+@rule("fabric-empty")
+def fabric_empty(case: Case) -> Iterator[Complaint]:
+    """Switches without nodes."""
+    fabric = case.cluster.fabric
+    if fabric is not None and not fabric.groups and not groups_of(case.cluster, fabric):
+        yield Complaint("fabric", "no group has GPUs, so nothing is plugged in", "name groups with `groups: […]`, or remove it")
+
+
+@rule("fabric-hcas")
+def fabric_hcas(case: Case) -> Iterator[Complaint]:
+    """Every rail is a device of its own."""
+    fabric = case.cluster.fabric
+    if fabric is None or not fabric.hcas:
+        return
+    if len(set(fabric.hcas)) < len(fabric.hcas):
+        yield Complaint("fabric.hcas", "a device is named twice", "one for each rail")
+    elif fabric.rails is not None and len(fabric.hcas) != fabric.rails:
+        yield Complaint("fabric.hcas", f"{len(fabric.hcas)} devices for {fabric.rails} rails", "one for each rail, in their order")
+
+
+@rule("fabric-too-large")
+def fabric_too_large(case: Case) -> Iterator[Complaint]:
+    """Two levels of switches end somewhere: each spine meets every leaf."""
+    fabric = _declared(case)
+    switch = switch_of(fabric) if fabric else None
+    if fabric is None or switch is None or measures_of(case.cluster, fabric, switch) is not None:
+        return
+    nodes, rails = nodes_of(case.cluster, fabric), rails_of(case.cluster, fabric)
+    most = _most(case, fabric)
+    blocking = "non-blocking" if fabric.oversubscription == 1 else f"at {fabric.oversubscription}:1"
+    cause = f"two levels of {switch.product} carry {most} nodes of {rails} rails {blocking}, not {nodes}"
+    own = " (the subnet manager's own HCA takes a port of every leaf)" if manages_apart(case.cluster, fabric) else ""
+    hint = f"`nodes: {most}` or fewer" if most else "fewer rails, or a switch with more ports"
+    yield Complaint("fabric.nodes", cause + own, f"{hint}, or a higher `oversubscription`")
+
+
+def _most(case: Case, fabric: Fabric) -> int:
+    """How many nodes it could be laid out for."""
+    switch = switch_of(fabric)
+    assert switch is not None
+    low, high = 0, min(MOST_NODES, switch.ports**2)
+    while low < high:
+        middle = (low + high + 1) // 2
+        fits = lay_out(
+            ports=switch.ports,
+            rails=rails_of(case.cluster, fabric),
+            nodes=middle,
+            oversubscription=fabric.oversubscription,
+            topology=fabric.topology,
+            spare=int(manages_apart(case.cluster, fabric)),
+        )
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return low
+
+
+@rule("fabric-room")
+def fabric_room(case: Case) -> Iterator[Complaint]:
+    """A node whose place lies beyond what is laid out has no port."""
+    fabric = case.cluster.fabric
+    if fabric is None:
+        return
+    nodes = nodes_of(case.cluster, fabric)
+    for name, first in places_of(case.cluster, fabric).items():
+        count = case.cluster.groups[name].count
+        if count and first + count > nodes:
+            cause = f"group {name} ends at place {first + count}, and the fabric is laid out for {nodes} nodes"
+            hint = "raise it, which moves cables of a fabric that stands; places follow groups and their `capacity` in order"
+            yield Complaint("fabric.nodes", cause, hint)
+
+
+@rule("fabric-subnet-manager")
+def fabric_subnet_manager(case: Case) -> Iterator[Complaint]:
+    """Without a subnet manager no InfiniBand port becomes active."""
+    fabric = case.cluster.fabric
+    name = fabric.subnet_manager if fabric else None
+    if fabric is None or name is None:
+        return
+    if fabric.kind is FabricKind.ROCE:
+        yield Complaint("fabric.subnet_manager", "Ethernet has no subnet manager", "remove it")
+    elif name not in case.node_names:
+        yield Complaint("fabric.subnet_manager", f"no group declares a node {name}", did_you_mean(name, case.node_names))
+    elif any(member.name == name and not member.is_in for member in case.members):
+        yield Complaint("fabric.subnet_manager", f"{name} is out", "name a node that is in")
+
+
+@rule("fabric-subnet-size", Severity.WARNING)
+def fabric_subnet_size(case: Case) -> Iterator[Complaint]:
+    """The subnet manager in a switch serves so many and no more."""
+    fabric = _declared(case)
+    switch = switch_of(fabric) if fabric else None
+    if fabric is None or switch is None or fabric.subnet_manager is not None or switch.subnet_manager_nodes is None:
+        return
+    nodes = sum(case.cluster.groups[name].count for name in groups_of(case.cluster, fabric))
+    hcas = nodes * rails_of(case.cluster, fabric)
+    if hcas > switch.subnet_manager_nodes:
+        cause = f"{hcas} HCAs, and the subnet manager in {switch.product} serves {switch.subnet_manager_nodes} nodes"
+        yield Complaint("fabric.subnet_manager", cause, "name a node that manages the subnet, or run UFM")
+
+
+@rule("fabric-simulation")
+def fabric_simulation(case: Case) -> Iterator[Complaint]:
+    """In the lab a node runs the simulator and the subnet manager; only InfiniBand can be simulated, and names have an end."""
+    fabric = case.cluster.fabric
+    if fabric is None or not isinstance(case.cluster.target, LabTarget):
+        return
+    if fabric.kind is FabricKind.ROCE:
+        yield Complaint("fabric.kind", "only InfiniBand can be simulated", "`kind: infiniband`, or target hosts")
+    elif fabric.subnet_manager is None:
+        yield Complaint(
+            "fabric.subnet_manager", "is missing: the simulated fabric runs on a node", "name one that is no worker, like login0"
+        )
+    if case.cluster.target.os is LabOs.DEBIAN_12:
+        yield Complaint("target.os", "ibsim 0.10 of Debian 12 takes NDR for SDR", "`os: debian-13`, or leave the fabric out")
+    longest = max((f"{name} {hca}" for name in _on(case, fabric) for hca in hcas_of(case.cluster, fabric)), key=len, default="")
+    if len(longest) > _LONGEST:
+        yield Complaint("fabric.hcas", f"`{longest}` is longer than a simulated HCA's name may be", f"at most {_LONGEST} characters")
+
+
+def _on(case: Case, fabric: Fabric) -> list[str]:
+    """Names of its nodes."""
+    groups = frozenset(groups_of(case.cluster, fabric))
+    return [member.name for member in case.members if member.group in groups]
+
+
+def _rack(case: Case, member: Member) -> str | None:
+    """Where a node stands: as its group or it says, or its machine."""
+    target = case.cluster.target
+    machine = target.each.get(member.name) if isinstance(target, HostsTarget) else None
+    return member.rack or (machine.rack if machine else None)
+
+
+@rule("fabric-floor")
+def fabric_floor(case: Case) -> Iterator[Complaint]:
+    """A rack that stands nowhere, or twice, has no distance to others."""
+    floor = case.cluster.fabric.floor if case.cluster.fabric else None
+    if floor is None:
+        return
+    standing = [rack for row in floor.rows for rack in row]
+    for rack in dict.fromkeys(rack for rack in standing if standing.count(rack) > 1):
+        yield Complaint("fabric.floor.rows", f"rack {rack} stands twice", "each rack once")
+    for rack in dict.fromkeys(rack for rack in floor.switch_racks if rack not in standing):
+        yield Complaint("fabric.floor.switch_racks", f"rack {rack} stands in no row", did_you_mean(rack, standing))
+    for place, node in {_rack(case, member): member.name for member in case.members}.items():
+        if place is None or place in standing:
+            continue
+        yield Complaint("fabric.floor.rows", f"rack {place}, in which {node} stands, is in no row", did_you_mean(place, standing))
+
+
+@rule("fabric-switch-racks")
+def fabric_switch_racks(case: Case) -> Iterator[Complaint]:
+    """A rack has 42 units, and switches never move to another one when nodes come."""
+    fabric = _declared(case)
+    switch = switch_of(fabric) if fabric else None
+    measures = measures_of(case.cluster, fabric, switch) if fabric else None
+    if fabric is None or fabric.floor is None or switch is None or measures is None:
+        return
+    rails = rails_of(case.cluster, fabric) if fabric.topology is FabricTopology.RAIL_OPTIMISED else 1
+    racks = len(fabric.floor.switch_racks)
+    tallest = (-(-measures.units // racks) * rails + -(-measures.spines // racks)) * switch.rack_units
+    if tallest > RACK_UNITS:
+        cause = f"{measures.units * rails + measures.spines} switches are {tallest} units in each of {racks} racks"
+        yield Complaint("fabric.floor.switch_racks", cause, f"name more racks: one has {RACK_UNITS} units")
+
+
+@rule("fabric-management")
+def fabric_management(case: Case) -> Iterator[Complaint]:
+    """Management switches stand in the nodes' racks, so that each node must have one."""
+    declared = case.cluster.fabric.management if case.cluster.fabric else None
+    if declared is None:
+        return
+    known = switches().get(declared.switch)
+    fitting = [name for name, row in switches().items() if row.use is Use.MANAGEMENT]
+    if known is None or known.use is not Use.MANAGEMENT:
+        cause = f"`{declared.switch}` is no switch for management in the catalogue"
+        yield Complaint("fabric.management.switch", cause, did_you_mean(declared.switch, fitting))
+    without = [member.name for member in case.members if _rack(case, member) is None]
+    if without:
+        more = f" and {len(without) - 1} more have" if len(without) > 1 else " has"
+        yield Complaint("fabric.management", f"{without[0]}{more} no rack, so their cables would be left out", "say `rack:`")
+
+
+@rule("fabric-nvlink-domain")
+def fabric_nvlink_domain(case: Case) -> Iterator[Complaint]:
+    """Slurm learns of NVLink domains by topology/block."""
+    fabric = case.cluster.fabric
+    if fabric is None or fabric.nvlink_domain is None:
+        return
+    for member in case.having(Role.CONTROLLER):
+        release = case.cluster.target.os_of(member.name)
+        if release in _WITHOUT_BLOCKS:
+            cause = f"Slurm of {release} on {member.name} has no topology/block"
+            yield Complaint("fabric.nvlink_domain", cause, "Slurm 23.11 or newer: debian-13, ubuntu-24.04")

@@ -1,0 +1,161 @@
+"""`rackwright fabric STACK`, as a person and as a program meet it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from rackwright.cli import main
+from rackwright.handover import paths
+from rackwright.model import load_stack
+from rackwright.plan import expand
+from rackwright.plan.fabric import description, wiring
+
+from .homes import Ended, Run
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """`rackwright fabric` in this process."""
+
+    def once(*arguments: str | Path) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["rackwright", "fabric", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main.app()
+        code = ended.value.code
+        return Ended(code if isinstance(code, int) else 0 if code is None else 1, *capsys.readouterr())
+
+    return once
+
+
+def discovered(*, without: tuple[str, ...] = (), swapped: tuple[str, str] | None = None, slow: str = "") -> str:
+    """What `ibnetdiscover -p` prints of the lab's planned fabric; some cables missing, a pair swapped, one at another speed."""
+    cluster = load_stack(paths.stack_file("lab")).cluster
+    assert cluster is not None
+    cables = {cable.device + f":{cable.port}": cable for cable in wiring(expand(cluster, "lab")).cables}
+    if swapped:
+        one, other = (f"{device}:1" for device in swapped)
+        cables[one], cables[other] = (
+            cables[one]._replace(switch=cables[other].switch, switch_port=cables[other].switch_port),
+            cables[other]._replace(switch=cables[one].switch, switch_port=cables[one].switch_port),
+        )
+    lines = [f"SW 13 64 0x{'0' * 16} 4x SDR                                     'leaf-su1-r7'"]
+    for cable in cables.values():
+        if cable.device in without:
+            continue
+        kind, guid = "CA" if "/" in cable.device else "SW", f"0x{'1' * 16}"
+        one, other = f"{kind} 27 {cable.port} {guid}", f"SW 13 {cable.switch_port} {guid}"
+        rate = "4x HDR" if cable.device == slow else "4x NDR"
+        here, there = description(cable.device), cable.switch
+        lines += [f"{one} {rate} - {other} ( '{here}' - '{there}' )", f"{other} {rate} - {one} ( '{there}' - '{here}' )"]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Path:
+    """A file for what was discovered."""
+    return tmp_path / "discovered"
+
+
+def diff(run: Run, file: Path, text: str, *more: str) -> Ended:
+    file.write_text(text)
+    return run("lab", "diff", str(file), *more)
+
+
+def test_the_plan_says_what_growth_costs(run: Run) -> None:
+    ended = run("rack-h100", "plan")
+    assert ended.code == 0
+    assert "bisection                102.4 Tb/s  409.6 Tb/s" in ended.out
+    assert "room for 256 nodes: 48 switches now, where 24 would do for today's nodes alone" in ended.out
+    assert [row.split() for row in ended.out.splitlines() if row.startswith(("64 ", "128 ", "256 "))] == [
+        ["64", "nodes", "48", "1024", "0", "0"],
+        ["128", "nodes", "64", "2048", "1024", "0"],
+        ["256", "nodes", "96", "4096", "2048", "0"],
+    ]
+
+
+def test_the_plan_for_programs(run: Run) -> None:
+    told = json.loads(run("rack-h100", "plan", "--json", "--nodes", "128").out)
+    assert (told["schema"], told["stack"]) == ("rackwright.fabric/1", "rack-h100")
+    assert told["room"] == {"switches": 48, "alone": 24, "moved": 511}
+    assert told["with"]["cables_to_nodes"] == 1024 and told["full"]["bisection_gbps"] == 409600
+    assert [step["moved"] for step in told["growth"]] == [0, 0, 0]
+    assert told["positions"]["leaf-su3-r0"] == {"rack": "n02", "unit": 1}
+
+
+def test_cables_are_csv_and_json(run: Run) -> None:
+    listed = list(csv.DictReader(io.StringIO(run("lab", "cables").out)))
+    told = json.loads(run("lab", "cables", "--json").out)["cables"]
+    assert len(listed) == len(told) == 81
+    assert listed[0]["from_device"] == told[0]["from_device"] == "worker0/mlx5_0"
+    grown = list(csv.DictReader(io.StringIO(run("lab", "cables", "--nodes", "3").out)))
+    assert [row["from_device"] for row in grown if row["state"] == "added"] == [f"worker2/mlx5_{rail}" for rail in range(8)]
+
+
+def test_a_picture_is_printed_or_written(run: Run, tmp_path: Path) -> None:
+    drawn = run("lab", "svg").out
+    assert drawn.startswith("<svg ")
+    assert run("lab", "svg", "-o", str(tmp_path / "fabric.svg")).code == 0
+    assert (tmp_path / "fabric.svg").read_text() == drawn
+    refused = run("lab", "svg", "-o", str(tmp_path / "nowhere" / "fabric.svg"))
+    assert (refused.code, refused.out) == (2, "") and "name a file in a folder" in refused.err
+
+
+def test_a_fabric_as_planned_differs_in_nothing(run: Run, found: Path) -> None:
+    assert diff(run, found, discovered()) == Ended(0, "all 81 cables are where they should be\n", "")
+    managed = discovered().replace("'leaf-su1-r3'", "'MF0;leaf-su1-r3:MQM9700/U1'")
+    assert diff(run, found, managed).code == 0
+
+
+def test_what_is_missing_swapped_or_slow_is_named(run: Run, found: Path) -> None:
+    text = discovered(without=("worker1/mlx5_2",), swapped=("worker0/mlx5_6", "worker0/mlx5_7"), slow="worker1/mlx5_0")
+    ended = diff(run, found, text)
+    assert ended.code == 1
+    assert ended.out.splitlines() == [
+        "worker0/mlx5_6:1 is linked with leaf-su1-r7:1, planned with leaf-su1-r6:1",
+        "worker0/mlx5_7:1 is linked with leaf-su1-r6:1, planned with leaf-su1-r7:1",
+        "worker1/mlx5_0:1 - leaf-su1-r0:2 runs at 4x HDR",
+        "worker1/mlx5_2:1 - leaf-su1-r2:2 is not there",
+    ]
+    told = json.loads(diff(run, found, text, "--json").out)
+    assert [row["kind"] for row in told["differences"]] == ["moved", "moved", "slow", "missing"]
+
+
+def test_a_link_nobody_planned_is_named(run: Run, found: Path) -> None:
+    guid = f"0x{'2' * 16}"
+    one, other = f"CA 99 1 {guid}", f"SW 13 40 {guid}"
+    text = f"{one} 4x NDR - {other} ( 'stranger mlx5_0' - 'leaf-su1-r1' )\n{other} 4x NDR - {one} ( 'leaf-su1-r1' - 'stranger mlx5_0' )\n"
+    ended = diff(run, found, discovered() + text)
+    assert (ended.code, ended.out) == (1, "stranger/mlx5_0:1 - leaf-su1-r1:40 is not planned\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("", "no link is in it"),
+        ("ibwarn: [12] mad_rpc: timed out\n", "line 1 is not of `ibnetdiscover -p`"),
+        (discovered().splitlines()[1] + "\n", "it is cut off"),
+        (discovered()[:-20], "is not of `ibnetdiscover -p`"),
+    ],
+)
+def test_a_file_that_does_not_tell_is_no_verdict(run: Run, found: Path, text: str, cause: str) -> None:
+    ended = diff(run, found, text)
+    assert (ended.code, ended.out) == (3, "")
+    assert cause in ended.err and "run `ibnetdiscover -p` again" in ended.err
+
+
+def test_bad_input_is_told(run: Run, found: Path) -> None:
+    for arguments, cause in (
+        (("lab-small", "plan"), "stack lab-small has no fabric"),
+        (("lab", "diff", str(found)), "No such file"),
+        (("lab", "plan", "--nodes", "9"), "laid out for 8"),
+        (("lab", "cables", "--nodes", "1"), "has 2 already"),
+    ):
+        ended = run(*arguments)
+        assert (ended.code, ended.out) == (2, ""), ended
+        assert cause in ended.err

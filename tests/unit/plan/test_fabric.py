@@ -1,0 +1,309 @@
+"""The fabric's wiring: what must hold for every fabric that can be declared, and the counts of fabrics that others have published."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from rackwright.errors import BadInput
+from rackwright.handover import paths
+from rackwright.model import load_cluster, load_stack
+from rackwright.model.fabric import FabricTopology
+from rackwright.model.fabric_layout import lay_out
+from rackwright.plan import Plan, expand
+from rackwright.plan.fabric import Level, Wiring, wired, wiring
+from rackwright.plan.fabric.expand import expand_fabric
+from rackwright.plan.fabric.growth import bisection_gbps, grown, room, steps
+from rackwright.plan.fabric.management import management
+from rackwright.plan.fabric.physical import positions
+from rackwright.plan.fabric.shape import FabricPlan
+
+calm = settings(deadline=None, max_examples=60, derandomize=True)
+MACHINE = {"host_key": "SHA256:" + "A" * 43}
+
+
+def described(workers: int, **fabric: Any) -> Any:
+    """Machines with eight GPUs each, and a fabric."""
+    machines = {f"worker[0-{workers - 1}]": {"address": "10.30.1.1"}, "login0": {"address": "10.30.0.9", **MACHINE}}
+    loaded = load_cluster(
+        {
+            "target": {"kind": "hosts", "os": "debian-13", "machines": machines},
+            "network": {"cidr": "10.30.0.0/16"},
+            "groups": {
+                "login": {"count": 1, "roles": ["login", "controller"]},
+                "worker": {"count": workers, "capacity": 4096, "gpus": {"model": "h100", "count": 8}},
+            },
+            "fabric": fabric,
+        }
+    )
+    assert loaded.cluster is not None, loaded.findings
+    return loaded.cluster
+
+
+def plan(workers: int, **fabric: Any) -> Plan:
+    """The same as a plan."""
+    return expand(described(workers, **fabric), "rack")
+
+
+def rack(name: str = "rack-h100") -> Plan:
+    """A committed stack."""
+    cluster = load_stack(paths.stack_file(name)).cluster
+    assert cluster is not None
+    return expand(cluster, name)
+
+
+def fabric_of(plan: Plan) -> FabricPlan:
+    assert plan.fabric is not None
+    return plan.fabric
+
+
+@st.composite
+def fabrics(draw: st.DrawFn) -> tuple[Plan, int]:
+    """A plan with a fabric that two levels of its switch can carry, and a number of nodes to grow to."""
+    topology = draw(st.sampled_from(FabricTopology))
+    rails = draw(st.integers(1, 8))
+    said: dict[str, Any] = {
+        "switch": draw(st.sampled_from(["qm9700", "qm8700"])),
+        "topology": topology.value,
+        "rails": rails,
+        "nodes": draw(st.integers(1, 300)),
+        "oversubscription": draw(st.integers(1, 4)),
+        **({"subnet_manager": "login0"} if draw(st.booleans()) else {}),
+    }
+    ports = {"qm9700": 64, "qm8700": 40}[said["switch"]]
+    sizes = {"nodes": said["nodes"], "oversubscription": said["oversubscription"], "topology": topology}
+    assume(lay_out(ports=ports, rails=rails, spare=int("subnet_manager" in said), **sizes) is not None)
+    here = draw(st.integers(1, said["nodes"]))
+    return plan(here, **said), draw(st.integers(here, said["nodes"]))
+
+
+def ports_of(laid: Wiring) -> Counter[tuple[str, int]]:
+    """Every end of every cable."""
+    ends = ((cable.device, cable.port) for cable in laid.cables)
+    return Counter(itertools.chain(ends, ((cable.switch, cable.switch_port) for cable in laid.cables)))
+
+
+@calm
+@given(fabrics())
+def test_no_port_is_used_twice_and_none_that_a_switch_does_not_have(drawn: tuple[Plan, int]) -> None:
+    made, nodes = drawn
+    laid = grown(made, nodes)
+    used = ports_of(laid)
+    assert max(used.values()) == 1
+    switches = {switch.name for switch in laid.switches}
+    assert {cable.switch for cable in laid.cables} <= switches
+    assert all(1 <= port <= fabric_of(made).ports for device, port in used if device in switches)
+
+
+@calm
+@given(fabrics())
+def test_every_node_has_every_rail_once(drawn: tuple[Plan, int]) -> None:
+    made, nodes = drawn
+    fabric, laid = fabric_of(made), grown(made, nodes)
+    plugged = Counter((cable.device.split("/")[0], cable.rail) for cable in laid.cables if cable.rail is not None)
+    assert plugged == Counter((seat.node, rail) for seat in laid.seats for rail in range(fabric.rails))
+    assert all(made.node(seat.node).rails == fabric.hcas for seat in wiring(made).seats)
+
+
+@calm
+@given(fabrics())
+def test_same_rails_of_a_scalable_unit_are_one_leaf_apart(drawn: tuple[Plan, int]) -> None:
+    """And in a fat tree, all HCAs of a node."""
+    made, nodes = drawn
+    fabric, laid = fabric_of(made), grown(made, nodes)
+    units = {seat.node: seat.place // fabric.per_unit for seat in laid.seats}
+    apart: dict[Any, set[str]] = {}
+    for cable in laid.cables:
+        if cable.rail is not None:
+            unit = units[cable.device.split("/")[0]]
+            apart.setdefault((unit, cable.rail if fabric.leaves_per_unit > 1 else 0), set()).add(cable.switch)
+    assert all(len(leaves) == 1 for leaves in apart.values())
+    assert len({leaf for leaves in apart.values() for leaf in leaves}) == len(apart), "no two share a leaf that need not"
+
+
+def between(laid: Wiring) -> dict[str, Counter[str]]:
+    """Leaf -> spine -> cables, counted from the list."""
+    found = {leaf.name: Counter[str]() for leaf in laid.of(Level.LEAF)}
+    for cable in laid.cables:
+        if cable.device in found:
+            found[cable.device][cable.switch] += 1
+    return found
+
+
+@calm
+@given(fabrics(), st.randoms(use_true_random=False))
+def test_the_bisection_is_what_is_said(drawn: tuple[Plan, int], chance: Any) -> None:
+    """Through each spine passes what the weaker side has of cables to it, however its units are halved; HCAs send no more."""
+    made, nodes = drawn
+    fabric, laid = fabric_of(made), grown(made, nodes)
+    said = bisection_gbps(fabric, laid)
+    units = sorted({leaf.number // fabric.leaves_per_unit for leaf in laid.of(Level.LEAF)})
+    if said is None:
+        assert len(units) == 1
+        return
+    chance.shuffle(units)
+    half = set(units[: len(units) // 2])
+    cables = between(laid)
+    sides: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+    for leaf in laid.of(Level.LEAF):
+        sides[leaf.number // fabric.leaves_per_unit in half].update(cables[leaf.name])
+    through = sum(min(sides[0][spine.name], sides[1][spine.name]) for spine in laid.of(Level.SPINE)) * fabric.rate_gbps
+    sent = sum(1 for seat in laid.seats if seat.place // fabric.per_unit in half) * fabric.rails * fabric.rate_gbps
+    assert through == said
+    assert through * fabric.oversubscription >= sent
+
+
+@calm
+@given(fabrics())
+def test_every_leaf_goes_to_every_spine_alike_and_no_worse_than_declared(drawn: tuple[Plan, int]) -> None:
+    """Traffic between two leaves finds the lesser of both at each spine: unequal leaves would lose what they have more."""
+    made, nodes = drawn
+    fabric, laid = fabric_of(made), grown(made, nodes)
+    spines = laid.of(Level.SPINE)
+    assert all(counts == Counter({spine.name: fabric.links for spine in spines}) for counts in between(laid).values())
+    assert not spines or fabric.downlinks <= fabric.uplinks * fabric.oversubscription
+    assert len(spines) != 1, "losing one must cut nobody off"
+
+
+@calm
+@given(fabrics())
+def test_growth_moves_no_cable(drawn: tuple[Plan, int]) -> None:
+    """Nor any switch that stands, nor a cable that manages."""
+    made, nodes = drawn
+    before, after = wiring(made), grown(made, nodes)
+    assert set(before.cables) <= set(after.cables)
+    assert set(before.switches) <= set(after.switches)
+    assert all(not step.moved for step in steps(made))
+
+
+def test_a_rack_grows_from_64_to_256_nodes_by_adding_alone() -> None:
+    """In both planes, and with the same lengths."""
+    made = rack()
+    before, after = wiring(made), grown(made, 256)
+    assert len(set(after.cables) - set(before.cables)) == 3072 and set(before.cables) <= set(after.cables)
+    old, new = management(made, before), management(made, after)
+    assert set(old.cables) < set(new.cables)
+    assert Counter(cable.switch for cable in new.cables).most_common(1)[0][1] <= 48
+    assert max(ports_of(Wiring((), (), new.cables)).values()) == 1
+    assert [(step.nodes, step.switches, step.cables) for step in steps(made)] == [(64, 48, 1024), (128, 64, 2048), (256, 96, 4096)]
+
+
+def test_room_for_growth_has_its_price() -> None:
+    """24 switches for 64 nodes alone; 48 where 256 are to come, since leaves to come meet only spines that are there."""
+    space = room(rack())
+    assert space is not None
+    assert (space.switches, space.alone, space.moved) == (48, 24, 511)
+    assert room(plan(64, nodes=64)) is None
+
+
+@pytest.mark.parametrize("nodes", [64, 128])
+def test_what_is_laid_out_for_fewer_would_move_cables(nodes: int) -> None:
+    """So that nobody takes the small layout for the large one's beginning."""
+    small, large = fabric_of(plan(64, nodes=nodes)), fabric_of(plan(64, nodes=256))
+    assert small.spines < large.spines
+    assert not set(wiring(plan(64, nodes=nodes)).cables) <= set(wiring(plan(256, nodes=256)).cables)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "rails", "leaves", "spines"),
+    [
+        # NVIDIA DGX SuperPOD reference architecture, B200, component counts of 2, 4 and 8 scalable units of 32 nodes (read 2026-11-22).
+        (64, 8, 16, 8),
+        (128, 8, 32, 16),
+        (256, 8, 64, 32),
+    ],
+)
+def test_counts_are_those_of_the_reference_architecture(nodes: int, rails: int, leaves: int, spines: int) -> None:
+    laid = wiring(plan(nodes, nodes=nodes))
+    assert (len(laid.of(Level.LEAF)), len(laid.of(Level.SPINE))) == (leaves, spines)
+    assert len(laid.cables) == 2 * nodes * rails
+
+
+def test_a_subnet_manager_of_its_own_takes_a_port_of_every_unit() -> None:
+    """As in that architecture, whose units have 31 nodes where UFM is plugged in."""
+    fabric = fabric_of(plan(62, nodes=62, subnet_manager="login0"))
+    assert (fabric.per_unit, fabric.uplinks) == (31, 32)
+    own = [cable for cable in wiring(plan(62, nodes=62, subnet_manager="login0")).cables if cable.device.startswith("login0/")]
+    assert [(cable.device, cable.switch, cable.switch_port) for cable in own] == [("login0/mlx5_0", "leaf-su1-r0", 64)]
+    assert plan(62, nodes=62, subnet_manager="login0").node("login0").rails == ("mlx5_0",)
+    assert plan(62, nodes=62, subnet_manager="worker0").node("login0").rails == ()
+
+
+def test_a_fabric_of_one_leaf_has_no_spine() -> None:
+    made = plan(4, nodes=4, topology="fat-tree")
+    assert [switch.name for switch in wiring(made).switches] == ["leaf-01"]
+    assert bisection_gbps(fabric_of(made), wiring(made)) is None
+
+
+def test_ethernet_is_laid_out_alike() -> None:
+    """Only the switch and what runs over it differ."""
+    one, other = plan(64, nodes=64), plan(64, nodes=64, kind="roce")
+    assert wiring(one) == wiring(other)
+    assert (fabric_of(other).switch, fabric_of(other).link_layer, fabric_of(other).rate_gbps) == ("sn5400", "Ethernet", 400)
+
+
+def test_nodes_that_are_out_stay_plugged_in() -> None:
+    """They are repaired in place."""
+    cluster = described(4, nodes=4).model_copy(update={"nodes": {}})
+    out = cluster.model_copy(update={"nodes": load_out("worker1")})
+    assert wiring(expand(out, "rack")) == wiring(expand(cluster, "rack"))
+
+
+def load_out(name: str) -> Any:
+    """A node that is out."""
+    data = {"target": {"kind": "lab"}, "network": {"cidr": "10.77.0.0/24"}, "groups": {"worker": {"count": 2}}}
+    loaded = load_cluster({**data, "nodes": {name: {"state": "out", "reason": "fan"}}})
+    assert loaded.cluster is not None
+    return loaded.cluster.nodes
+
+
+def test_two_groups_lie_one_after_the_other() -> None:
+    """As their addresses do: growing the first moves no cable of the second."""
+    groups = {"login": {"count": 1, "roles": ["login", "controller"]}}
+    big = {"count": 2, "roles": ["worker"], "capacity": 40, "gpus": {"model": "h100", "count": 8}}
+    data = {"target": {"kind": "lab"}, "network": {"cidr": "10.77.0.0/24"}, "fabric": {"subnet_manager": "login0"}}
+    cluster = load_cluster({**data, "groups": {**groups, "a": big, "b": {**big, "capacity": 8}}}).cluster
+    more = load_cluster({**data, "groups": {**groups, "a": {**big, "count": 9}, "b": {**big, "capacity": 8}}}).cluster
+    assert cluster is not None and more is not None
+    fabric = expand_fabric(cluster)
+    assert fabric is not None and fabric.places == {"a": 0, "b": 40} and fabric.nodes == 48
+    assert set(wiring(expand(cluster, "x")).cables) < set(wiring(expand(more, "x")).cables)
+    assert {seat.node for seat in grown(expand(cluster, "x"), 6).seats} >= {"b2", "b3"}
+
+
+def test_asking_for_fewer_nodes_or_too_many_is_bad_input() -> None:
+    with pytest.raises(BadInput, match="the fabric has 64 already"):
+        grown(rack(), 63)
+    with pytest.raises(BadInput, match="laid out for 256"):
+        grown(rack(), 257)
+    with pytest.raises(BadInput, match="has no fabric"):
+        grown(rack("lab-small"), 4)
+
+
+def test_switches_stand_where_they_will_always_stand() -> None:
+    """Laid out for 256 nodes they fill four racks, and none stands on another."""
+    standing = positions(fabric_of(rack()))
+    assert len(standing) == 96 and len(set(standing.values())) == 96
+    assert {position.rack for position in standing.values()} == {"n01", "n02", "n03", "n04"}
+    assert all(1 <= position.unit <= 42 for position in standing.values())
+
+
+def test_two_thousand_ports_take_less_than_a_second() -> None:
+    """CPU time, best of three: the goal is for a machine with nothing else to do."""
+    made = rack()
+    fabric = fabric_of(made)
+    seats = grown(made, 256).seats
+    best = min(_timed(fabric, seats) for _ in range(3))
+    assert best < 1.0
+
+
+def _timed(fabric: FabricPlan, seats: Any) -> float:
+    started = time.process_time()
+    assert len(wired(fabric, seats).cables) == 4096
+    return time.process_time() - started

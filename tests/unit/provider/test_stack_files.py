@@ -1,0 +1,35 @@
+"""What lies in a stack's folder after its inputs were written down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rackwright.handover import paths
+from rackwright.model import load_stack
+from rackwright.plan import expand
+from rackwright.plan.fabric.picture import picture
+from rackwright.provider import stack_files
+from rackwright.targets import program
+
+
+def inputs(stack: str) -> dict[str, Any]:
+    """Converge's inputs for a committed stack whose nodes all exist."""
+    cluster = load_stack(paths.stack_file(stack)).cluster
+    assert cluster is not None
+    plan = expand(cluster, "mine")
+    hosts = {node.name: {"address": node.address, "public_key": "ssh-ed25519 AAAA", "incarnation": node.name} for node in plan.nodes}
+    return {"plan": program.wire(plan), "hosts": hosts, "secrets": {"access_key": "none", "munge_key": "none"}}
+
+
+def test_the_fabric_s_picture_lies_beside_the_report_as_long_as_there_is_a_fabric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    stack_files.write("mine", inputs("lab"))
+    cluster = load_stack(paths.stack_file("lab")).cluster
+    assert cluster is not None
+    assert paths.fabric_picture("mine").read_text() == picture(expand(cluster, "mine"))
+    stack_files.write("mine", inputs("lab-small"))
+    assert not paths.fabric_picture("mine").exists()

@@ -1,0 +1,91 @@
+"""What stands before the tools of infiniband-diags: as which adapter each asks, and how one waits for a place. The tool is a stand-in."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+FILE = Path(__file__).parents[2] / "roles" / "fabric" / "files" / "infiniband-diags"
+TOOL = """#!/bin/sh
+echo "$SIM_HOST at $IBSIM_SERVER_NAME:$IBSIM_SERVER_PORT says $*"
+echo "CA 'ibsim0'"
+pwd >> "$FOLDER/rooms"
+"""
+CROWDED = '[ -e "$FOLDER/tried" ] || { touch "$FOLDER/tried"; echo "ibpanic: sim_init: connect failed: Success" >&2; exit 255; }\n'
+
+
+@pytest.fixture
+def ask(tmp_path):
+    """Runs a tool; (exit status, lines it printed, what it complained about)."""
+    conf, tools = tmp_path / "simulated-fabric.conf", tmp_path / "sbin"
+    conf.write_text('node=worker0\nhcas="mlx5_0 mlx5_1"\nserver=192.0.2.1\nport=7070\n')
+    script = FILE.read_text().replace("/etc/rackwright/simulated-fabric.conf", str(conf)).replace("/usr/sbin/", f"{tools}/")
+    script = script.replace("export LD_PRELOAD=", "export PRELOADED=")
+    tools.mkdir()
+
+    def run(name, *words, tool=TOOL):
+        for path, text in ((tmp_path / name, script), (tools / name, tool)):
+            path.write_text(text)
+            path.chmod(0o755)
+        environment = {**os.environ, "FOLDER": str(tmp_path), "TMPDIR": str(tmp_path)}
+        ended = subprocess.run([str(tmp_path / name), *words], env=environment, capture_output=True, text=True, check=False, timeout=60)
+        return ended.returncode, ended.stdout.splitlines(), ended.stderr
+
+    return run
+
+
+def test_ibstat_goes_over_all_adapters_under_their_own_names(ask):
+    assert ask("ibstat") == (
+        0,
+        [
+            "worker0/mlx5_0 at 192.0.2.1:7070 says ",
+            "CA 'mlx5_0'",
+            "worker0/mlx5_1 at 192.0.2.1:7070 says ",
+            "CA 'mlx5_1'",
+        ],
+        "",
+    )
+
+
+def test_ibstat_shows_one_adapter_and_a_port_of_it(ask):
+    assert ask("ibstat", "mlx5_1", "1")[1] == ["worker0/mlx5_1 at 192.0.2.1:7070 says mlx5_1 1", "CA 'mlx5_1'"]
+
+
+def test_the_others_take_the_first_adapter(ask):
+    assert ask("perfquery", "-x", "15", "1")[1][0] == "worker0/mlx5_0 at 192.0.2.1:7070 says -x 15 1"
+
+
+@pytest.mark.parametrize("words", [("-C", "mlx5_1"), ("-Cmlx5_1",), ("--Ca", "mlx5_1"), ("--Ca=mlx5_1",)])
+def test_an_adapter_is_chosen_as_the_tools_know_it(ask, words):
+    status, lines, _ = ask("iblinkinfo", *words, "-l")
+    assert (status, lines[0]) == (0, f"worker0/mlx5_1 at 192.0.2.1:7070 says {' '.join(words)} -l")
+
+
+def test_an_adapter_that_is_not_there_is_told(ask):
+    assert ask("ibstat", "mlx5_9") == (255, [], "ibstat: 'mlx5_9' is no adapter of worker0; it has mlx5_0 mlx5_1\n")
+
+
+def test_who_finds_no_place_tries_again_and_prints_once(ask):
+    assert ask("sminfo", tool=TOOL.replace("\n", "\n" + CROWDED, 1)) == (0, ["worker0/mlx5_0 at 192.0.2.1:7070 says ", "CA 'mlx5_0'"], "")
+
+
+def test_any_other_failure_is_the_tools_own(ask):
+    assert ask("sminfo", tool="#!/bin/sh\necho 'connect failed: Connection refused (ibsim0)' >&2\nexit 255\n") == (
+        255,
+        [],
+        "connect failed: Connection refused (mlx5_0)\n",
+    )
+
+
+def test_a_server_that_is_gone_is_waited_for_once(ask):
+    status, _, said = ask("ibstat", tool=TOOL + "exec sleep 30\n")
+    assert (status, said) == (124, "ibstat: the simulated fabric at 192.0.2.1 gives no answer\n")
+
+
+def test_a_tool_runs_in_a_folder_that_is_gone_afterwards(ask, tmp_path):
+    ask("ibstat")
+    rooms = (tmp_path / "rooms").read_text().split()
+    assert rooms and not any(Path(room).exists() for room in rooms)
