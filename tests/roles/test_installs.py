@@ -78,6 +78,7 @@ class Node:
         while subprocess.run([*self.ssh(), "true"], capture_output=True, check=False).returncode:
             assert time.monotonic() < ready, "nobody can log in"
             time.sleep(0.2)
+        self.sh("apt-get -q update")  # The roles do so where the lists are old; a folder that was just made looks young.
 
     def stop(self) -> None:
         """What was started ends, and with it the name spaces and what was mounted there."""
