@@ -63,7 +63,9 @@ class Kernels:
         root = self.folder / "root"
         key = f'install -D -m 0600 {self.folder}/id.pub "$1"/{_ROOTS_HOME}/.ssh/authorized_keys'
         network = 'chroot "$1" systemctl --quiet enable systemd-networkd'
-        hooks = [f"--customize-hook={hook}" for hook in (key, network)]
+        # It takes minutes of the emulator's time at every start, and looks for disks that are not there.
+        idle = 'chroot "$1" systemctl --quiet mask e2scrub_reap.service'
+        hooks = [f"--customize-hook={hook}" for hook in (key, network, idle)]
         _run(
             "mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join((*PACKAGES, *self.packages))}", *hooks, "trixie", str(root)
         )
