@@ -6,7 +6,7 @@ BIN := .venv/bin
 TESTS := $(wildcard tests/unit tests/components tests/roles tests/e2e) tests/faults
 
 .DEFAULT_GOAL := venv
-.PHONY: help venv ready up down doctor check test faults soak bench bench-scale lock catalog
+.PHONY: help venv ready up down doctor check test faults soak bench bench-scale docs lock catalog
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 16
@@ -40,11 +40,15 @@ faults: ready ## every check against the fault that must turn it red
 soak: ready ## long runs: kills at random moments, many ups and downs
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -m soak tests
 
-bench-scale: venv ## what 64 and 256 described nodes cost, without a machine
+bench-scale: ready ## what 64 and 256 described nodes cost, without a machine; then Slurm with 1,000 nodes in one container
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/scale.py
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/scheduler.py
 
 bench: ready ## speed against the floor, measured in the same run
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks
+
+docs: venv ## writes the pages again that are made from the catalogue
+	@PYTHONPATH=tools:infra $(BIN)/python -m troubleshooting
 
 lock: ## writes requirements.lock again from requirements.in (needs uv)
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \

@@ -32,6 +32,7 @@ sys.path[:0] = [str(HERE.parent / "tests" / "e2e"), str(HERE.parent / "tests")]
 
 from project import Project, clone  # noqa: E402
 from rented import project_like  # noqa: E402
+from slurm_files import rendered  # noqa: E402
 from standins.fixtures import serving  # noqa: E402
 
 _PAGE: Final = HERE.parent / "docs" / "performance.md"
@@ -177,31 +178,14 @@ def texts(file: Path) -> dict[str, float]:
     inputs = {"plan": program.wire(plan), "hosts": hosts(plan), "secrets": {"access_key": "none", "munge_key": "none"}}
     started, busy = time.monotonic(), time.process_time()
     written = stack_files.write("rack-bench", inputs)
-    slurm_conf(yaml.load(written.inventory.read_text(), Loader=yaml.CSafeLoader))
+    text = rendered("etc/slurm/slurm.conf", yaml.load(written.inventory.read_text(), Loader=yaml.CSafeLoader), "controller0")
+    assert "NodeName=worker63 " in text
     return {"seconds": time.monotonic() - started, "cpu": time.process_time() - busy}
 
 
 def hosts(plan: Any) -> dict[str, dict[str, Any]]:
     """Every node as if it existed."""
     return {node.name: {"address": node.address, "public_key": "ssh-ed25519 AAAA", "incarnation": node.name} for node in plan.nodes}
-
-
-def slurm_conf(inventory: dict[str, Any]) -> str:
-    """The file as the role's own template gives it."""
-    from ansible.parsing.dataloader import DataLoader
-    from ansible.plugins.loader import init_plugin_loader
-    from ansible.template import Templar, trust_as_template
-
-    init_plugin_loader()
-    role = HERE.parent / "roles" / "slurm_controller"
-    loader = DataLoader()
-    layers = [loader.load_from_file(str(role / name / "main.yml"), trusted_as_template=True) for name in ("defaults", "vars")]
-    variables = {**layers[0], **layers[1], **inventory["all"]["vars"], **inventory["all"]["hosts"]["controller0"]}
-    template = role / "templates/etc/slurm/slurm.conf.j2"
-    templar = Templar(loader, variables=variables)
-    text = str(templar.template(trust_as_template(f"{{{{ lookup('ansible.builtin.template', '{template}') }}}}")))
-    assert "NodeName=worker63 " in text
-    return text
 
 
 def growth(_: Path) -> dict[str, float]:

@@ -25,8 +25,8 @@ converge = Converge(
         "munge_key": Bytes("munge-key", length=1024).base64,
         "accounting_password": Bytes("accounting-password", length=24).hex,
     },
-    digests=program.converge_digests(),
-    options=program.options(plan),
+    digests=program.converge_digests(described),
+    options=program.converge_options(described),
 )
 verification = Verification(
     "verification",

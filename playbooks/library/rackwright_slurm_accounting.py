@@ -1,6 +1,7 @@
-"""The cluster, its account and its users in Slurm's accounting, looked up and added in one task.
+"""The cluster, its accounts and users and what they may use, in Slurm's accounting, looked up and brought about in one task.
 
-Only adds: a user or an account that the plan no longer names keeps its history. Standard library only, Python 3.9 or newer on the node.
+Takes nothing away but a user's place in an account that the user has left: who or what the plan no longer names keeps its history.
+Standard library only, Python 3.9 or newer on the node.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import subprocess
 from typing import Any, NamedTuple
 
+from ansible.module_utils import rackwright_slurm_shares as shares
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -17,13 +19,23 @@ description:
   - Runs where slurmdbd runs, as root. In check mode a slurmdbd that does not answer counts as a change, since a run starts it first.
 options:
   cluster: {type: str, required: true, description: Name of the cluster, as in slurm.conf.}
-  account: {type: str, required: true, description: The account that the users belong to.}
+  account: {type: str, required: true, description: The account of users who have no other.}
   users: {type: list, elements: str, default: [], description: Users who may submit jobs under that account.}
+  accounts:
+    description: Further accounts, parents first; with name, parent, users, fairshare, gpus, running_jobs, qos (the first is the default).
+    type: list
+    elements: dict
+    default: []
+  qos:
+    description: Qualities of service, with name, priority, gpus_per_user, running_jobs_per_user, max_time_s and preempts.
+    type: list
+    elements: dict
+    default: []
 """
 
 RETURN = r"""
 added:
-  description: What was, or in check mode would be, added, as C(cluster lab), C(account default), C(user alice).
+  description: What was, or in check mode would be, added or set, as C(cluster lab), C(user alice), C(account research: Fairshare=3).
   returned: always
   type: list
 """
@@ -32,6 +44,8 @@ ARGUMENTS = {
     "cluster": {"type": "str", "required": True},
     "account": {"type": "str", "required": True},
     "users": {"type": "list", "elements": "str", "default": []},
+    "accounts": {"type": "list", "elements": "dict", "default": [], "options": shares.ACCOUNT},
+    "qos": {"type": "list", "elements": "dict", "default": [], "options": shares.QOS},
 }
 
 
@@ -106,10 +120,39 @@ def bring_about(wanted: dict[str, Any], check: bool) -> list[str]:
     listing = sacctmgr("--noheader", "--parsable2", "show", "association", "format=Cluster,Account,User")
     lacking = missing(parse_associations(listing), wanted["cluster"], wanted["account"], wanted["users"])
     steps = additions(lacking, wanted["cluster"], wanted["account"])
+    carry_out(steps, check)
+    further = share_steps(wanted)
+    carry_out(further, check)
+    return [what for what, _ in steps + further]
+
+
+def carry_out(steps: list[tuple[str, list[str]]], check: bool) -> None:
+    """Each step in its turn; none in check mode."""
     for _, words in steps:
         if not check:
             sacctmgr("--immediate", "--quiet", *words)
-    return [what for what, _ in steps]
+
+
+def share_steps(wanted: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    """What has to be done for qualities of service, accounts and their members, after a look at them."""
+    cluster, declared = wanted["cluster"], wanted["accounts"]
+    if not declared and not wanted["qos"]:
+        return []
+    listing = ("--noheader", "--parsable2", "show")
+    try:
+        live = shares.read(
+            sacctmgr(*listing, "qos", shares.QOS_FORMAT),
+            sacctmgr(*listing, "association", "where", f"cluster={cluster}", shares.ACCOUNT_FORMAT),
+            sacctmgr(*listing, "user", shares.USER_FORMAT),
+        )
+    except ValueError as error:
+        raise AccountingError(f"sacctmgr: cannot read its line {error} - has its output format changed?") from None
+    members = {wanted["account"]: wanted["users"], **{row["name"]: row["users"] for row in declared}}
+    return [
+        *shares.qos_steps(live, wanted["qos"]),
+        *shares.account_steps(live, declared, cluster),
+        *shares.member_steps(live, members, cluster),
+    ]
 
 
 def main() -> None:
@@ -123,7 +166,7 @@ def main() -> None:
         module.fail_json(msg=str(error))
     told: dict[str, Any] = {"changed": bool(added), "added": added}
     if module._diff and added:
-        told["diff"] = {"prepared": "".join(f"add {what}\n" for what in added)}
+        told["diff"] = {"prepared": "".join(f"{what}\n" for what in added)}
     module.exit_json(**told)
 
 

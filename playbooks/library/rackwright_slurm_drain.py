@@ -23,7 +23,8 @@ options:
       - C(drained) gives the nodes no more jobs and waits until those they have are over; jobs that outlast C(timeout) are an error that
         names them. The nodes stay drained then, so that the next attempt has less to wait for.
       - C(resumed) waits until the nodes are registered and lifts what rackwright itself, or Slurm at a registration that has since been
-        put right, held against them. What an administrator holds stays held and is told as C(held).
+        put right, held against them. What an administrator holds stays held and is told as C(held), and so does a node that drained
+        itself because one of its checks failed: it comes back by itself.
       - C(absent) sets them down, for nodes that are leaving; the configuration then forgets them.
       - Nodes that Slurm does not know are an error for C(resumed), and nothing to do for the others.
     choices: [drained, resumed, absent]
@@ -44,6 +45,7 @@ ARGUMENTS = {
     "timeout": {"type": "int", "default": 60},
 }
 OURS = "rackwright:"
+BY_A_CHECK = re.compile(r"rackwright: [a-z]+\.[a-z_]+(:|$)")  # drained by the node's own health check, which alone knows when that is over
 # What slurmctld itself holds against a node for what its registration, or the lack of one, told; void once it has registered well.
 CURED_BY_REGISTRATION = re.compile(
     r"not responding|node unexpectedly rebooted|resumetimeout reached|low (realmemory|cpus|tmpdisk|socket)|gres/\S+ count reported lower",
@@ -78,6 +80,15 @@ class Node(NamedTuple):
     @property
     def is_ours(self) -> bool:
         """Whether what holds it may be lifted by rackwright."""
+        return not self.is_unwell and self._is_rackwrights
+
+    @property
+    def is_unwell(self) -> bool:
+        """Whether it drained itself because one of its checks failed."""
+        return bool(BY_A_CHECK.match(self.reason))
+
+    @property
+    def _is_rackwrights(self) -> bool:
         return self.reason.startswith(OURS) or (self.by == "slurm" and bool(CURED_BY_REGISTRATION.match(self.reason)))
 
     def __str__(self) -> str:
@@ -136,6 +147,12 @@ def named(jobs: list[Job]) -> str:
     return ", ".join(str(job) for job in jobs[:JOBS_SHOWN]) + rest
 
 
+def warning(node: Node) -> str:
+    """What keeps a node out of service, and until when."""
+    until = "it comes back by itself once that check is good" if node.is_unwell else "out of service until whoever did that resumes it"
+    return f"{node}: {until}"
+
+
 class Slurm:
     """The controller, through its own commands."""
 
@@ -177,6 +194,7 @@ class Service:
         self.check = check
         self.actions: list[str] = []
         self.held: list[str] = []
+        self.warnings: list[str] = []
         self.lifted: set[str] = set()
 
     def known(self) -> dict[str, Node]:
@@ -195,7 +213,10 @@ class Service:
     def drain(self, reason: str, timeout: int) -> None:
         """No more jobs for the nodes, and none left on them."""
         nodes = self.known()
-        self.set([name for name, node in nodes.items() if "DRAIN" not in node.state], "drain", "DRAIN", f"{OURS} {reason}")
+        taking = [
+            name for name, node in nodes.items() if "DRAIN" not in node.state or node.is_unwell
+        ]  # an unwell one may end its drain itself
+        self.set(taking, "drain", "DRAIN", f"{OURS} {reason}")
         if not nodes or self.check:
             return
         until = time.monotonic() + timeout
@@ -232,7 +253,8 @@ class Service:
 
     def lift(self, nodes: dict[str, Node]) -> list[str]:
         """Resumes what may be resumed; returns the nodes that are still to be waited for."""
-        self.held = [str(node) for node in nodes.values() if node.is_held and not node.is_ours]
+        held = [node for node in nodes.values() if node.is_held and not node.is_ours]
+        self.held, self.warnings = [str(node) for node in held], [warning(node) for node in held]
         ours = [name for name, node in nodes.items() if node.is_held and node.is_ours]
         ready = [name for name in ours if nodes[name].is_registered]
         self.set([name for name in ready if name not in self.lifted], "resume", "RESUME")
@@ -265,7 +287,7 @@ def main() -> None:
         failure = str(error)
     told.update(actions=service.actions, held=service.held, changed=bool(service.actions))
     if service.held:
-        told["warnings"] = [f"{node}: out of service until whoever did that resumes it" for node in service.held]
+        told["warnings"] = service.warnings
     if module._diff and service.actions:
         told["diff"] = {"prepared": "".join(f"{action}\n" for action in service.actions)}
     if failure and module.check_mode:

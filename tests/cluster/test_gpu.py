@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.probes.gpu import DEVICES, GPUS, IDLE, XIDS
+from cluster.probes.gpu import DEVICES, GPUS, IDLE, XIDS, is_a_programs
 
 
 def test_count_matches_plan(node, ask, expect):
@@ -33,8 +33,8 @@ def test_no_memory_errors(ask, expect):
 
 
 def test_no_driver_errors(ask, expect):
-    """XID errors since boot: most of them need a reset, some a new GPU."""
-    expect(ask(XIDS), ())
+    """XID errors since boot: most of them need a reset, some a new GPU. Those of users' programs are left to the users."""
+    expect([error for error in ask(XIDS) if not is_a_programs(error)], [])
 
 
 def test_clocks_are_alike(ask, expect):

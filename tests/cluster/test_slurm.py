@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from cluster.probes.slurm import CONFIGURATION, NODES, PARTITIONS, PING, SETTINGS, VERSION
+from cluster.probes.slurm import CONFIGURATION, LAST_LOOK, NODES, PARTITIONS, PING, SETTINGS, VERSION
 from cluster.probes.units import CONTROLLER, NODE_DAEMON, UNITS
 from rackwright.errors import CouldNotTell
 
+HEALTH = "/usr/local/sbin/rackwright-health"
 USABLE = frozenset({"IDLE", "ALLOCATED", "MIXED", "COMPLETING", "POWERED_DOWN", "POWERING_UP", "POWERING_DOWN", "CLOUD", "PLANNED"})
 """Node states in which the node works or will when a job needs it (`man sinfo`, NODE STATE CODES)."""
 
@@ -88,6 +89,24 @@ def test_controller_runs_its_configuration(ask, expect):
     """A file that was edited and not read is what the next restart brings, at the worst time."""
     found = ask(SETTINGS).get("HASH_VAL", "not told")
     expect("as on disk" if found == "Match" else found, "as on disk")
+
+
+def test_nodes_are_told_to_look_at_themselves(ask, cluster, expect):
+    """A node that lost a GPU gets jobs until somebody looks: it must look itself, now and then and before each job."""
+    planned = {
+        "HealthCheckInterval": f"{cluster.scheduler.health_interval_s} sec",
+        "HealthCheckNodeState": "ANY",
+        "HealthCheckProgram": HEALTH,
+        "Prolog": f"{HEALTH}-prolog",
+    }
+    found = {name.partition("[")[0]: value for name, value in ask(SETTINGS).items()}
+    expect({name: found.get(name, "not told") for name in planned}, planned)
+
+
+def test_node_looks_at_itself(ask, cluster, expect, limit):
+    """A program that Slurm cannot run is a look that nobody misses."""
+    ago, most = ask(LAST_LOOK), limit * cluster.scheduler.health_interval_s
+    expect(f"{ago} s ago", f"at most {most:g} s ago", holds=0 <= ago <= most)
 
 
 def test_gpus_are_accounted_for(ask, expect):

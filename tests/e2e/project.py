@@ -19,7 +19,18 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-_PARTS = ("infra", "playbooks", "roles", "tests/cluster", "tools/pulumi", "Pulumi.yaml", "ansible.cfg", "pyproject.toml", "Makefile")
+_PARTS = (
+    "infra",
+    "playbooks",
+    "roles",
+    "tests/cluster",
+    "tests/hardware",
+    "tools/pulumi",
+    "Pulumi.yaml",
+    "ansible.cfg",
+    "pyproject.toml",
+    "Makefile",
+)
 _PATIENCE = 900.0
 """Seconds before a run counts as hung: a starved machine is slow, which is no failure."""
 _SKIPPED = shutil.ignore_patterns("__pycache__", "*.pyc", ".mypy_cache", ".ruff_cache", ".pytest_cache")

@@ -13,6 +13,8 @@ from rackwright.catalog.checks import CheckSpec, Level, checks
 from rackwright.report.declared import Declared
 
 _FILE: Final = Path(__file__).with_name("faults.yml")
+LOOK_AGAIN: Final = "! [ -x /usr/local/sbin/rackwright-health ] || /usr/local/sbin/rackwright-health || exit 1"
+"""After a fault: the node sees that it is well again, and lifts its drain before Slurm asks it the next time."""
 HELPERS: Final = Path(__file__).with_name("helpers.sh").read_text(encoding="utf-8")
 
 
@@ -33,6 +35,11 @@ class Fault:
     def level(self) -> Level:
         """The lowest level at which its check runs."""
         return self.spec.level
+
+    @property
+    def may_turn_red(self) -> frozenset[str]:
+        """Other checks that it may turn red: a node that sees the fault itself drains itself."""
+        return frozenset(self.also) | ({"slurm.node_is_usable"} if self.spec.health else frozenset())
 
     def nodes(self, declared: Declared) -> tuple[str, ...]:
         """Where it is done."""
@@ -58,6 +65,8 @@ def variables(declared: Declared, node: str) -> dict[str, str]:
     cluster, record = declared.cluster, declared.nodes[node]
     workers = declared.members("role_worker")
     gpus = declared.nodes[workers[-1]].get("gpus") or {}
+    account = (cluster["scheduler"].get("accounts") or [{"name": "", "fairshare": 1}])[0]
+    qos = (cluster["scheduler"].get("qos") or [{"name": "", "priority": 0}])[0]
     storage = (cluster.get("storage") or [{"mount": "", "mode": "", "folder": ""}])[0]
     return {
         "NODE": node,
@@ -70,6 +79,10 @@ def variables(declared: Declared, node: str) -> dict[str, str]:
         "MOUNT": storage["mount"],
         "MODE": storage["mode"],
         "FOLDER": storage["folder"] or "",
+        "ACCOUNT": account["name"],
+        "SHARE": str(account["fairshare"]),
+        "QOS": qos["name"],
+        "PRIORITY": str(qos["priority"]),
         "PARTITION": cluster["scheduler"]["partitions"][0]["name"],
         "LAST_WORKER": workers[-1],
         "GPU_TYPE": str(gpus.get("model", "")),

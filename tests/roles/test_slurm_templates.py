@@ -41,6 +41,12 @@ def lab(os_name: str, power_saving: dict[str, Any] | None = None) -> dict[str, A
                 {"name": "worker1", "fqdn": "worker1.lab.internal", "address": "10.77.0.25"},
             ],
             "users": [{"name": "alice"}],
+            "storage": [],
+            "health": [
+                {"check": "node.memory_matches_plan", "group": "nodes", "limit": 0.95},
+                {"check": "gpu.count_matches_plan", "group": "gpu", "limit": None},
+                {"check": "storage.is_mounted", "group": "storage_client", "limit": None},
+            ],
             "scheduler": {
                 "kind": "slurm",
                 "cluster_name": "lab",
@@ -49,7 +55,10 @@ def lab(os_name: str, power_saving: dict[str, Any] | None = None) -> dict[str, A
                 "submit": ["login0"],
                 "nodes": [{"name": f"worker{n}", "cpus": 8, "memory_mib": 2048, "gpus": 8, "gpu_type": "h100"} for n in (0, 1)],
                 "partitions": [{"name": "gpu", "nodes": ["worker0", "worker1"], "default": True, "max_time": None}],
+                "accounts": [{"name": "research"}],
+                "qos": [{"name": "urgent", "preempts": ["normal"]}],
                 "drain_timeout_s": 300,
+                "health_interval_s": 60,
                 "power_saving": power_saving,
                 "topology": None,
                 "cgroups": False,
@@ -80,6 +89,7 @@ def mixed() -> dict[str, Any]:
     cluster["hosts"] = [{"name": name, "fqdn": f"{name}.x", "address": f"10.0.0.{index + 1}"} for index, name in enumerate(names)]
     cluster["scheduler"] |= {
         "cluster_name": "mixed", "controllers": ["ctl0", "ctl1"], "accounting": None, "nodes": nodes, "partitions": partitions,
+        "accounts": [], "qos": [], "health_interval_s": None,
         "cgroups": True, "config_overrides": False, "topology": {"plugin": "topology/tree", "lines": TREE},
     }  # fmt: skip
     return {
@@ -102,6 +112,7 @@ FILES = [
     *(("lab", "slurm_controller", path) for path in CONTROLLER),
     *(("lab", "slurm_accounting", path) for path in ACCOUNTING),
     ("lab", "slurm_worker", "etc/default/slurmd"),
+    ("lab", "slurm_worker", "etc/rackwright/health.json"),
     ("lab", "slurm_login", "etc/default/sackd"),
     *(("lab-debian-12", "slurm_controller", path) for path in [*CONTROLLER, "etc/systemd/system/slurmctld.service.d/rackwright.conf"]),
     ("lab-debian-12", "slurm_accounting", "etc/slurm/slurmdbd.conf"),
@@ -125,6 +136,7 @@ def variables(cluster: dict[str, Any], role: str) -> dict[str, Any]:
         **layers[1],
         "cluster": cluster["cluster"],
         "node": cluster["nodes"]["worker" if role == "slurm_worker" else "controller"],
+        "group_names": ["nodes", "gpu", "slurm", "role_worker"],
         "secrets": {"munge_key": "bXVuZ2U=", "accounting_password": "not-a-secret"},
     }
 

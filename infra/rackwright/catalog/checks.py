@@ -51,8 +51,11 @@ class Feature(StrEnum):
     INSIDERS = "insiders"
     LAB = "lab"
     SLURM = "slurm"
+    HEALTH = "health"
     SUBMIT = "submit"
     ACCOUNTING = "accounting"
+    ACCOUNTS = "accounts"
+    QOS = "qos"
     METADATA_SERVICE = "metadata-service"
     NEURON = "neuron"
     GPUS = "gpus"
@@ -79,6 +82,8 @@ class CheckSpec:
     needs: tuple[Feature, ...]
     hardware: str | None
     """Subsystem that decides whether evidence is real: simulated where the target simulates it."""
+    health: bool
+    """Whether a compute node asks it of itself, and is drained where it fails."""
     limit: float | None
     """The number it compares with where that is no matter of the plan; its unit and source stand in checks.yml."""
     remedy: str
@@ -116,9 +121,10 @@ def _spec(subject: str, name: str, defaults: Mapping[str, Any], row: Mapping[str
         group=both["group"],
         needs=tuple(Feature(need) for need in both.get("needs", ())),
         hardware=both.get("hardware"),
+        health=both.get("health", False),
         limit=both.get("limit"),
         remedy=" ".join(both["remedy"].split()),
     )
 
 
-_KEYS: Final = {"kind", "level", "group", "needs", "hardware", "limit", "remedy"}
+_KEYS: Final = {"kind", "level", "group", "needs", "hardware", "health", "limit", "remedy"}

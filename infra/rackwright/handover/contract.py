@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from rackwright.catalog.checks import checks
 from rackwright.handover import paths
 from rackwright.handover.host import Host
 from rackwright.plan import Plan
@@ -77,11 +78,13 @@ def _cluster(plan: Plan, baked_roles: tuple[str, ...], sources: Mapping[str, str
         "network": data["network"],
         "access": {key: data["access"][key] for key in ("entry", "port", "listen", "allow")},
         "hosts": [{"name": node.name, "fqdn": node.fqdn, "address": node.address} for node in plan.nodes if node.is_in],
+        "rolling": data["rolling"],
         "users": data["users"],
         "user_groups": data["user_groups"],
         "storage": [_storage(row, sources) for row in data["storage"]],
         "scheduler": _scheduler(plan.scheduler),
         "software": data["software"],
+        "health": [{"check": spec.key, "group": spec.group, "limit": spec.limit} for spec in checks().values() if spec.health],
     }
 
 

@@ -42,6 +42,11 @@ def inventory(stack: str) -> Path:
     return folder(stack) / "inventory.yml"
 
 
+def site(stack: str) -> Path:
+    """The table of contents of the phases, where the user has playbooks of their own among them."""
+    return folder(stack) / "site.yml"
+
+
 def ssh_config(stack: str) -> Path:
     """The one SSH configuration, for Ansible, testinfra and the person."""
     return folder(stack) / "ssh_config"

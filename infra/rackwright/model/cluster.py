@@ -13,6 +13,7 @@ from rackwright.model.directory import UsersFrom
 from rackwright.model.fabric import Fabric
 from rackwright.model.groups import Group, NodeOverride
 from rackwright.model.network import Access, Network
+from rackwright.model.phases import AfterPhase
 from rackwright.model.policy import Change, Except
 from rackwright.model.rdma import Rdma
 from rackwright.model.scheduler import Scheduler, Slurm
@@ -21,7 +22,7 @@ from rackwright.model.software import Software
 from rackwright.model.storage import Storage
 from rackwright.model.target import Target
 from rackwright.model.tuning import Tuning
-from rackwright.model.units import Label, UserName
+from rackwright.model.units import Label, Playbook, UserName
 from rackwright.model.users import User, UserGroup
 
 
@@ -41,9 +42,9 @@ class Refresh(StrEnum):
 
 
 class Rolling(Part):
-    """How replacements proceed."""
+    """How nodes are changed that must have no jobs meanwhile."""
 
-    batch: Annotated[int, Change.RUN] = Field(default=1, ge=1, description="Nodes replaced at a time, after the first went well.")
+    batch: Annotated[int, Change.RUN] = Field(default=1, ge=1, description="Nodes changed at a time, after the first went well.")
 
 
 class Cluster(Part):
@@ -71,8 +72,11 @@ class Cluster(Part):
     rdma: Annotated[Rdma | None, Change.LIVE] = Field(default=None, description="RDMA software beyond the distribution's own.")
     tuning: Annotated[Tuning | None, Change.LIVE] = Field(default=None, description="Kernel settings, huge pages and limits.")
     nodes: dict[Label, NodeOverride] = Field(default={}, description="What single nodes have differently, by node name.")
-    rolling: Rolling = Field(default=Rolling(), description="How replacements proceed.")
+    rolling: Rolling = Field(default=Rolling(), description="How nodes are changed that must have no jobs meanwhile.")
     refresh: Annotated[Refresh, Change.RUN] = Field(default=Refresh.ALL, description="How deep a refresh looks.")
+    phases: Annotated[dict[AfterPhase, tuple[Playbook, ...]], Change.LIVE] = Field(
+        default={}, description="Playbooks of your own, run after a phase on every converge: `after_storage: [site/archive.yml]`."
+    )
     budget: Budget | None = Field(default=None, description="What it may cost, and for how long.")
     state: Annotated[StateKept, Change.RUN] = Field(
         default=StateKept.REMOTE, description="A stack that bills money keeps the engine's state elsewhere, or says `embedded-ok`."

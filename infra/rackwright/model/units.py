@@ -18,6 +18,7 @@ _DURATION: Final = r"([0-9]+[smhd])+"
 _LABEL: Final = r"[a-z]([-a-z0-9]*[a-z0-9])?"
 _DOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _USER: Final = r"[a-z_][-a-z0-9_]*"
+_PLAYBOOK: Final = r"([A-Za-z0-9_][A-Za-z0-9_.-]*/)+[A-Za-z0-9_][A-Za-z0-9_.-]*\.ya?ml"
 _MOUNT: Final = r"/[^\s:,]*"
 _MODE: Final = r"[0-7]{3,4}"
 _HOST_KEY: Final = r"(SHA256:[A-Za-z0-9+/]{43}=?|(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]+=*)"
@@ -164,6 +165,13 @@ UserName = Annotated[
 ]
 MountPoint = Annotated[
     str, BeforeValidator(_word("mount", _MOUNT, 200, "a mount point", "an absolute path, like /mnt/sharedfs")), _text(_MOUNT)
+]
+Playbook = Annotated[
+    str,
+    BeforeValidator(
+        _word("playbook", _PLAYBOOK, 200, "a playbook of the project", "a path from the project's root, like site/monitoring.yml")
+    ),
+    _text(_PLAYBOOK),
 ]
 Mode = Annotated[str, BeforeValidator(_word("mode", _MODE, 4, "a file mode", 'octal digits, like "1777"')), _text(_MODE)]
 HostKey = Annotated[

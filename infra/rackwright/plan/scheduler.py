@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
+from rackwright.model.scheduler import Account as DeclaredAccount
 from rackwright.model.scheduler import Partition as Declared
 from rackwright.model.scheduler import PowerSaving as DeclaredSaving
 from rackwright.plan.fabric.shape import FabricPlan
 from rackwright.plan.fabric.slurm import topology
-from rackwright.plan.shape import Partition, PlanNode, PowerSaving, Scheduler, SchedulerNode
+from rackwright.plan.shape import Account, Partition, PlanNode, PowerSaving, Qos, Scheduler, SchedulerNode
 
 
 def expand_scheduler(cluster: Cluster, stack: str, nodes: Sequence[PlanNode], fabric: FabricPlan | None) -> Scheduler:
@@ -26,7 +27,20 @@ def expand_scheduler(cluster: Cluster, stack: str, nodes: Sequence[PlanNode], fa
         submit=tuple(node.name for node in with_role(nodes, Role.LOGIN)),
         nodes=tuple(_scheduled(node) for node in workers),
         partitions=_partitions(declared.partitions, workers),
+        accounts=_accounts(declared.accounts),
+        qos=tuple(
+            Qos(
+                name=name,
+                priority=one.priority,
+                gpus_per_user=one.gpus_per_user,
+                running_jobs_per_user=one.running_jobs_per_user,
+                max_time_s=one.max_time,
+                preempts=one.preempts,
+            )
+            for name, one in declared.qos.items()
+        ),
         drain_timeout_s=declared.drain_timeout,
+        health_interval_s=declared.health_interval,
         power_saving=_saving(declared.power_saving, workers),
         topology=topology(fabric, _places(fabric, workers), [node.name for node in workers]),
         cgroups=cluster.target.gives_cgroups,
@@ -87,6 +101,25 @@ def _usual(workers: Sequence[PlanNode]) -> dict[str, Declared]:
         "cpu": tuple(node.name for node in workers if not node.gpus),
     }
     return {name: Declared(nodes=nodes) for name, nodes in split.items() if nodes}
+
+
+def _accounts(declared: dict[str, DeclaredAccount]) -> tuple[Account, ...]:
+    """Parents first, otherwise as declared; one that has no way up to the root is a rule's to refuse."""
+    placed: dict[str, Account] = {}
+    while True:
+        ready = [(name, one) for name, one in declared.items() if name not in placed and (one.parent is None or one.parent in placed)]
+        if not ready:
+            return tuple(placed.values())
+        for name, one in ready:
+            placed[name] = Account(
+                name=name,
+                parent=one.parent or "root",
+                users=one.users,
+                fairshare=one.fairshare,
+                gpus=one.gpus,
+                running_jobs=one.running_jobs,
+                qos=one.qos,
+            )
 
 
 def _saving(declared: DeclaredSaving | None, workers: Sequence[PlanNode]) -> PowerSaving | None:

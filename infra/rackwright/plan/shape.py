@@ -168,6 +168,29 @@ class PowerSaving(Part):
     """Those that may be stopped: workers that serve nobody else."""
 
 
+class Account(Part):
+    """Who shares a part of the cluster; null is no limit."""
+
+    name: str
+    parent: str
+    users: tuple[str, ...]
+    fairshare: int
+    gpus: int | None
+    running_jobs: int | None
+    qos: tuple[str, ...]
+
+
+class Qos(Part):
+    """A quality of service; null is no limit."""
+
+    name: str
+    priority: int
+    gpus_per_user: int | None
+    running_jobs_per_user: int | None
+    max_time_s: int | None
+    preempts: tuple[str, ...]
+
+
 class Scheduler(Part):
     """The batch system; controllers in the order in which they take over."""
 
@@ -178,7 +201,12 @@ class Scheduler(Part):
     submit: tuple[str, ...]
     nodes: tuple[SchedulerNode, ...]
     partitions: tuple[Partition, ...]
+    accounts: tuple[Account, ...]
+    """Parents first."""
+    qos: tuple[Qos, ...]
     drain_timeout_s: int
+    health_interval_s: int | None
+    """None where nodes do not look at themselves."""
     power_saving: PowerSaving | None
     topology: Topology | None = None
     """Which nodes are close to each other; None where all are alike."""
@@ -197,7 +225,7 @@ class Volume(Part):
 
 
 class Rolling(Part):
-    """How many nodes are replaced at a time."""
+    """How many nodes are changed at a time that must have no jobs meanwhile."""
 
     batch: int
 

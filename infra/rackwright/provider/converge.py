@@ -15,6 +15,7 @@ from rackwright.provider import stack_files
 from rackwright.provider.diff import Change, Difference, compare
 from rackwright.provider.drivers import ansible, ssh
 from rackwright.provider.drivers.awake import Sleepers, awake
+from rackwright.provider.drivers.rolling import Roll
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import UNKNOWN, Properties
 
@@ -22,7 +23,6 @@ _BUSY: Final = 45.0
 """Seconds a node that lives already may take to answer before it is changed; a new one has as long as its target says."""
 _LOOK: Final = 10.0
 """Seconds a node that was there may take to answer when it is only looked at."""
-_SITE: Final = "site.yml"
 
 
 class Converge(Resource):
@@ -71,6 +71,7 @@ class Converge(Resource):
             return Made(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
         lost, applied = await self._play(operation, state.inputs, _settled(state), _sleepers(state.inputs), within=_LOOK, check=True)
         drift = [f"{result} (would change)" for result in applied.changed]
+        drift += [f"{result.host}: waits to be rolled: {result.detail}" for result in applied.rolls]
         reasons = [*lost, *applied.reasons, *drift]
         return Made(state.id, {**state.outputs, "converged": not reasons, "reasons": reasons}, reasons=tuple(reasons))
 
@@ -112,6 +113,8 @@ class Converge(Resource):
         async with awake(operation.stack, sleepers, operation.status, within=within) as asleep:
             lost = await self._reach(operation, files, _young(inputs, files.hosts, settled) if not check else (), within=within)
             applied = await self._applied(operation, files, lost, within=within, check=check)
+            if applied.rolls and not applied.reasons and not check:
+                await self._roll(operation, files, inputs, applied)
         told = dict.fromkeys(sleepers.nodes if sleepers and asleep else (), f"; it may sleep, and Slurm did not wake it: {asleep}")
         return [f"{name}: {reason}{told.get(name, '')}" for name, reason in lost.items()], applied
 
@@ -138,11 +141,22 @@ class Converge(Resource):
             applied = await self._site(operation, files, reached if lost else (), check=check)
         return applied
 
+    async def _roll(self, operation: Operation, files: stack_files.StackFiles, inputs: Properties, applied: ansible.Applied) -> None:
+        """What the roles left undone because jobs could run there, on nodes that are drained for it one after the other."""
+        why = {result.host: result.detail for result in applied.rolls}
+        await operation.info("\n".join(f"{name} is rolled: {reason}" for name, reason in why.items()))
+        batch = json.loads(inputs["plan"])["rolling"]["batch"]
+        roll = Roll(files.root, files.inventory, files.secrets, files.skip_tags, batch)
+        done = await roll.run([name for name in files.hosts if name in why], operation.info, operation.status)
+        applied.changed += done.changed
+        if done.reasons:
+            applied.status, applied.message = 1, "\n".join(done.reasons)
+
     async def _site(self, operation: Operation, files: stack_files.StackFiles, limit: Sequence[str], *, check: bool) -> ansible.Applied:
         """All phases, on the hosts of the limit or on all."""
         return await ansible.play(
             files.root,
-            _SITE,
+            files.site,
             inventory=files.inventory,
             extra_vars=[files.secrets],
             limit=limit,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,7 @@ import yaml
 
 from rackwright import handover
 from rackwright.handover import applied, paths
+from rackwright.handover.site import table_of_contents
 from rackwright.plan import Plan
 from rackwright.plan.fabric.picture import picture
 from rackwright.provider.wire import Properties
@@ -32,6 +33,8 @@ class StackFiles:
     hosts: tuple[str, ...]
     skip_tags: tuple[str, ...]
     """Steps with nothing to do here: a baked image holds what the roles install."""
+    site: str = "site.yml"
+    """The table of contents: ours, or where the user has playbooks of their own, one beside the inventory."""
     boots_within: float = 45.0
     """Seconds a new node may take until it answers over SSH."""
 
@@ -81,10 +84,21 @@ def _write(stack: str, inputs: Properties, inventory: Path, settled: Collection[
         root=paths.project_root(),
         inventory=inventory,
         secrets=paths.secrets(stack),
+        site=site(stack, inputs.get("options", {}).get("site", {})),
         hosts=tuple(node.name for node in plan.nodes if node.is_in),
         boots_within=plan.target.boots_within,
         skip_tags=("install",) if set(handed_over["all"]["vars"]["cluster"]["baked_roles"]) >= set(handover.BAKED) else (),
     )
+
+
+def site(stack: str, own: Mapping[str, Sequence[str]]) -> str:
+    """The table of contents of the phases; with the user's own playbooks in it, a file of the stack's."""
+    if not own:
+        return "site.yml"
+    root = paths.project_root()
+    phases = yaml.safe_load((root / "playbooks" / "site.yml").read_text(encoding="utf-8"))
+    _private(paths.site(stack), yaml.safe_dump(table_of_contents(phases, own, root), sort_keys=False))
+    return str(paths.site(stack))
 
 
 def _draw(stack: str, plan: Plan) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import date
 
 from rackwright.model.cluster import Cluster
@@ -10,6 +10,7 @@ from rackwright.model.finding import Finding
 from rackwright.model.load import Loaded
 from rackwright.rules import (
     access,
+    accounts,
     aws_capacity,
     aws_disks,
     aws_fabric,
@@ -30,6 +31,7 @@ from rackwright.rules import (
     node_stack,
     nodes,
     partitions,
+    phases,
     scheduler,
     software,
     software_versions,
@@ -42,8 +44,8 @@ from rackwright.rules.registry import RULES, Case, Rule
 __all__ = ["RULES", "Case", "Rule", "check", "examine"]
 
 SUBJECTS = (
-    *(names, network, groups, gpus, software, software_versions, storage, scheduler, partitions, access, users, nodes, hosts),
-    *(fabric, node_stack, tuning),
+    *(names, network, groups, gpus, software, software_versions, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
+    *(fabric, phases, node_stack, tuning),
     *(aws_instances, aws_images, aws_disks, aws_network, aws_fabric, aws_capacity, aws_tags, fsx, fsx_repositories, budget, cost),
 )
 """Importing a subject registers its rules; findings come in this order."""
@@ -56,8 +58,15 @@ def examine(case: Case, *, at_up: bool = False) -> Iterator[Finding]:
         yield from rule.findings(case, at_up=at_up)
 
 
-def check(loaded: Loaded, today: date, neighbours: Mapping[str, Cluster] | None = None, *, at_up: bool = False) -> tuple[Finding, ...]:
-    """Everything there is to say about a description: field findings first, then the rules'.
+def check(
+    loaded: Loaded,
+    today: date,
+    neighbours: Mapping[str, Cluster] | None = None,
+    *,
+    at_up: bool = False,
+    absent: Collection[str] = (),
+) -> tuple[Finding, ...]:
+    """Everything there is to say about a description: field findings first, then the rules'. `absent`: files it names that are not there.
 
     Some things may be left open while a stack file is written, and no longer `at_up`: then they are errors.
     Where fields are wrong, rules judge the rest; what they say about the wrong parts is left out.
@@ -65,7 +74,7 @@ def check(loaded: Loaded, today: date, neighbours: Mapping[str, Cluster] | None 
     cluster = loaded.cluster or loaded.rest
     if cluster is None:
         return loaded.findings
-    found = examine(Case(cluster, loaded.stack, today, dict(neighbours or {})), at_up=at_up)
+    found = examine(Case(cluster, loaded.stack, today, dict(neighbours or {}), frozenset(absent)), at_up=at_up)
     return (*loaded.findings, *(finding for finding in found if not _is_doubtful(finding, loaded)))
 
 

@@ -23,6 +23,8 @@ class Case:
     today: date
     neighbours: Mapping[str, Cluster] = field(default_factory=dict)
     """Other stacks described beside this one, by name."""
+    absent: frozenset[str] = frozenset()
+    """Files of the project that the cluster names and that are not there; whoever reads the stack file has looked."""
 
     @cached_property
     def members(self) -> tuple[Member, ...]:

@@ -11,6 +11,8 @@ from rackwright.model.units import format_seconds
 from rackwright.rules.registry import Case, Complaint, rule
 
 _LONG_DRAIN: Final = 86400
+_HEALTH_S: Final = (10, 65535)
+"""Seconds: a look may take 2, and slurm.conf(5) holds the interval in 16 bits."""
 _SHORT_IDLE: Final = 60
 """Slurm looks for idle nodes about once a minute; below that nodes are stopped between two jobs of one user."""
 
@@ -50,6 +52,15 @@ def backup_without_storage(case: Case) -> Iterator[Complaint]:
     """A backup continues from the first controller's state, so both must see one StateSaveLocation."""
     if case.cluster.scheduler.backup and not case.cluster.storage:
         yield Complaint("scheduler.backup", "controllers share no file system for their state", "declare one under storage")
+
+
+@rule("health-interval-range")
+def health_interval_range(case: Case) -> Iterator[Complaint]:
+    """A look every few seconds is work that jobs pay for; one that never comes is none."""
+    interval, (least, most) = case.cluster.scheduler.health_interval, _HEALTH_S
+    if interval is not None and not least <= interval <= most:
+        cause = f"{format_seconds(interval)} is not between {least} s and {most} s"
+        yield Complaint("scheduler.health_interval", cause, "use 60s, or null where workers shall not look at themselves")
 
 
 @rule("accounting-repeated")

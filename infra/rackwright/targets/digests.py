@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 _IGNORED = frozenset({"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"})
+NODE_CHECKS = (
+    "infra/rackwright/errors.py",
+    *(f"tests/cluster/harness/{name}.py" for name in ("compare", "node_side", "probe")),
+    *(f"tests/cluster/probes/{name}.py" for name in ("gpu", "identity", "smoke", "storage", "units")),
+    *(f"tests/cluster/test_{name}.py" for name in ("gpu", "node", "storage")),
+)
+"""Files of the checks that compute nodes make of themselves (roles/slurm_worker)."""
 
 
-def converge(root: Path) -> dict[str, str]:
-    """What Converge applies."""
-    return {
+def converge(root: Path, site: Collection[str] = ()) -> dict[str, str]:
+    """What Converge applies; `site`: files and folders of the user's own playbooks."""
+    ours = {
         "playbooks": _digest(root, ["playbooks"]),
         "roles": _digest(root, ["roles"]),
         "ansible_cfg": _digest(root, ["ansible.cfg"]),
+        "node_checks": _digest(root, NODE_CHECKS),
     }
+    return ours | ({"site": _digest(root, site)} if site else {})
 
 
 def verification(root: Path) -> dict[str, str]:

@@ -1,14 +1,19 @@
-"""A question to a node: one shell command and the pure function that reads its answer."""
+"""A question to a node: one shell command and the pure function that reads its answer.
+
+Runs on the nodes, too (roles/slurm_worker, health): Python 3.9, standard library only.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from rackwright.errors import CouldNotTell
-from rackwright.report.declared import Declared
+
+if TYPE_CHECKING:  # a node that looks at itself has no report
+    from rackwright.report.declared import Declared
 
 T = TypeVar("T")
 _MISSING = {126: "cannot be executed", 127: "is not installed"}
@@ -27,7 +32,7 @@ class Stage(IntEnum):
     AFTER_JOBS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Raw:
     """What a command on a node gave back."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -79,6 +80,20 @@ DEVICES = Probe("gpu-devices", on="gpu", command="stat -c '%n|%F|%t:%T' /dev/nvi
 def parse_xids(text: str) -> tuple[str, ...]:
     """What the driver told the kernel log as XID errors, without time and host."""
     return tuple(line[line.index("Xid") :].strip() for line in text.splitlines() if "NVRM: Xid" in line)
+
+
+_OF_PROGRAMS: Final = frozenset({13, 31, 43, 45})
+"""XIDs of a program that went wrong and was ended, on a GPU that works on (NVIDIA, XID Errors: restart the application; 2025)."""
+
+
+def is_a_programs(error: str) -> bool:
+    """Whether an XID is a user's program's doing.
+
+    >>> is_a_programs("Xid (PCI:0000:10:00): 31, pid=1234, name=python"), is_a_programs("Xid (PCI:0000:10:00): 79, pid=1234")
+    (True, False)
+    """
+    found = re.match(r"Xid \(.*?\): (\d+)", error)
+    return found is not None and int(found[1]) in _OF_PROGRAMS
 
 
 def _xids(place: Place) -> str:

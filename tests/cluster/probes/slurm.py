@@ -177,4 +177,13 @@ def parse_settings(text: str) -> dict[str, str]:
     return found
 
 
+LAST_LOOK = Probe(
+    "slurm-last-look",
+    on="role_worker",
+    # Both times are the node's own, so that its clock does not matter here.
+    command="stat -c %Y /var/lib/rackwright/health.json && date +%s",
+    parse=lambda text: int(text.split()[1]) - int(text.split()[0]),
+)
+"""Seconds since the node last looked at itself."""
+
 SETTINGS = Probe("slurm-settings", on="role_controller", command="scontrol show config", parse=parse_settings)

@@ -83,3 +83,110 @@ def test_other_output_is_an_error(run: Any, sacctmgr: Path) -> None:
     (sacctmgr / "answer").write_text("lab|root\n")
     told = run(accounting, ASKED)
     assert told["failed"] and "has its output format changed" in told["msg"]
+
+
+# As printed by 24.11.5, after accounts, limits and a quality of service were made by hand.
+QOS = "normal|0||||\nurgent|100|gres/gpu=8|4|1-02:00:00|normal\n"
+ACCOUNTS = """root|||1|||normal|
+root|root||1|||normal|
+default||root|1|||normal|
+default|bob||1|||normal|
+research||root|3|cpu=4,gres/gpu=16|5|normal,urgent|urgent
+research|alice||1|||normal,urgent|urgent
+"""
+USERS = "alice|research\nbob|default\nroot|root\n"
+RESEARCH = {
+    "name": "research",
+    "parent": "root",
+    "users": ["alice"],
+    "fairshare": 3,
+    "gpus": 16,
+    "running_jobs": 5,
+    "qos": ["urgent", "normal"],
+}
+URGENT = {"name": "urgent", "priority": 100, "gpus_per_user": 8, "running_jobs_per_user": 4, "max_time_s": 93600, "preempts": ["normal"]}
+SHARED = {"cluster": "lab", "account": "default", "users": ["bob"], "accounts": [RESEARCH], "qos": [URGENT]}
+
+
+@pytest.fixture
+def shared(sacctmgr: Path) -> Path:
+    """The same with an accounting in which all of SHARED is as declared."""
+    (sacctmgr / "answer").write_text("lab|root|\nlab|root|root\nlab|default|\nlab|default|bob\nlab|research|\nlab|research|alice\n")
+    for name, text in (("qos", QOS), ("accounts", ACCOUNTS), ("users", USERS)):
+        (sacctmgr / name).write_text(text)
+    (sacctmgr / "sacctmgr").write_text(
+        f'#!/bin/sh\ncd {sacctmgr}\ncase "$*" in *format=Cluster*) cat answer ;; *format=Name*) cat qos ;; '
+        f'*format=Account*) cat accounts ;; *format=User*) cat users ;; *) echo "$@" >>said ;; esac\n'
+    )
+    return sacctmgr
+
+
+def changed(row: dict[str, Any], **values: Any) -> dict[str, Any]:
+    return {**row, **values}
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (SHARED, []),
+        ({**SHARED, "accounts": [changed(RESEARCH, fairshare=2)]}, ["modify account where name=research cluster=lab set Fairshare=2"]),
+        (
+            {**SHARED, "accounts": [changed(RESEARCH, gpus=None, running_jobs=None)]},
+            ["modify account where name=research cluster=lab set GrpTRES=gres/gpu=-1 GrpJobs=-1"],
+        ),
+        (
+            {**SHARED, "accounts": [changed(RESEARCH, qos=[])]},
+            ["modify account where name=research cluster=lab set QosLevel=normal DefaultQOS=-1"],
+        ),
+        ({**SHARED, "qos": [changed(URGENT, max_time_s=61)]}, ["modify qos where name=urgent set MaxWall=2"]),
+        ({**SHARED, "qos": [changed(URGENT, preempts=[])]}, ["modify qos where name=urgent set Preempt="]),
+        (
+            {**SHARED, "qos": [URGENT, changed(URGENT, name="idle", preempts=[], priority=0)]},
+            ["add qos idle", "modify qos where name=idle set MaxTRESPU=gres/gpu=8 MaxJobsPU=4 MaxWall=1560"],
+        ),
+        (
+            {**SHARED, "accounts": [RESEARCH, changed(RESEARCH, name="vision", parent="research", qos=[], gpus=None, running_jobs=None)]},
+            [
+                "add account vision cluster=lab parent=research description=rackwright organization=rackwright",
+                "modify account where name=vision cluster=lab set Fairshare=3",
+                "add user alice account=vision cluster=lab",
+            ],
+        ),
+        (
+            {**SHARED, "users": [], "accounts": [changed(RESEARCH, users=["alice", "bob"])]},
+            [
+                "add user bob account=research cluster=lab",
+                "modify user where name=bob cluster=lab set DefaultAccount=research",
+                "delete user where name=bob account=default cluster=lab",
+            ],
+        ),
+        ({**SHARED, "users": ["bob"], "accounts": [changed(RESEARCH, users=[])]}, []),
+    ],
+    ids=[
+        *("as declared", "another share", "no limits any more", "no quality of service any more", "a longest job, rounded up"),
+        *(
+            "preempts nobody any more",
+            "a new quality of service",
+            "an account below another",
+            "a user who moves",
+            "a user who is no longer named",
+        ),
+    ],
+)
+def test_shares_and_limits_are_set_where_they_differ(run: Any, shared: Path, asked: dict[str, Any], words: list[str]) -> None:
+    told = run(accounting, asked)
+    assert not told["failed"], told
+    assert said(shared) == [f"--immediate --quiet {line}" for line in words]
+    assert told["changed"] is bool(words) and len(told["added"]) == len(words)
+
+
+def test_check_mode_tells_of_shares_and_sets_none(run: Any, shared: Path) -> None:
+    told = run(accounting, {**SHARED, "accounts": [changed(RESEARCH, fairshare=2)]}, check=True, diff=True)
+    assert told["added"] == ["account research: Fairshare=2"] and told["diff"] == {"prepared": "account research: Fairshare=2\n"}
+    assert said(shared) == []
+
+
+def test_a_listing_that_cannot_be_read_is_an_error(run: Any, shared: Path) -> None:
+    (shared / "qos").write_text("normal|0\n")
+    told = run(accounting, SHARED)
+    assert told["failed"] and "cannot read its line normal|0" in told["msg"]

@@ -126,6 +126,11 @@ class TestDrained:
         assert not run(drain, asked("drained", "w1"))["changed"]
         assert controller.updates == []
 
+    def test_takes_over_from_a_node_that_drained_itself_and_could_end_that_itself(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        controller = given(monkeypatch, Controller(w1=("IDLE+DRAIN", "rackwright: gpu.count_matches_plan: expected 8, found 7 [root")))
+        assert run(drain, asked("drained", "w1"))["changed"]
+        assert controller.updates == ["w1 DRAIN rackwright: leaving"]
+
     def test_a_node_that_slurm_does_not_know_is_gone_already(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         given(monkeypatch, Controller(w0=("IDLE", "")))
         told = run(drain, asked("drained", "storage3"))
@@ -165,6 +170,12 @@ class TestResumed:
         assert told["actions"] == ["w1: resume"]
         assert told["held"] == ['w0 is DRAIN+IDLE "bad DIMM" (by root)', 'w2 is DOWN "Kill task failed" (by slurm)']
         assert len(told["warnings"]) == 2
+
+    def test_what_a_nodes_own_check_found_is_for_the_node_to_lift(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        controller = given(monkeypatch, Controller(w0=("IDLE+DRAIN", "rackwright: gpu.count_matches_plan: expected 8, found 7 [root")))
+        told = run(drain, asked("resumed", "w0"))
+        assert controller.updates == [] and not told["changed"] and not told["failed"]
+        assert told["warnings"] == [f"{told['held'][0]}: it comes back by itself once that check is good"]
 
     def test_waits_for_a_lost_node_to_register_before_it_lifts(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         controller = given(monkeypatch, Controller(registered_at=3, w1=("DOWN+NOT_RESPONDING", "Not responding [slurm")))

@@ -188,6 +188,10 @@ ROWS: list[tuple[dict[str, Any], list[str]]] = [
     ({"users__alice__admin": True}, ["changes admin of user alice (users.alice.admin)"]),
     ({"users__alice__uid": 3000}, ["changes users.alice.uid from 2001 to 3000: refused (users.alice.uid)"]),
     ({"level": "full"}, ["checks at level full (level)"]),
+    (
+        {"phases": {"after_storage": ["site/archive.yml"]}},
+        ["runs phases.after_storage; what it interrupts it knows alone (phases.after_storage)"],
+    ),
     ({"time_zone": "Europe/Berlin"}, ["sets time_zone in place (time_zone)"]),
     ({"target__os": "debian-12"}, ["changes target.os from debian-13 to debian-12: refused (target.os)"]),
     ({"target__mirror": "http://mirror.example/debian"}, ["matters to new nodes alone (target.mirror)"]),
@@ -342,3 +346,8 @@ def test_every_edited_field_is_the_reason_of_something(old: dict[str, Any], new:
     reasons = {path for consequence in impact(before, after) for path in consequence.why}
     untold = [str(edit) for edit in edits(before.cluster, after.cluster) if not any(f"{edit}.".startswith(f"{path}.") for path in reasons)]
     assert untold == []
+
+
+def test_a_playbook_that_is_taken_out_undoes_nothing() -> None:
+    own = edited(LAB, phases={"after_storage": ["site/archive.yml"]})
+    assert told(own, phases=None) == ["runs phases.after_storage no more; what it did stays (phases.after_storage)"]

@@ -15,7 +15,7 @@ from rackwright.errors import RackwrightError
 from rackwright.handover import paths
 from rackwright.provider import converge, stack_files
 from rackwright.provider.converge import Converge, _sleepers
-from rackwright.provider.drivers import ansible
+from rackwright.provider.drivers import ansible, rolling
 from rackwright.provider.resource import Operation, State
 
 
@@ -235,3 +235,63 @@ class TestSettled:
         olds = saving(0, login0="a", worker0="b")
         made = asyncio.run(Converge().read(OPERATION, State("converge", olds, {**olds, "converged": True, "settled": ["a"]})))
         assert (made.outputs["settled"], written) == (["a"], [("a",)])
+
+
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
+    """A stack whose phases leave something undone on two nodes; `rolls` holds what is then rolled, `reasons` how that ends."""
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
+    found: dict[str, Any] = {"rolls": [], "reasons": [], "failed": []}
+    files = stack_files.StackFiles(
+        root=tmp_path, inventory=tmp_path, secrets=tmp_path, hosts=("login0", "worker0", "worker1"), skip_tags=()
+    )
+    waits = [
+        ansible.TaskResult(name, "gpu", "Leave another driver", "driver 550 serves, 580 is declared") for name in ("worker1", "worker0")
+    ]
+
+    async def site(*_: object, **__: object) -> ansible.Applied:
+        return ansible.Applied(rolls=list(waits), failed=list(found["failed"]), status=2 if found["failed"] else 0)
+
+    async def reach(*_: object, **__: object) -> dict[str, str]:
+        return {}
+
+    async def run(self: rolling.Roll, nodes: Sequence[str], *_: object) -> rolling.Rolled:
+        found["rolls"].append((self.batch, list(nodes)))
+        return rolling.Rolled(nodes=list(nodes), changed=[ansible.TaskResult("worker0", "gpu", "driver")], reasons=found["reasons"])
+
+    monkeypatch.setattr(converge.stack_files, "write", lambda *_: files)
+    monkeypatch.setattr(converge.ssh, "reach", reach)
+    monkeypatch.setattr(Converge, "_site", site)
+    monkeypatch.setattr(rolling.Roll, "run", run)
+    found["inputs"] = {"plan": json.dumps({"scheduler": {}, "rolling": {"batch": 3}}), "hosts": {name: {} for name in files.hosts}}
+    return found
+
+
+def played(waiting: dict[str, Any], *, check: bool) -> ansible.Applied:
+    """The phases, and what follows."""
+    return asyncio.run(Converge()._play(OPERATION, waiting["inputs"], (), None, within=1, check=check))[1]
+
+
+def test_what_the_phases_left_undone_is_rolled_in_the_plan_s_order(waiting: dict[str, Any]) -> None:
+    applied = played(waiting, check=False)
+    assert waiting["rolls"] == [(3, ["worker0", "worker1"])]
+    assert not applied.reasons and len(applied.changed) == 1
+
+
+def test_a_roll_that_stopped_is_a_failed_converge(waiting: dict[str, Any]) -> None:
+    waiting["reasons"] = ["worker0: the roll stopped here"]
+    assert played(waiting, check=False).reasons == ["worker0: the roll stopped here"]
+
+
+def test_nothing_is_rolled_after_a_failure_or_by_a_look(waiting: dict[str, Any]) -> None:
+    assert played(waiting, check=True).rolls
+    waiting["failed"] = [ansible.TaskResult("login0", "storage", "mount")]
+    played(waiting, check=False)
+    assert waiting["rolls"] == []
+
+
+def test_a_look_tells_who_waits_to_be_rolled(waiting: dict[str, Any]) -> None:
+    state = State("converge", waiting["inputs"], {**waiting["inputs"], "converged": True})
+    made = asyncio.run(Converge().read(OPERATION, state))
+    assert made.reasons[0] == "worker1: waits to be rolled: driver 550 serves, 580 is declared"
+    assert not made.outputs["converged"]

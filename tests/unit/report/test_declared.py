@@ -9,6 +9,8 @@ from rackwright.catalog.checks import Feature
 from rackwright.errors import BadInput
 from rackwright.report.declared import from_inventory, load
 
+SLURMS = {Feature.HEALTH, Feature.ACCOUNTING, Feature.ACCOUNTS, Feature.QOS, Feature.JOBS_ON_STORAGE}
+
 
 def without(inventory, *path):
     """The inventory with a value of its cluster emptied."""
@@ -28,8 +30,11 @@ def test_the_lab_has_every_part(declared):
     [
         (("users",), {Feature.USERS}),
         (("storage",), {Feature.STORAGE, Feature.NFS, Feature.JOBS_ON_STORAGE}),
-        (("scheduler",), {Feature.SLURM, Feature.SUBMIT, Feature.ACCOUNTING, Feature.JOBS_ON_STORAGE}),
-        (("scheduler", "accounting"), {Feature.ACCOUNTING}),
+        (("scheduler",), SLURMS | {Feature.SLURM, Feature.SUBMIT}),
+        (("scheduler", "health_interval_s"), {Feature.HEALTH}),
+        (("scheduler", "accounting"), {Feature.ACCOUNTING, Feature.ACCOUNTS, Feature.QOS}),
+        (("scheduler", "accounts"), {Feature.ACCOUNTS}),
+        (("scheduler", "qos"), {Feature.QOS}),
         (("network", "gateway"), {Feature.GATEWAY}),
         (("access", "entry"), {Feature.ENTRY}),
         (("metadata_service",), {Feature.METADATA_SERVICE}),

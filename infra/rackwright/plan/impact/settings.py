@@ -39,6 +39,10 @@ def rest(step: Step, told: frozenset[str]) -> Iterator[Consequence]:
 def _by_policy(edit: Edit) -> tuple[Action, str]:
     if edit.within("level"):
         return Action.NOTE, f"checks at level {edit.new}"
+    if edit.within("phases"):
+        if edit.kind is Kind.REMOVED:
+            return Action.NOTE, f"runs {edit} no more; what it did stays"
+        return Action.CHANGE, f"runs {edit}; what it interrupts it knows alone"
     if edit.change is Change.NEW:
         return Action.NOTE, "matters to new nodes alone"
     if edit.change is Change.LIVE:

@@ -43,6 +43,8 @@ class Applied:
     failed: list[TaskResult] = field(default_factory=list)
     unreachable: list[TaskResult] = field(default_factory=list)
     changed: list[TaskResult] = field(default_factory=list)
+    rolls: list[TaskResult] = field(default_factory=list)
+    """Nodes that have to be drained before they can be brought to what is declared, and why."""
     message: str = ""
 
     @property

@@ -8,13 +8,15 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+ROLL: Final = "rackwright_roll"
+"""The fact by which a role says that it can go on only while the node has no jobs, and why."""
 _LONGEST_DETAIL: Final = 12
 """Lines of a failure worth showing."""
 _FOLDER: Final = ".ansible-"
@@ -39,6 +41,8 @@ class Reporter:
         elif kind in ("runner_on_failed", "runner_on_unreachable"):
             if not data.get("ignore_errors"):
                 _say("failed" if kind.endswith("failed") else "unreachable", **self._result(data, decisive(data.get("res", {}))))
+        elif kind == "runner_on_ok" and ROLL in data.get("res", {}).get("ansible_facts", {}):
+            _say("rolls", **self._result(data, str(data["res"]["ansible_facts"][ROLL])))
         elif kind == "runner_on_ok" and data.get("res", {}).get("changed"):
             _say("changed", **self._result(data, what_changed(data["res"])))
         elif kind in ("error", "verbose") and event.get("stdout", "").strip():
@@ -53,11 +57,20 @@ class Reporter:
         return {"host": data.get("host", ""), "phase": self._phase, "task": data.get("task", ""), "detail": detail}
 
 
-def phases(playbooks: Path) -> dict[str, str]:
+def phases(playbooks: Iterable[Path]) -> dict[str, str]:
     """Play name -> phase: the playbook file it stands in."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    files = {file.stem: yaml.load(file.read_text(), Loader=loader) for file in sorted(playbooks.glob("*.yml"))}
-    return {str(play["name"]): stem for stem, plays in files.items() for play in plays or [] if "name" in play and "hosts" in play}
+    files = {file.stem: _plays(file) for file in playbooks}
+    return {str(play["name"]): stem for stem, plays in files.items() for play in plays if "name" in play and "hosts" in play}
+
+
+def imported(playbook: Path) -> list[Path]:
+    """The playbooks that a table of contents names by their whole paths."""
+    named = [Path(play.get("ansible.builtin.import_playbook", "")) for play in _plays(playbook)]
+    return [file for file in named if file.is_absolute() and file.is_file()]
+
+
+def _plays(file: Path) -> list[dict[str, Any]]:
+    return yaml.load(file.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or []
 
 
 def decisive(result: dict[str, Any]) -> str:
@@ -82,12 +95,13 @@ def run(request: dict[str, Any]) -> int:
     import ansible_runner
 
     root = Path(request["root"])
-    reporter = Reporter(phases(root / "playbooks"))
+    playbook = root / "playbooks" / request["playbook"]
+    reporter = Reporter(phases([*sorted((root / "playbooks").glob("*.yml")), *imported(playbook)]))
     with own_folder(Path(request["inventory"]).parent) as folder:
         outcome = ansible_runner.run(
             private_data_dir=folder,
             project_dir=str(root),
-            playbook=str(root / "playbooks" / request["playbook"]),
+            playbook=str(playbook),
             inventory=request["inventory"],
             extravars=request["values"],
             cmdline=_options(request),

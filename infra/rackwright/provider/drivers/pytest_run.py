@@ -50,7 +50,7 @@ async def run_checks(
     results.mkdir(mode=0o700, parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
     ended = await stream(
-        _command(inventory, ssh_config, results, level, kinds, nodes), _told(on_progress), env=_environment(), timeout=_LONGEST
+        _command(inventory, ssh_config, results, level, kinds, nodes), _told(on_progress), env=environment(), timeout=_LONGEST
     )
     return RunOutcome(ended.status, report, ended.stderr)
 
@@ -61,7 +61,8 @@ def _command(inventory: Path, ssh_config: Path, results: Path, level: str, kinds
     return [sys.executable, str(paths.project_root() / "tests" / "cluster"), *where, *which]
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """What a look at the nodes may see of this process's environment."""
     return {**{name: os.environ[name] for name in _INHERITED if name in os.environ}, "PYTHONUNBUFFERED": "1"}
 
 

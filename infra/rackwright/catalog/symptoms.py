@@ -1,0 +1,35 @@
+"""What a person notices when something is wrong, what to look at first, and which checks tell more: symptoms.yml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+_FILE: Final = Path(__file__).with_name("symptoms.yml")
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """One symptom, with where to look in the order of looking."""
+
+    title: str
+    notice: str
+    look_first: tuple[str, ...]
+    checks: tuple[str, ...]
+    """Subjects of checks.yml."""
+    acceptance: tuple[str, ...]
+    """Phases of the acceptance."""
+
+
+@cache
+def symptoms() -> tuple[Symptom, ...]:
+    """All symptoms, in the order of the page."""
+    rows = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    return tuple(
+        Symptom(title, row["notice"], tuple(row["look_first"]), tuple(row["checks"]), tuple(row.get("acceptance", ())))
+        for title, row in rows.items()
+    )

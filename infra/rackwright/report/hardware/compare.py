@@ -1,0 +1,99 @@
+"""What was seen on a node beside what the plan says of it. What all nodes have of one machine together is shown and not compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rackwright.catalog.checks import checks
+from rackwright.report.declared import Declared
+from rackwright.report.hardware.facts import Facts, Part
+
+_OF_THE_MACHINE: Final = (Part.CPUS, Part.MEMORY, Part.NUMA, Part.DISKS)
+"""What a container has of the machine that all containers share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something that is not as planned."""
+
+    subject: str
+    planned: str
+    found: str
+
+
+def simulated_parts(declared: Declared) -> frozenset[Part]:
+    """Parts that say nothing about hardware on this target."""
+    found = {"capacity": _OF_THE_MACHINE, "gpu": (Part.GPUS, Part.GPU_LINKS), "fabric": (Part.RDMA,)}
+    return frozenset(part for subsystem in declared.simulated for part in found.get(subsystem, ()))
+
+
+def planned(declared: Declared, name: str) -> dict[str, Any]:
+    """The plan's figures for a node, by part."""
+    record = declared.nodes[name]
+    gpus = record.get("gpus")
+    return {
+        "cpus": record["cpus"],
+        "memory_mib": record["memory_mib"],
+        "gpus": {key: gpus[key] for key in ("count", "product", "memory_mib", "driver")} if gpus else None,
+        "rails": list(record.get("rails") or ()),
+        **{key: declared.fabric[key] if declared.fabric else None for key in ("rate_gbps", "link_layer")},
+        "mounts": [one["mount"] for one in declared.cluster.get("storage") or () if name in one["clients"] and name not in one["servers"]],
+    }
+
+
+def differences(plan: Mapping[str, Any], facts: Facts, simulated: frozenset[Part]) -> tuple[Difference, ...]:
+    """Everything seen that is not as planned. CPUs, memory and disks of a shared machine are left out."""
+    shared = simulated.intersection(_OF_THE_MACHINE)
+    found = [*(() if shared else _capacity(plan, facts)), *_gpus(plan, facts), *_rails(plan, facts, simulated), *_mounts(plan, facts)]
+    return tuple(found)
+
+
+def _capacity(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
+    if facts.cpus is not None and facts.cpus.total != plan["cpus"]:
+        yield Difference("CPUs", str(plan["cpus"]), str(facts.cpus.total))
+    share = checks()["node.memory_matches_plan"].limit or 1.0
+    if facts.memory is not None and facts.memory < plan["memory_mib"] * share:
+        yield Difference("memory", f"at least {share:.0%} of {plan['memory_mib']} MiB", f"{facts.memory} MiB")
+
+
+def _gpus(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
+    if facts.gpus is None or not plan["gpus"]:
+        return
+    wanted = plan["gpus"]
+    if len(facts.gpus) != wanted["count"]:
+        yield Difference("GPUs", str(wanted["count"]), str(len(facts.gpus)))
+    share = checks()["gpu.memory_matches_plan"].limit or 0.0
+    for gpu in facts.gpus:
+        for subject, value, right in (("product", gpu.product, wanted["product"]), ("driver", gpu.driver, wanted["driver"])):
+            if value != right:
+                yield Difference(f"GPU {gpu.index} {subject}", right, value)
+        if abs(gpu.memory_mib - wanted["memory_mib"]) > share * wanted["memory_mib"]:
+            yield Difference(f"GPU {gpu.index} memory", f"{wanted['memory_mib']} MiB within {share:.0%}", f"{gpu.memory_mib} MiB")
+
+
+def _rails(plan: Mapping[str, Any], facts: Facts, simulated: frozenset[Part]) -> Iterator[Difference]:
+    """Each rail's card: there, Active over a link that is up, of the fabric's kind, at its rate; a simulated one says no rate."""
+    if facts.rdma is None:
+        return
+    ports = {port.device: port for port in facts.rdma}
+    for rail in plan["rails"]:
+        port = ports.get(rail)
+        if port is None:
+            yield Difference(rail, "a port", "no such device")
+        elif (port.state, port.physical) != ("Active", "LinkUp"):
+            yield Difference(rail, "Active, LinkUp", f"{port.state}, {port.physical}")
+        elif port.link_layer != plan["link_layer"]:
+            yield Difference(f"{rail} link layer", plan["link_layer"], port.link_layer)
+        elif Part.RDMA not in simulated and port.rate_gbps != plan["rate_gbps"]:
+            yield Difference(f"{rail} rate", f"{plan['rate_gbps']} Gb/s", f"{port.rate_gbps or 0:g} Gb/s")
+
+
+def _mounts(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
+    if facts.mounts is None:
+        return
+    mounted = {mount.point for mount in facts.mounts}
+    for point in plan["mounts"]:
+        if point not in mounted:
+            yield Difference(point, "mounted", "not mounted")

@@ -1,0 +1,122 @@
+"""The hardware report as data, in the shape of the contract `rackwright.hardware/1` (hardware.schema.json)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from rackwright.report.declared import Declared
+from rackwright.report.hardware.compare import Difference, differences, planned, simulated_parts
+from rackwright.report.hardware.facts import Facts, Part
+from rackwright.report.verdict import Verdict, worst
+
+SCHEMA: Final = "rackwright.hardware/1"
+
+
+class Section(StrEnum):
+    """What a person asks for."""
+
+    SUMMARY = "summary"
+    GPU = "gpu"
+    IB = "ib"
+    STORAGE = "storage"
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts of a node it shows."""
+        return _PARTS[self]
+
+
+_PARTS: Final = {
+    Section.SUMMARY: tuple(Part),
+    Section.GPU: (Part.GPUS, Part.GPU_LINKS, Part.NUMA),
+    Section.IB: (Part.RDMA, Part.INTERFACES, Part.NUMA),
+    Section.STORAGE: (Part.DISKS, Part.MOUNTS),
+}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What came of looking at one node: its facts, or why there are none."""
+
+    facts: Facts = field(default_factory=Facts)
+    silent: str = ""
+
+
+def document(
+    declared: Declared, section: Section, seen: Mapping[str, Seen], *, started: datetime, seconds: float, way: str
+) -> dict[str, Any]:
+    """The report about the nodes that were looked at. One nobody heard of is unknown; so is one a part of which could not be seen."""
+    simulated = simulated_parts(declared)
+    nodes = [_node(declared, name, section, seen[name], simulated) for name in declared.nodes if name in seen]
+    return {
+        "schema": SCHEMA,
+        "stack": declared.stack,
+        "plan": declared.plan,
+        "target": declared.target,
+        "section": section.value,
+        "way": way,
+        "started": started.isoformat(timespec="seconds"),
+        "seconds": round(seconds, 2),
+        "simulated": sorted(simulated.intersection(section.parts)),
+        "nodes": nodes,
+        "out": [{"name": name, "reason": str(record.get("reason") or "")} for name, record in declared.out.items()],
+        "totals": _totals(nodes, simulated),
+        "verdict": worst(Verdict(node["verdict"]) for node in nodes).value,
+    }
+
+
+def _node(declared: Declared, name: str, section: Section, seen: Seen, simulated: frozenset[Part]) -> dict[str, Any]:
+    plan = planned(declared, name)
+    found = () if seen.silent else differences(plan, seen.facts, simulated)
+    facts = asdict(seen.facts)
+    return {
+        "name": name,
+        "verdict": _verdict(seen, found).value,
+        "reason": seen.silent,
+        "planned": plan,
+        "facts": {part.value: facts[part] for part in section.parts},
+        "unknown": {part.value: why for part, why in seen.facts.unknown.items()},
+        "differences": [asdict(one) for one in found],
+    }
+
+
+def _verdict(seen: Seen, found: Collection[Difference]) -> Verdict:
+    if seen.silent or seen.facts.unknown:
+        return Verdict.UNKNOWN
+    return Verdict.FAILED if found else Verdict.PASSED
+
+
+def _totals(nodes: Collection[Mapping[str, Any]], simulated: frozenset[Part]) -> dict[str, dict[str, int | None]]:
+    """Planned and found, over all nodes. Found is None where a node did not tell, or where nodes share one machine."""
+    gpus = [(node["planned"]["gpus"] or {}) for node in nodes]
+    return {
+        "nodes": {"planned": len(nodes), "found": sum(not node["reason"] for node in nodes)},
+        "cpus": {"planned": sum(node["planned"]["cpus"] for node in nodes), "found": _sum(nodes, Part.CPUS, simulated, _cpus)},
+        "memory_mib": {
+            "planned": sum(node["planned"]["memory_mib"] for node in nodes),
+            "found": _sum(nodes, Part.MEMORY, simulated, lambda facts: int(facts)),
+        },
+        "gpus": {"planned": sum(one.get("count", 0) for one in gpus), "found": _sum(nodes, Part.GPUS, frozenset(), len)},
+        "gpu_memory_mib": {
+            "planned": sum(one.get("count", 0) * one.get("memory_mib", 0) for one in gpus),
+            "found": _sum(nodes, Part.GPUS, frozenset(), lambda facts: sum(gpu["memory_mib"] for gpu in facts)),
+        },
+        "rdma_ports": {"planned": sum(len(node["planned"]["rails"]) for node in nodes), "found": _sum(nodes, Part.RDMA, frozenset(), len)},
+    }
+
+
+def _cpus(facts: Mapping[str, Any]) -> int:
+    return int(facts["total"])
+
+
+def _sum(nodes: Collection[Mapping[str, Any]], part: Part, simulated: frozenset[Part], count: Any) -> int | None:
+    """Over the nodes that were to tell; None where one of them did not."""
+    if part in simulated:
+        return None
+    asked = [node for node in nodes if part is not Part.GPUS or node["planned"]["gpus"]]
+    facts = [node["facts"].get(part.value) for node in asked]
+    return None if any(one is None for one in facts) else sum(count(one) for one in facts)

@@ -1,0 +1,205 @@
+"""From a report to rows of tables: one cell a word or a figure with its unit. Nodes whose rows are alike share them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+Row = tuple[str, ...]
+UNTOLD: Final = "?"
+"""A figure that could not be seen."""
+NONE: Final = "-"
+_GIB: Final = 1024
+
+
+def alike(nodes: Iterable[Mapping[str, Any]], rows: Callable[[Mapping[str, Any]], Sequence[Row]]) -> list[tuple[str, list[Row]]]:
+    """The rows of all nodes, once for those of which they are the same; nodes without rows are left out."""
+    found: dict[tuple[Row, ...], list[str]] = {}
+    for node in nodes:
+        if told := tuple(rows(node)):
+            found.setdefault(told, []).append(node["name"])
+    return [(fold(names), list(told)) for told, names in found.items()]
+
+
+def fold(names: Iterable[str]) -> str:
+    """Names in Slurm's way of writing lists.
+
+    >>> fold(["worker0", "worker1", "worker2", "login0", "worker9"])
+    'worker[0-2,9], login0'
+    """
+    numbered: dict[str, list[int]] = {}
+    plain: dict[str, None] = {}
+    for name in names:
+        found = re.fullmatch(r"(.*?)(0|[1-9]\d*)", name)
+        if found:
+            numbered.setdefault(found[1], []).append(int(found[2]))
+        plain.setdefault(found[1] if found else name)
+    return ", ".join(f"{stem}{_numbers(sorted(numbered[stem]))}" if stem in numbered else stem for stem in plain)
+
+
+def _numbers(indices: Sequence[int]) -> str:
+    if len(indices) == 1:
+        return str(indices[0])
+    runs = [[index for _, index in run] for _, run in groupby(enumerate(indices), key=lambda pair: pair[1] - pair[0])]
+    return f"[{','.join(str(run[0]) if len(run) == 1 else f'{run[0]}-{run[-1]}' for run in runs)}]"
+
+
+def mebibytes(mib: float | None) -> str:
+    """Memory as people say it.
+
+    >>> mebibytes(2048), mebibytes(81559), mebibytes(1305000), mebibytes(None)
+    ('2.0 GiB', '79.6 GiB', '1.2 TiB', '?')
+    """
+    if mib is None:
+        return UNTOLD
+    return f"{mib / _GIB:.1f} GiB" if mib < _GIB * _GIB else f"{mib / _GIB / _GIB:.1f} TiB"
+
+
+def summary(node: Mapping[str, Any]) -> list[Row]:
+    """One row: CPUs, layout, memory, GPUs, fabric, network."""
+    facts, plan = node["facts"], node["planned"]
+    return [
+        (_cpus(facts), _layout(facts["cpus"]), mebibytes(facts["memory"]), _numa(facts["numa"]), _gpus(plan, facts), _fabric(plan, facts))
+    ]
+
+
+def _cpus(facts: Mapping[str, Any]) -> str:
+    return str(facts["cpus"]["total"]) if facts["cpus"] else UNTOLD
+
+
+def _layout(cpus: Mapping[str, Any] | None) -> str:
+    """Sockets × cores × threads."""
+    counts = [cpus[key] for key in ("sockets", "cores_per_socket", "threads_per_core")] if cpus else [None]
+    return UNTOLD if None in counts else " × ".join(map(str, counts))
+
+
+def _numa(domains: Collection[Any] | None) -> str:
+    return UNTOLD if domains is None else str(len(domains))
+
+
+def _gpus(plan: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    if not plan["gpus"]:
+        return NONE
+    return UNTOLD if facts["gpus"] is None else _counted(gpu["product"] for gpu in facts["gpus"]) or "0"
+
+
+def _fabric(plan: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    ports = facts["rdma"]
+    if ports is None:
+        return UNTOLD
+    working = _counted(
+        " ".join(filter(None, (_rated(port["rate_gbps"]), port["link_layer"]))) for port in ports if port["state"] == "Active"
+    )
+    others = _counted(port["state"] for port in ports if port["state"] != "Active")
+    return ", ".join(filter(None, (working, others))) or ("0" if plan["rails"] else NONE)
+
+
+def _rated(gbps: float | None) -> str:
+    return _rate(gbps) if gbps else ""
+
+
+def _counted(words: Iterable[str]) -> str:
+    listed = list(words)
+    return ", ".join(f"{listed.count(word)} × {word}" for word in dict.fromkeys(listed))
+
+
+def _rate(gbps: float | None) -> str:
+    return f"{gbps:g} Gb/s" if gbps else UNTOLD
+
+
+def gpus(node: Mapping[str, Any]) -> list[Row]:
+    """One row per kind of GPU: which, product, memory, driver, memory domain, nearest cards."""
+    links = node["facts"]["gpu_links"] or {"paths": {}, "numa": {}}
+    rows: dict[Row, list[int]] = {}
+    for gpu in node["facts"]["gpus"] or ():
+        label = f"GPU{gpu['index']}"
+        nearest = nearest_cards(links["paths"].get(label, {}))
+        row = (gpu["product"], mebibytes(gpu["memory_mib"]), gpu["driver"], links["numa"].get(label, UNTOLD), nearest)
+        rows.setdefault(row, []).append(gpu["index"])
+    return [(fold(f"GPU{index}" for index in which), *row) for row, which in rows.items()]
+
+
+_NEAR: Final = ("PIX", "PXB", "PHB", "NODE", "SYS")
+"""From one bridge apart to across the sockets (legend of `nvidia-smi topo -m`)."""
+
+
+def nearest_cards(paths: Mapping[str, str]) -> str:
+    """The network cards that a GPU reaches by the shortest path.
+
+    >>> nearest_cards({"GPU1": "NV18", "mlx5_0": "PIX", "mlx5_1": "SYS"})
+    'mlx5_0 PIX'
+    """
+    cards = {peer: path for peer, path in paths.items() if not peer.startswith("GPU") and path in _NEAR}
+    best = min(cards.values(), key=_NEAR.index, default=None)
+    return f"{', '.join(card for card, path in cards.items() if path == best)} {best}" if best else NONE
+
+
+def links(node: Mapping[str, Any]) -> list[Row]:
+    """How GPUs reach each other: one row where all pairs do so alike, else one per kind of path."""
+    found = node["facts"]["gpu_links"]
+    if not found:
+        return []
+    pairs: dict[str, list[str]] = {}
+    for gpu, paths in found["paths"].items():
+        for peer, path in paths.items():
+            if peer.startswith("GPU") and int(gpu[3:]) < int(peer[3:]):
+                pairs.setdefault(path, []).append(f"{gpu[3:]}-{peer[3:]}")
+    if len(pairs) == 1:
+        return [(path, f"all {len(among)} pairs") for path, among in pairs.items()]
+    return [(path, ", ".join(among)) for path, among in pairs.items()]
+
+
+def rdma(node: Mapping[str, Any]) -> list[Row]:
+    """One row per port: device, state, rate, link layer, memory domain, firmware."""
+    return [
+        (
+            f"{port['device']}/{port['port']}",
+            f"{port['state']}, {port['physical']}",
+            _rate(port["rate_gbps"]),
+            port["link_layer"],
+            _domain(port["numa"]),
+            port["firmware"] or UNTOLD,
+        )
+        for port in node["facts"]["rdma"] or ()
+    ]
+
+
+def interfaces(node: Mapping[str, Any]) -> list[Row]:
+    """One row per interface that is up or has a device behind it."""
+    return [
+        (one["name"], one["state"], _rate(one["rate_gbps"]), one["link_layer"], one["driver"] or "virtual", _domain(one["numa"]))
+        for one in node["facts"]["interfaces"] or ()
+        if one["state"] == "up" or one["driver"]
+    ]
+
+
+def _domain(numa: int | None) -> str:
+    return NONE if numa is None else str(numa)
+
+
+def mounts(node: Mapping[str, Any]) -> list[Row]:
+    """One row per mounted file system."""
+    return [
+        (one["point"], one["type"], one["source"], _bytes(one["size_bytes"]), _bytes(one["free_bytes"]))
+        for one in node["facts"]["mounts"] or ()
+    ]
+
+
+def disks(node: Mapping[str, Any]) -> list[Row]:
+    """One row per local disk."""
+    return [
+        (
+            one["name"],
+            one["model"] or NONE,
+            _bytes(one["size_bytes"]),
+            "rotating" if one["rotational"] else "flash",
+            one["transport"] or NONE,
+        )
+        for one in node["facts"]["disks"] or ()
+    ]
+
+
+def _bytes(size: int) -> str:
+    return mebibytes(size / _GIB / _GIB)

@@ -1,0 +1,109 @@
+"""Accounts and qualities of service: what they name exists, and what they limit is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rackwright.model.finding import did_you_mean
+from rackwright.model.groups import Role
+from rackwright.rules.registry import Case, Complaint, rule
+
+_TAKEN: Final = {"root": "it is the account above all others", "default": "it holds the users who have no account of their own"}
+_ORDINARY: Final = "normal"
+"""The quality of service that Slurm makes itself (sacctmgr(1))."""
+
+
+@rule("accounts-without-accounting")
+def accounts_without_accounting(case: Case) -> Iterator[Complaint]:
+    """Limits and shares are kept by the accounting."""
+    for field, declared in (("accounts", case.cluster.scheduler.accounts), ("qos", case.cluster.scheduler.qos)):
+        if declared and not case.having(Role.ACCOUNTING):
+            yield Complaint(f"scheduler.{field}", "no node has the role accounting", "give it to the controller's group")
+
+
+@rule("account-reserved")
+def account_reserved(case: Case) -> Iterator[Complaint]:
+    """Accounts that are there without being declared."""
+    for name in case.cluster.scheduler.accounts:
+        if name in _TAKEN:
+            yield Complaint(f"scheduler.accounts.{name}", f"the name is taken: {_TAKEN[name]}", "choose another name")
+
+
+@rule("account-user-unknown")
+def account_user_unknown(case: Case) -> Iterator[Complaint]:
+    """Who is no user of the cluster cannot submit to it."""
+    for name, account in case.cluster.scheduler.accounts.items():
+        for index, user in enumerate(account.users):
+            if user not in case.cluster.users:
+                path = f"scheduler.accounts.{name}.users[{index}]"
+                yield Complaint(path, f"there is no user `{user}`", did_you_mean(user, case.cluster.users))
+
+
+@rule("account-parent-unknown")
+def account_parent_unknown(case: Case) -> Iterator[Complaint]:
+    """An account hangs below one that is declared, or below the root."""
+    accounts = case.cluster.scheduler.accounts
+    for name, account in accounts.items():
+        if account.parent is not None and account.parent not in accounts:
+            path, cause = f"scheduler.accounts.{name}.parent", f"there is no account `{account.parent}`"
+            yield Complaint(path, cause, did_you_mean(account.parent, accounts))
+
+
+@rule("account-below-itself")
+def account_below_itself(case: Case) -> Iterator[Complaint]:
+    """A ring of accounts has no way up to the root."""
+    accounts = case.cluster.scheduler.accounts
+    for name in accounts:
+        above, seen = accounts[name].parent, [name]
+        while above in accounts and above not in seen:
+            seen.append(above)
+            above = accounts[above].parent
+        if above == name:
+            yield Complaint(
+                f"scheduler.accounts.{name}.parent", f"it is below itself: {' below '.join([*seen, name])}", "leave one parent out"
+            )
+
+
+@rule("account-qos-unknown")
+def account_qos_unknown(case: Case) -> Iterator[Complaint]:
+    """What an account may ask for is declared, or Slurm's own."""
+    known = {*case.cluster.scheduler.qos, _ORDINARY}
+    for name, account in case.cluster.scheduler.accounts.items():
+        for index, qos in enumerate(account.qos):
+            if qos not in known:
+                path = f"scheduler.accounts.{name}.qos[{index}]"
+                yield Complaint(path, f"there is no quality of service `{qos}`", did_you_mean(qos, known))
+
+
+@rule("qos-reserved")
+def qos_reserved(case: Case) -> Iterator[Complaint]:
+    """Slurm's own is what jobs get that ask for none; it is left as it is."""
+    if _ORDINARY in case.cluster.scheduler.qos:
+        yield Complaint(f"scheduler.qos.{_ORDINARY}", "the name is taken: it is the one that Slurm makes itself", "choose another name")
+
+
+@rule("qos-preempts-unknown")
+def qos_preempts_unknown(case: Case) -> Iterator[Complaint]:
+    """Whose jobs go back to the queue must be known, and be others'."""
+    known = {*case.cluster.scheduler.qos, _ORDINARY}
+    for name, qos in case.cluster.scheduler.qos.items():
+        for index, other in enumerate(qos.preempts):
+            path = f"scheduler.qos.{name}.preempts[{index}]"
+            if other == name:
+                yield Complaint(path, "it preempts itself", "leave it out")
+            elif other not in known:
+                yield Complaint(path, f"there is no quality of service `{other}`", did_you_mean(other, known))
+
+
+@rule("gpu-limit-without-gpus")
+def gpu_limit_without_gpus(case: Case) -> Iterator[Complaint]:
+    """A limit on what is not there is never counted."""
+    if any(member.gpus for member in case.having(Role.WORKER)):
+        return
+    scheduler = case.cluster.scheduler
+    limits = [(f"scheduler.accounts.{name}.gpus", account.gpus) for name, account in scheduler.accounts.items()]
+    limits += [(f"scheduler.qos.{name}.gpus_per_user", qos.gpus_per_user) for name, qos in scheduler.qos.items()]
+    for path, limit in limits:
+        if limit is not None:
+            yield Complaint(path, "no worker has GPUs", "leave it out")

@@ -1,0 +1,44 @@
+"""The user's own playbooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rackwright.rules.registry import Case, Complaint, rule
+
+_OURS: Final = ("benchmarks", "docs", "infra", "playbooks", "roles", "stacks", "tests", "tools")
+"""Folders whose files come and go with the project's own versions."""
+
+
+@rule("site-playbook-missing")
+def site_playbook_missing(case: Case) -> Iterator[Complaint]:
+    """The first converge would end in the middle, at the phase it follows."""
+    for after, files in case.cluster.phases.items():
+        for index, file in enumerate(files):
+            if file in case.absent:
+                hint = "write it, or correct the path: it counts from the project's root and stays inside"
+                yield Complaint(f"phases.{after}[{index}]", f"{file} is no file of the project", hint)
+
+
+@rule("site-playbook-among-ours")
+def site_playbook_among_ours(case: Case) -> Iterator[Complaint]:
+    """A file in a folder of the project would be lost, or run twice, with its next version."""
+    for after, files in case.cluster.phases.items():
+        for index, file in enumerate(files):
+            folder = file.split("/")[0]
+            if folder in _OURS:
+                yield Complaint(
+                    f"phases.{after}[{index}]", f"{folder}/ belongs to rackwright", "keep your own playbooks in a folder like site/"
+                )
+
+
+@rule("site-playbook-twice")
+def site_playbook_twice(case: Case) -> Iterator[Complaint]:
+    """Whoever lists a file a second time meant another one."""
+    seen: set[str] = set()
+    for after, files in case.cluster.phases.items():
+        for index, file in enumerate(files):
+            if file in seen:
+                yield Complaint(f"phases.{after}[{index}]", f"{file} stands here a second time", "list each playbook once")
+            seen.add(file)

@@ -1,0 +1,240 @@
+#!/usr/bin/python3
+"""A compute node's look at itself: the cluster's passive checks that need no other node, and what follows for Slurm.
+
+usage: rackwright-health            looks; drains the node where a check fails, with the check's id as the reason; lifts that drain,
+                                    and no other, once all is good again. Slurm runs it every few minutes (HealthCheckProgram)
+       rackwright-health-prolog     the same before a job: a node that is not as declared does not start it (Prolog)
+       rackwright-health --rolled   looks before a rolled node comes back: where a check fails its id takes the place of rackwright's own
+                                    reason; lifts nothing
+       rackwright-health --look     looks and tells, check by check; changes nothing
+
+Exit codes: 0 as declared, 1 not as declared, 2 it was asked or set up wrongly, 3 could not tell.
+What a check could not tell drains the node after 30 s without an answer: a tool that hangs is how a broken GPU shows.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+LIBRARY = "/usr/local/lib/rackwright/health"
+EXPECTED = "/etc/rackwright/health.json"
+RECORD = "/var/lib/rackwright/health.json"
+LOCK = "/run/rackwright-health.lock"
+BUDGET = 1.8  # seconds for all questions together: with starting Python, a look ends within 2
+PATIENCE = 30.0  # seconds without an answer until that counts as a failure
+FRESH = 2.0  # seconds: of jobs that start together, one looks and the others take its word
+LONGEST_REASON = 160  # characters
+OURS = re.compile(r"rackwright: ([a-z]+\.[a-z_]+)(:|$)")  # rackwright's other drains name no check
+ROLLING = "rackwright: rolling"
+HELD = {"DRAIN", "DOWN", "FAIL"}
+
+sys.path.insert(0, LIBRARY)
+
+
+class Finding(NamedTuple):
+    """What one check came to."""
+
+    check: str
+    verdict: str
+    """`passed`, `failed` or `unknown`."""
+    why: str
+
+
+class Answers:
+    """What the node's tools say: each is asked once, when the first check wants to know."""
+
+    def __init__(self, place: SimpleNamespace, until: float) -> None:
+        from cluster.harness import node_side, probe
+
+        self._place, self._until = place, until
+        self._ask, self._raw = node_side.ask, probe.Raw
+        self._given: dict[str, Any] = {}
+        self._locks: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, question: Any) -> Any:
+        """The answer as data; raises CouldNotTell where there is none."""
+        with self._lock:
+            lock = self._locks.setdefault(question.name, threading.Lock())
+        with lock:
+            if question.name not in self._given:
+                told = self._ask(question.name, question.command_at(self._place), question.timeout, self._until)
+                self._given[question.name] = self._raw(**{key: value for key, value in told.items() if key != "name"})
+        return question.read(self._given[question.name])
+
+
+def look(expected: dict[str, Any], until: float) -> tuple[Finding, ...]:
+    """All checks at the same time, in the order of the expectations."""
+    place = SimpleNamespace(node=expected["node"], declared=SimpleNamespace(cluster=expected["cluster"]))
+    answers, found = Answers(place, until), {}
+
+    def work(row: dict[str, Any]) -> None:
+        found[row["check"]] = judged(row, expected, answers)
+
+    hands = [threading.Thread(target=work, args=(row,)) for row in expected["checks"]]
+    for hand in hands:
+        hand.start()
+    for hand in hands:
+        hand.join()
+    return tuple(found[row["check"]] for row in expected["checks"])
+
+
+def judged(row: dict[str, Any], expected: dict[str, Any], answers: Callable[[Any], Any]) -> Finding:
+    """One function of the cluster's checks, called with what it asks for."""
+    from cluster.harness.compare import Expect, Mismatch
+
+    subject, _, name = row["check"].partition(".")
+    expect = Expect()
+    given = {"node": record(expected["node"]), "cluster": record(expected["cluster"]), "limit": row["limit"]}
+    offered = {**given, "ask": answers, "expect": expect}
+    try:
+        check = getattr(import_module(f"cluster.test_{subject}"), f"test_{name}")
+        check(**{wanted: offered[wanted] for wanted in check.__code__.co_varnames[: check.__code__.co_argcount]})
+    except Mismatch as mismatch:
+        return Finding(row["check"], "failed", str(mismatch))
+    except Exception as error:  # a check that breaks has told nothing
+        return Finding(row["check"], "unknown", str(error) or repr(error))
+    return Finding(row["check"], "passed", "") if expect.compared else Finding(row["check"], "unknown", "it compared nothing")
+
+
+def record(data: Any) -> Any:
+    """Plain data with its keys as attributes."""
+    return json.loads(json.dumps(data), object_hook=lambda values: SimpleNamespace(**values))
+
+
+class Slurm:
+    """This node, as slurmctld has it."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+
+    def call(self, *words: str) -> str:
+        """What scontrol prints; raises OSError where it fails."""
+        try:
+            done = subprocess.run(["scontrol", *words], capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL, check=False)
+        except subprocess.TimeoutExpired:
+            raise OSError("scontrol: no answer in 10 s") from None
+        if done.returncode:
+            raise OSError(f"scontrol: {(done.stderr or done.stdout).strip()}")
+        return done.stdout
+
+    def seen(self) -> tuple[frozenset[str], str]:
+        """Its states and the reason that is given for them."""
+        line = self.call("--oneliner", "show", "node", self.node)
+        state = re.search(r" State=(\S+)", line)
+        reason = re.search(r" Reason=(.*?)(?: \[[^@\]]+@[^\]]*\]|$)", line.strip())
+        words = state.group(1).split("+") if state else []
+        return frozenset(word.rstrip("*~#!%$@^-") for word in words), reason.group(1) if reason else ""
+
+    def drain(self, check: str, why: str, rolled: bool) -> bool:
+        """No new jobs, for the check's sake. What others hold stays as they said it."""
+        states, reason = self.seen()
+        mine = OURS.match(reason)
+        if states & HELD and not (rolled and reason == ROLLING) and (not mine or mine.group(1) == check):
+            return False
+        text = f"rackwright: {check}: {why}".translate({91: "(", 93: ")", 10: " ", 34: "'"})
+        self.call("update", f"NodeName={self.node}", "State=DRAIN", f"Reason={text[:LONGEST_REASON]}")
+        return True
+
+    def lift(self) -> bool:
+        """Back into service, where it was taken out by `drain`."""
+        states, reason = self.seen()
+        if "DRAIN" not in states or not OURS.match(reason):
+            return False
+        self.call("update", f"NodeName={self.node}", "State=RESUME")
+        return True
+
+
+def remembered() -> dict[str, Any]:
+    """The last look: when, what was wrong, since when what was not told, and whether the node may be held for it."""
+    try:
+        with open(RECORD, encoding="utf-8") as stream:
+            return dict(json.load(stream))
+    except (FileNotFoundError, ValueError):
+        return {"at": 0.0, "wrong": [], "unsure": {}, "held": True}
+
+
+def remember(told: dict[str, Any]) -> None:
+    """Puts a look on record."""
+    with open(f"{RECORD}.new", "w", encoding="utf-8") as stream:
+        json.dump(told, stream)
+    os.replace(f"{RECORD}.new", RECORD)
+
+
+def weighed(findings: tuple[Finding, ...], unsure: dict[str, float], now: float) -> tuple[list[list[str]], dict[str, float]]:
+    """What is wrong, as [check, why], and since when each check that has not told has not."""
+    since = {one.check: unsure.get(one.check, now) for one in findings if one.verdict == "unknown"}
+    silent = [[one.check, one.why] for one in findings if one.check in since and now - since[one.check] >= PATIENCE]
+    return [[one.check, one.why] for one in findings if one.verdict == "failed"] + silent, since
+
+
+def act(slurm: Slurm, wrong: list[list[str]], held: bool, rolled: bool) -> bool:
+    """Drains or lifts as needed; whether the node may be held for a check afterwards."""
+    try:
+        if wrong:
+            if slurm.drain(*wrong[0], rolled):
+                print(f"drained: {wrong[0][0]}: {wrong[0][1]}")
+            return True
+        if held and not rolled and slurm.lift():
+            print("back in service")
+        return held and rolled
+    except OSError as error:
+        print(f"rackwright-health: {error} - the next look tries again", file=sys.stderr)
+        return True
+
+
+def run(expected: dict[str, Any], before_a_job: bool, rolled: bool) -> int:
+    """One look with what follows, one at a time."""
+    with open(LOCK, "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        last, now = remembered(), time.time()
+        if before_a_job and 0 <= now - last["at"] < FRESH:
+            wrong, unsure = last["wrong"], last["unsure"]
+        else:
+            findings = look(expected, now + BUDGET)
+            wrong, unsure = weighed(findings, last["unsure"], now)
+            held = act(Slurm(expected["node"]["name"]), wrong, last["held"], rolled)
+            remember({"at": now, "wrong": wrong, "unsure": unsure, "held": held})
+    for check, why in wrong or [[check, "could not tell"] for check in unsure if rolled]:
+        print(f"{check}: {why}", file=sys.stderr)
+    return 1 if wrong else 3 if unsure and not before_a_job else 0
+
+
+def tell(findings: tuple[Finding, ...]) -> int:
+    """All findings, a line each."""
+    for one in findings:
+        print(f"{one.verdict:<7} {one.check}" + (f": {one.why}" if one.why else ""))
+    verdicts = {one.verdict for one in findings}
+    return 1 if "failed" in verdicts else 3 if "unknown" in verdicts else 0
+
+
+def main(name: str, words: list[str]) -> int:
+    """One call, by the name it was called with."""
+    os.environ.update(LC_ALL="C.UTF-8", PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    if words not in ([], ["--look"], ["--rolled"]):
+        print((__doc__ or "").strip(), file=sys.stderr)
+        return 2
+    try:
+        with open(EXPECTED, encoding="utf-8") as stream:
+            expected = json.load(stream)
+    except (OSError, ValueError) as error:
+        print(f"{EXPECTED}: {error} - `rackwright up` writes it", file=sys.stderr)
+        return 2
+    if words == ["--look"]:
+        return tell(look(expected, time.time() + BUDGET))
+    return run(expected, name.endswith("prolog"), words == ["--rolled"])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[0], sys.argv[1:]))

@@ -1,0 +1,48 @@
+"""`python tests/hardware --inventory … --ssh-config … --section … --output …`: look at the hardware of a live cluster."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "infra")]
+
+from cluster.harness import transport  # noqa: E402 - the two folders must be on the path before
+from hardware.job import look_in_jobs  # noqa: E402
+from hardware.look import look  # noqa: E402
+from rackwright.errors import RackwrightError  # noqa: E402
+from rackwright.report.declared import load  # noqa: E402
+from rackwright.report.hardware.document import Section, document  # noqa: E402
+
+
+def main() -> int:
+    """Look, and write the report. 0: it is written, whatever it says; any other status: there is none."""
+    parser = argparse.ArgumentParser(prog="python tests/hardware", description="Look at the hardware of a live cluster.")
+    parser.add_argument("--inventory", type=Path, required=True, help="the hand-over")
+    parser.add_argument("--ssh-config", type=Path, required=True, help="how the nodes are reached")
+    parser.add_argument("--section", type=Section, choices=list(Section), default=Section.SUMMARY)
+    parser.add_argument("--job", action="store_true", help="look from inside a Slurm job on each worker")
+    parser.add_argument("--output", type=Path, required=True, help="the report, as JSON")
+    chosen = parser.parse_args()
+    try:
+        declared = load(chosen.inventory)
+        started, clock = datetime.now(UTC), time.monotonic()
+        seen = (look_in_jobs if chosen.job else look)(declared, chosen.ssh_config, chosen.section.parts)
+    except RackwrightError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    finally:
+        transport.stop()
+    way = "job" if chosen.job else "ssh"
+    report = document(declared, chosen.section, seen, started=started, seconds=time.monotonic() - clock, way=way)
+    chosen.output.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

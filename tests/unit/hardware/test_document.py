@@ -1,0 +1,171 @@
+"""What was seen beside what was planned: each difference is found, silence is unknown, simulated parts are named.
+
+Golden files show how it looks; `UPDATE_GOLDEN=1 pytest tests/unit/hardware` writes them anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+from rich.console import Console
+
+from rackwright.report.declared import from_inventory
+from rackwright.report.hardware import document as contract
+from rackwright.report.hardware.document import Section, Seen, document
+from rackwright.report.hardware.facts import Facts, Part
+from rackwright.report.hardware.terminal import render
+
+from .conftest import captured
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "hardware"
+SCHEMA = Draft202012Validator(json.loads(Path(contract.__file__).with_name("hardware.schema.json").read_text()))
+STARTED = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
+
+
+def login(facts):
+    """The facts of a node without GPUs and without a fabric."""
+    return replace(facts, gpus=None, gpu_links=None, rdma=())
+
+
+def asked(seen, section):
+    """What a look at the parts of a section gives of it."""
+    facts = {part: getattr(seen.facts, part) for part in section.parts}
+    return replace(seen, facts=Facts(**facts, unknown={part: why for part, why in seen.facts.unknown.items() if part in section.parts}))
+
+
+def report(declared, seen, section=Section.SUMMARY):
+    """A report, as JSON gives it back, true to its schema."""
+    seen = {name: asked(one, section) for name, one in seen.items()}
+    found = json.loads(json.dumps(document(declared, section, seen, started=STARTED, seconds=1.5, way="ssh")))
+    SCHEMA.validate(found)
+    return found
+
+
+def shown(found):
+    """What a terminal of 110 columns shows of it."""
+    console = Console(width=110, color_system=None, highlight=False)
+    with console.capture() as output:
+        console.print(render(found))
+    return "\n".join(line.rstrip() for line in output.get().splitlines()) + "\n"
+
+
+@pytest.fixture
+def healthy(declared, facts):
+    """All nodes as planned."""
+    return {name: Seen(login(facts) if name == "login0" else facts) for name in declared.nodes}
+
+
+@pytest.fixture
+def sick(healthy, facts):
+    """One that lost a GPU and has a port down, one that is silent, one whose driver does not answer."""
+    lost = replace(facts, gpus=facts.gpus[:7], rdma=(*captured(Part.RDMA, "good-down"), *facts.rdma[4:]))
+    untold = replace(facts, gpus=None, gpu_links=None, unknown={Part.GPUS: "gpus: the command ended with status 9: NVIDIA-SMI has failed"})
+    return {
+        **healthy,
+        "worker0": Seen(lost),
+        "worker1": Seen(untold),
+        "worker2": Seen(silent="worker2 is unreachable: Connection timed out"),
+    }
+
+
+def test_as_planned(declared, healthy):
+    found = report(declared, healthy)
+    assert (found["verdict"], [node["differences"] for node in found["nodes"]]) == ("passed", [[]] * 4)
+    assert found["totals"]["gpus"] == {"planned": 24, "found": 24}
+    assert found["totals"]["cpus"] == {"planned": 512, "found": 512}
+    assert found["totals"]["rdma_ports"] == {"planned": 24, "found": 24}
+
+
+CHANGES = {
+    "CPUs": {"cpus": {"total": 64}},
+    "memory": {"memory": 1_500_000},
+    "GPUs": {"gpus": slice(7)},
+    "GPU 0 product": {"gpus": {"product": "NVIDIA H800"}},
+    "GPU 0 driver": {"gpus": {"driver": "535.1"}},
+    "GPU 0 memory": {"gpus": {"memory_mib": 40000}},
+    "mlx5_7": {"rdma": slice(7)},
+    "mlx5_0": {"rdma": {"state": "Initializing"}},
+    "mlx5_0 rate": {"rdma": {"rate_gbps": 200.0}},
+    "mlx5_0 link layer": {"rdma": {"link_layer": "Ethernet"}},
+    "/mnt/sharedfs": {"mounts": slice(1)},
+}
+
+
+@pytest.mark.parametrize("subject", CHANGES)
+def test_each_difference_is_found_and_no_other(declared, healthy, facts, subject):
+    part, change = next(iter(CHANGES[subject].items()))
+    now = getattr(facts, part)
+    if isinstance(change, slice):
+        changed = now[change]
+    elif isinstance(change, dict):
+        changed = (replace(now[0], **change), *now[1:]) if isinstance(now, tuple) else replace(now, **change)
+    else:
+        changed = change
+    found = report(declared, {**healthy, "worker1": Seen(replace(facts, **{part: changed}))})
+    assert {node["name"]: [one["subject"] for one in node["differences"]] for node in found["nodes"] if node["differences"]} == {
+        "worker1": [subject]
+    }
+    assert found["verdict"] == "failed"
+
+
+def test_a_silent_node_is_unknown_and_so_is_the_sum(declared, healthy):
+    found = report(declared, {**healthy, "worker2": Seen(silent="worker2 is unreachable")})
+    assert (found["verdict"], found["totals"]["gpus"], found["totals"]["nodes"]) == (
+        "unknown",
+        {"planned": 24, "found": None},
+        {"planned": 4, "found": 3},
+    )
+
+
+def test_a_part_that_was_not_seen_makes_its_node_unknown(declared, sick):
+    found = report(declared, sick)
+    assert {node["name"]: node["verdict"] for node in found["nodes"]} == {
+        "login0": "passed",
+        "worker0": "failed",
+        "worker1": "unknown",
+        "worker2": "unknown",
+    }
+
+
+def test_a_section_is_about_its_own_parts_alone(declared, sick):
+    found = report(declared, sick, Section.STORAGE)
+    assert {name for node in found["nodes"] for name in node["facts"]} == {"disks", "mounts"}
+    assert [node["verdict"] for node in found["nodes"]] == ["passed", "passed", "passed", "unknown"]
+
+
+@pytest.fixture
+def lab(inventory):
+    """The same plan where nodes are containers and GPUs are simulated."""
+    cluster = inventory["all"]["vars"]["cluster"]
+    cluster["simulated"] = ["gpu", "fabric"]
+    inventory["all"]["vars"]["fabric"]["simulated"] = True
+    cluster["scheduler"]["config_overrides"] = True
+    return from_inventory(inventory)
+
+
+def test_what_nodes_share_is_not_compared_but_simulated_gpus_are(lab, facts, healthy):
+    small = replace(facts, cpus=captured(Part.CPUS, "good-virtual"), memory=1000)
+    found = report(lab, {**healthy, "worker0": Seen(small), "worker1": Seen(replace(facts, gpus=facts.gpus[:7]))})
+    assert [(node["name"], [one["subject"] for one in node["differences"]]) for node in found["nodes"] if node["differences"]] == [
+        ("worker1", ["GPUs"])
+    ]
+    assert found["simulated"] == ["cpus", "disks", "gpu_links", "gpus", "memory", "numa", "rdma"]
+    assert found["totals"]["cpus"]["found"] is None
+    assert "simulated; says nothing about hardware" in shown(found)
+
+
+@pytest.mark.parametrize("section", Section)
+@pytest.mark.parametrize("state", ["healthy", "sick"])
+def test_how_it_looks(declared, request, section, state):
+    text = shown(report(declared, request.getfixturevalue(state), section))
+    golden = GOLDEN / f"{section}-{state}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(text)
+    assert text == golden.read_text()

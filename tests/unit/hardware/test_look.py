@@ -1,0 +1,88 @@
+"""Whole looks over an ssh that is none, and `rackwright hardware` with its exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from hardware.job import told
+from rackwright.cli import main
+from rackwright.handover import paths
+
+INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
+ONE_ANSWERS = 'case "$*" in *login0*) for last; do :; done; eval "$last";; *) echo "ssh: No route to host" >&2; exit 255;; esac'
+"""As ssh to the machine of the test for one node; no way to all others."""
+
+
+@pytest.fixture
+def hardware(tmp_path, monkeypatch, capsys):
+    """Run `rackwright hardware` on the golden lab over an ssh that behaves as told: exit code, output, errors."""
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "110")
+    paths.prepare("lab")
+    paths.inventory("lab").write_text(INVENTORY.read_text(encoding="utf-8"))
+    paths.ssh_config("lab").write_text("")
+
+    def run(script, *arguments):
+        tools = tmp_path / "tools"
+        tools.mkdir(exist_ok=True)
+        (tools / "ssh").write_text(f"#!/bin/sh\n{script}\n")
+        (tools / "ssh").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
+        monkeypatch.setattr(sys, "argv", ["rackwright", "hardware", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main.app()
+        return (ended.value.code, *capsys.readouterr())
+
+    return run
+
+
+def test_nobody_answers(hardware):
+    code, out, _ = hardware("echo 'ssh: No route to host' >&2; exit 255", "lab")
+    assert code == 3
+    assert "login0, worker[0-1], storage0  is unreachable: ssh: No route to host" in out
+    assert "0 of 4 nodes seen" in out
+
+
+def test_one_node_answers_with_this_machine(hardware):
+    code, out, _ = hardware(ONE_ANSWERS, "lab", "--json")
+    report = json.loads(out)
+    nodes = {node["name"]: node for node in report["nodes"]}
+    assert (code, report["schema"], report["verdict"]) == (3, "rackwright.hardware/1", "unknown")
+    assert nodes["login0"]["facts"]["cpus"]["total"] == os.cpu_count()
+    assert nodes["login0"]["facts"]["memory"] > 0
+    assert nodes["login0"]["differences"] == [{"subject": "/mnt/sharedfs", "planned": "mounted", "found": "not mounted"}]
+    assert "unreachable" in nodes["worker0"]["reason"]
+
+
+def test_a_stack_that_is_not_up(hardware):
+    code, _, err = hardware("exit 255", "other")
+    assert (code, "is not up" in err) == (2, True)
+
+
+def test_a_section_that_does_not_exist(hardware):
+    assert hardware("exit 255", "lab", "disks")[0] == 2
+
+
+def test_a_submitting_node_that_is_silent_is_told(hardware):
+    code, out, err = hardware("echo 'ssh: No route to host' >&2; exit 255", "lab", "--job")
+    assert (code, "login0 is unreachable" in out + err) == (3, True)
+
+
+def test_a_job_that_did_not_run_says_why():
+    refused = told("srun: error: Unable to allocate resources: Requested nodes are busy", ["cpus", "memory"])
+    assert refused.silent == "no job looked there: error: Unable to allocate resources: Requested nodes are busy"
+
+
+def test_a_job_that_ran_is_read():
+    lines = [
+        {"begun": True},
+        {"name": "memory", "rc": 0, "out": "MemTotal: 2097152 kB", "err": "", "trouble": "", "seconds": 0.1},
+        {"end": True},
+    ]
+    found = told("\n".join(map(json.dumps, lines)), ["memory", "cpus"])
+    assert (found.facts.memory, list(found.facts.unknown)) == (2048, ["cpus"])

@@ -1,0 +1,61 @@
+"""The order of a roll: the canary, then so many at a time, and nothing after the first failure."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rackwright.provider.drivers import ansible, rolling
+from rackwright.provider.drivers.rolling import Roll, Rolled
+
+STEPS = ["roll-out.yml", "site.yml", "roll-in.yml"]
+
+
+async def said(_: str) -> None:
+    """Progress that nobody reads."""
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str], list[str], bool]]:
+    """Playbooks in their order, each with the nodes that are rolled, its limit, and whether they are rebooted."""
+    found: list[tuple[str, list[str], list[str], bool]] = []
+
+    async def play(_: Path, playbook: str, *, values: dict[str, Any], limit: Sequence[str], **__: object) -> ansible.Applied:
+        found.append((playbook, values["rolled"], list(limit), values["roll_reboot"]))
+        bad = ("w2" in values["rolled"] and playbook == "roll-in.yml") or ("busy" in values["rolled"] and playbook == "roll-out.yml")
+        failed = [ansible.TaskResult(values["rolled"][0], "roll-in", "See that it is", "gpu.count_matches_plan: expected 8, found 7")]
+        return ansible.Applied(
+            failed=failed if bad else [], changed=[ansible.TaskResult("w0", "gpu", "driver")] if playbook == "site.yml" else []
+        )
+
+    monkeypatch.setattr(rolling.ansible, "play", play)
+    return found
+
+
+def run(nodes: Sequence[str], batch: int, *, reboot: bool = False) -> Rolled:
+    roll = Roll(Path("/p"), Path("/i"), Path("/s"), (), batch, reboot)
+    return asyncio.run(roll.run(nodes, said, said))
+
+
+def test_the_first_goes_alone_and_the_rest_by_batches(played: list[Any]) -> None:
+    done = run(["w0", "w1", "w3", "w4"], 2, reboot=True)
+    assert (done.nodes, done.reasons, len(done.changed)) == (["w0", "w1", "w3", "w4"], [], 3)
+    groups = (["w0"], ["w1", "w3"], ["w4"])
+    assert played == [(step, group, group if step == "site.yml" else [], True) for group in groups for step in STEPS]
+
+
+def test_the_first_failure_ends_it_and_says_what_now(played: list[Any]) -> None:
+    done = run(["w0", "w2", "w4", "w5"], 1)
+    assert done.nodes == ["w0"]
+    assert {group[0] for _, group, _, _ in played} == {"w0", "w2"}
+    assert done.reasons[0] == "w2: roll-in: See that it is: gpu.count_matches_plan: expected 8, found 7"
+    assert done.reasons[1].startswith("w2: the roll stopped here and left it drained; not touched: w4, w5 - repair what is named above")
+
+
+def test_a_node_that_does_not_get_empty_is_not_changed(played: list[Any]) -> None:
+    assert not run(["busy", "w1"], 1).nodes
+    assert [step for step, *_ in played] == ["roll-out.yml"]
