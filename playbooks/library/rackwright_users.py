@@ -20,10 +20,17 @@ module: rackwright_users
 short_description: The cluster's users on one node
 options:
   users:
-    description: Users with C(name), C(uid), C(gid) (of the group of the same name), C(shell) and C(admin), who is in the admins' group.
+    description:
+      - Users with C(name), C(uid), C(gid) (of the group of the same name), C(shell), C(admin), who is in the admins' group, and C(groups),
+        further ones.
     type: list
     elements: dict
     required: true
+  groups:
+    description: Groups that users share, with C(name) and C(gid). Nobody but the users who say so is in one.
+    type: list
+    elements: dict
+    default: []
   admins:
     description: Groups whose members may become root, by distribution; the first that the node has is used.
     type: list
@@ -37,6 +44,10 @@ options:
     description: Where the names of the users that this module has made are kept, so that it knows who has left.
     type: path
     default: /var/lib/rackwright/users.json
+  known_groups:
+    description: The same of the groups that it has made, or has put users into.
+    type: path
+    default: /var/lib/rackwright/groups.json
 """
 
 RETURN = r"""
@@ -49,12 +60,16 @@ USER = {
     "gid": {"type": "int", "required": True},
     "shell": {"type": "path", "default": "/bin/bash"},
     "admin": {"type": "bool", "default": False},
+    "groups": {"type": "list", "elements": "str", "default": []},
 }
+GROUP = {"name": {"type": "str", "required": True}, "gid": {"type": "int", "required": True}}
 ARGUMENTS = {
     "users": {"type": "list", "elements": "dict", "required": True, "options": USER},
+    "groups": {"type": "list", "elements": "dict", "default": [], "options": GROUP},
     "admins": {"type": "list", "elements": "str", "default": ["sudo", "wheel"]},
     "home": {"type": "path", "default": "/home"},
     "known": {"type": "path", "default": "/var/lib/rackwright/users.json"},
+    "known_groups": {"type": "path", "default": "/var/lib/rackwright/groups.json"},
 }
 
 
@@ -87,12 +102,46 @@ def steps_for(user: dict[str, Any], home: str, admins: list[str], database: Data
     for other in database.users.values():
         if other.pw_uid == uid and other.pw_name != name:
             raise UserError(f"user {name}: uid {uid} belongs to {other.pw_name} on this node - choose another in the stack file")
-    for other_group in database.groups.values():
-        if other_group.gr_gid == gid and other_group.gr_name != name:
-            raise UserError(
-                f"user {name}: gid {gid} belongs to group {other_group.gr_name} on this node - choose another in the stack file"
-            )
+    refuse_taken(f"user {name}", name, gid, database)
     return [*group_steps(name, gid, database), *user_steps(user, home, database), *admin_steps(user, admins, database)]
+
+
+def refuse_taken(whose: str, name: str, gid: int, database: Database) -> None:
+    """A number has one name on a node."""
+    for other in database.groups.values():
+        if other.gr_gid == gid and other.gr_name != name:
+            raise UserError(f"{whose}: gid {gid} belongs to group {other.gr_name} on this node - choose another in the stack file")
+
+
+def shared_steps(groups: list[dict[str, Any]], database: Database) -> list[Step]:
+    """What brings the groups that users share to their numbers."""
+    for group in groups:
+        refuse_taken(f"group {group['name']}", group["name"], group["gid"], database)
+    return [step for group in groups for step in group_steps(group["name"], group["gid"], database)]
+
+
+def member_steps(wanted: dict[str, Any], known: list[str], database: Database) -> list[Step]:
+    """What puts users into their further groups, and takes out of those that are known here whoever does not belong."""
+    shared, steps = {group["name"] for group in wanted["groups"]}, []
+    asked = {name: [user["name"] for user in wanted["users"] if name in user["groups"]] for name in names_of_groups(wanted)}
+    for name, members in asked.items():
+        if name not in database.groups and name not in shared:
+            raise UserError(
+                f"user {members[0]}: there is no group {name} on this node - declare it in `user_groups`, or install what makes it"
+            )
+    for name in dict.fromkeys([*asked, *sorted(shared), *known]):
+        live, members = database.groups[name].gr_mem if name in database.groups else [], asked.get(name, [])
+        steps += [Step(f"put user {user} into group {name}", ("gpasswd", "--add", user, name)) for user in members if user not in live]
+        # In a group of the system, whoever is no user of ours is none of our business.
+        ours = live if name in shared else [user["name"] for user in wanted["users"] if user["name"] in live]
+        gone = [user for user in ours if user not in members]
+        steps += [Step(f"take user {user} out of group {name}", ("gpasswd", "--delete", user, name)) for user in gone]
+    return steps
+
+
+def names_of_groups(wanted: dict[str, Any]) -> list[str]:
+    """Further groups that users say they are in, each once."""
+    return list(dict.fromkeys(name for user in wanted["users"] for name in user["groups"]))
 
 
 def group_steps(name: str, gid: int, database: Database) -> list[Step]:
@@ -169,17 +218,22 @@ def carry_out(step: Step) -> None:
 
 def bring_about(wanted: dict[str, Any], check: bool) -> list[str]:
     """What was done, in words."""
-    database, known = read_database(), read_known(wanted["known"])
+    database, known, known_groups = read_database(), read_known(wanted["known"]), read_known(wanted["known_groups"])
     declared = [user["name"] for user in wanted["users"]]
-    steps = leaving_steps(set(declared), known, database)
+    groups = sorted({*names_of_groups(wanted), *(group["name"] for group in wanted["groups"])})
+    steps = leaving_steps(set(declared), known, database) + shared_steps(wanted["groups"], database)
     steps += [step for user in wanted["users"] for step in steps_for(user, wanted["home"], wanted["admins"], database)]
+    steps += member_steps(wanted, known_groups, database)
     if not check:
-        remember(wanted["known"], known, sorted({*known, *declared}))  # before the making: a killed run must know whom it made
+        # Before the making: a killed run must know whom it made.
+        remember(wanted["known"], known, sorted({*known, *declared}))
+        remember(wanted["known_groups"], known_groups, sorted({*known_groups, *groups}))
         for step in steps:
             carry_out(step)
         remember(wanted["known"], sorted({*known, *declared}), sorted(declared))
+        remember(wanted["known_groups"], sorted({*known_groups, *groups}), groups)
     told = [step.what for step in steps]
-    return told if told or sorted(known) == sorted(declared) else ["remember who was made here"]
+    return told if told or (sorted(known), sorted(known_groups)) == (sorted(declared), groups) else ["remember who was made here"]
 
 
 def main() -> None:

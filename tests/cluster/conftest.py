@@ -96,6 +96,12 @@ def ask(judge: Judge, owed: Expected) -> Ask:
 
 
 @pytest.fixture
+def node_stack(judge: Judge) -> SimpleNamespace:
+    """What nodes of the groups `with_<part>` carry, as planned."""
+    return _record(judge.declared.node_stack)
+
+
+@pytest.fixture
 def planned(node: SimpleNamespace, cluster: SimpleNamespace) -> SimpleNamespace:
     """The scheduler's plan of the checked node."""
     return next(one for one in cluster.scheduler.nodes if one.name == node.name)

@@ -20,6 +20,14 @@ def test_shells_match_plan(cluster, ask, expect):
     expect({name: account.shell for name, account in found.items()}, {user.name: user.shell for user in cluster.users})
 
 
+def test_groups_match_plan(cluster, ask, expect):
+    """On a shared file system a group is a number, and who is in it reads its files."""
+    answer, planned = ask(ACCOUNTS), {group.name: group.gid for group in cluster.user_groups}
+    found = {name: (answer.gids.get(name), set(answer.groups.get(name, ()))) for name in planned}
+    members = {name: {user.name for user in cluster.users if name in user.groups} for name in planned}
+    expect(found, {name: (gid, members[name]) for name, gid in planned.items()})
+
+
 def test_keys_match_plan(cluster, ask, expect):
     """A key that was taken out of the plan must open nothing any more. Keys that users add in their homes are their own affair."""
     found, planned = ask(ACCOUNTS).keys, {user.name: {public_key(key) for key in user.ssh_keys} for user in cluster.users}

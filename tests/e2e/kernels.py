@@ -21,7 +21,8 @@ PACKAGES: Final = (
     *("chrony", "iputils-ping", "nfs-kernel-server", "nftables", "psmisc", "sudo", "tzdata"),
 )
 """A machine, a kernel for it, and what the roles install: the emulator takes minutes for a package."""
-DISK_MIB: Final = 1600
+DISK_MIB: Final = 2000
+SPARE_MIB: Final = 512
 _ROOTS_HOME: Final = "root"
 """Where the key lies in the image, below its top."""
 _BOOT: Final = 600.0
@@ -43,6 +44,10 @@ class Kernels:
     folder: Path
     sockets: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="rw-")))
     """Of standing connections: the emulator takes seconds for an SSH handshake. Short, because a socket's path is."""
+    packages: tuple[str, ...] = ()
+    """Besides those above."""
+    spare_disks: int = 0
+    """Empty disks of each machine: /dev/vdb and so on."""
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
 
@@ -58,8 +63,12 @@ class Kernels:
         root = self.folder / "root"
         key = f'install -D -m 0600 {self.folder}/id.pub "$1"/{_ROOTS_HOME}/.ssh/authorized_keys'
         network = 'chroot "$1" systemctl --quiet enable systemd-networkd'
-        hooks = [f"--customize-hook={hook}" for hook in (key, network)]
-        _run("mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(PACKAGES)}", *hooks, "trixie", str(root))
+        # It takes minutes of the emulator's time at every start, and looks for disks that are not there.
+        idle = 'chroot "$1" systemctl --quiet mask e2scrub_reap.service'
+        hooks = [f"--customize-hook={hook}" for hook in (key, network, idle)]
+        _run(
+            "mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join((*PACKAGES, *self.packages))}", *hooks, "trixie", str(root)
+        )
         for name in ("vmlinuz", "initrd.img"):
             (self.folder / name).write_bytes(next((root / "boot").glob(f"{name}-*")).read_bytes())
         with (self.folder / "disk").open("wb") as disk:
@@ -86,11 +95,20 @@ class Kernels:
             *("-kernel", str(self.folder / "vmlinuz"), "-initrd", str(self.folder / "initrd.img")),
             *("-append", f"root=/dev/vda rw console=ttyS0 panic=-1 systemd.hostname={name} {interfaces}"),
             *("-drive", f"file={self.folder / 'disk'},if=virtio,format=raw,snapshot=on"),
+            *(word for disk in self._spare(name) for word in ("-drive", f"file={disk},if=virtio,format=raw")),
             *("-netdev", f"user,id=out,restrict=on,hostfwd=tcp:127.0.0.1:{self.ports[name]}-10.0.2.15:22"),
             *("-device", "virtio-net-pci,netdev=out"),
             *("-netdev", f"socket,id=lan,mcast={lan},localaddr=127.0.0.1"),
             *("-device", f"virtio-net-pci,netdev=lan,mac=52:54:00:12:34:{number:02x}"),
         ]
+
+    def _spare(self, name: str) -> list[Path]:
+        """Its empty disks, which it may write to."""
+        disks = [self.folder / f"{name}.disk{number}" for number in range(self.spare_disks)]
+        for disk in disks:
+            with disk.open("wb") as stream:
+                stream.truncate(SPARE_MIB * 2**20)
+        return disks
 
     def _ssh_config(self) -> str:
         shared = f"User root\nIdentityFile {self.folder}/id\nIdentitiesOnly yes\nHostName 127.0.0.1\nConnectTimeout 20\n"

@@ -74,6 +74,7 @@ def variables(declared: Declared, node: str) -> dict[str, str]:
         "ENTRY": declared.nodes[declared.members("@entry")[0]]["address"],
         "GATEWAY": cluster["network"].get("gateway") or "",
         "USER_NAME": cluster["users"][0]["name"],
+        "GROUP_NAME": next((group["name"] for group in cluster.get("user_groups") or ()), ""),
         "ZONE": cluster["time_zone"],
         "MOUNT": storage["mount"],
         "MODE": storage["mode"],

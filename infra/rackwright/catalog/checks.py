@@ -69,6 +69,8 @@ class Feature(StrEnum):
     STORAGE = "storage"
     NFS = "nfs"
     JOBS_ON_STORAGE = "jobs-on-storage"
+    TUNING = "tuning"
+    USER_GROUPS = "user-groups"
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ def _variables(plan: Plan, baked_roles: tuple[str, ...], sources: Mapping[str, s
         "ansible_ssh_common_args": f"-F {shlex.quote(str(paths.ssh_config(plan.stack)))}",
         "handover": {"schema": SCHEMA, "stack": plan.stack, "target": plan.target.kind},
         "cluster": _cluster(plan, baked_roles, sources),
+        "node_stack": plan.node_stack.model_dump(mode="json"),
         "fabric": _fabric(plan),
     }
 
@@ -79,6 +80,7 @@ def _cluster(plan: Plan, baked_roles: tuple[str, ...], sources: Mapping[str, str
         "hosts": [{"name": node.name, "fqdn": node.fqdn, "address": node.address} for node in plan.nodes if node.is_in],
         "rolling": data["rolling"],
         "users": data["users"],
+        "user_groups": data["user_groups"],
         "storage": [_storage(row, sources) for row in data["storage"]],
         "scheduler": _scheduler(plan.scheduler),
         "software": data["software"],

@@ -9,17 +9,21 @@ from pydantic import Field
 
 from rackwright.model.base import Part
 from rackwright.model.budget import Budget, StateKept
+from rackwright.model.directory import UsersFrom
 from rackwright.model.fabric import Fabric
 from rackwright.model.groups import Group, NodeOverride
 from rackwright.model.network import Access, Network
 from rackwright.model.phases import AfterPhase
 from rackwright.model.policy import Change, Except
+from rackwright.model.rdma import Rdma
 from rackwright.model.scheduler import Scheduler, Slurm
+from rackwright.model.scratch import Scratch
 from rackwright.model.software import Software
 from rackwright.model.storage import Storage
 from rackwright.model.target import Target
+from rackwright.model.tuning import Tuning
 from rackwright.model.units import Label, Playbook, UserName
-from rackwright.model.users import User
+from rackwright.model.users import User, UserGroup
 
 
 class Level(StrEnum):
@@ -62,6 +66,11 @@ class Cluster(Part):
         default=None, description="What GPU nodes run on; where it is left out the driver has to be there already."
     )
     users: Annotated[dict[UserName, User], Change.LIVE] = Field(default={}, description="Ordinary users by name.")
+    user_groups: Annotated[dict[UserName, UserGroup], Change.LIVE] = Field(default={}, description="Groups that users share, by name.")
+    users_from: Annotated[UsersFrom | None, Change.LIVE] = Field(default=None, description="A directory of further users.")
+    scratch: Annotated[Scratch | None, Change.LIVE] = Field(default=None, description="Fast space on the nodes' own disks.")
+    rdma: Annotated[Rdma | None, Change.LIVE] = Field(default=None, description="RDMA software beyond the distribution's own.")
+    tuning: Annotated[Tuning | None, Change.LIVE] = Field(default=None, description="Kernel settings, huge pages and limits.")
     nodes: dict[Label, NodeOverride] = Field(default={}, description="What single nodes have differently, by node name.")
     rolling: Rolling = Field(default=Rolling(), description="How nodes are changed that must have no jobs meanwhile.")
     refresh: Annotated[Refresh, Change.RUN] = Field(default=Refresh.ALL, description="How deep a refresh looks.")

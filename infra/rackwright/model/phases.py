@@ -9,10 +9,12 @@ class AfterPhase(StrEnum):
     """After which phase: the files of playbooks/site.yml, in their order."""
 
     BOOTSTRAP = "after_bootstrap"
+    RDMA = "after_rdma"
     STORAGE = "after_storage"
     GPU = "after_gpu"
     FABRIC = "after_fabric"
     SCHEDULER = "after_scheduler"
+    SOFTWARE = "after_software"
 
     @property
     def phase(self) -> str:

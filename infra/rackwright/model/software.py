@@ -8,7 +8,10 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from rackwright.model.base import Part
+from rackwright.model.containers import ContainerRuntime
 from rackwright.model.policy import Change
+from rackwright.model.pytorch import Pytorch
+from rackwright.model.tools import Tool
 from rackwright.model.units import Label
 
 
@@ -61,4 +64,9 @@ class Software(Part):
     gpudirect: Annotated[GpuDirect | None, Change.LIVE] = Field(
         default=None, description="How network cards reach GPU memory; dma-buf where the driver's modules are open when left out."
     )
+    containers: Annotated[tuple[ContainerRuntime, ...], Change.LIVE] = Field(
+        default=(), description="What users run containers with, on login nodes and those that run jobs. enroot comes with pyxis."
+    )
+    tools: Annotated[tuple[Tool, ...], Change.LIVE] = Field(default=(), description="Tools for looking at nodes, in the same places.")
+    pytorch: Annotated[Pytorch | None, Change.LIVE] = Field(default=None, description="PyTorch, once for all, on a shared file system.")
     nccl: Nccl = Field(default=Nccl(), description="What NCCL is told.")

@@ -39,6 +39,10 @@ class Nfs(FileSystem):
     size: Annotated[Bytes, Change.LIVE] = Field(
         description="Size of the disk that its server's folder lies on, like 500GiB; nothing keeps its users below it."
     )
+    rdma: Annotated[bool, Change.FORBIDDEN] = Field(
+        default=False,
+        description="Over RDMA instead of TCP, on the network that the nodes know each other by: RoCE, or IP over InfiniBand.",
+    )
 
 
 Storage = Annotated[MooseFs | Nfs | FsxLustre, Field(discriminator="kind")]

@@ -9,9 +9,10 @@ from rackwright.model.groups import Role
 from rackwright.model.layout import login_ports
 from rackwright.plan.fabric.expand import expand_fabric
 from rackwright.plan.groups import expand_groups
+from rackwright.plan.node_stack import expand_node_stack
 from rackwright.plan.nodes import expand_nodes
 from rackwright.plan.scheduler import expand_scheduler, with_role
-from rackwright.plan.shape import Access, Network, Plan, PlanNode, Rolling, User
+from rackwright.plan.shape import Access, Network, Plan, PlanNode, Rolling, User, UserGroup
 from rackwright.plan.software import expand_software
 from rackwright.plan.storage import expand_storage, expand_volumes
 
@@ -36,9 +37,11 @@ def expand(cluster: Cluster, stack: str) -> Plan:
         nodes=nodes,
         groups=expand_groups(cluster, nodes, storage),
         users=_users(cluster),
+        user_groups=tuple(UserGroup(name=name, gid=group.gid) for name, group in cluster.user_groups.items()),
         storage=storage,
         scheduler=expand_scheduler(cluster, stack, nodes, fabric),
         volumes=expand_volumes(cluster, nodes),
+        node_stack=expand_node_stack(cluster),
         software=expand_software(cluster, members(cluster)),
         fabric=fabric,
         cost=cost(cluster),

@@ -7,6 +7,7 @@ from typing import Final
 
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
+from rackwright.plan.node_stack import PARTS
 from rackwright.plan.shape import PlanNode, Storage
 
 SCHEDULED: Final = frozenset({Role.LOGIN, Role.CONTROLLER, Role.ACCOUNTING, Role.WORKER})
@@ -28,6 +29,7 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
         "storage_client": lambda node: node.name in clients,
         "slurm": lambda node: bool(SCHEDULED.intersection(node.roles)),
     }
+    members |= {f"with_{part}": lambda node, part=part: part in node.carries for part in PARTS}  # type: ignore[misc]
     groups = {group: tuple(node.name for node in nodes if node.is_in and belongs(node)) for group, belongs in members.items()}
     return groups | {"out": tuple(node.name for node in nodes if not node.is_in)}
 

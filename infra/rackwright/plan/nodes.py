@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rackwright import catalog
@@ -16,17 +17,26 @@ from rackwright.model.target import Target
 from rackwright.model.units import mebibytes
 from rackwright.plan.addresses import address, mac
 from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.node_stack import PARTS, carriers
 from rackwright.plan.shape import NodeGpu, PlanNode
 from rackwright.plan.software import driver_version, modules
 
 
 def expand_nodes(cluster: Cluster, stack: str, domain: str, fabric: FabricPlan | None) -> tuple[PlanNode, ...]:
     """Every declared node, in declared order."""
-    offsets = blocks(cluster)
-    return tuple(_node(cluster, stack, domain, member, offsets[member.group], fabric) for member in members(cluster))
+    offsets, carrying = blocks(cluster), carriers(cluster)
+    return tuple(_node(cluster, stack, domain, member, offsets[member.group], fabric, carrying) for member in members(cluster))
 
 
-def _node(cluster: Cluster, stack: str, domain: str, member: Member, block: int, fabric: FabricPlan | None) -> PlanNode:
+def _node(
+    cluster: Cluster,
+    stack: str,
+    domain: str,
+    member: Member,
+    block: int,
+    fabric: FabricPlan | None,
+    carrying: Mapping[str, frozenset[str]],
+) -> PlanNode:
     return PlanNode(
         name=member.name,
         group=member.group,
@@ -39,6 +49,7 @@ def _node(cluster: Cluster, stack: str, domain: str, member: Member, block: int,
         gpus=_gpus(cluster, member.gpus),
         neuron_devices=_neuron_devices(cluster, member),
         os=cluster.target.os_of(member.name),
+        carries=tuple(part for part in PARTS if member.name in carrying[part]),
         rack=member.rack or _rack(cluster.target, member.name),
         rails=fabric.rails_of(member.name, member.group) if fabric else (),
         state=member.state,

@@ -11,11 +11,17 @@ from rackwright.catalog.cost import Cost
 from rackwright.model.base import Part
 from rackwright.model.budget import Budget, StateKept
 from rackwright.model.cluster import Level, Refresh
+from rackwright.model.containers import ContainerRuntime
+from rackwright.model.directory import UsersFrom
 from rackwright.model.fsx import FsxLustre
 from rackwright.model.groups import Role, State
+from rackwright.model.rdma import Rdma
 from rackwright.model.scheduler import Gres
+from rackwright.model.scratch import Scratch
 from rackwright.model.software import GpuModules
 from rackwright.model.target import Target
+from rackwright.model.tools import Tool
+from rackwright.model.tuning import Tuning
 from rackwright.plan.fabric.shape import FabricPlan
 from rackwright.plan.fabric.slurm import Topology
 from rackwright.plan.software import SoftwareStack
@@ -61,6 +67,8 @@ class PlanNode(Part):
     rack: str | None
     rails: tuple[str, ...] = ()
     """Device names of its HCAs on the fabric, by rail; of a subnet manager apart from the fabric's nodes its only one."""
+    carries: tuple[str, ...] = ()
+    """Parts of the node stack that it has; it is in the group `with_<part>` of each."""
     state: State
     reason: str | None
     until: str | None
@@ -102,6 +110,13 @@ class User(Part):
     ssh_keys: tuple[str, ...]
 
 
+class UserGroup(Part):
+    """A group that users share."""
+
+    name: str
+    gid: int
+
+
 class Storage(Part):
     """A shared file system with the nodes that serve and mount it."""
 
@@ -116,6 +131,8 @@ class Storage(Part):
     """Space each server sets aside; the whole capacity where no node serves it."""
     mode: str
     simulated: bool
+    rdma: bool = False
+    """Whether clients reach it by RDMA."""
     fsx: FsxLustre | None = None
     """What AWS is asked for, where it runs the file system."""
 
@@ -213,6 +230,28 @@ class Rolling(Part):
     batch: int
 
 
+class PlannedPytorch(Part):
+    """PyTorch and where it lies."""
+
+    version: str
+    folder: str
+    index: str | None
+    wheelhouse: str | None
+    packages: tuple[str, ...]
+
+
+class NodeStack(Part):
+    """What nodes carry beside the cluster's own services, each null or empty where nobody asked for it."""
+
+    directory: UsersFrom | None = None
+    tuning: Tuning | None = None
+    scratch: Scratch | None = None
+    rdma: Rdma | None = None
+    containers: tuple[ContainerRuntime, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    pytorch: PlannedPytorch | None = None
+
+
 class Plan(Part):
     """The cluster, expanded. Equal inputs give equal plans, byte for byte."""
 
@@ -233,9 +272,11 @@ class Plan(Part):
     groups: dict[str, tuple[str, ...]]
     """Inventory groups and the names of their nodes."""
     users: tuple[User, ...]
+    user_groups: tuple[UserGroup, ...] = ()
     storage: tuple[Storage, ...]
     scheduler: Scheduler
     volumes: tuple[Volume, ...]
+    node_stack: NodeStack = NodeStack()
     software: SoftwareStack | None = None
     fabric: FabricPlan | None = None
     cost: Cost = Cost()

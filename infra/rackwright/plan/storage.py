@@ -35,6 +35,7 @@ def _storage(name: str, declared: Declared, nodes: Sequence[PlanNode]) -> Storag
         size_mib=mebibytes(declared.size),
         mode=declared.mode,
         simulated=False,
+        rdma=isinstance(declared, Nfs) and declared.rdma,
         fsx=declared if isinstance(declared, FsxLustre) else None,
     )
 

@@ -26,6 +26,8 @@ class Declared:
     target: str
     level: Level
     cluster: Mapping[str, Any]
+    node_stack: Mapping[str, Any]
+    """What nodes of the groups `with_<part>` carry."""
     nodes: Mapping[str, Mapping[str, Any]]
     """Nodes that are in, by name."""
     out: Mapping[str, Mapping[str, Any]]
@@ -98,6 +100,8 @@ class Declared:
             Feature.STORAGE: bool(cluster.get("storage")),
             Feature.NFS: any(one["kind"] == "nfs" for one in cluster.get("storage") or ()),
             Feature.JOBS_ON_STORAGE: slurm and bool(cluster.get("storage")),
+            Feature.USER_GROUPS: bool(cluster.get("user_groups")),
+            Feature.TUNING: any("tuning" in node.get("carries", ()) for node in nodes),
         }
         return frozenset(feature for feature, present in has.items() if present)
 
@@ -122,6 +126,7 @@ def from_inventory(inventory: Mapping[str, Any]) -> Declared:
         raise BadInput(
             f"speaks {handover['schema']}, these checks read {HANDOVER}", path="handover.schema", hint="`rackwright up` writes it anew"
         )
+    node_stack = variables.get("node_stack") or {}
     records = {name: host["node"] for name, host in everything["hosts"].items()}
     groups = {name: tuple(group.get("hosts") or ()) for name, group in children.items()}
     out = {name: record for name, record in records.items() if name in groups["out"]}
@@ -136,11 +141,12 @@ def from_inventory(inventory: Mapping[str, Any]) -> Declared:
         target=handover["target"],
         level=Level(cluster["level"]),
         cluster=cluster,
+        node_stack=node_stack,
         nodes=nodes,
         out=out,
         groups=groups,
         fabric=fabric,
-        plan=_digest(cluster, records, children, *([fabric] if fabric else [])),
+        plan=_digest(cluster, node_stack, records, children, *([fabric] if fabric else [])),
     )
 
 

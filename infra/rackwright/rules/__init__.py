@@ -28,6 +28,7 @@ from rackwright.rules import (
     hosts,
     names,
     network,
+    node_stack,
     nodes,
     partitions,
     phases,
@@ -35,6 +36,7 @@ from rackwright.rules import (
     software,
     software_versions,
     storage,
+    tuning,
     users,
 )
 from rackwright.rules.registry import RULES, Case, Rule
@@ -42,24 +44,8 @@ from rackwright.rules.registry import RULES, Case, Rule
 __all__ = ["RULES", "Case", "Rule", "check", "examine"]
 
 SUBJECTS = (
-    *(
-        names,
-        network,
-        groups,
-        gpus,
-        software,
-        software_versions,
-        storage,
-        scheduler,
-        accounts,
-        partitions,
-        access,
-        users,
-        nodes,
-        hosts,
-        fabric,
-        phases,
-    ),
+    *(names, network, groups, gpus, software, software_versions, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
+    *(fabric, phases, node_stack, tuning),
     *(aws_instances, aws_images, aws_disks, aws_network, aws_fabric, aws_capacity, aws_tags, fsx, fsx_repositories, budget, cost),
 )
 """Importing a subject registers its rules; findings come in this order."""

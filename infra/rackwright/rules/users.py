@@ -63,6 +63,38 @@ def user_group_strong(case: Case) -> Iterator[Complaint]:
                 yield Complaint(f"users.{name}.groups", f"group {group} gives the rights of root", "use `admin: true`, which says so")
 
 
+@rule("user-group-unknown")
+def user_group_unknown(case: Case) -> Iterator[Complaint]:
+    """A group without a number would have another one on every node, and files of a shared file system another owner."""
+    for name, user in case.cluster.users.items():
+        for group in user.groups:
+            if group not in case.cluster.user_groups and group not in catalog.accounts():
+                hint = f"declare it with its number: `user_groups: {{{group}: {{gid: 3001}}}}`"
+                yield Complaint(f"users.{name}.groups", f"there is no group `{group}`", hint)
+
+
+@rule("user-group-number")
+def user_group_number(case: Case) -> Iterator[Complaint]:
+    """A user's own group has the user's number; two groups with one number are one to every file system."""
+    first = {user.uid: f"user {name}" for name, user in case.cluster.users.items()}
+    for name, group in case.cluster.user_groups.items():
+        owner = first.setdefault(group.gid, f"group {name}")
+        if not FIRST_UID <= group.gid <= LAST_UID:
+            yield Complaint(f"user_groups.{name}.gid", f"{group.gid} is no ordinary group's number", f"from {FIRST_UID} to {LAST_UID}")
+        elif owner != f"group {name}":
+            yield Complaint(f"user_groups.{name}.gid", f"{group.gid} is also the number of {owner}", "give each group a number of its own")
+
+
+@rule("user-group-name")
+def user_group_name(case: Case) -> Iterator[Complaint]:
+    """Every user has a group of the same name, and the system has its own."""
+    for name in case.cluster.user_groups:
+        if name in case.cluster.users:
+            yield Complaint(f"user_groups.{name}", f"user {name} has a group of that name", "choose another name")
+        elif name in catalog.accounts():
+            yield Complaint(f"user_groups.{name}", f"`{name}` is a group of the system", "choose another name")
+
+
 @rule("ssh-key")
 def ssh_key(case: Case) -> Iterator[Complaint]:
     """A key that sshd cannot read locks the user out without a word."""

@@ -40,6 +40,7 @@ class Accounts:
     """Accounts whose password is empty: anybody may log in as them."""
     groups: dict[str, tuple[str, ...]]
     """Members by group, without those whose main group it is."""
+    gids: dict[str, int]
     homes: dict[str, Home]
     keys: dict[str, frozenset[str]]
     """Type and base64 of the keys that root has put there for each user, without options and comments."""
@@ -60,13 +61,15 @@ def parse_accounts(text: str) -> Accounts:
     accounts = [_account(line) for line in sections["passwd"]]
     if not any(account.uid == 0 for account in accounts):
         raise ValueError("not even root is listed")
-    members = {name: tuple(filter(None, who.split(","))) for name, _, _, who in (line.split(":") for line in sections["group"])}
+    groups = [line.split(":") for line in sections["group"]]
+    members = {name: tuple(filter(None, who.split(","))) for name, _, _, who in groups}
+    gids = {name: int(gid) for name, _, gid, _ in groups}
     homes = {home.path: home for home in (_home(line) for line in sections["homes"])}
     keys: dict[str, frozenset[str]] = {}
     for line in sections["keys"]:
         name, _, key = line.partition("|")
         keys[name] = keys.get(name, frozenset()) | ({public_key(key)} if key.strip() and not key.startswith("#") else set())
-    return Accounts({account.name: account for account in accounts}, tuple(sections["empty"]), members, homes, keys)
+    return Accounts({account.name: account for account in accounts}, tuple(sections["empty"]), members, gids, homes, keys)
 
 
 def public_key(line: str) -> str:

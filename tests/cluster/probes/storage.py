@@ -90,7 +90,9 @@ def options_of(one: SimpleNamespace, node: str) -> set[str]:
     """Options a node's mount has to have, as the kernel spells them."""
     if one.kind != "nfs":
         return set(OPTIONS)
-    return {*OPTIONS, "noatime"} if exported_by(one, node) else {*OPTIONS, "noatime", "hard", "vers=4.2", "nconnect=8"}
+    if exported_by(one, node):
+        return {*OPTIONS, "noatime"}
+    return {*OPTIONS, "noatime", "hard", "vers=4.2", *(("proto=rdma", "port=20049") if one.rdma else ("nconnect=8",))}
 
 
 def exported_by(one: SimpleNamespace, node: str) -> bool:

@@ -81,6 +81,49 @@ def test_only_who_was_made_here_is_removed() -> None:
     assert [step.command for step in steps] == [("userdel", "bob")]
 
 
+def with_groups(live: Any, **members: list[str]) -> Any:
+    """The node with further groups: name and number as one word, like research_3001."""
+    for word, who in members.items():
+        name, _, gid = word.rpartition("_")
+        live.groups[name] = grp.struct_group((name, "x", int(gid), who))
+    return live
+
+
+RESEARCH = {"name": "research", "gid": 3001}
+IN_RESEARCH = {**ALICE, "groups": ["research"]}
+
+
+def memberships(live: Any, user: dict[str, Any], groups: list[dict[str, Any]], known: list[str] | None = None) -> list[str]:
+    wanted = {"users": [{"groups": [], **user}], "groups": groups}
+    return [" ".join(step.command) for step in [*users.shared_steps(groups, live), *users.member_steps(wanted, known or [], live)]]
+
+
+def test_a_shared_group_is_made_with_its_number_and_its_members() -> None:
+    assert memberships(database(), IN_RESEARCH, [RESEARCH]) == ["groupadd --gid 3001 research", "gpasswd --add alice research"]
+    assert memberships(with_groups(database(), research_3001=["alice"]), IN_RESEARCH, [RESEARCH]) == []
+    assert memberships(with_groups(database(), research_7=["alice"]), IN_RESEARCH, [RESEARCH]) == ["groupmod --gid 3001 research"]
+
+
+def test_a_shared_group_holds_nobody_else() -> None:
+    live = with_groups(database(), research_3001=["alice", "mallory"])
+    assert memberships(live, IN_RESEARCH, [RESEARCH]) == ["gpasswd --delete mallory research"]
+    assert memberships(live, ALICE, [RESEARCH]) == ["gpasswd --delete alice research", "gpasswd --delete mallory research"]
+
+
+def test_of_a_group_of_the_system_only_our_users_are_our_business() -> None:
+    live = with_groups(database(), video_44=["alice", "local"])
+    assert memberships(live, {**ALICE, "groups": ["video"]}, []) == []
+    assert memberships(live, ALICE, [], known=["video"]) == ["gpasswd --delete alice video"]
+    assert memberships(live, ALICE, []) == []
+
+
+def test_a_group_that_is_nowhere_is_an_error_and_so_is_a_number_that_is_taken() -> None:
+    with pytest.raises(users.UserError, match="declare it in `user_groups`"):
+        memberships(database(), IN_RESEARCH, [])
+    with pytest.raises(users.UserError, match="group research: gid 3001 belongs to group staff"):
+        memberships(with_groups(database(), staff_3001=[]), IN_RESEARCH, [RESEARCH])
+
+
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """A node without users; what is run on it is noted, and fails where the note is told so."""
@@ -92,7 +135,7 @@ def node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
     monkeypatch.setattr(users.subprocess, "run", note)
     monkeypatch.setattr(users, "read_database", database)
-    return ran, {"users": [ALICE], "known": str(tmp_path / "users.json")}
+    return ran, {"users": [ALICE], "known": str(tmp_path / "users.json"), "known_groups": str(tmp_path / "groups.json")}
 
 
 def test_check_mode_tells_and_does_nothing(run: Any, node: Any) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rackwright.handover import paths
 from rackwright.model import Cluster, Role, load_cluster, load_stack
 from rackwright.plan import Plan, expand
+from rackwright.plan.node_stack import PARTS
 from rackwright.rules.names import _OWN_GROUPS
 
 calm = settings(deadline=None, max_examples=50, derandomize=True)
@@ -110,17 +111,8 @@ def test_groups_name_only_nodes_and_every_role_has_one(groups: dict[str, Any]) -
     plan = expand(cluster(groups), "lab")
     names = {node.name for node in plan.nodes}
     assert all(set(nodes) <= names for nodes in plan.groups.values())
-    assert {f"role_{role}" for role in Role} | {
-        "gpu",
-        "gpu_software",
-        "nvswitch",
-        "fabric",
-        "neuron",
-        "storage_client",
-        "slurm",
-        "nodes",
-        "out",
-    } | set(groups) == set(plan.groups)
+    fixed = {"gpu", "gpu_software", "nvswitch", "fabric", "neuron", "storage_client", "slurm", "nodes", "out"}
+    assert {*fixed, *groups, *(f"role_{role}" for role in Role), *(f"with_{part}" for part in PARTS)} == set(plan.groups)
 
 
 GPU_AND_CPU = {

@@ -30,7 +30,7 @@ def _inventory():
     nodes = [
         _node("login0", "login", "controller", "accounting"),
         _node("worker0", "worker", gpus=gpus),
-        _node("worker1", "worker", gpus={**gpus, "simulated": False, "nvswitch": True}, neuron_devices=1),
+        _node("worker1", "worker", gpus={**gpus, "simulated": False, "nvswitch": True}, neuron_devices=1, carries=["tuning"]),
         _node("storage0", "storage"),
     ]
     everybody = [node["name"] for node in nodes]
@@ -38,7 +38,7 @@ def _inventory():
         "nodes": everybody, "login": ["login0"], "worker": ["worker0", "worker1"], "storage": ["storage0"], "role_login": ["login0"],
         "role_controller": ["login0"], "role_accounting": ["login0"], "role_worker": ["worker0", "worker1"], "role_storage": ["storage0"],
         "gpu": ["worker0", "worker1"], "gpu_software": ["worker1"], "nvswitch": ["worker1"], "fabric": ["login0", "worker0", "worker1"],
-        "neuron": ["worker1"],
+        "neuron": ["worker1"], "with_tuning": ["worker1"],
         "storage_client": everybody, "slurm": ["login0", "worker0", "worker1"], "out": [],
     }  # fmt: skip
     cluster = {
@@ -48,6 +48,7 @@ def _inventory():
         "access": {"entry": ["login0"], "port": 2222, "listen": "127.0.0.1", "allow": ["0.0.0.0/0"]},
         "hosts": [{"name": name, "fqdn": f"{name}.lab.internal", "address": "10.77.0.16"} for name in everybody],
         "users": [{"name": "alice", "uid": 2001, "gid": 2001, "shell": "/bin/bash", "admin": False, "ssh_keys": []}],
+        "user_groups": [{"name": "research", "gid": 3001}],
         "storage": [
             {"name": "s", "kind": "moosefs",
               "mount": "/mnt/s", "servers": ["storage0"], "clients": everybody, "folder": None, "size_mib": 5120, "mode": "1777"},
@@ -72,12 +73,21 @@ def _inventory():
             "vars": {
                 "handover": {"schema": "rackwright.handover/3", "stack": "lab", "target": "lab"},
                 "cluster": cluster,
+                "node_stack": _NODE_STACK,
                 "fabric": fabric,
             },
             "children": {group: {"hosts": {name: {} for name in members}} for group, members in groups.items()},
             "hosts": {node["name"]: {"ansible_host": node["name"], "ansible_user": node["user"], "node": node} for node in nodes},
         }
     }
+
+
+_NODE_STACK = {
+    "tuning": {
+        "profile": "hpc-compute", "transparent_hugepages": "madvise", "hugepages": {"2MiB": 4}, "limits": {"memlock": "unlimited"},
+        "sysctl": {"vm.swappiness": 10},
+    },
+}  # fmt: skip
 
 
 @pytest.fixture

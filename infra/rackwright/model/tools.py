@@ -1,0 +1,14 @@
+"""Tools for people who look at nodes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Tool(StrEnum):
+    """Tools that distributions or NVIDIA package."""
+
+    NVTOP = "nvtop"
+    PERFTEST = "perftest"
+    INFINIBAND_DIAGS = "infiniband-diags"
+    NSIGHT_SYSTEMS = "nsight-systems"

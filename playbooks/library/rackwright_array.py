@@ -1,0 +1,152 @@
+"""Disks of a node as one device with a file system on it: made of empty disks where that was allowed in so many words, found again otherwise.
+
+Nothing that was ever written is overwritten: one disk with the sign of anything on it, and none of them is touched.
+Standard library only, Python 3.9 or newer on the node.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.rackwright_block import DiskError, call, hides, is_block_device, signatures
+
+DOCUMENTATION = r"""
+module: rackwright_array
+short_description: Disks of a node as one device with a file system on it
+options:
+  name: {description: Name of the array; its device is C(/dev/md/<name>)., type: str, required: true}
+  devices: {description: The disks., type: list, elements: path, required: true}
+  level: {description: 0 stripes and 1 mirrors. One disk alone with level 0 is used as it is., type: int, choices: [0, 1], default: 0}
+  file_system: {description: What a new array is given., choices: [ext4, xfs], default: ext4}
+  mount: {description: Where it is going to be mounted; what is there already must not be hidden., type: path, required: true}
+  use_empty_disks: {description: Whether empty disks may be written to. Others never are., type: bool, default: false}
+"""
+
+RETURN = r"""
+device: {description: The device to mount., returned: always, type: str}
+changes: {description: "What was, or in check mode would be, done, in words.", returned: always, type: list}
+"""
+
+ARGUMENTS = {
+    "name": {"type": "str", "required": True},
+    "devices": {"type": "list", "elements": "path", "required": True},
+    "level": {"type": "int", "choices": [0, 1], "default": 0},
+    "file_system": {"type": "str", "choices": ["ext4", "xfs"], "default": "ext4"},
+    "mount": {"type": "path", "required": True},
+    "use_empty_disks": {"type": "bool", "default": False},
+}
+MEMBER = "linux_raid_member"
+MAKE = {"ext4": ("mkfs.ext4", "-q"), "xfs": ("mkfs.xfs", "-q")}
+"""Without a force option: both refuse a device that is in use, and xfs one that holds anything."""
+
+
+class Array:
+    """One task's disks and what it did to them."""
+
+    def __init__(self, wanted: dict[str, Any], check: bool) -> None:
+        self.wanted = wanted
+        self.check = check
+        self.changes: list[str] = []
+
+    @property
+    def joined(self) -> bool:
+        """Whether there is an array at all: one disk alone is used as it is."""
+        return len(self.wanted["devices"]) > 1 or bool(self.wanted["level"])
+
+    @property
+    def device(self) -> str:
+        """What is mounted."""
+        return f"/dev/md/{self.wanted['name']}" if self.joined else str(self.wanted["devices"][0])
+
+    def bring_about(self) -> None:
+        """The array there, with a file system. All disks are looked at before the first is written to."""
+        if self.joined and not is_block_device(self.device):
+            self.assemble_or_make()
+            if self.check:
+                return
+        found = signatures(self.device)
+        if not found:
+            self.give_file_system()
+        elif found != [self.wanted["file_system"]]:
+            raise DiskError(
+                f"{self.device}: it has to be empty or {self.wanted['file_system']}, but holds {', '.join(found)} - nothing was written"
+            )
+
+    def assemble_or_make(self) -> None:
+        """The disks that were joined before, or new ones."""
+        held = {device: self.content(device) for device in self.wanted["devices"]}
+        if all(kinds == [MEMBER] for kinds in held.values()) and self.is_ours():
+            self.do("assemble", ("mdadm", "--assemble", self.device, *self.wanted["devices"]))
+            return
+        for device, kinds in held.items():
+            if kinds:
+                raise DiskError(
+                    f"{device}: it has to be empty, but holds {', '.join(kinds)} - nothing was written to any disk; "
+                    f"if nobody needs that, run `wipefs --all {device}` on the node, then apply again"
+                )
+        self.refuse_unasked()
+        words = ("mdadm", "--create", self.device, "--run", "--metadata=1.2", "--homehost=any", f"--name={self.wanted['name']}")
+        shape = (f"--level={self.wanted['level']}", f"--raid-devices={len(held)}")
+        self.do("make", (*words, *shape, *self.wanted["devices"]))
+
+    def content(self, device: str) -> list[str]:
+        """What a disk holds; raises where there is none."""
+        if not is_block_device(device):
+            there = "it is no block device" if os.path.exists(device) else "there is no such device"
+            raise DiskError(f"{device}: {there} - see `lsblk` on this node, and correct `scratch.devices`")
+        return signatures(device)
+
+    def is_ours(self) -> bool:
+        """Whether all disks are members of the array of this name."""
+        return all(self.wanted["name"] in name_of(call("mdadm", "--examine", "--export", device)) for device in self.wanted["devices"])
+
+    def give_file_system(self) -> None:
+        """The file system of an empty device."""
+        if not self.joined:
+            self.content(self.device)
+        self.refuse_unasked()
+        if hides(self.wanted["mount"]):
+            raise DiskError(f"{self.wanted['mount']}: files lie there that {self.device} would hide - move them away, then apply again")
+        self.do(f"put {self.wanted['file_system']} on", (*MAKE[self.wanted["file_system"]], self.device))
+
+    def refuse_unasked(self) -> None:
+        """Empty disks stay so until somebody says otherwise."""
+        if not self.wanted["use_empty_disks"]:
+            raise DiskError(
+                f"{', '.join(self.wanted['devices'])}: empty, and nobody said that they may be used - set `use_empty_disks: true`"
+            )
+
+    def do(self, what: str, command: tuple[str, ...]) -> None:
+        """Notes a change, and makes it."""
+        self.changes.append(f"{what} {self.device}")
+        if not self.check:
+            call(*command)
+
+
+def name_of(told: str) -> list[str]:
+    """The name of an array as `mdadm --examine --export` gives it, with the host's before a colon or alone.
+
+    >>> name_of("MD_LEVEL=raid0\\nMD_NAME=any:scratch")
+    ['any', 'scratch']
+    """
+    return next((line.partition("=")[2].split(":") for line in told.splitlines() if line.startswith("MD_NAME=")), [])
+
+
+def main() -> None:
+    """One task."""
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    array = Array(module.params, bool(module.check_mode))
+    try:
+        array.bring_about()
+    except DiskError as error:
+        module.fail_json(msg=str(error), changed=bool(array.changes) and not array.check, device=array.device, changes=array.changes)
+    told: dict[str, Any] = {"changed": bool(array.changes), "device": array.device, "changes": array.changes}
+    if module._diff and array.changes:
+        told["diff"] = {"prepared": "".join(f"{change}\n" for change in array.changes)}
+    module.exit_json(**told)
+
+
+if __name__ == "__main__":
+    main()
