@@ -182,11 +182,13 @@ def container() -> Iterator[str]:
 
 
 def prepare(name: str, inventory: dict[str, Any], written: dict[str, str]) -> None:
-    """Packages, and the files where the daemons look for them."""
+    """Packages, names as role base gives them to every node (without them slurmctld waits for DNS), and the daemons' files."""
     inside(name, _PREPARE.format(packages=" ".join(_PACKAGES)))
     hosts = inventory["all"]["vars"]["cluster"]["hosts"]
     addresses = "".join(f"address add {host['address']}/32 dev lo\n" for host in hosts)
     workers = "".join(f"{node['name']}\n" for node in inventory["all"]["vars"]["cluster"]["scheduler"]["nodes"])
+    names = "".join(f"{host['address']} {host['name']}\n" for host in hosts)
+    podman("exec", "--interactive", name, "sh", "-c", "cat >> /etc/hosts", stdin=names)
     for file, text in {**written, "addresses": addresses, "nodes": workers}.items():
         podman("exec", "--interactive", name, "sh", "-c", f"cat > /etc/slurm/{file}", stdin=text)
 
