@@ -1,4 +1,4 @@
-"""Part of `make bench-scale`: Slurm with a slurm.conf of rackwright's for 1,000 nodes, each a slurmd of its own, in one container.
+"""Part of `make bench-scale`: Slurm with a slurm.conf of rackwright's for hundreds of nodes, each a slurmd of its own, in one container.
 
 usage: python benchmarks/scheduler.py [--nodes N] [--write]      --write puts the table into docs/performance.md
 
@@ -78,7 +78,7 @@ _JOIN: Final = "xargs -P 4 -n 1 slurmd -N < /etc/slurm/nodes"
 def main() -> int:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--nodes", type=int, default=256)
     parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
     asked = parser.parse_args()
     table = measure(asked.nodes)
