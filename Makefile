@@ -40,7 +40,7 @@ faults: ready ## every check against the fault that must turn it red
 soak: ready ## long runs: kills at random moments, many ups and downs
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -m soak tests
 
-bench-scale: ready ## what 64 and 256 described nodes cost, without a machine; then Slurm with 1,000 nodes in one container
+bench-scale: ready ## what 64 and 256 described nodes cost, without a machine; then Slurm with 256 nodes in one container
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/scale.py
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/scheduler.py
 

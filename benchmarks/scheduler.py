@@ -1,4 +1,4 @@
-"""Part of `make bench-scale`: Slurm with a slurm.conf of rackwright's for 1,000 nodes, each a slurmd of its own, in one container.
+"""Part of `make bench-scale`: Slurm with a slurm.conf of rackwright's for hundreds of nodes, each a slurmd of its own, in one container.
 
 usage: python benchmarks/scheduler.py [--nodes N] [--write]      --write puts the table into docs/performance.md
 
@@ -78,7 +78,7 @@ _JOIN: Final = "xargs -P 4 -n 1 slurmd -N < /etc/slurm/nodes"
 def main() -> int:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--nodes", type=int, default=256)
     parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
     asked = parser.parse_args()
     table = measure(asked.nodes)
@@ -182,11 +182,13 @@ def container() -> Iterator[str]:
 
 
 def prepare(name: str, inventory: dict[str, Any], written: dict[str, str]) -> None:
-    """Packages, and the files where the daemons look for them."""
+    """Packages, names as role base gives them to every node (without them slurmctld waits for DNS), and the daemons' files."""
     inside(name, _PREPARE.format(packages=" ".join(_PACKAGES)))
     hosts = inventory["all"]["vars"]["cluster"]["hosts"]
     addresses = "".join(f"address add {host['address']}/32 dev lo\n" for host in hosts)
     workers = "".join(f"{node['name']}\n" for node in inventory["all"]["vars"]["cluster"]["scheduler"]["nodes"])
+    names = "".join(f"{host['address']} {host['name']}\n" for host in hosts)
+    podman("exec", "--interactive", name, "sh", "-c", "cat >> /etc/hosts", stdin=names)
     for file, text in {**written, "addresses": addresses, "nodes": workers}.items():
         podman("exec", "--interactive", name, "sh", "-c", f"cat > /etc/slurm/{file}", stdin=text)
 
