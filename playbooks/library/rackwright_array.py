@@ -1,4 +1,4 @@
-"""Disks of a node as one device with a file system on it: made of empty disks where that was allowed in so many words, found again otherwise.
+"""Disks of a node as one device with a file system on it: made of empty disks where that was allowed in so many words, else found again.
 
 Nothing that was ever written is overwritten: one disk with the sign of anything on it, and none of them is touched.
 Standard library only, Python 3.9 or newer on the node.
