@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 import troubleshooting
-from rackwright.catalog.checks import checks
+from rackwright.catalog.checks import acceptance, checks
 from rackwright.catalog.symptoms import symptoms
 from rackwright.cli.main import COMMANDS
 
@@ -23,9 +23,15 @@ def test_every_subject_stands_under_one_symptom():
     assert named == Counter({spec.subject for spec in checks().values()})
 
 
+def test_every_phase_of_the_acceptance_stands_under_one_symptom():
+    named = Counter(phase for symptom in symptoms() for phase in symptom.acceptance)
+    assert named == Counter({spec.subject for spec in acceptance().values()})
+
+
 def test_every_check_is_on_the_page_with_what_to_do():
     text = troubleshooting.page()
     assert [key for key in checks() if f"| `{key}`" not in text] == []
+    assert [key for key in acceptance() if f"| `{key}` |" not in text] == []
 
 
 @pytest.mark.parametrize("symptom", symptoms(), ids=lambda symptom: symptom.title)

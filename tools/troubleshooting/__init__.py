@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from rackwright.catalog.checks import CheckSpec, Kind, checks
+from rackwright.catalog.checks import CheckSpec, Kind, acceptance, checks
 from rackwright.catalog.symptoms import Symptom, symptoms
 
 ROOT: Final = Path(__file__).parents[2]
@@ -44,6 +44,10 @@ def _section(symptom: Symptom) -> Iterator[str]:
     rows = [row for subject in symptom.checks for row in _rows(spec for spec in checks().values() if spec.subject == subject)]
     if rows:
         yield from ("| check | why | what now |", "|---|---|---|", *rows, "")
+    jobs = [spec for phase in symptom.acceptance for spec in acceptance().values() if spec.subject == phase]
+    if jobs:
+        rows = [f"| `{spec.key}` | {_cell(spec.remedy)} |" for spec in jobs]
+        yield from ("| check of `rackwright accept` | what now |", "|---|---|", *rows, "")
 
 
 def _rows(specs: Iterable[CheckSpec]) -> Iterator[str]:
