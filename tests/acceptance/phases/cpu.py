@@ -70,4 +70,4 @@ def _kind(scope: Scope, node: str) -> str:
     return node if _simulated(scope) else f"{record.get('group')}-{record.get('cpus')}"
 
 
-PHASE: Final = Phase("cpu", "CPUs: bandwidth of main memory", judge=judge, jobs=jobs)
+PHASE: Final = Phase("cpu", "Memory bandwidth", judge=judge, jobs=jobs)

@@ -208,4 +208,4 @@ def _points(outputs: Outputs, nodes: Sequence[str], mode: str) -> Callable[[], M
     return look
 
 
-PHASE: Final = Phase("gpu", "GPUs: health, diagnosis, speed, a small training", judge=judge, jobs=jobs)
+PHASE: Final = Phase("gpu", "GPUs", judge=judge, jobs=jobs)

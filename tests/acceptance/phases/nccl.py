@@ -182,4 +182,4 @@ def _wanted(scope: Scope, output: Output, said: Mapping[str, Mapping[str, Any]])
     )
 
 
-PHASE: Final = Phase("nccl", "Collectives: NCCL over 1, 8, 16 … GPUs", judge=judge, jobs=jobs)
+PHASE: Final = Phase("nccl", "NCCL collectives", judge=judge, jobs=jobs)

@@ -94,4 +94,4 @@ def _meeting(
         return quantity, Meeting(one, other, rail, None, str(error)), ""
 
 
-PHASE: Final = Phase("rdma", "RDMA: every two nodes on every rail", judge=judge, jobs=jobs)
+PHASE: Final = Phase("rdma", "RDMA by pair, rail", judge=judge, jobs=jobs)

@@ -122,4 +122,4 @@ def _aggregate(scope: Scope, outputs: Outputs) -> Finding:
     return compared("all_at_once", scope.submitter, words, "0 files changed", holds=wrong == 0, figures=figures)
 
 
-PHASE: Final = Phase("storage_performance", "Storage: speed, and what survives a killed writer", judge=judge, jobs=jobs)
+PHASE: Final = Phase("storage_performance", "Storage performance", judge=judge, jobs=jobs)

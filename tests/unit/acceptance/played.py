@@ -43,6 +43,7 @@ def scope(
         groups={},
         plan="0",
         fabric={"kind": "infiniband", "speed": "NDR"} if fabric else None,
+        node_stack={},
     )
     return Scope(
         declared=declared,

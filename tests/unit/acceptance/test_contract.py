@@ -43,6 +43,11 @@ def test_the_smoke_phases_come_first_in_the_order_of_what_stands_on_what():
     ]
 
 
+def test_a_title_leaves_room_for_the_figures_beside_it():
+    """80 columns, less 36 of the four counts and 22 of the longest reason to be skipped."""
+    assert {phase.title for phase in phases() if len(f"{len(phases())} {phase.title}") > 22} == set()
+
+
 @pytest.mark.parametrize("spec", acceptance().values(), ids=acceptance())
 def test_every_row_is_about_jobs_and_says_what_now(spec):
     assert spec.kind is Kind.JOB and spec.level is not Level.CHECKS
