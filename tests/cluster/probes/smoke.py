@@ -9,11 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from cluster.harness.probe import NodeBusy, Place, Probe, Stage
 from rackwright.errors import CouldNotTell
-from rackwright.report.declared import Declared
+
+if TYPE_CHECKING:  # Compute nodes look at themselves with this file, and have no reports.
+    from rackwright.report.declared import Declared
 
 RECORDS: Final = 200
 """Lines each node writes into one file, in turn with the others."""
