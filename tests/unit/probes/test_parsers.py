@@ -208,8 +208,8 @@ class TestAccounting:
         assert only_local(parse_listening(""))
 
 
-DATA = SimpleNamespace(kind="nfs", mount="/mnt/da-ta", servers=["storage0"], folder="/srv/rackwright/data")
-TOOLS = SimpleNamespace(kind="nfs", mount="/mnt/tools", servers=["storage0"], folder="/srv/rackwright/tools")
+DATA = SimpleNamespace(kind="nfs", mount="/mnt/da-ta", servers=["storage0"], folder="/srv/rackwright/data", rdma=False)
+TOOLS = SimpleNamespace(kind="nfs", mount="/mnt/tools", servers=["storage0"], folder="/srv/rackwright/tools", rdma=False)
 
 
 class TestStorage:
@@ -269,6 +269,11 @@ class TestStorage:
     def test_options_that_nfs_must_have_are_missed(self):
         soft = parse_mounts(captured("mounts", "good-nfs").replace(",hard,", ",soft,"))["/mnt/da-ta"]
         assert options_of(DATA, "worker0") - soft.effective == {"hard"}
+
+    def test_nfs_over_rdma_is_told_from_nfs_over_tcp(self):
+        over_tcp = parse_mounts(captured("mounts", "good-nfs"))["/mnt/da-ta"]
+        over_rdma = SimpleNamespace(**{**vars(DATA), "rdma": True})
+        assert options_of(over_rdma, "worker0") - over_tcp.effective == {"proto=rdma", "port=20049"}
 
     def test_exports(self):
         server = parse_nfs_server(captured("nfs-server"))
