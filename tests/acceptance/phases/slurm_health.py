@@ -7,15 +7,16 @@ from typing import Final
 
 from acceptance.phase import Finding, Job, Outputs, Phase, Scope, compared, told, unknown
 from acceptance.smoke import TASK, arguments, said
-from cluster.probes.slurm import PARTITIONS, PING
+from cluster.probes.slurm import NODES, PARTITIONS, PING
+from rackwright.errors import CouldNotTell
 
 _WORKS: Final = ("idle", "allocated", "mixed", "completing", "planned")
 """Words of sinfo's long state for a node that works (`man sinfo`, NODE STATE CODES); a suffix or another word means trouble."""
 
 
 def jobs(scope: Scope) -> Sequence[Job]:
-    """One over all nodes of each part."""
-    return [Job(f"hello-{part.name}", part.nodes, TASK, arguments()) for part in scope.parts]
+    """One for each node: a node that is drained as its job comes (Prolog) stops nobody else's."""
+    return [Job(f"hello-{node}", (node,), TASK, arguments()) for node in scope.nodes]
 
 
 def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
@@ -25,13 +26,21 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
     yield told("partitions_are_up", here, lambda: _partitions(scope))
     for node in scope.compute:
         yield _state(scope, node)
-    for part in scope.parts:
-        output = outputs[f"hello-{part.name}"]
-        for node in part.nodes:
-            ran = output.on(node)
-            found = f"ran on {ran[0].host}" if ran else f"did not: {output.trouble or 'it said nothing'}"
-            yield compared("job_runs", node, found, f"ran on {node}")
-            yield told("job_runs_as_its_user", node, lambda output=output, node=node: _user(scope, said(output, node).uid, node))
+    for node in scope.nodes:
+        output = outputs[f"hello-{node}"]
+        ran = output.on(node)
+        found = f"ran on {ran[0].host}" if ran else f"did not: {_since(scope, node) or output.trouble or 'it said nothing'}"
+        yield compared("job_runs", node, found, f"ran on {node}")
+        yield told("job_runs_as_its_user", node, lambda output=output, node=node: _user(scope, said(output, node).uid, node))
+
+
+def _since(scope: Scope, node: str) -> str:
+    """Why the controller has taken the node out since, as nodes do that find themselves unfit; empty where it has not."""
+    try:
+        now = scope.answer(NODES).get(node)
+    except CouldNotTell:
+        return ""
+    return f"{'+'.join(sorted(now.states)).lower()}: {now.reason}" if now and now.reason else ""
 
 
 def _controllers(scope: Scope) -> Finding:
@@ -56,4 +65,4 @@ def _user(scope: Scope, uid: int, node: str) -> Finding:
     return compared("job_runs_as_its_user", node, f"uid {uid}", f"uid {scope.uid}")
 
 
-PHASE: Final = Phase("slurm_health", "Slurm health", judge, jobs, questions=(PING, PARTITIONS))
+PHASE: Final = Phase("slurm_health", "Slurm health", judge, jobs, questions=(PING, PARTITIONS, NODES))

@@ -85,7 +85,7 @@ def answered(text: str, rc: int = 0) -> str:
 class TestSlurmHealth:
     @pytest.fixture
     def asked(self, scope):
-        answers = {"slurm-ping": Raw(out=captured("slurm-ping")), "slurm-partitions": Raw(out=captured("slurm-partitions"))}
+        answers = {name: Raw(out=captured(name)) for name in ("slurm-ping", "slurm-partitions", "slurm-nodes")}
         return replace(scope, answers=answers)
 
     def test_good(self, asked):
@@ -103,6 +103,18 @@ class TestSlurmHealth:
         told = judged(slurm_health, scope, found)
         assert told["controllers_answer", "login0"].verdict is told["job_runs", "worker1"].verdict is Verdict.FAILED
         assert told["job_runs_as_its_user", "worker1"].verdict is Verdict.UNKNOWN
+
+    def test_a_node_that_finds_itself_unfit_as_its_job_comes_is_named_with_its_reason(self, asked):
+        """It drains itself in the prolog; srun says nothing of why."""
+        nodes = captured("slurm-nodes").replace("State=IDLE", "State=IDLE+DRAIN", 1)
+        first, _, rest = nodes.partition("\n")
+        drained = f"{first} Reason=rackwright: gpu.count_matches_plan: expected 8, found 7 [root@2026-11-22T03:37:40]\n{rest}"
+        scope = replace(asked, answers={**asked.answers, "slurm-nodes": Raw(out=drained)})
+        unfit = drained.partition("NodeName=")[2].split()[0]
+        found = outputs(slurm_health, scope, lambda job, node, rank: spoken(node) if node != unfit else None)
+        told = judged(slurm_health, scope, found)
+        assert set(bad(told)) == {("job_runs", unfit), ("job_runs_as_its_user", unfit)}
+        assert "rackwright: gpu.count_matches_plan" in told["job_runs", unfit].found
 
     def test_a_drained_node_is_named_with_its_reason(self, asked):
         drained = replace(
