@@ -67,9 +67,11 @@ FAULTS = {
 def unfit(healthy: Project, request: pytest.FixtureRequest) -> Iterator[tuple[Project, str]]:
     """A worker that is no longer as declared, and the check by which it will know."""
     broken, mended = FAULTS[request.param]
+    until(lambda: usable(healthy), seconds=90)
     healthy.ssh("worker1", broken)
     yield healthy, request.param
     healthy.ssh("worker1", f"{mended} && rackwright-health")
+    until(lambda: usable(healthy), seconds=90)
 
 
 def test_a_worker_that_is_unfit_takes_no_job_and_is_named_with_what_it_lacks(unfit: tuple[Project, str]) -> None:
@@ -128,6 +130,11 @@ def test_an_interrupted_acceptance_cancels_its_jobs_and_no_others(stuck: Project
 def test_a_phase_that_is_none_is_refused(lab: Project) -> None:
     said = lab.rackwright("accept", lab.stack, "--phase", "slurm-helth")
     assert said.status == 2 and "did you mean `slurm_health`?" in said.output, said.output
+
+
+def usable(lab: Project) -> bool:
+    """Whether worker1 is idle and answers: for a moment after a job went back to the queue it does not (`idle*`)."""
+    return lab.ssh("login0", "sinfo -h -n worker1 -o %T").output.strip() == "idle"
 
 
 def until(holds: Any, seconds: float = 30) -> None:
