@@ -65,17 +65,17 @@ FAULTS = {
 
 @pytest.fixture(params=FAULTS)
 def unfit(healthy: Project, request: pytest.FixtureRequest) -> Iterator[tuple[Project, str]]:
-    """A worker that is no longer as declared, and the check by which it will know."""
+    """A worker that is no longer as declared and has found out, and the check by which it knows."""
     broken, mended = FAULTS[request.param]
     until(lambda: usable(healthy), seconds=90)
-    healthy.ssh("worker1", broken)
+    healthy.ssh("worker1", f"{broken}; rackwright-health")
     yield healthy, request.param
     healthy.ssh("worker1", f"{mended} && rackwright-health")
     until(lambda: usable(healthy), seconds=90)
 
 
 def test_a_worker_that_is_unfit_takes_no_job_and_is_named_with_what_it_lacks(unfit: tuple[Project, str]) -> None:
-    """It drains itself as the first job comes, so that the suite stops at its first phase; worker0 is not blamed."""
+    """It has drained itself, so that the suite stops at its first phase; worker0 is not blamed."""
     lab, check = unfit
     said, report = accept(lab)
     found = wrong(report)
