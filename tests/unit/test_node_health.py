@@ -140,6 +140,16 @@ def test_another_reason_takes_the_place_of_its_own(node: Node) -> None:
     assert node.updates() == ["State=DRAIN Reason=rackwright: gpu.count_matches_plan: expected 8, found 7"]
 
 
+def test_a_look_that_slurm_cut_off_with_its_job_keeps_no_node_out(node: Node) -> None:
+    """Slurm drains a node whose prolog was killed, as one is when its job is cancelled."""
+    assert node.look().returncode == 0
+    assert node.look(name="rackwright-health-prolog").returncode == 0
+    node.slurm("State=IDLE+DRAIN Reason=Prolog error [slurm@2026-11-22T04:07:48]")
+    node.updates()
+    assert node.look().returncode == 0
+    assert node.updates() == ["State=RESUME"]
+
+
 @pytest.mark.parametrize(
     "reason", ["bad DIMM", "rackwright: leaving", "rackwright: rolling", "gpu.count_matches_plan: expected 8, found 7"]
 )

@@ -31,12 +31,14 @@ LIBRARY = "/usr/local/lib/rackwright/health"
 EXPECTED = "/etc/rackwright/health.json"
 RECORD = "/var/lib/rackwright/health.json"
 LOCK = "/run/rackwright-health.lock"
+BEGAN = "/run/rackwright-health.prolog"  # its time is that of the last look before a job
 BUDGET = 1.8  # seconds for all questions together: with starting Python, a look ends within 2
 PATIENCE = 30.0  # seconds without an answer until that counts as a failure
 FRESH = 2.0  # seconds: of jobs that start together, one looks and the others take its word
 LONGEST_REASON = 160  # characters
 OURS = re.compile(r"rackwright: ([a-z]+\.[a-z_]+)(:|$)")  # rackwright's other drains name no check
 ROLLING = "rackwright: rolling"
+CUT_OFF = "Prolog error"  # Slurm's own words where a job was cancelled during its prolog, which is this program
 HELD = {"DRAIN", "DOWN", "FAIL"}
 
 sys.path.insert(0, LIBRARY)
@@ -148,9 +150,9 @@ class Slurm:
         return True
 
     def lift(self) -> bool:
-        """Back into service, where it was taken out by `drain`."""
+        """Back into service, where it was taken out by `drain`, or because a look before a job was cut off."""
         states, reason = self.seen()
-        if "DRAIN" not in states or not OURS.match(reason):
+        if "DRAIN" not in states or not (OURS.match(reason) or reason == CUT_OFF):
             return False
         self.call("update", f"NodeName={self.node}", "State=RESUME")
         return True
@@ -179,6 +181,14 @@ def weighed(findings: tuple[Finding, ...], unsure: dict[str, float], now: float)
     return [[one.check, one.why] for one in findings if one.verdict == "failed"] + silent, since
 
 
+def began_since(last: float) -> bool:
+    """Whether a look before a job began since the last look, or shortly before it: it may have been cut off."""
+    try:
+        return os.stat(BEGAN).st_mtime >= last - PATIENCE
+    except FileNotFoundError:
+        return False
+
+
 def act(slurm: Slurm, wrong: list[list[str]], held: bool, rolled: bool) -> bool:
     """Drains or lifts as needed; whether the node may be held for a check afterwards."""
     try:
@@ -196,6 +206,9 @@ def act(slurm: Slurm, wrong: list[list[str]], held: bool, rolled: bool) -> bool:
 
 def run(expected: dict[str, Any], before_a_job: bool, rolled: bool) -> int:
     """One look with what follows, one at a time."""
+    if before_a_job:
+        with open(BEGAN, "w", encoding="utf-8"):
+            pass
     with open(LOCK, "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         last, now = remembered(), time.time()
@@ -204,7 +217,7 @@ def run(expected: dict[str, Any], before_a_job: bool, rolled: bool) -> int:
         else:
             findings = look(expected, now + BUDGET)
             wrong, unsure = weighed(findings, last["unsure"], now)
-            held = act(Slurm(expected["node"]["name"]), wrong, last["held"], rolled)
+            held = act(Slurm(expected["node"]["name"]), wrong, last["held"] or began_since(last["at"]), rolled)
             remember({"at": now, "wrong": wrong, "unsure": unsure, "held": held})
     for check, why in wrong or [[check, "could not tell"] for check in unsure if rolled]:
         print(f"{check}: {why}", file=sys.stderr)
