@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -35,6 +36,11 @@ _PARTS = (
 _PATIENCE = 900.0
 """Seconds before a run counts as hung: a starved machine is slow, which is no failure."""
 _SKIPPED = shutil.ignore_patterns("__pycache__", "*.pyc", ".mypy_cache", ".ruff_cache", ".pytest_cache")
+
+
+def _interruptible() -> None:
+    """As at a terminal: whoever runs the tests in the background has them ignore SIGINT, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,7 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=_interruptible,
         )
 
     def run(self, command: Sequence[str], *, timeout: float = _PATIENCE) -> Said:

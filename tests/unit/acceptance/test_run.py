@@ -141,12 +141,18 @@ def test_a_file_system_that_takes_nothing_where_jobs_are_sent_fails_and_results_
     assert ended.report["results"].startswith(str(bench.home))
 
 
+def _interruptible() -> None:
+    """As at a terminal: whoever runs the tests in the background has them ignore SIGINT, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 def test_a_run_that_is_ended_cancels_its_jobs_and_no_others(bench, ending):
     """A job that hangs keeps the run waiting; there it is ended."""
     (bench.node.tools / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 60\n")
     (bench.node.folder / "jobs" / "somebodys").write_text("1")
-    child = subprocess.Popen(bench.command("--phase", "gpu-allocation"), env=bench.node.environment, stdout=subprocess.PIPE, text=True)
+    command = bench.command("--phase", "gpu-allocation")
+    child = subprocess.Popen(command, env=bench.node.environment, stdout=subprocess.PIPE, text=True, preexec_fn=_interruptible)
     deadline = time.monotonic() + 120
     while not any("-all-" in job for job in bench.node.jobs) and time.monotonic() < deadline:
         time.sleep(0.1)
