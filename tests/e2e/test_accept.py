@@ -91,7 +91,8 @@ def test_a_node_at_work_is_left_out_and_said(healthy: Project) -> None:
     held = "while [ -e /run/held ]; do sleep 0.2; done"
     job = healthy.as_user(f"sbatch --parsable --nodelist=worker1 --output=/dev/null --wrap='{held}'").output.split()[-1]
     try:
-        until(lambda: "worker1" in healthy.as_user("squeue -h -t R -o %N").output)
+        # A node that just came back is given batch jobs at slurmctld's next turn (sched_interval, 60 s).
+        until(lambda: "worker1" in healthy.as_user("squeue -h -t R -o %N").output, seconds=120)
         said, report = accept(healthy, "--level", "smoke")
         assert said.ok, said.output
         busy = [check for check in report["checks"] if check["reason"] == "node-busy"]
