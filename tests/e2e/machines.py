@@ -103,6 +103,9 @@ def describe(project: Project, machines: Machines) -> None:
         for group in cluster["groups"].values():
             group.update(cpus=2, memory="2GiB")
             group.pop("gpus", None)
+        for limited in (*cluster["scheduler"]["accounts"].values(), *cluster["scheduler"]["qos"].values()):
+            limited.pop("gpus", None)
+            limited.pop("gpus_per_user", None)
         cluster.pop("fabric", None)  # It is between GPUs, and real machines would have real adapters.
 
     project.edit(change)
