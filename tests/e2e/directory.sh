@@ -36,7 +36,7 @@ LDIF
 sed -i 's#^SLAPD_SERVICES=.*#SLAPD_SERVICES="ldaps:/// ldapi:///"#' /etc/default/slapd
 systemctl restart slapd
 hash=$(slappasswd -s '@PASSWORD@')
-cat > /root/people.ldif << LDIF
+ldapadd -x -D cn=admin,dc=example,dc=org -w '@PASSWORD@' -H ldapi:/// > /dev/null << LDIF
 dn: cn=reader,dc=example,dc=org
 objectClass: organizationalRole
 objectClass: simpleSecurityObject
@@ -79,5 +79,3 @@ cn: physics
 gidNumber: 5100
 memberUid: carol
 LDIF
-ldapadd -x -D cn=admin,dc=example,dc=org -w '@PASSWORD@' -H ldapi:/// -f /root/people.ldif > /dev/null
-rm /root/people.ldif
