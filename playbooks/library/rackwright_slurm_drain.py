@@ -51,6 +51,8 @@ CURED_BY_REGISTRATION = re.compile(
     r"not responding|node unexpectedly rebooted|resumetimeout reached|low (realmemory|cpus|tmpdisk|socket)|gres/\S+ count reported lower",
     re.IGNORECASE,
 )
+# Against a node whose own look, the prolog, ended early: its job was cancelled. One that finds itself unwell has put its reason there.
+CUT_OFF = "Prolog error"
 HELD = {"DRAIN", "DOWN", "FAIL"}  # flags and base states in which no job is given
 UNREGISTERED = {"NOT_RESPONDING", "INVALID_REG", "UNKNOWN", "REBOOT_ISSUED"}
 ASLEEP = {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP"}
@@ -89,7 +91,8 @@ class Node(NamedTuple):
 
     @property
     def _is_rackwrights(self) -> bool:
-        return self.reason.startswith(OURS) or (self.by == "slurm" and bool(CURED_BY_REGISTRATION.match(self.reason)))
+        cured = self.reason == CUT_OFF or bool(CURED_BY_REGISTRATION.match(self.reason))
+        return self.reason.startswith(OURS) or (self.by == "slurm" and cured)
 
     def __str__(self) -> str:
         said = f' "{self.reason}" (by {self.by})' if self.reason else ""

@@ -56,6 +56,9 @@ class Node:
     def record(self) -> Path:
         return self.folder / "var/lib/rackwright/health.json"
 
+    def remembers(self, **said: Any) -> None:
+        self.record.write_text(json.dumps(json.loads(self.record.read_text()) | said))
+
     def tool(self, name: str, text: str) -> None:
         path = self.folder / "bin" / name
         path.write_text(text)
@@ -148,6 +151,35 @@ def test_a_look_that_slurm_cut_off_with_its_job_keeps_no_node_out(node: Node) ->
     node.updates()
     assert node.look().returncode == 0
     assert node.updates() == ["State=RESUME"]
+
+
+def test_that_drain_may_come_after_the_looks_that_follow(node: Node) -> None:
+    """A cancelled job's end can take half a minute (KillWait), and slurmctld may be away for longer; looks go on meanwhile."""
+    assert node.look(name="rackwright-health-prolog").returncode == 0
+    began = time.time() - 90
+    os.utime(node.folder / "run/rackwright-health.prolog", (began, began))
+    for _ in range(3):
+        assert node.look().returncode == 0
+    node.slurm("State=IDLE+DRAIN Reason=Prolog error [slurm@2026-11-22T04:07:48]")
+    node.updates()
+    assert node.look().returncode == 0
+    assert node.updates() == ["State=RESUME"]
+
+
+def test_a_node_that_seems_well_asks_now_and_then_all_the_same(node: Node) -> None:
+    assert node.look().returncode == 0
+    node.slurm("State=IDLE+DRAIN Reason=Prolog error [slurm@2026-11-22T04:07:48]")
+    node.remembers(asked=time.time() - 400)
+    node.updates()
+    assert node.look().returncode == 0
+    assert node.updates() == ["State=RESUME"]
+
+
+def test_what_is_wrong_takes_the_place_of_slurms_own_words(node: Node) -> None:
+    node.slurm("State=IDLE+DRAIN Reason=Prolog error [slurm@2026-11-22T04:07:48]")
+    node.gpus(7)
+    assert node.look().returncode == 1
+    assert node.updates() == ["State=DRAIN Reason=rackwright: gpu.count_matches_plan: expected 8, found 7"]
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ EXPECTED = "/etc/rackwright/health.json"
 RECORD = "/var/lib/rackwright/health.json"
 LOCK = "/run/rackwright-health.lock"
 BEGAN = "/run/rackwright-health.prolog"  # its time is that of the last look before a job
+ECHO = 300.0  # seconds after that in which Slurm may still say that it was cut off: a cancelled job's end takes KillWait and more
 BUDGET = 1.8  # seconds for all questions together: with starting Python, a look ends within 2
 PATIENCE = 30.0  # seconds without an answer until that counts as a failure
 FRESH = 2.0  # seconds: of jobs that start together, one looks and the others take its word
@@ -39,6 +40,7 @@ LONGEST_REASON = 160  # characters
 OURS = re.compile(r"rackwright: ([a-z]+\.[a-z_]+)(:|$)")  # rackwright's other drains name no check
 ROLLING = "rackwright: rolling"
 CUT_OFF = "Prolog error"  # Slurm's own words where a job was cancelled during its prolog, which is this program
+ASKED_EVERY = 300.0  # seconds: what slurmctld holds against a node that finds itself well is asked this often
 HELD = {"DRAIN", "DOWN", "FAIL"}
 
 sys.path.insert(0, LIBRARY)
@@ -143,7 +145,8 @@ class Slurm:
         """No new jobs, for the check's sake. What others hold stays as they said it."""
         states, reason = self.seen()
         mine = OURS.match(reason)
-        if states & HELD and not (rolled and reason == ROLLING) and (not mine or mine.group(1) == check):
+        yields = reason == CUT_OFF or (rolled and reason == ROLLING) or (mine and mine.group(1) != check)
+        if states & HELD and not yields:
             return False
         text = f"rackwright: {check}: {why}".translate({91: "(", 93: ")", 10: " ", 34: "'"})
         self.call("update", f"NodeName={self.node}", "State=DRAIN", f"Reason={text[:LONGEST_REASON]}")
@@ -159,12 +162,13 @@ class Slurm:
 
 
 def remembered() -> dict[str, Any]:
-    """The last look: when, what was wrong, since when what was not told, and whether the node may be held for it."""
+    """The last look: when, what was wrong, since when what was not told, whether the node may be held for it, when Slurm was asked."""
+    nothing: dict[str, Any] = {"at": 0.0, "wrong": [], "unsure": {}, "held": True, "asked": 0.0}
     try:
         with open(RECORD, encoding="utf-8") as stream:
-            return dict(json.load(stream))
+            return nothing | dict(json.load(stream))
     except (FileNotFoundError, ValueError):
-        return {"at": 0.0, "wrong": [], "unsure": {}, "held": True}
+        return nothing
 
 
 def remember(told: dict[str, Any]) -> None:
@@ -181,12 +185,13 @@ def weighed(findings: tuple[Finding, ...], unsure: dict[str, float], now: float)
     return [[one.check, one.why] for one in findings if one.verdict == "failed"] + silent, since
 
 
-def began_since(last: float) -> bool:
-    """Whether a look before a job began since the last look, or shortly before it: it may have been cut off."""
+def may_be_held(last: dict[str, Any], now: float) -> bool:
+    """Whether slurmctld may hold the node out: for a check, for a look before a job that was cut off, or it was not asked for long."""
     try:
-        return os.stat(BEGAN).st_mtime >= last - PATIENCE
+        began = os.stat(BEGAN).st_mtime
     except FileNotFoundError:
-        return False
+        began = 0.0
+    return bool(last["held"]) or now - began < ECHO or not 0 <= now - last["asked"] < ASKED_EVERY
 
 
 def act(slurm: Slurm, wrong: list[list[str]], held: bool, rolled: bool) -> bool:
@@ -217,8 +222,9 @@ def run(expected: dict[str, Any], before_a_job: bool, rolled: bool) -> int:
         else:
             findings = look(expected, now + BUDGET)
             wrong, unsure = weighed(findings, last["unsure"], now)
-            held = act(Slurm(expected["node"]["name"]), wrong, last["held"] or began_since(last["at"]), rolled)
-            remember({"at": now, "wrong": wrong, "unsure": unsure, "held": held})
+            asks = not before_a_job and may_be_held(last, now)
+            held = act(Slurm(expected["node"]["name"]), wrong, asks, rolled) or (before_a_job and last["held"])
+            remember({"at": now, "wrong": wrong, "unsure": unsure, "held": held, "asked": now if asks else last["asked"]})
     for check, why in wrong or [[check, "could not tell"] for check in unsure if rolled]:
         print(f"{check}: {why}", file=sys.stderr)
     return 1 if wrong else 3 if unsure and not before_a_job else 0

@@ -83,6 +83,7 @@ class TestReading:
             ("gres/gpu count reported lower than configured (7 < 8) [slurm", True),
             ("Not responding [root", False),
             ("Kill task failed [slurm", False),
+            ("Prolog error [slurm", True),
             ("Prolog error [root", False),
             ("bad DIMM, ask rackwright: people [root", False),
         ],
