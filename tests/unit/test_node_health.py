@@ -23,6 +23,7 @@ GPU = "{index}, NVIDIA H100 80GB HBM3, 81559, 580.173.02, 0, 1980, 0x1"
 SCONTROL = """#!/bin/sh
 echo "$@" >> {folder}/asked
 case "$*" in
+  *"show job"*) cat {folder}/job ;;
   *"show node"*) cat {folder}/node ;;
   *State=DRAIN*) echo "NodeName=w0 State=IDLE+DRAIN Reason=${{4#Reason=}} [root@2026-11-22T03:00:00]" > {folder}/node ;;
   *State=RESUME*) echo "NodeName=w0 State=IDLE" > {folder}/node ;;
@@ -214,6 +215,22 @@ def test_before_a_job_a_bad_node_says_no_and_a_slow_one_does_not(node: Node) -> 
     node.record.unlink()
     node.tool("nvidia-smi", "#!/bin/sh\nsleep 20\n")
     assert node.look(name="rackwright-health-prolog").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("says", "status"),
+    [("echo JobId=57 JobState=RUNNING", 1), ("echo JobId=57 JobState=CONFIGURING", 1), ("echo JobId=57 JobState=CANCELLED", 0),
+     ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", 0), ("echo 'Unable to contact' >&2; exit 1", 1)],
+    ids=["runs", "is about to", "was cancelled", "is gone", "nobody knows"],
+)  # fmt: skip
+def test_to_a_job_that_is_over_it_says_nothing(node: Node, monkeypatch: pytest.MonkeyPatch, says: str, status: int) -> None:
+    """slurmd tells slurmctld of a prolog that failed until that agrees, and of a job that is over it never does: a drain every 15 s."""
+    monkeypatch.setenv("SLURM_JOB_ID", "57")
+    node.tool("scontrol", SCONTROL.format(folder=node.folder).replace(f"cat {node.folder}/job", says))
+    node.gpus(7)
+    assert node.look(name="rackwright-health-prolog").returncode == status
+    assert "--oneliner show job 57" in (node.folder / "asked").read_text()
+    assert node.updates() == ["State=DRAIN Reason=rackwright: gpu.count_matches_plan: expected 8, found 7"]
 
 
 def test_jobs_that_start_together_share_a_look(node: Node) -> None:
