@@ -13,6 +13,7 @@ from rackwright.cli.connect import load
 from rackwright.errors import BadInput, CouldNotTell, RackwrightError
 from rackwright.handover import BAKED, paths
 from rackwright.model.finding import did_you_mean
+from rackwright.report.declared import from_inventory
 
 if TYPE_CHECKING:
     from rackwright.provider.drivers.rolling import Rolled
@@ -24,7 +25,9 @@ def roll(
     reboot: Annotated[bool, typer.Option("--reboot", help="Reboot each of them.")] = False,
 ) -> None:
     """Apply the phases to workers without jobs, some at a time. Exit codes: 0 all are back, 1 stopped, 2 bad input, 3 could not tell."""
-    everything = load(stack)["all"]
+    found = load(stack)
+    from_inventory(found)  # One of another version is refused before any node is drained.
+    everything = found["all"]
     cluster, workers = everything["vars"]["cluster"], list(everything["children"]["role_worker"]["hosts"])
     chosen = _chosen(nodes, workers)
     if reboot and not cluster["owns_kernel"]:
@@ -65,7 +68,9 @@ async def _rolled(stack: str, cluster: Mapping[str, Any], nodes: Sequence[str], 
             told = "\n".join(f"{name}: {reason}" for name, reason in lost.items())
             raise CouldNotTell(f"nothing was touched, not every node answers\n{told}", hint="leave it out with --nodes, or repair it first")
         skipped = ("install",) if set(cluster["baked_roles"]) >= set(BAKED) else ()
-        rolling = Roll(paths.project_root(), inventory, paths.secrets(stack), skipped, cluster["rolling"]["batch"], reboot)
+        batch, own = cluster["rolling"]["batch"], paths.site(stack)
+        site = str(own) if own.exists() else "site.yml"
+        rolling = Roll(paths.project_root(), inventory, paths.secrets(stack), skipped, batch, reboot, site)
         return await rolling.run(nodes, _say, _progress)
 
 

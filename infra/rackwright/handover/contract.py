@@ -1,4 +1,4 @@
-"""(plan, hosts) -> Ansible inventory, `rackwright.handover/3`. Each host has one variable of its own, `node`: the plan's record."""
+"""(plan, hosts) -> Ansible inventory, `rackwright.handover/4`. Each host has one variable of its own, `node`: the plan's record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rackwright.plan import Plan
 from rackwright.plan.fabric import netlist, wiring
 from rackwright.plan.shape import PlanNode, Scheduler
 
-SCHEMA: Final = "rackwright.handover/3"
+SCHEMA: Final = "rackwright.handover/4"
 BAKED: Final = (
     "base",
     "volumes",

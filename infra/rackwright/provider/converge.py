@@ -69,7 +69,10 @@ class Converge(Resource):
         """What the phases would change now. Where it was not looked, what is on record stands, a failure included."""
         if state.inputs.get("options", {}).get("refresh") == "resources":
             return Made(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
-        lost, applied = await self._play(operation, state.inputs, _settled(state), _sleepers(state.inputs), within=_LOOK, check=True)
+        try:
+            lost, applied = await self._play(operation, state.inputs, _settled(state), _sleepers(state.inputs), within=_LOOK, check=True)
+        except stack_files.OtherVersion as error:
+            return Made(state.id, {**state.outputs, "converged": False, "reasons": [str(error)]}, reasons=(str(error),))
         drift = [f"{result} (would change)" for result in applied.changed]
         drift += [f"{result.host}: waits to be rolled: {result.detail}" for result in applied.rolls]
         reasons = [*lost, *applied.reasons, *drift]
@@ -146,7 +149,7 @@ class Converge(Resource):
         why = {result.host: result.detail for result in applied.rolls}
         await operation.info("\n".join(f"{name} is rolled: {reason}" for name, reason in why.items()))
         batch = json.loads(inputs["plan"])["rolling"]["batch"]
-        roll = Roll(files.root, files.inventory, files.secrets, files.skip_tags, batch)
+        roll = Roll(files.root, files.inventory, files.secrets, files.skip_tags, batch, site=files.site)
         done = await roll.run([name for name in files.hosts if name in why], operation.info, operation.status)
         applied.changed += done.changed
         if done.reasons:
@@ -168,7 +171,11 @@ class Converge(Resource):
     async def _leave(self, operation: Operation, state: State, news: Properties, leaving: Sequence[str]) -> None:
         """Drain leaving nodes for as long as the new plan allows, stop their services; raises, naming the jobs that do not end."""
         await operation.info(f"leaving the cluster: {', '.join(leaving)}")
-        files = stack_files.write_leaving(operation.stack, state.inputs, _settled(state))
+        try:
+            files = stack_files.write_leaving(operation.stack, state.inputs, _settled(state))
+        except stack_files.OtherVersion as error:
+            hint = "declare them again and run `up`, which applies this version's plan; they can leave after that"
+            raise RackwrightError(f"{', '.join(leaving)} cannot leave yet: {error.cause}", hint=hint) from None
         asked = [name for name in files.hosts if not paths.asleep(operation.stack, name).exists()]  # Who sleeps has no job and no daemon.
         lost = await ssh.reach(operation.stack, asked, within=_LOOK)
         applied = await ansible.play(

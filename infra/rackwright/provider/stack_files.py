@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from pydantic import ValidationError
 
 from rackwright import handover
+from rackwright.errors import RackwrightError
 from rackwright.handover import applied, paths
 from rackwright.handover.site import table_of_contents
 from rackwright.plan import Plan
@@ -21,6 +23,14 @@ from rackwright.provider.wire import Properties
 
 _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 """The C dumper where PyYAML was built with it: a rack's inventory in a tenth of a second instead of one."""
+
+
+class OtherVersion(RackwrightError):
+    """The plan on record was made by another version of rackwright, which knew other fields."""
+
+    def __init__(self, fields: int) -> None:
+        cause = f"its plan on record is of another version of rackwright ({fields} of its fields differ)"
+        super().__init__(cause, hint="`up` plans it anew and applies that")
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,7 @@ class StackFiles:
 
 
 def write(stack: str, inputs: Properties, settled: Collection[str] = ()) -> StackFiles:
-    """Write all files of the stack. `settled`: incarnations that show their own host key by now."""
+    """Write all files of the stack; raises OtherVersion. `settled`: incarnations that show their own host key by now."""
     return _write(stack, inputs, paths.inventory(stack), settled)
 
 
@@ -69,7 +79,10 @@ def remove(stack: str) -> None:
 
 
 def _write(stack: str, inputs: Properties, inventory: Path, settled: Collection[str]) -> StackFiles:
-    plan = Plan.from_data(json.loads(inputs["plan"]))
+    try:
+        plan = Plan.from_data(json.loads(inputs["plan"]))
+    except ValidationError as error:
+        raise OtherVersion(error.error_count()) from None
     hosts = {name: handover.Host(name=name, **record) for name, record in inputs["hosts"].items()}
     paths.prepare(stack)
     secrets = {name: value for name, value in inputs["secrets"].items() if name != "access_key"}
@@ -94,6 +107,7 @@ def _write(stack: str, inputs: Properties, inventory: Path, settled: Collection[
 def site(stack: str, own: Mapping[str, Sequence[str]]) -> str:
     """The table of contents of the phases; with the user's own playbooks in it, a file of the stack's."""
     if not own:
+        paths.site(stack).unlink(missing_ok=True)
         return "site.yml"
     root = paths.project_root()
     phases = yaml.safe_load((root / "playbooks" / "site.yml").read_text(encoding="utf-8"))

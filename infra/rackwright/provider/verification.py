@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from rackwright.errors import CouldNotTell
+from rackwright.errors import BadInput, CouldNotTell
 from rackwright.handover import paths
 from rackwright.provider import stack_files
 from rackwright.provider.diff import Change, Difference
@@ -51,7 +51,10 @@ class Verification(Resource):
         """The passive checks now. Where it was not looked, the verdict on record stands."""
         if state.inputs.get("options", {}).get("refresh") == "resources":
             return Made(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
-        report = await _run(operation, "checks", paths.refresh_results(operation.stack))
+        try:
+            report = await _run(operation, "checks", paths.refresh_results(operation.stack))
+        except BadInput as error:
+            return Made(state.id, {**state.outputs, "verdict": "unknown", "reasons": [str(error)]}, reasons=(str(error),))
         if report["verdict"] == _PASSED and state.outputs.get("verdict") == _PASSED:
             return Made(state.id, state.outputs)
         reasons = _reasons(report) or list(state.outputs.get("reasons", []))
@@ -77,7 +80,7 @@ class Verification(Resource):
 
 
 async def _run(operation: Operation, level: str, results: Path) -> dict[str, Any]:
-    """Run the checks on nodes that are awake and read the report they left."""
+    """Run the checks on nodes that are awake and read the report they left; raises BadInput where they refuse the hand-over."""
     inventory = paths.inventory(operation.stack)
     async with awake(operation.stack, handed_over(inventory), operation.status):
         outcome = await run_checks(
@@ -87,6 +90,8 @@ async def _run(operation: Operation, level: str, results: Path) -> dict[str, Any
             level=level,
             on_progress=operation.status,
         )
+    if outcome.status == BadInput.exit_code:
+        raise BadInput(outcome.said.strip())
     if not outcome.report.exists():
         raise CouldNotTell(f"the checks left no report; they said: {outcome.said.strip() or 'nothing'}")
     report: dict[str, Any] = json.loads(outcome.report.read_text())

@@ -95,6 +95,20 @@ def test_a_roll_that_stopped_says_where_and_why(stack: Stack) -> None:
     assert code == 1 and out == "" and "gpu.count_matches_plan" in err and "the roll stopped here" in err and "Traceback" not in err
 
 
+@pytest.mark.parametrize("has", [False, True])
+def test_the_stack_s_own_table_of_contents_is_played_where_it_has_one(stack: Stack, has: bool) -> None:
+    if has:
+        paths.site("lab").write_text("[]")
+    stack.roll()
+    assert stack.asked[0][0].site == (str(paths.site("lab")) if has else "site.yml")
+
+
+def test_a_hand_over_of_another_version_is_refused(stack: Stack) -> None:
+    stack.described = stack.described.replace("rackwright.handover/", "rackwright.handover/0")
+    code, _, err = stack.roll()
+    assert code == 2 and "speaks rackwright.handover/0" in err and "`rackwright up` writes it anew" in err and not stack.asked
+
+
 def test_a_stack_that_is_not_up_is_no_traceback(stack: Stack) -> None:
     stack.monkeypatch.setattr(sys, "argv", ["rackwright", "roll", "other"])
     with pytest.raises(SystemExit) as ended:

@@ -55,7 +55,7 @@ def inventory():
     return {
         "all": {
             "vars": {
-                "handover": {"schema": "rackwright.handover/3", "stack": "rack", "target": "hosts"},
+                "handover": {"schema": "rackwright.handover/4", "stack": "rack", "target": "hosts"},
                 "cluster": cluster,
                 "fabric": {"kind": "infiniband", "rate_gbps": 400, "link_layer": "InfiniBand", "simulated": False, "subnet_manager": None},
             },

@@ -146,6 +146,27 @@ def test_a_node_that_cannot_leave_leaves_the_record_as_it_is(
     assert not paths.applied("lab").exists()
 
 
+@pytest.fixture
+def older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> State:
+    """A stack that another version applied: its plan has neither the fields nor the words of this one."""
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    olds = inputs("worker0", "worker2", drain_timeout_s=2)
+    return State("converge", olds, {**olds, "members": ["worker0", "worker2"], "converged": True})
+
+
+def test_what_another_version_applied_is_found_not_converged(older: State) -> None:
+    made = asyncio.run(Converge().read(OPERATION, older))
+    assert made.outputs["converged"] is False
+    assert "of another version of rackwright" in made.reasons[0] and "`up` plans it anew" in made.reasons[0]
+
+
+def test_nodes_cannot_leave_while_another_version_s_plan_is_on_record(older: State) -> None:
+    with pytest.raises(RackwrightError, match="worker2 cannot leave yet: its plan on record is of another version") as refused:
+        asyncio.run(Converge().update(OPERATION, older, inputs("worker0", drain_timeout_s=2)))
+    assert "declare them again and run `up`" in str(refused.value)
+
+
 def test_a_description_that_says_the_same_in_other_words_changes_nothing() -> None:
     olds = {**inputs("worker0", drain_timeout_s=2), "described": '{"a": null}'}
     state = State("converge", olds, {"converged": True})

@@ -48,6 +48,12 @@ def test_the_first_goes_alone_and_the_rest_by_batches(played: list[Any]) -> None
     assert played == [(step, group, group if step == "site.yml" else [], True) for group in groups for step in STEPS]
 
 
+def test_the_user_s_own_playbooks_are_rolled_with_the_phases(played: list[Any]) -> None:
+    roll = Roll(Path("/p"), Path("/i"), Path("/s"), (), 1, site="/home/lab/site.yml")
+    asyncio.run(roll.run(["w0"], said, said))
+    assert [(step, limit) for step, _, limit, _ in played] == [("roll-out.yml", []), ("/home/lab/site.yml", ["w0"]), ("roll-in.yml", [])]
+
+
 def test_the_first_failure_ends_it_and_says_what_now(played: list[Any]) -> None:
     done = run(["w0", "w2", "w4", "w5"], 1)
     assert done.nodes == ["w0"]

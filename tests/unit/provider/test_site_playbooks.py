@@ -75,6 +75,8 @@ def test_one_that_fails_ends_the_run_and_is_named(project: Path) -> None:
 
 
 def test_without_any_it_is_our_own_table_of_contents(project: Path) -> None:
+    stack_files.site("lab", {"storage": ["site/archive.yml"]})
     assert stack_files.site("lab", {}) == "site.yml"
+    assert not paths.site("lab").exists()  # what was declared before is not rolled any more
     assert not json.dumps(applied(project, {}).reasons).count("rror")
     assert (project.parent / "notes").read_text().split() == ["storage", "gpu"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,18 @@ def inputs(stack: str) -> dict[str, Any]:
     plan = expand(cluster, "mine")
     hosts = {node.name: {"address": node.address, "public_key": "ssh-ed25519 AAAA", "incarnation": node.name} for node in plan.nodes}
     return {"plan": program.wire(plan), "hosts": hosts, "secrets": {"access_key": "none", "munge_key": "none"}}
+
+
+def test_a_plan_of_another_version_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    recorded = inputs("lab")
+    plan = json.loads(recorded["plan"])
+    del plan["rolling"]
+    plan["scheduler"]["haste"] = 3
+    with pytest.raises(stack_files.OtherVersion, match=r"is of another version of rackwright \(2 of its fields differ\)"):
+        stack_files.write("mine", {**recorded, "plan": json.dumps(plan)})
+    assert not paths.inventory("mine").exists()
 
 
 def test_the_fabric_s_picture_lies_beside_the_report_as_long_as_there_is_a_fabric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
-from rackwright.provider.verification import _reasons
+import pytest
+
+from rackwright.handover import paths
+from rackwright.provider import verification
+from rackwright.provider.drivers.pytest_run import RunOutcome
+from rackwright.provider.resource import Operation, State
+from rackwright.provider.verification import Verification, _reasons
 
 
 def check(name: str, node: str, verdict: str, reason: str = "") -> dict[str, Any]:
@@ -38,3 +46,25 @@ def test_a_verdict_without_a_bad_check_is_still_told() -> None:
 
 def test_all_good_is_no_line() -> None:
     assert _reasons(report()) == []
+
+
+async def said(_: str) -> None:
+    """Progress that nobody reads."""
+
+
+def test_checks_that_refuse_the_hand_over_leave_the_verdict_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of another version of rackwright; and an older report, should there be one, is not taken for an answer."""
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
+    paths.prepare("lab")
+    paths.inventory("lab").write_text("all: {vars: {cluster: {scheduler: {}}}}")
+    stale = tmp_path / "report.json"
+    stale.write_text('{"verdict": "passed"}')
+
+    async def refused(**_: object) -> RunOutcome:
+        return RunOutcome(2, stale, "handover.schema: speaks rackwright.handover/1")
+
+    monkeypatch.setattr(verification, "run_checks", refused)
+    operation = Operation("urn", "lab", "verification", preview=False, status=said, info=said, warn=said)
+    made = asyncio.run(Verification().read(operation, State("verification", {}, {"verdict": "passed"})))
+    assert made.outputs["verdict"] == "unknown"
+    assert made.reasons == ("handover.schema: speaks rackwright.handover/1",)

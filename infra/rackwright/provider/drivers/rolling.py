@@ -43,13 +43,15 @@ class Roll:
     skip_tags: Sequence[str]
     batch: int
     reboot: bool = False
+    site: str = "site.yml"
+    """The table of contents: ours, or the stack's, where the user has playbooks of their own in it."""
 
     async def run(self, nodes: Sequence[str], say: Say, progress: Say) -> Rolled:
         """Roll the nodes in their order; the first failure ends it, and later nodes are not touched."""
         done = Rolled()
         for group in batches(nodes, self.batch):
             await say(f"rolling {', '.join(group)} ({len(done.nodes)} of {len(nodes)} done)")
-            for playbook, limit in (("roll-out.yml", ()), ("site.yml", group), ("roll-in.yml", ())):
+            for playbook, limit in (("roll-out.yml", ()), (self.site, group), ("roll-in.yml", ())):
                 applied = await self._play(playbook, group, limit, progress)
                 done.changed += applied.changed
                 if applied.reasons:
