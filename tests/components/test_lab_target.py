@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import recording
 from recording import built, committed
 
 from rackwright.model import load_cluster
@@ -80,6 +81,14 @@ def test_converge_knows_each_host_s_life_so_that_a_healed_one_is_converged_again
     hosts = built(plan).made["converge"][1]["hosts"]
     assert {name: host["incarnation"] for name, host in hosts.items()} == dict.fromkeys((node.name for node in plan.nodes), "life-1")
     assert {name: host["address"] for name, host in hosts.items()} == {node.name: node.address for node in plan.nodes}
+    assert {host["baked"] for host in hosts.values()} == {True}
+
+
+def test_converge_knows_who_was_made_from_an_older_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That image lacks what the roles have come to install since."""
+    monkeypatch.setitem(recording._MADE, "rackwright:lab:Node", {"incarnation": "life-1", "image": "localhost/node:0"})
+    hosts = built(committed("lab")).made["converge"][1]["hosts"]
+    assert {host["baked"] for host in hosts.values()} == {False}
 
 
 def test_what_was_verified_is_what_was_converged() -> None:

@@ -38,8 +38,12 @@ BAKED: Final = (
 def inventory(
     plan: Plan, hosts: Mapping[str, Host], *, sources: Mapping[str, str] | None = None, baked_roles: Iterable[str] | None = None
 ) -> dict[str, Any]:
-    """The hand-over as Ansible reads it: nodes without a host are left out of everything. `sources`: file system -> what clients mount."""
-    baked = (BAKED if plan.target.baked else ()) if baked_roles is None else baked_roles
+    """The hand-over as Ansible reads it: nodes without a host are left out of everything. `sources`: file system -> what clients mount.
+
+    One node that was made from an older image is enough for the roles to install on all: where nothing is missing that changes nothing.
+    """
+    whole = plan.target.baked and all(host.baked for host in hosts.values())
+    baked = (BAKED if whole else ()) if baked_roles is None else baked_roles
     present = [node for node in plan.nodes if node.name in hosts]
     known = {node.name for node in present}
     groups: dict[str, Any] = {group: {"hosts": {name: {} for name in names if name in known}} for group, names in plan.groups.items()}

@@ -27,6 +27,8 @@ class Host:
     """The key it shows until it is first converged, where its own cannot be given to it before it starts."""
     devices: Mapping[str, str] = field(default_factory=dict)
     """Its data disks: mount point -> device."""
+    baked: bool = True
+    """Whether what it was made from holds all that the roles install now, on a target whose nodes come with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,8 @@ _RUNNING: Final = "running"
 class Node(Resource):
     """Inputs: see `required`, and `gpus` (count), `volumes` {mount: name}, `published` ["ip:port:22"].
 
-    Outputs: the inputs and `incarnation`, which changes whenever the node starts afresh, but for a start that only ends a sleep: a node
-    that Slurm wakes comes back to work by itself, with nobody there to converge it.
+    Outputs: the inputs, but as `image` the one it was made from, and `incarnation`, which changes whenever the node starts afresh, but for
+    a start that only ends a sleep: a node that Slurm wakes comes back to work by itself, with nobody there to converge it.
     """
 
     token: ClassVar[str] = "rackwright:lab:Node"
@@ -127,7 +127,7 @@ def _forget_sleep(stack: str, hostname: str) -> None:
 
 
 def _made(found: Container, news: Properties) -> Made:
-    return Made(found.name, {**news, "status": found.status, "incarnation": found.incarnation})
+    return Made(found.name, {**news, "image": found.image, "status": found.status, "incarnation": found.incarnation})
 
 
 def _spec(news: Properties) -> str:

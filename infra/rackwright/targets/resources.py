@@ -54,6 +54,8 @@ class Volume(pulumi.CustomResource):
 class Node(pulumi.CustomResource):
     """A lab node."""
 
+    image: pulumi.Output[str]
+    """What it was made from."""
     incarnation: pulumi.Output[str]
     host_public_key: pulumi.Output[str]
 

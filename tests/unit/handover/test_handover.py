@@ -140,6 +140,14 @@ def test_a_node_that_is_out_can_be_reached_but_is_in_no_other_group() -> None:
     assert "Host worker0\n" in handover.ssh_config(plan, hosts(plan))
 
 
+def test_a_node_from_an_older_image_has_the_roles_install_again() -> None:
+    plan = lab()
+    made = hosts(plan)
+    assert handover.inventory(plan, made)["all"]["vars"]["cluster"]["baked_roles"] == list(handover.BAKED)
+    made["worker1"] = dataclasses.replace(made["worker1"], baked=False)
+    assert handover.inventory(plan, made)["all"]["vars"]["cluster"]["baked_roles"] == []
+
+
 def test_baked_roles_are_what_the_image_holds() -> None:
     """An image that was pulled bare holds none."""
     plan = lab()

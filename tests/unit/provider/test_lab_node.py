@@ -34,7 +34,7 @@ def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     found: dict[str, Any] = {"id": "1" * 64, "running": True, "paused": False, "started_at": BEFORE}
 
     async def inspect(name: str) -> Container:
-        return Container(name=name, image="", labels={}, **found)
+        return Container(name=name, image="older", labels={}, **found)
 
     monkeypatch.setattr(lab_node, "inspect", inspect)
     return found
@@ -52,6 +52,13 @@ def test_a_node_that_sleeps_is_as_recorded(live: dict[str, Any]) -> None:
     live["running"] = False
     paths.asleep("lab", "worker0").touch()
     assert read() == ("running", RECORDED)
+
+
+def test_what_it_was_made_from_is_told_by_the_container(live: dict[str, Any]) -> None:
+    """The declared image may be a newer one: that is for new nodes."""
+    live["started_at"] = AFTER
+    made = asyncio.run(Node().read(OPERATION, State("lab-worker0", INPUTS, {**INPUTS, "image": "new", "incarnation": RECORDED})))
+    assert made is not None and made.outputs["image"] == "older"
 
 
 def test_a_node_that_was_stopped_by_somebody_is_stopped(live: dict[str, Any]) -> None:

@@ -29,6 +29,7 @@ def build(plan: Plan, access_key: pulumi.Input[str]) -> Built:
             "address": planned.address if agent is None else after(agent, planned.address),
             "public_key": made[planned.name].host_public_key,
             "incarnation": made[planned.name].incarnation,
+            "baked": pulumi.Output.all(made[planned.name].image, baked.image).apply(lambda images: images[0] == images[1]),
         }
         for planned in plan.nodes
     }
