@@ -126,6 +126,8 @@ class Scope:
     """Compute nodes that take part: in the plan, not out, and idle when the phase began."""
     states: Mapping[str, str]
     """What the scheduler says of the plan's compute nodes: `idle none`, `drained disk`; one that it does not know is missing."""
+    busy: frozenset[str]
+    """Who was at work before the run began."""
     run: str
     """Name of this run: part of no other's."""
     submitter: str

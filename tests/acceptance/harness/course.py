@@ -120,7 +120,7 @@ class Course:
     def _untold(self, node: str, played: Played) -> tuple[Verdict, str]:
         scope = played.scope
         if scope is not None and node in scope.compute and node not in scope.nodes:
-            return absent(scope.states, node)
+            return absent(scope.states, node, scope.busy)
         return Verdict.UNKNOWN, played.why or "the phase did not tell"
 
     def _keep(self, stage: Stage, played: Played, told: PhaseReport, results: list[Result]) -> str:

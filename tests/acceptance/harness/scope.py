@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,9 +69,12 @@ def idle(states: Mapping[str, str], compute: tuple[str, ...]) -> tuple[str, ...]
     return tuple(name for name in compute if states.get(name, "?").split()[0] == "idle")
 
 
-def absent(states: Mapping[str, str], node: str) -> tuple[Verdict, str]:
-    """What to say of a check on a node that no job was sent to."""
+def absent(states: Mapping[str, str], node: str, busy: Collection[str]) -> tuple[Verdict, str]:
+    """What to say of a check on a node that no job was sent to. `busy`: who was at work before the run began.
+
+    One that was free then and does not end its last job has most likely had that job from the run: it is not excused for it.
+    """
     state = states.get(node, "the scheduler does not know it")
-    if smoke.at_work(state):
+    if smoke.at_work(state) and (node in busy or not state.startswith("completing")):
         return Verdict.SKIPPED, SkipReason.NODE_BUSY.value
     return Verdict.UNKNOWN, f"node not usable: {state.removesuffix(' none')}"

@@ -17,6 +17,8 @@ from rackwright.errors import CouldNotTell
 
 _SETTLE: Final = 5
 """Seconds that nodes get to end what they do: a job that has just ended keeps its node for a moment."""
+_COMPLETING: Final = 45
+"""Seconds for those that were free and only have to end the run's own last job: one that is cancelled has KillWait (30 s) for it."""
 
 
 _AT_ONCE: Final = 32
@@ -86,7 +88,8 @@ def play(stage: Stage, number: int, phase: Phase, played: Played) -> None:
 def _scope(stage: Stage, number: int, phase: Phase) -> Scope:
     sender = stage.sender
     waited = [name for name in sender.compute if name not in stage.busy] or list(sender.compute)
-    states = dict(_asked(stage.ask, {"nodes": waited, "settle_seconds": _SETTLE}, _SETTLE)["states"])
+    patience = {"settle_seconds": _SETTLE, "completing_seconds": _COMPLETING}
+    states = dict(_asked(stage.ask, {"nodes": waited, **patience}, _COMPLETING)["states"])
     if stage.busy:
         states |= _asked(stage.ask, {"nodes": sorted(stage.busy), "settle_seconds": 0}, 0)["states"]
     free = idle(states, sender.compute)
@@ -94,6 +97,7 @@ def _scope(stage: Stage, number: int, phase: Phase) -> Scope:
         declared=sender.declared,
         nodes=free,
         states=states,
+        busy=stage.busy,
         run=stage.run,
         submitter=sender.name,
         user=str(stage.identity["user"]),

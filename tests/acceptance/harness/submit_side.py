@@ -99,6 +99,11 @@ def questions(asked):
     return found
 
 
+def states(request):
+    """How the nodes are, once they have ended what they were doing or had the time for it."""
+    return smoke_side.settled(request["nodes"], request["settle_seconds"], request.get("completing_seconds", 0))
+
+
 def answer(request):
     """What a request asks for; what went wrong with it is an answer too."""
     try:
@@ -109,7 +114,7 @@ def answer(request):
         os.environ.update(request.get("environment", {}))
         return {
             "identity": identity() if "identify" in request else None,
-            "states": smoke_side.settled(request["nodes"], request["settle_seconds"]) if "nodes" in request else {},
+            "states": states(request) if "nodes" in request else {},
             "jobs": jobs(request.get("rounds", ()), request.get("at_once", 1)),
             "answers": questions(request.get("questions", ())),
             "emptied": empty(request.get("empty", ())),

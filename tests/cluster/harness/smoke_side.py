@@ -77,11 +77,17 @@ def states(nodes):
     return {line.split()[0]: line.split(None, 1)[1] for line in out.splitlines() if line.strip()}
 
 
-def settled(nodes, seconds):
-    """States once all nodes are idle, or when the time is up: a job that has just ended keeps its node for a moment."""
-    deadline = time.time() + seconds
+def settled(nodes, seconds, completing=0):
+    """States once all nodes are idle, or when the time is up: a job that has just ended keeps its node for a moment.
+
+    `completing`: how long it may take as long as a node does nothing else but to end a job.
+    """
+    began = time.time()
     found = states(nodes) if nodes else {}
-    while not all(state.startswith("idle") for state in found.values()) and time.time() < deadline:
+    while not all(state.startswith("idle") for state in found.values()):
+        ends = any(state.startswith("completing") for state in found.values())
+        if time.time() - began >= (max(seconds, completing) if ends else seconds):
+            break
         time.sleep(0.2)
         found = states(nodes)
     return found

@@ -49,6 +49,7 @@ def scope(
         declared=declared,
         nodes=nodes,
         states={},
+        busy=frozenset(),
         run="1",
         submitter="login0",
         user="alice",

@@ -34,6 +34,7 @@ def scope():
         declared=replace(declared, nodes=nodes, fabric=FABRIC),
         nodes=NODES,
         states=dict.fromkeys(NODES, "idle none"),
+        busy=frozenset(),
         run="r",
         submitter="login0",
         user="alice",

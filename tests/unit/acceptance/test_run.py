@@ -12,6 +12,8 @@ import pytest
 import yaml
 from rich.console import Console
 
+from acceptance.harness.scope import absent
+from cluster.harness import smoke_side
 from rackwright.report.acceptance import read
 from rackwright.report.acceptance_terminal import show_acceptance
 
@@ -131,6 +133,39 @@ def test_a_node_at_work_is_left_in_peace_and_one_that_is_broken_is_unknown(bench
     assert ended.status == 3
     assert ended.verdicts("slurm_health")["node_takes_jobs[worker1]"] == "failed"
     assert {check["reason"] for check in ended.report["checks"] if check["verdict"] == "unknown"} == {"node not usable: drained disk"}
+
+
+@pytest.mark.parametrize(
+    ("state", "busy", "verdict", "reason"),
+    [
+        ("mixed none", {"worker1"}, "skipped", "node-busy"),
+        ("completing none", {"worker1"}, "skipped", "node-busy"),
+        ("mixed none", set(), "skipped", "node-busy"),  # somebody's job came meanwhile
+        ("completing none", set(), "unknown", "node not usable: completing"),
+        ("drained disk", {"worker1"}, "unknown", "node not usable: drained disk"),
+    ],
+)
+def test_who_was_free_and_only_ends_its_last_job_is_not_excused(state, busy, verdict, reason):
+    assert absent({"worker1": state}, "worker1", busy) == (verdict, reason)
+
+
+@pytest.mark.parametrize(
+    ("seen", "seconds", "completing", "looks"),
+    [
+        (["completing none"] * 3 + ["idle none"], 0, 60, 4),
+        (["completing none"] * 3 + ["mixed none"] * 9, 0, 60, 4),
+        (["mixed none"] * 9, 0, 60, 1),
+        (["completing none"] * 9, 0, 0, 1),
+        (["mixed none", "idle none"], 60, 0, 2),
+    ],
+)
+def test_a_node_that_ends_a_job_is_waited_for_longer_than_one_at_work(monkeypatch, seen, seconds, completing, looks):
+    told = iter(seen)
+    asked = []
+    monkeypatch.setattr(smoke_side, "states", lambda nodes: asked.append(nodes) or {"worker0": "idle none", "worker1": next(told)})
+    monkeypatch.setattr(smoke_side.time, "sleep", lambda _: None)
+    assert smoke_side.settled(["worker0", "worker1"], seconds, completing)["worker1"] == seen[looks - 1]
+    assert len(asked) == looks
 
 
 def test_a_file_system_that_takes_nothing_where_jobs_are_sent_fails_and_results_stay_here(bench):
