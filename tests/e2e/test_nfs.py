@@ -5,13 +5,10 @@ Emulated machines: what is seen here is real Linux and real NFS, and says nothin
 
 from __future__ import annotations
 
-import inspect
-import json
 import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import ansible_runner
@@ -19,16 +16,14 @@ import pytest
 import yaml
 from faults.rows import HELPERS, faults
 from kernels import Kernels, lacking
+from verdicts import verdict
 
 from cluster import test_storage
-from cluster.harness.compare import Expect, Mismatch
-from cluster.harness.probe import Probe, Raw
-from rackwright.catalog.checks import CheckSpec, Kind, checks
-from rackwright.errors import CouldNotTell
+from rackwright.catalog.checks import Kind, checks
 from rackwright.handover import Host, inventory
 from rackwright.model import load_cluster
 from rackwright.plan import expand
-from rackwright.report.declared import Declared, load
+from rackwright.report.declared import load
 
 pytestmark = pytest.mark.soak
 """Minutes long; `make soak` runs it."""
@@ -88,27 +83,11 @@ class Stack:
         """Verdict and reason of every check that looks at storage, one by one: the run of all has time-outs that the emulator misses."""
         declared = load(self.inventory)
         specs = [spec for spec in checks().values() if spec.subject == "storage" and spec.kind is Kind.PASSIVE]
-        return {spec.id_on(name): self._verdict(declared, spec, name) for spec in specs for name in declared.members(spec.group)}
-
-    def _verdict(self, declared: Declared, spec: CheckSpec, name: str) -> tuple[str, str]:
-        record = declared.nodes[name]
-
-        def ask(probe: Probe[Any]) -> Any:
-            ended = self.machines.try_on(name, probe.command_at(SimpleNamespace(node=record, declared=declared)))  # type: ignore[arg-type]
-            return probe.read(Raw(ended.returncode, ended.stdout, ended.stderr))
-
-        given = {"node": _plain(record), "cluster": _plain(declared.cluster), "ask": ask, "expect": Expect(), "limit": spec.limit}
-        check = getattr(test_storage, f"test_{spec.name}")
-        try:
-            check(**{word: given[word] for word in inspect.signature(check).parameters})
-        except (Mismatch, CouldNotTell) as wrong:
-            return ("failed" if isinstance(wrong, Mismatch) else "unknown"), str(wrong)
-        return "passed", ""
-
-
-def _plain(data: Any) -> Any:
-    """A record as checks are given it."""
-    return json.loads(json.dumps(data), object_hook=lambda values: SimpleNamespace(**values))
+        asked = [(spec, name) for spec in specs for name in declared.members(spec.group)]
+        return {
+            spec.id_on(name): verdict(getattr(test_storage, f"test_{spec.name}"), declared, name, self.machines.try_on, spec.limit)
+            for spec, name in asked
+        }
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,9 @@ An emulated machine: what is seen here is real Linux, tuned, mdadm, slapd and SS
 
 from __future__ import annotations
 
-import inspect
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import ansible_runner
@@ -18,16 +15,14 @@ import pytest
 import yaml
 from faults.rows import HELPERS, faults
 from kernels import Kernels, lacking
+from verdicts import verdict
 
 from cluster import test_tuning
-from cluster.harness.compare import Expect, Mismatch
-from cluster.harness.probe import Probe, Raw
 from rackwright.catalog.checks import checks
-from rackwright.errors import CouldNotTell
 from rackwright.handover import Host, inventory
 from rackwright.model import load_cluster
 from rackwright.plan import expand
-from rackwright.report.declared import Declared, load
+from rackwright.report.declared import load
 
 pytestmark = pytest.mark.soak
 """Minutes long; `make soak` runs it."""
@@ -106,26 +101,8 @@ class Stack:
     def look(self) -> dict[str, tuple[str, str]]:
         """Verdict and reason of every check of tuning, one by one: the run of all has time-outs that the emulator misses."""
         declared = load(self.inventory)
-        return {key: self._verdict(declared, key) for key in TUNING}
-
-    def _verdict(self, declared: Declared, key: str) -> tuple[str, str]:
-        def ask(probe: Probe[Any]) -> Any:
-            place = SimpleNamespace(node=declared.nodes[NODE], declared=declared)
-            ended = self.machines.try_on(NODE, probe.command_at(place))  # type: ignore[arg-type]
-            return probe.read(Raw(ended.returncode, ended.stdout, ended.stderr))
-
-        given = {"node_stack": _plain(declared.node_stack), "ask": ask, "expect": Expect()}
-        check = getattr(test_tuning, f"test_{key.removeprefix('tuning.')}")
-        try:
-            check(**{word: given[word] for word in inspect.signature(check).parameters})
-        except (Mismatch, CouldNotTell) as wrong:
-            return ("failed" if isinstance(wrong, Mismatch) else "unknown"), str(wrong)
-        return "passed", ""
-
-
-def _plain(data: Any) -> Any:
-    """A record as checks are given it."""
-    return json.loads(json.dumps(data), object_hook=lambda values: SimpleNamespace(**values))
+        named = {key: getattr(test_tuning, f"test_{key.removeprefix('tuning.')}") for key in TUNING}
+        return {key: verdict(check, declared, NODE, self.machines.try_on) for key, check in named.items()}
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -105,18 +104,3 @@ def read(file: Path) -> Acceptance:
         raise CouldNotTell("no acceptance is on record", path=str(file), hint="`rackwright accept STACK` runs one") from None
     except (ValueError, KeyError, TypeError) as error:
         raise CouldNotTell(f"is no acceptance: {error}", path=str(file), hint="`rackwright accept STACK` writes it anew") from None
-
-
-def breaches(data: Mapping[str, Any]) -> list[str]:
-    """Where a document breaks the contract `rackwright.acceptance/1`, as `path: what`; empty when it keeps it."""
-    from jsonschema import Draft202012Validator, FormatChecker
-
-    found = Draft202012Validator(schema(), format_checker=FormatChecker()).iter_errors(data)
-    return [f"{breach.json_path}: {breach.message}" for breach in sorted(found, key=lambda breach: breach.json_path)]
-
-
-@cache
-def schema() -> dict[str, Any]:
-    """The contract as a JSON schema."""
-    loaded: dict[str, Any] = json.loads(Path(__file__).with_name("acceptance.schema.json").read_text(encoding="utf-8"))
-    return loaded

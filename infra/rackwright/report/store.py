@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from rackwright.errors import CouldNotTell
 from rackwright.report.acceptance import Acceptance
@@ -86,18 +84,3 @@ def _replace(file: Path, text: str) -> Path:
     beside.write_text(text, encoding="utf-8")
     beside.replace(file)
     return file
-
-
-def breaches(data: Mapping[str, Any]) -> list[str]:
-    """Where a document breaks the contract `rackwright.report/1`, as `path: what`; empty when it keeps it."""
-    from jsonschema import Draft202012Validator, FormatChecker
-
-    found = Draft202012Validator(schema(), format_checker=FormatChecker()).iter_errors(data)
-    return [f"{breach.json_path}: {breach.message}" for breach in sorted(found, key=lambda breach: breach.json_path)]
-
-
-@cache
-def schema() -> dict[str, Any]:
-    """The contract as a JSON schema."""
-    loaded: dict[str, Any] = json.loads(Path(__file__).with_name("report.schema.json").read_text(encoding="utf-8"))
-    return loaded

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rackwright.report.acceptance import breaches
+from rackwright.report.contracts import breaches
 
 from .standin import Standin
 
@@ -60,7 +60,7 @@ class Bench:
         ended = subprocess.run(self.command(*more), capture_output=True, text=True, timeout=300, check=False, env=self.node.environment)
         file = self.home / ("acceptance.partial.json" if "--phase" in more else "acceptance.json")
         report = json.loads(file.read_text()) if file.exists() else {}
-        assert not report or breaches(report) == []
+        assert not report or breaches("acceptance", report) == []
         return Ended(ended.returncode, ended.stderr, report)
 
 

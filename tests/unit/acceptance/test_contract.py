@@ -16,8 +16,7 @@ from acceptance.phase import PROGRAMS, Job, Program
 from acceptance.phases import phases
 from rackwright.catalog.checks import Kind, Level, acceptance
 from rackwright.errors import BadInput
-from rackwright.report import acceptance as report
-from rackwright.report import store
+from rackwright.report.contracts import schema
 from rackwright.report.declared import from_inventory
 from rackwright.report.verdict import NotRunReason
 
@@ -99,7 +98,7 @@ def test_a_line_that_srun_cut_is_whole_again():
 
 
 def test_the_schema_says_of_checks_and_nodes_what_the_reports_says():
-    mine, theirs = report.schema(), store.schema()
+    mine, theirs = schema("acceptance"), schema("report")
     assert {name: mine["$defs"][name] for name in ("verdict", "node", "check")} == {
         name: theirs["$defs"][name] for name in ("verdict", "node", "check")
     }

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from rackwright.catalog.checks import Level, checks
 from rackwright.errors import CouldNotTell
 from rackwright.report import age
+from rackwright.report.contracts import breaches
 from rackwright.report.declared import from_inventory
 from rackwright.report.document import assemble, invalidate, report_from_dict
 from rackwright.report.manifest import Kinds, manifest
 from rackwright.report.result import read_lines, result
-from rackwright.report.store import breaches, read, write, write_json
+from rackwright.report.store import read, write, write_json
 from rackwright.report.verdict import SkipReason, Verdict, worst
 
 from .conftest import STARTED
@@ -128,17 +129,17 @@ class TestOnDisk:
     def test_what_is_written_keeps_the_contract_and_reads_the_same(self, report, green, tmp_path):
         for results in (green, {}, dict(list(green.items())[:5])):
             one = report(results)
-            assert breaches(one.as_dict()) == []
+            assert breaches("report", one.as_dict()) == []
             assert read(write(one, tmp_path)).as_dict() == one.as_dict()
 
     def test_the_contract_is_not_kept_by_anything(self, report, green):
         data = report(green).as_dict()
         for key in data:
-            assert breaches({name: value for name, value in data.items() if name != key}), key
-        assert breaches({**data, "verdict": "green"})
-        assert breaches({**data, "extra": 1})
+            assert breaches("report", {name: value for name, value in data.items() if name != key}), key
+        assert breaches("report", {**data, "verdict": "green"})
+        assert breaches("report", {**data, "extra": 1})
         unknown = {**data["checks"][0], "verdict": "unknown", "reason": ""}
-        assert breaches({**data, "checks": [unknown]})
+        assert breaches("report", {**data, "checks": [unknown]})
 
     def test_a_part_leaves_the_record_alone(self, report, declared, green, tmp_path):
         write(report(green), tmp_path)

@@ -1,0 +1,49 @@
+"""A check of the cluster's own, made of one machine of these tests."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from cluster.harness.compare import Expect, Mismatch
+from cluster.harness.probe import Probe, Raw
+from rackwright.errors import CouldNotTell
+from rackwright.report.declared import Declared
+
+
+def verdict(
+    check: Callable[..., None],
+    declared: Declared,
+    name: str,
+    run: Callable[[str, str], subprocess.CompletedProcess[str]],
+    limit: Any = None,
+) -> tuple[str, str]:
+    """What the check says of the machine `name`, and why; `run` runs a command on a machine."""
+    record = declared.nodes[name]
+
+    def ask(probe: Probe[Any]) -> Any:
+        ended = run(name, probe.command_at(SimpleNamespace(node=record, declared=declared)))  # type: ignore[arg-type]
+        return probe.read(Raw(ended.returncode, ended.stdout, ended.stderr))
+
+    offered = {
+        "node": _plain(record),
+        "cluster": _plain(declared.cluster),
+        "node_stack": _plain(declared.node_stack),
+        "ask": ask,
+        "expect": Expect(),
+        "limit": limit,
+    }
+    try:
+        check(**{word: offered[word] for word in inspect.signature(check).parameters})
+    except (Mismatch, CouldNotTell) as wrong:
+        return ("failed" if isinstance(wrong, Mismatch) else "unknown"), str(wrong)
+    return "passed", ""
+
+
+def _plain(data: Any) -> Any:
+    """A record as checks are given it."""
+    return json.loads(json.dumps(data), object_hook=lambda values: SimpleNamespace(**values))
