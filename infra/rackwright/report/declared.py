@@ -124,7 +124,7 @@ def from_inventory(inventory: Mapping[str, Any]) -> Declared:
     handover, cluster, fabric = variables["handover"], variables["cluster"], variables.get("fabric")
     if handover["schema"] != HANDOVER:
         raise BadInput(
-            f"speaks {handover['schema']}, these checks read {HANDOVER}", path="handover.schema", hint="`rackwright up` writes it anew"
+            f"speaks {handover['schema']}, this version of rackwright reads {HANDOVER}", path="handover.schema", hint="`rackwright up` writes it anew"
         )
     node_stack = variables.get("node_stack") or {}
     records = {name: host["node"] for name, host in everything["hosts"].items()}
