@@ -123,9 +123,8 @@ def from_inventory(inventory: Mapping[str, Any]) -> Declared:
     variables, children = everything["vars"], everything["children"]
     handover, cluster, fabric = variables["handover"], variables["cluster"], variables.get("fabric")
     if handover["schema"] != HANDOVER:
-        raise BadInput(
-            f"speaks {handover['schema']}, this version of rackwright reads {HANDOVER}", path="handover.schema", hint="`rackwright up` writes it anew"
-        )
+        cause = f"speaks {handover['schema']}, this version of rackwright reads {HANDOVER}"
+        raise BadInput(cause, path="handover.schema", hint="`rackwright up` writes it anew")
     node_stack = variables.get("node_stack") or {}
     records = {name: host["node"] for name, host in everything["hosts"].items()}
     groups = {name: tuple(group.get("hosts") or ()) for name, group in children.items()}
