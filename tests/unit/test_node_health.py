@@ -260,6 +260,21 @@ def test_looking_by_hand_changes_nothing(node: Node) -> None:
     assert not (node.folder / "asked").exists() and not node.record.exists()
 
 
+def test_what_a_look_would_do_can_be_told_beforehand(node: Node) -> None:
+    """For Ansible's check mode: a drain that is to be lifted is a change that is still to come."""
+    assert (node.look("--foresee").stdout, node.updates()) == ("", [])
+    node.gpus(7)
+    said = node.look("--foresee")
+    assert (said.returncode, said.stdout) == (1, "drained: gpu.count_matches_plan: expected 8, found 7\n")
+    node.look()
+    assert node.look("--foresee").stdout == ""
+    node.gpus(8)
+    node.updates()
+    assert node.look("--foresee").stdout == "back in service\n"
+    assert node.updates() == []
+    assert node.look().stdout == "back in service\n" and node.updates() == ["State=RESUME"]
+
+
 def test_a_node_without_expectations_says_what_to_do(node: Node) -> None:
     os.unlink(node.folder / "etc/rackwright/health.json")
     said = node.look()

@@ -7,6 +7,7 @@ usage: rackwright-health            looks; drains the node where a check fails, 
        rackwright-health --rolled   looks before a rolled node comes back: where a check fails its id takes the place of rackwright's own
                                     reason; lifts nothing
        rackwright-health --look     looks and tells, check by check; changes nothing
+       rackwright-health --foresee  tells what a look would do to the node, `drained` or `back in service`; changes nothing
 
 Exit codes: 0 as declared, 1 not as declared, 2 it was asked or set up wrongly, 3 could not tell.
 What a check could not tell drains the node after 30 s without an answer: a tool that hangs is how a broken GPU shows.
@@ -121,8 +122,13 @@ def record(data: Any) -> Any:
 class Slurm:
     """This node, as slurmctld has it."""
 
-    def __init__(self, node: str) -> None:
-        self.node = node
+    def __init__(self, node: str, *, only_looks: bool = False) -> None:
+        self.node, self.only_looks = node, only_looks
+
+    def update(self, *words: str) -> None:
+        """Another state for the node; raises OSError where slurmctld does not take it."""
+        if not self.only_looks:
+            self.call("update", f"NodeName={self.node}", *words)
 
     def call(self, *words: str) -> str:
         """What scontrol prints; raises OSError where it fails."""
@@ -158,7 +164,7 @@ class Slurm:
         if states & HELD and not yields:
             return False
         text = f"rackwright: {check}: {why}".translate({91: "(", 93: ")", 10: " ", 34: "'"})
-        self.call("update", f"NodeName={self.node}", "State=DRAIN", f"Reason={text[:LONGEST_REASON]}")
+        self.update("State=DRAIN", f"Reason={text[:LONGEST_REASON]}")
         return True
 
     def lift(self) -> bool:
@@ -166,7 +172,7 @@ class Slurm:
         states, reason = self.seen()
         if "DRAIN" not in states or not (OURS.match(reason) or reason == CUT_OFF):
             return False
-        self.call("update", f"NodeName={self.node}", "State=RESUME")
+        self.update("State=RESUME")
         return True
 
 
@@ -243,6 +249,14 @@ def run(expected: dict[str, Any], before_a_job: bool, rolled: bool) -> int:
     return 1 if wrong else 3 if unsure and not before_a_job else 0
 
 
+def foresee(expected: dict[str, Any]) -> int:
+    """What a look would do now."""
+    now = time.time()
+    wrong, unsure = weighed(look(expected, now + BUDGET), remembered()["unsure"], now)
+    act(Slurm(expected["node"]["name"], only_looks=True), wrong, held=True, rolled=False)
+    return 1 if wrong else 3 if unsure else 0
+
+
 def tell(findings: tuple[Finding, ...]) -> int:
     """All findings, a line each."""
     for one in findings:
@@ -254,7 +268,7 @@ def tell(findings: tuple[Finding, ...]) -> int:
 def main(name: str, words: list[str]) -> int:
     """One call, by the name it was called with."""
     os.environ.update(LC_ALL="C.UTF-8", PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-    if words not in ([], ["--look"], ["--rolled"]):
+    if words not in ([], ["--look"], ["--rolled"], ["--foresee"]):
         print((__doc__ or "").strip(), file=sys.stderr)
         return 2
     try:
@@ -265,6 +279,8 @@ def main(name: str, words: list[str]) -> int:
         return 2
     if words == ["--look"]:
         return tell(look(expected, time.time() + BUDGET))
+    if words == ["--foresee"]:
+        return foresee(expected)
     return run(expected, name.endswith("prolog"), words == ["--rolled"])
 
 
