@@ -36,7 +36,11 @@ def roll(
             path="--reboot",
             hint="leave it out: the phases are applied all the same",
         )
-    done = asyncio.run(_rolled(stack, cluster, chosen, reboot))
+    try:
+        done = asyncio.run(_rolled(stack, cluster, chosen, reboot))
+    except KeyboardInterrupt:
+        hint = "what it had drained stays so: the same again goes on with it, and `rackwright up` brings it back"
+        raise CouldNotTell("interrupted in the middle of the roll", path=f"stack {stack}", hint=hint) from None
     if done.reasons:
         raise RackwrightError("\n".join(done.reasons))
     typer.echo(f"rolled {len(done.nodes)} of {len(chosen)}: {', '.join(done.nodes)}")

@@ -109,6 +109,15 @@ def test_a_hand_over_of_another_version_is_refused(stack: Stack) -> None:
     assert code == 2 and "speaks rackwright.handover/0" in err and "`rackwright up` writes it anew" in err and not stack.asked
 
 
+def test_an_interrupted_roll_says_what_is_left_drained(stack: Stack) -> None:
+    async def run(*_: object) -> Rolled:
+        raise KeyboardInterrupt
+
+    stack.monkeypatch.setattr(Roll, "run", run)
+    code, _, err = stack.roll()
+    assert code == 3 and "interrupted in the middle of the roll" in err and "stays so" in err and "Traceback" not in err
+
+
 def test_a_stack_that_is_not_up_is_no_traceback(stack: Stack) -> None:
     stack.monkeypatch.setattr(sys, "argv", ["rackwright", "roll", "other"])
     with pytest.raises(SystemExit) as ended:
