@@ -59,6 +59,8 @@ class Job:
     """Seconds it may run; what it waits before does not count."""
     round: int = 0
     """Jobs of one number run at the same time, and must find room beside each other; lower numbers come first."""
+    mpi: bool = False
+    """Its tasks find each other through MPI."""
     interpreter: str = "python3"
     environment: Mapping[str, str] = field(default_factory=dict)
 

@@ -22,6 +22,8 @@ def show_acceptance(acceptance: Acceptance, console: Console, *, every: bool = F
 
 
 def _phases(acceptance: Acceptance) -> RenderableType:
+    if not acceptance.phases:
+        return Text("no phase ran", style="dim")
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("phase", no_wrap=True)
     for verdict in ("passed", "failed", "unknown", "skipped"):

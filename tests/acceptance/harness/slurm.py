@@ -44,12 +44,13 @@ def command(job: Job, label: str, declared: Declared) -> list[str]:
     count = len(job.nodes)
     room = ["--exclusive", "--mem=0"] if job.whole_nodes else [f"--mem={job.memory_mib}"]
     gpus = [f"--gres=gpu:{job.gpus_per_node}"] if job.gpus_per_node else []
+    mpi = ["--mpi=pmix"] if job.mpi else []  # Slurm's default is none, and then each task is a program of its own
     environment = {"MASTER_ADDR": job.nodes[0], **job.environment}
     return [
         *("srun", f"--job-name={label}", f"--partition={partition(declared, job.nodes)}", f"--nodelist={','.join(job.nodes)}"),
         *(f"--nodes={count}", f"--ntasks={count * job.tasks_per_node}", f"--ntasks-per-node={job.tasks_per_node}"),
         *(f"--cpus-per-task={job.cpus_per_task}", *room, *gpus, f"--time={math.ceil(job.limit_s / 60)}"),
-        *("--chdir=/", "--label", "--kill-on-bad-exit=1"),
+        *(*mpi, "--chdir=/", "--label", "--kill-on-bad-exit=1"),
         *("env", *(f"{name}={value}" for name, value in environment.items()), job.interpreter, "-I", "-", *job.arguments),
     ]
 

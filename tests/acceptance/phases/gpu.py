@@ -17,8 +17,6 @@ from rackwright.catalog.figures import Quantity
 from rackwright.errors import CouldNotTell
 from rackwright.report.verdict import SkipReason, Verdict
 
-PYTORCH: Final = "python3"
-"""An interpreter that has PyTorch; without one nothing can be told."""
 SPEEDS: Final = {
     "matmul_is_fast": (Quantity.MATMUL_BF16,),
     "memory_is_fast": (Quantity.HBM_COPY,),
@@ -49,13 +47,14 @@ def jobs(scope: Scope) -> Sequence[Job]:
             found.append(
                 Job(f"health-{node}", (node,), program("tools.py"), asked, gpus_per_node=gpus, whole_nodes=True, limit_s=DCGM_SECONDS + 180)
             )
-            found.append(_job(f"speed-{node}", (node,), "gpu_speed.py", (), gpus, 1, tasks=1))
+            found.append(_job(scope, f"speed-{node}", (node,), "gpu_speed.py", (), gpus, 1, tasks=1))
         for step, mode in enumerate(MODES):
             for node in part.nodes:
-                found.append(_job(f"{mode}-{node}", (node,), "training.py", ("--mode", mode), gpus, 2 + step, tasks=gpus))
+                found.append(_job(scope, f"{mode}-{node}", (node,), "training.py", ("--mode", mode), gpus, 2 + step, tasks=gpus))
             for number, size in enumerate(node_counts(len(part.nodes))):
                 found.append(
                     _job(
+                        scope,
                         f"{mode}-{size}-{part.name}",
                         part.nodes[:size],
                         "training.py",
@@ -68,7 +67,8 @@ def jobs(scope: Scope) -> Sequence[Job]:
     return found
 
 
-def _job(name: str, nodes: tuple[str, ...], file: str, words: tuple[str, ...], gpus: int, round: int, *, tasks: int) -> Job:
+def _job(scope: Scope, name: str, nodes: tuple[str, ...], file: str, words: tuple[str, ...], gpus: int, round: int, *, tasks: int) -> Job:
+    pytorch = scope.declared.node_stack.get("pytorch")
     return Job(
         name,
         nodes,
@@ -79,7 +79,7 @@ def _job(name: str, nodes: tuple[str, ...], file: str, words: tuple[str, ...], g
         whole_nodes=True,
         limit_s=900,
         round=round,
-        interpreter=PYTORCH,
+        interpreter=f"{pytorch['folder']}/bin/python" if pytorch else "python3",
     )
 
 

@@ -17,8 +17,8 @@ from rackwright.errors import CouldNotTell
 from rackwright.report.verdict import SkipReason, Verdict
 
 COLLECTIVES: Final = (Quantity.ALL_REDUCE, Quantity.ALL_GATHER, Quantity.REDUCE_SCATTER, Quantity.ALLTOALL)
-FOLDER: Final = "/opt/nccl-tests/build"
-"""Where the programs are when they are not on PATH."""
+FOLDER: Final = "/opt/nccl-tests"
+"""Where the role `nccl` builds the programs, for each set of versions; used where they are not on PATH."""
 SIZES: Final = ("-b", "8", "-e", "16G", "-f", "2", "-c", "1")
 SECONDS: Final = 600
 """For one run: 32 sizes, 16 GiB at the end. A run that hangs is over then."""
@@ -34,26 +34,26 @@ def jobs(scope: Scope) -> Sequence[Job]:
     found: list[Job] = []
     for part in gpu_parts(scope):
         gpus = scope.gpus(part.nodes[0])
-        found.extend(_job(f"one-{node}", (node,), 1, Quantity.ALL_REDUCE, 0) for node in part.nodes)
+        found.extend(_job(scope, f"one-{node}", (node,), 1, Quantity.ALL_REDUCE, 0) for node in part.nodes)
         if gpus > 1:
             found.extend(
-                _job(f"{_word(each)}-{node}", (node,), gpus, each, 1 + number)
+                _job(scope, f"{_word(each)}-{node}", (node,), gpus, each, 1 + number)
                 for number, each in enumerate(COLLECTIVES)
                 for node in part.nodes
             )
         sizes = enumerate(node_counts(len(part.nodes)))
         found.extend(
-            _job(f"{_word(each)}-{size}-{part.name}", part.nodes[:size], gpus, each, 10 + 4 * step + number)
+            _job(scope, f"{_word(each)}-{size}-{part.name}", part.nodes[:size], gpus, each, 10 + 4 * step + number)
             for step, size in sizes
             for number, each in enumerate(COLLECTIVES)
         )
     return found
 
 
-def _job(name: str, nodes: tuple[str, ...], gpus: int, quantity: Quantity, round: int) -> Job:
+def _job(scope: Scope, name: str, nodes: tuple[str, ...], gpus: int, quantity: Quantity, round: int) -> Job:
     """Inside a node one task drives all its GPUs; over several nodes there is one task for each GPU."""
     several = len(nodes) > 1
-    options = ("--folder", FOLDER, "--seconds", str(SECONDS), f"{quantity.value}_perf", *SIZES, "-g", "1" if several else str(gpus))
+    options = ("--folder", _built(scope), "--seconds", str(SECONDS), f"{quantity.value}_perf", *SIZES, "-g", "1" if several else str(gpus))
     return Job(
         name,
         nodes,
@@ -64,8 +64,17 @@ def _job(name: str, nodes: tuple[str, ...], gpus: int, quantity: Quantity, round
         whole_nodes=True,
         limit_s=SECONDS + 60,
         round=round,
+        mpi=several,
         environment={"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,GRAPH,P2P,SHM"},
     )
+
+
+def _built(scope: Scope) -> str:
+    """The folder of the programs that were built for the stack's versions."""
+    versions = (scope.declared.cluster.get("software") or {}).get("versions") or {}
+    if "nccl-tests" not in versions:
+        return f"{FOLDER}/build"
+    return f"{FOLDER}/{versions['nccl-tests']}-cuda{versions['cuda']}-nccl{versions['nccl']}/source/build"
 
 
 def _word(quantity: Quantity) -> str:

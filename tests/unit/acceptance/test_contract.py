@@ -6,6 +6,7 @@ import ast
 import doctest
 import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,7 @@ def test_srun_is_told_everything(declared):
     assert words[:4] == ["srun", "--job-name=label", "--partition=gpu", "--nodelist=worker0,worker1"]
     assert {"--nodes=2", "--ntasks=16", "--ntasks-per-node=8", "--gres=gpu:8", "--exclusive", "--mem=0", "--time=2"} <= set(words)
     assert words[-4:] == ["python3", "-I", "-", "a b"]
+    assert "--mpi=pmix" not in words and "--mpi=pmix" in slurm.command(replace(job, mpi=True), "label", declared)
 
 
 def test_nodes_without_a_queue_in_common_are_refused(declared):

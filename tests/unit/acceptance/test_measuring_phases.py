@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
+from jinja2.nativetypes import NativeEnvironment
 
 from acceptance.phase import Job
 from acceptance.phases import gpu, nccl
@@ -46,6 +50,30 @@ def test_collectives_are_sent_to_one_gpu_one_node_and_all() -> None:
     for round_ in {job.round for job in sent}:
         busy = [node for job in sent if job.round == round_ for node in job.nodes]
         assert len(busy) == len(set(busy))
+
+
+def test_what_the_roles_built_and_installed_is_what_runs() -> None:
+    """nccl-tests lie in a folder for each set of versions, PyTorch on the shared file system: on no PATH."""
+    versions = {"nccl-tests": "2.19.6", "cuda": "13.0", "nccl": "2.28.3-1"}
+    pytorch = {"folder": "/mnt/sharedfs/software/pytorch-2.9.1"}
+    plain = scope()
+    declared = replace(
+        plain.declared, cluster={**plain.declared.cluster, "software": {"versions": versions}}, node_stack={"pytorch": pytorch}
+    )
+    role = yaml.safe_load((Path(__file__).parents[3] / "roles/nccl/vars/main.yml").read_text())
+    built = NativeEnvironment().from_string(role["_nccl_tests"]).render(nccl_versions=versions)
+    stack = replace(plain, declared=declared)
+    assert {job.arguments[1] for job in nccl.PHASE.jobs(stack)} == {f"{built}/source/build"}
+    assert {job.arguments[1] for job in nccl.PHASE.jobs(plain)} == {"/opt/nccl-tests/build"}
+    with_pytorch = [job for job in gpu.PHASE.jobs(stack) if not job.name.startswith("health-")]
+    assert {job.interpreter for job in with_pytorch} == {"/mnt/sharedfs/software/pytorch-2.9.1/bin/python"}
+    assert {job.interpreter for job in gpu.PHASE.jobs(plain)} == {"python3"}
+
+
+def test_ranks_of_several_nodes_find_each_other() -> None:
+    """Built with MPI, a program that Slurm gives no PMIx is as many runs of one rank, each with a bandwidth of its own."""
+    assert {job.mpi for job in nccl.PHASE.jobs(scope()) if len(job.nodes) > 1} == {True}
+    assert {job.mpi for job in nccl.PHASE.jobs(scope()) if len(job.nodes) == 1} == {False}
 
 
 def test_good_collectives_pass_everywhere() -> None:
