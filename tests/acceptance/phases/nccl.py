@@ -64,7 +64,7 @@ def _job(scope: Scope, name: str, nodes: tuple[str, ...], gpus: int, quantity: Q
         whole_nodes=True,
         limit_s=SECONDS + 60,
         round=round,
-        mpi=several,
+        mpi=True,
         environment={"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,GRAPH,P2P,SHM"},
     )
 

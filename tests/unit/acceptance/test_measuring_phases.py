@@ -70,10 +70,9 @@ def test_what_the_roles_built_and_installed_is_what_runs() -> None:
     assert {job.interpreter for job in gpu.PHASE.jobs(plain)} == {"python3"}
 
 
-def test_ranks_of_several_nodes_find_each_other() -> None:
-    """Built with MPI, a program that Slurm gives no PMIx is as many runs of one rank, each with a bandwidth of its own."""
-    assert {job.mpi for job in nccl.PHASE.jobs(scope()) if len(job.nodes) > 1} == {True}
-    assert {job.mpi for job in nccl.PHASE.jobs(scope()) if len(job.nodes) == 1} == {False}
+def test_ranks_find_each_other() -> None:
+    """Built with MPI, a program that srun starts without PMIx ends at once, or is as many runs of one rank."""
+    assert {job.mpi for job in nccl.PHASE.jobs(scope())} == {True}
 
 
 def test_good_collectives_pass_everywhere() -> None:
