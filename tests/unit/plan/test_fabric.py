@@ -23,22 +23,23 @@ from rackwright.plan.fabric.growth import bisection_gbps, grown, room, steps
 from rackwright.plan.fabric.management import management
 from rackwright.plan.fabric.physical import positions
 from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.fabric.wiring import taken
 
 calm = settings(deadline=None, max_examples=60, derandomize=True)
 MACHINE = {"host_key": "SHA256:" + "A" * 43}
 
 
-def described(workers: int, **fabric: Any) -> Any:
-    """Machines with eight GPUs each, and a fabric."""
-    machines = {f"worker[0-{workers - 1}]": {"address": "10.30.1.1"}, "login0": {"address": "10.30.0.9", **MACHINE}}
+def described(workers: int, first: tuple[int, int] | None = None, **fabric: Any) -> Any:
+    """Machines with eight GPUs each, and a fabric; `first`: count and capacity of another group, whose places come first."""
+    gpus = {"gpus": {"model": "h100", "count": 8}}
+    groups = {"first": {"count": first[0], "capacity": first[1], "roles": ["worker"], **gpus}} if first else {}
+    groups["worker"] = {"count": workers, "capacity": 4096, **gpus}
+    machines = {f"{name}[0-{group['count'] - 1}]": {"address": "10.30.1.1"} for name, group in groups.items() if group["count"]}
     loaded = load_cluster(
         {
-            "target": {"kind": "hosts", "os": "debian-13", "machines": machines},
+            "target": {"kind": "hosts", "os": "debian-13", "machines": machines | {"login0": {"address": "10.30.0.9", **MACHINE}}},
             "network": {"cidr": "10.30.0.0/16"},
-            "groups": {
-                "login": {"count": 1, "roles": ["login", "controller"]},
-                "worker": {"count": workers, "capacity": 4096, "gpus": {"model": "h100", "count": 8}},
-            },
+            "groups": {"login": {"count": 1, "roles": ["login", "controller"]}, **groups},
             "fabric": fabric,
         }
     )
@@ -46,9 +47,9 @@ def described(workers: int, **fabric: Any) -> Any:
     return loaded.cluster
 
 
-def plan(workers: int, **fabric: Any) -> Plan:
+def plan(workers: int, first: tuple[int, int] | None = None, **fabric: Any) -> Plan:
     """The same as a plan."""
-    return expand(described(workers, **fabric), "rack")
+    return expand(described(workers, first, **fabric), "rack")
 
 
 def rack(name: str = "rack-h100") -> Plan:
@@ -65,7 +66,7 @@ def fabric_of(plan: Plan) -> FabricPlan:
 
 @st.composite
 def fabrics(draw: st.DrawFn) -> tuple[Plan, int]:
-    """A plan with a fabric that two levels of its switch can carry, and a number of nodes to grow to."""
+    """A plan with a fabric that two levels of its switch can carry, of one group or two, and a number of nodes to grow to."""
     topology = draw(st.sampled_from(FabricTopology))
     rails = draw(st.integers(1, 8))
     said: dict[str, Any] = {
@@ -79,8 +80,10 @@ def fabrics(draw: st.DrawFn) -> tuple[Plan, int]:
     ports = {"qm9700": 64, "qm8700": 40}[said["switch"]]
     sizes = {"nodes": said["nodes"], "oversubscription": said["oversubscription"], "topology": topology}
     assume(lay_out(ports=ports, rails=rails, spare=int("subnet_manager" in said), **sizes) is not None)
-    here = draw(st.integers(1, said["nodes"]))
-    return plan(here, **said), draw(st.integers(here, said["nodes"]))
+    room = draw(st.integers(0, said["nodes"] - 1))
+    first = draw(st.integers(0, room))
+    here = draw(st.integers(0 if first else 1, said["nodes"] - room))
+    return plan(here, (first, room) if room else None, **said), draw(st.integers(first + here, said["nodes"]))
 
 
 def ports_of(laid: Wiring) -> Counter[tuple[str, int]]:
@@ -143,7 +146,7 @@ def test_the_bisection_is_what_is_said(drawn: tuple[Plan, int], chance: Any) -> 
     made, nodes = drawn
     fabric, laid = fabric_of(made), grown(made, nodes)
     said = bisection_gbps(fabric, laid)
-    units = sorted({leaf.number // fabric.leaves_per_unit for leaf in laid.of(Level.LEAF)})
+    units = taken(fabric, laid.seats)
     if said is None:
         assert len(units) == 1
         return
@@ -275,6 +278,15 @@ def test_two_groups_lie_one_after_the_other() -> None:
     assert fabric is not None and fabric.places == {"a": 0, "b": 40} and fabric.nodes == 48
     assert set(wiring(expand(cluster, "x")).cables) < set(wiring(expand(more, "x")).cables)
     assert {seat.node for seat in grown(expand(cluster, "x"), 6).seats} >= {"b2", "b3"}
+
+
+def test_the_subnet_manager_stays_where_it_is_when_an_empty_group_grows() -> None:
+    """Its leaf is there before any node of it is, and so is that leaf's way up."""
+    empty, grows = (plan(2, (count, 40), nodes=48, subnet_manager="login0") for count in (0, 1))
+    (own,) = (cable for cable in wiring(empty).cables if cable.device == "login0/mlx5_0")
+    assert (own.switch, own.switch_port) == ("leaf-su1-r0", 64)
+    assert set(wiring(empty).cables) < set(wiring(grows).cables)
+    assert set(wiring(empty).switches) < set(wiring(grows).switches)
 
 
 def test_asking_for_fewer_nodes_or_too_many_is_bad_input() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rackwright.errors import BadInput
 from rackwright.model.fabric_layout import lay_out
 from rackwright.plan.fabric.shape import FabricPlan
-from rackwright.plan.fabric.wiring import Cable, Level, Seat, Wiring, seats, wired, wiring
+from rackwright.plan.fabric.wiring import Cable, Seat, Wiring, seats, taken, wired, wiring
 
 if TYPE_CHECKING:
     from rackwright.plan.shape import Plan
@@ -123,5 +123,5 @@ def _alone(fabric: FabricPlan, nodes: int) -> FabricPlan:
 
 def bisection_gbps(fabric: FabricPlan, laid: Wiring) -> int | None:
     """What passes between the halves of its scalable units at once; None where there is only one, whose leaves block nothing."""
-    units = len(laid.of(Level.LEAF)) // fabric.leaves_per_unit
+    units = len(taken(fabric, laid.seats))
     return None if units < 2 else units // 2 * fabric.leaves_per_unit * fabric.uplinks * fabric.rate_gbps

@@ -11,7 +11,7 @@ from rackwright.plan.fabric.growth import bisection_gbps, fabric_of, grown, room
 from rackwright.plan.fabric.labels import nccl, node_labels
 from rackwright.plan.fabric.management import management
 from rackwright.plan.fabric.physical import positions
-from rackwright.plan.fabric.wiring import Level, Wiring, wiring
+from rackwright.plan.fabric.wiring import Level, Wiring, taken, wiring
 
 if TYPE_CHECKING:
     from rackwright.plan.fabric.shape import FabricPlan
@@ -28,7 +28,7 @@ def counts(plan: Plan, laid: Wiring) -> dict[str, Any]:
     beside = management(plan, laid)
     return {
         "nodes": len(laid.seats),
-        "scalable_units": leaves // fabric.leaves_per_unit,
+        "scalable_units": len(taken(fabric, laid.seats)),
         "leaves": leaves,
         "spines": len(laid.of(Level.SPINE)),
         "cables_to_nodes": cables - up,
