@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from rackwright.catalog.switches import Switch, switches
 from rackwright.model.cluster import Cluster
 from rackwright.model.fabric import DEFAULT_SWITCH, Fabric, FabricKind
@@ -41,6 +43,17 @@ def places_of(cluster: Cluster, declared: Fabric) -> dict[str, int]:
         places[name] = following
         following += capacity_of(name, cluster.groups[name])
     return places
+
+
+def domains_of(cluster: Cluster, declared: Fabric) -> dict[str, int]:
+    """Group -> its first NVLink domain: each has its own, as many as its capacity fills. A group without GPUs has none."""
+    domains, following = {}, 0
+    for name in groups_of(cluster, declared) if declared.nvlink_domain else ():
+        gpus = cluster.groups[name].gpus
+        if declared.nvlink_domain and gpus is not None and gpus.count:
+            domains[name] = following
+            following += ceil(capacity_of(name, cluster.groups[name]) / declared.nvlink_domain)
+    return domains
 
 
 def nodes_of(cluster: Cluster, declared: Fabric) -> int:

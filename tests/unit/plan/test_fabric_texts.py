@@ -106,6 +106,35 @@ def test_nvlink_domains_are_blocks() -> None:
     assert odd is not None and odd.lines[-2:] == ("BlockName=nvl4 Nodes=worker[54-63]", "BlockSizes=10")
 
 
+def test_no_nvlink_domain_is_split_or_shared_by_groups() -> None:
+    """A rack is filled with nodes of one group, and places, which follow capacities, say nothing of it. What has no GPUs has no NVLink."""
+    plan = groups(a={"count": 20, "capacity": 40}, cpu={"count": 2, "gpus": None}, b={"count": 18, "capacity": 36}, nvlink_domain=18)
+    assert plan.scheduler.topology is not None
+    assert plan.scheduler.topology.lines == (
+        "BlockName=nvl1 Nodes=a[0-17]",
+        "BlockName=nvl2 Nodes=a[18-19]",
+        "BlockName=nvl4 Nodes=b[0-17]",
+        "BlockSizes=2",
+    )
+    labels = {node: row.get("network.topology.nvidia.com/accelerator") for node, row in node_labels(plan).items()}
+    assert (labels["a17"], labels["a18"], labels["b0"], labels["b17"], labels["cpu0"]) == ("nvl1", "nvl2", "nvl4", "nvl4", None)
+
+
+def groups(nvlink_domain: int, **said: Any) -> Plan:
+    """A plan of such groups of workers, all of them on the fabric."""
+    usual = {"roles": ["worker"], "gpus": {"model": "h100", "count": 8}}
+    loaded = load_cluster(
+        {
+            "target": {"kind": "lab"},
+            "network": {"cidr": "10.77.0.0/16"},
+            "groups": {"login": {"count": 1, "roles": ["login", "controller"]}} | {name: usual | group for name, group in said.items()},
+            "fabric": {"subnet_manager": "login0", "groups": list(said), "nvlink_domain": nvlink_domain},
+        }
+    )
+    assert loaded.cluster is not None, loaded.findings
+    return expand(loaded.cluster, "x")
+
+
 @pytest.mark.parametrize(
     ("names", "text"),
     [
