@@ -24,11 +24,15 @@ def groups_of(cluster: Cluster, declared: Fabric) -> tuple[str, ...]:
 
 
 def rails_of(cluster: Cluster, declared: Fabric) -> int:
-    """HCAs per node: as said, or as many as GPUs in a node of its groups."""
+    """HCAs per node: as said, or as many as GPUs in a node of its groups; one where those have none."""
     if declared.rails is not None:
         return declared.rails
-    counts = (group.gpus.count for name in groups_of(cluster, declared) if (group := cluster.groups[name]).gpus is not None)
-    return len(declared.hcas) or max(counts, default=1)
+    return len(declared.hcas) or max(gpus_of(cluster, declared).values(), default=0) or 1
+
+
+def gpus_of(cluster: Cluster, declared: Fabric) -> dict[str, int]:
+    """Group on the fabric -> GPUs of each of its nodes, 0 where it has none."""
+    return {name: gpus.count if (gpus := cluster.groups[name].gpus) else 0 for name in groups_of(cluster, declared)}
 
 
 def hcas_of(cluster: Cluster, declared: Fabric) -> tuple[str, ...]:
@@ -48,9 +52,8 @@ def places_of(cluster: Cluster, declared: Fabric) -> dict[str, int]:
 def domains_of(cluster: Cluster, declared: Fabric) -> dict[str, int]:
     """Group -> its first NVLink domain: each has its own, as many as its capacity fills. A group without GPUs has none."""
     domains, following = {}, 0
-    for name in groups_of(cluster, declared) if declared.nvlink_domain else ():
-        gpus = cluster.groups[name].gpus
-        if declared.nvlink_domain and gpus is not None and gpus.count:
+    for name, gpus in gpus_of(cluster, declared).items():
+        if declared.nvlink_domain and gpus:
             domains[name] = following
             following += ceil(capacity_of(name, cluster.groups[name]) / declared.nvlink_domain)
     return domains

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from rackwright.catalog.fabric import groups_of, hcas_of, manages_apart, measures_of, nodes_of, places_of, rails_of, switch_of
+from rackwright.catalog.fabric import gpus_of, groups_of, hcas_of, manages_apart, measures_of, nodes_of, places_of, rails_of, switch_of
 from rackwright.catalog.members import Member
 from rackwright.catalog.switches import Use, switches
 from rackwright.model.fabric import DEFAULT_SWITCH, Fabric, FabricKind, FabricTopology
@@ -83,6 +83,32 @@ def fabric_hcas(case: Case) -> Iterator[Complaint]:
         yield Complaint("fabric.hcas", "a device is named twice", "one for each rail")
     elif fabric.rails is not None and len(fabric.hcas) != fabric.rails:
         yield Complaint("fabric.hcas", f"{len(fabric.hcas)} devices for {fabric.rails} rails", "one for each rail, in their order")
+
+
+@rule("fabric-rails-unsaid", Severity.WARNING)
+def fabric_rails_unsaid(case: Case) -> Iterator[Complaint]:
+    """GPUs tell how many HCAs a node has; where there are none, it would be a guess what is bought and plugged in."""
+    gpus = _gpus_that_tell(case)
+    if gpus and not any(gpus.values()):
+        cause = f"no node of {', '.join(gpus)} has GPUs to tell how many HCAs it has, so one is assumed"
+        yield Complaint("fabric.rails", cause, "say `rails:`")
+
+
+@rule("fabric-rails-differ")
+def fabric_rails_differ(case: Case) -> Iterator[Complaint]:
+    """All nodes of a fabric have the same rails, and the largest count would be made up for the others."""
+    gpus = _gpus_that_tell(case)
+    if any(gpus.values()) and len(set(gpus.values())) > 1:
+        (first, most), *others = gpus.items()
+        cause = ", ".join((f"{most} GPUs in a node of {first}", *(f"{count} of {name}" for name, count in others)))
+        hint = "say `rails` or `hcas`, what all of them have; or leave out those that differ with `groups`"
+        yield Complaint("fabric.rails", cause, hint)
+
+
+def _gpus_that_tell(case: Case) -> dict[str, int]:
+    """Group -> GPUs per node, where the HCAs follow from them."""
+    fabric = case.cluster.fabric
+    return {} if fabric is None or fabric.rails is not None or fabric.hcas else gpus_of(case.cluster, fabric)
 
 
 @rule("fabric-too-large")
