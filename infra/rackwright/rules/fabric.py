@@ -202,15 +202,17 @@ def fabric_simulation(case: Case) -> Iterator[Complaint]:
         )
     if case.cluster.target.os is LabOs.DEBIAN_12:
         yield Complaint("target.os", "ibsim 0.10 of Debian 12 takes NDR for SDR", "`os: debian-13`, or leave the fabric out")
-    longest = max((f"{name} {hca}" for name in _on(case, fabric) for hca in hcas_of(case.cluster, fabric)), key=len, default="")
+    longest = max(_simulated(case, fabric), key=len, default="")
     if len(longest) > _LONGEST:
         yield Complaint("fabric.hcas", f"`{longest}` is longer than a simulated HCA's name may be", f"at most {_LONGEST} characters")
 
 
-def _on(case: Case, fabric: Fabric) -> list[str]:
-    """Names of its nodes."""
-    groups = frozenset(groups_of(case.cluster, fabric))
-    return [member.name for member in case.members if member.group in groups]
+def _simulated(case: Case, fabric: Fabric) -> Iterator[str]:
+    """Names of all its HCAs, that of a subnet manager among them that is no node of it."""
+    hcas, groups = hcas_of(case.cluster, fabric), frozenset(groups_of(case.cluster, fabric))
+    yield from (f"{member.name} {hca}" for member in case.members if member.group in groups for hca in hcas)
+    if manages_apart(case.cluster, fabric):
+        yield f"{fabric.subnet_manager} {hcas[0]}"
 
 
 @rule("fabric-nvlink-domain")

@@ -30,6 +30,8 @@ def fabric_floor(case: Case) -> Iterator[Complaint]:
     standing = [rack for row in floor.rows for rack in row]
     for rack in dict.fromkeys(rack for rack in standing if standing.count(rack) > 1):
         yield Complaint("fabric.floor.rows", f"rack {rack} stands twice", "each rack once")
+    for rack in dict.fromkeys(rack for rack in floor.switch_racks if floor.switch_racks.count(rack) > 1):
+        yield Complaint("fabric.floor.switch_racks", f"rack {rack} is named twice", "each rack once: one holds no more for it")
     for rack in dict.fromkeys(rack for rack in floor.switch_racks if rack not in standing):
         yield Complaint("fabric.floor.switch_racks", f"rack {rack} stands in no row", did_you_mean(rack, standing))
     for place, node in {_rack(case, member): member.name for member in case.members}.items():
@@ -47,10 +49,10 @@ def fabric_switch_racks(case: Case) -> Iterator[Complaint]:
     if fabric is None or fabric.floor is None or switch is None or measures is None:
         return
     rails = rails_of(case.cluster, fabric) if fabric.topology is FabricTopology.RAIL_OPTIMISED else 1
-    racks = len(fabric.floor.switch_racks)
+    racks = len(set(fabric.floor.switch_racks))
     tallest = (-(-measures.units // racks) * rails + -(-measures.spines // racks)) * switch.rack_units
     if tallest > RACK_UNITS:
-        cause = f"{measures.units * rails + measures.spines} switches are {tallest} units in each of {racks} racks"
+        cause = f"{measures.units * rails + measures.spines} switches are {tallest} units in each of {racks} rack{'s' if racks > 1 else ''}"
         yield Complaint("fabric.floor.switch_racks", cause, f"name more racks: one has {RACK_UNITS} units")
 
 
