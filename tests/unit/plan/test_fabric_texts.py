@@ -240,6 +240,31 @@ def test_a_fabric_without_racks_is_drawn_by_what_shares_leaves() -> None:
     assert not management(stack("lab"), wiring(stack("lab"))).cables
 
 
+def racks(count: int, workers: dict[str, str], **fabric: Any) -> Plan:
+    """A plan of machines in racks (a range of workers -> its rack), the login node in the first of them."""
+    machines = {name: {"address": "10.30.1.1", "rack": rack} for name, rack in workers.items()}
+    loaded = load_cluster(
+        {
+            "target": {"kind": "hosts", "os": "debian-13", "machines": {**machines, "login0": {"address": "10.30.0.9", "rack": "r1"}}},
+            "network": {"cidr": "10.30.0.0/16"},
+            "groups": {
+                "login": {"count": 1, "roles": ["login", "controller"]},
+                "worker": {"count": count, "capacity": 4096, "gpus": {"model": "h100", "count": 8}},
+            },
+            "fabric": fabric,
+        }
+    )
+    assert loaded.cluster is not None, loaded.findings
+    return expand(loaded.cluster, "x")
+
+
+def test_no_two_management_switches_have_one_name() -> None:
+    """The second of rack r1 is not the first of rack r1-2."""
+    plan = racks(32, {"worker[0-29]": "r1", "worker[30-31]": "r1-2"}, nodes=32, management={})
+    switches = management(plan, wiring(plan)).switches
+    assert [tuple(switch) for switch in switches] == [("mgmt-r1", "r1"), ("mgmt-r1.2", "r1"), ("mgmt-r1-2", "r1-2")]
+
+
 def test_dpus_are_an_inventory() -> None:
     assert [(dpus.group, dpus.model, dpus.count, dpus.mode) for dpus in fabric_of(stack("rack-h100")).dpus] == [
         ("worker", "bluefield-3", 2, "nic")
