@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from math import ceil
 
 from rackwright.catalog.switches import Switch, switches
@@ -64,6 +66,18 @@ def nodes_of(cluster: Cluster, declared: Fabric) -> int:
     if declared.nodes is not None:
         return declared.nodes
     return max(1, sum(capacity_of(name, cluster.groups[name]) for name in groups_of(cluster, declared)))
+
+
+def racks_to_come(standing: Iterable[str], taken: Iterable[str], here: Iterable[str]) -> list[str]:
+    """A rack for each node that may come: the floor's racks with nothing in them, in its order, each as full as the fullest today.
+
+    `here`: the racks of the fabric's nodes, one for each node that has one.
+
+    >>> racks_to_come(["r1", "n1", "r2"], taken=["r1", "n1"], here=["r1", "r1"])
+    ['r2', 'r2']
+    """
+    together, occupied = max(Counter(here).values(), default=1), frozenset(taken)
+    return [rack for rack in standing if rack not in occupied for _ in range(together)]
 
 
 def measures_of(cluster: Cluster, declared: Fabric, switch: Switch | None) -> Layout | None:

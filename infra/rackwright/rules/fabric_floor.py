@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rackwright.catalog.fabric import measures_of, rails_of, switch_of
+from rackwright.catalog.fabric import groups_of, measures_of, nodes_of, racks_to_come, rails_of, switch_of
 from rackwright.catalog.members import Member
 from rackwright.catalog.switches import Use, switches
 from rackwright.model.fabric import FabricTopology
 from rackwright.model.fabric_layout import RACK_UNITS
-from rackwright.model.finding import did_you_mean
+from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.hosts import HostsTarget
 from rackwright.rules.registry import Case, Complaint, rule
 
@@ -38,6 +38,28 @@ def fabric_floor(case: Case) -> Iterator[Complaint]:
         if place is None or place in standing:
             continue
         yield Complaint("fabric.floor.rows", f"rack {place}, in which {node} stands, is in no row", did_you_mean(place, standing))
+
+
+@rule("fabric-floor-room", Severity.WARNING)
+def fabric_floor_room(case: Case) -> Iterator[Complaint]:
+    """What has no rack has no length in the cable list, and no port of the management plane: a list to order by would be too short."""
+    fabric = case.cluster.fabric
+    if fabric is None or not (fabric.floor or fabric.management):
+        return
+    groups = groups_of(case.cluster, fabric)
+    coming = nodes_of(case.cluster, fabric) - sum(case.cluster.groups[name].count for name in groups)
+    if fabric.floor is None:
+        among = f" and {coming} nodes to come" if coming > 0 else ""
+        cause = f"without `floor`, ports of the plane are left out: the own ports of the fabric's switches{among}"
+        yield Complaint("fabric.management", cause, "declare `floor`, with racks for all nodes that it is laid out for")
+        return
+    racks = {member.name: rack for member in case.members if (rack := _rack(case, member))}
+    here = [racks[member.name] for member in case.members if member.group in groups and member.name in racks]
+    standing = [rack for row in fabric.floor.rows for rack in row]
+    missing = coming - len(racks_to_come(standing, [*racks.values(), *fabric.floor.switch_racks], here))
+    if missing > 0:
+        cause = f"{missing} of {coming} nodes to come find no rack on the floor, so their cables have no length"
+        yield Complaint("fabric.floor.rows", cause, "write down the racks that they will stand in")
 
 
 @rule("fabric-switch-racks")

@@ -23,6 +23,7 @@ from rackwright.plan.fabric.listing import as_csv, rows
 from rackwright.plan.fabric.management import management
 from rackwright.plan.fabric.picture import picture
 from rackwright.plan.fabric.slurm import topology
+from rackwright.plan.fabric.summary import sections, summary
 
 
 def stack(name: str, **fabric: Any) -> Plan:
@@ -240,12 +241,12 @@ def test_a_fabric_without_racks_is_drawn_by_what_shares_leaves() -> None:
     assert not management(stack("lab"), wiring(stack("lab"))).cables
 
 
-def racks(count: int, workers: dict[str, str], **fabric: Any) -> Plan:
-    """A plan of machines in racks (a range of workers -> its rack), the login node in the first of them."""
+def racks(count: int, workers: dict[str, str], login: str | None = "r1", **fabric: Any) -> Plan:
+    """A plan of machines in racks: a range of workers -> its rack, and the login node's."""
     machines = {name: {"address": "10.30.1.1", "rack": rack} for name, rack in workers.items()}
     loaded = load_cluster(
         {
-            "target": {"kind": "hosts", "os": "debian-13", "machines": {**machines, "login0": {"address": "10.30.0.9", "rack": "r1"}}},
+            "target": {"kind": "hosts", "os": "debian-13", "machines": {**machines, "login0": {"address": "10.30.0.9", "rack": login}}},
             "network": {"cidr": "10.30.0.0/16"},
             "groups": {
                 "login": {"count": 1, "roles": ["login", "controller"]},
@@ -263,6 +264,31 @@ def test_no_two_management_switches_have_one_name() -> None:
     plan = racks(32, {"worker[0-29]": "r1", "worker[30-31]": "r1-2"}, nodes=32, management={})
     switches = management(plan, wiring(plan)).switches
     assert [tuple(switch) for switch in switches] == [("mgmt-r1", "r1"), ("mgmt-r1.2", "r1"), ("mgmt-r1-2", "r1-2")]
+
+
+def notes(plan: Plan) -> str:
+    return next(part for part in sections(plan) if isinstance(part, str) and "links down" in part)
+
+
+def test_what_the_cable_list_leaves_out_is_said() -> None:
+    """Of nodes to come that find no rack, and of switches that stand nowhere."""
+    floor = {"rows": [["r1", "r2", "n1", "r3"]], "switch_racks": ["n1"]}
+    full = racks(4, {"worker[0-3]": "r2"}, nodes=8, floor=floor, management={})
+    assert "no rack" not in notes(full)
+    assert {row.to_rack for row in rows(full, 8)} == {"r1", "r2", "r3", "n1"}
+    more = racks(4, {"worker[0-3]": "r2"}, nodes=11, floor=floor, management={})
+    assert "3 nodes of the full fabric have no rack: their cables have no length; their management ports are not listed" in notes(more)
+    assert summary(more)["without_rack"] == {"nodes": 3, "switches": 0}
+    nowhere = racks(4, {"worker[0-3]": "r2"}, nodes=4, management={})
+    assert "10 switches of the full fabric have no rack without `floor`: their management ports are not listed" in notes(nowhere)
+    assert not [row for row in rows(nowhere) if row.from_device.endswith("/mgmt")]
+
+
+def test_a_subnet_manager_without_rack_is_one_of_those_that_have_none() -> None:
+    floor = {"rows": [["r2", "n1"]], "switch_racks": ["n1"]}
+    plan = racks(2, {"worker[0-1]": "r2"}, None, nodes=2, floor=floor, subnet_manager="login0")
+    assert "1 node of the full fabric has no rack: its cables have no length" in notes(plan).splitlines()
+    assert "no rack" not in notes(racks(2, {"worker[0-1]": "r2"}, None, nodes=2, floor=floor))
 
 
 def test_dpus_are_an_inventory() -> None:
