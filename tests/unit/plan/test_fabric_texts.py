@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 from collections import Counter
 from typing import Any
@@ -228,6 +229,28 @@ def test_the_picture_shows_every_switch_and_every_node(nodes: int | None) -> Non
         element.get("d") or "" for element in drawn.iter("{http://www.w3.org/2000/svg}path") if element.get("class") == "wire up"
     )
     assert lines.count("M") == boxes["spine"] * boxes["leaf"]
+
+
+@pytest.mark.parametrize("nodes", [800, 1024])
+def test_hundreds_of_racks_stand_in_rows(nodes: int) -> None:
+    """Side by side they would be thinner than nothing. None covers another, and each has its switch of the management plane below it."""
+    workers = {f"worker[{first}-{first + 3}]": f"r{first // 4 + 1}" for first in range(0, 800, 4)}
+    floor = {"rows": [[f"r{number}" for number in range(1, 257)], ["n1"]], "switch_racks": ["n1"]}
+    plan = racks(800, workers, kind="roce", switch="sn5600", nodes=1024, floor=floor, management={})
+    drawn = ElementTree.fromstring(picture(plan, nodes))
+    boxes = [element.attrib for element in drawn.iter("{http://www.w3.org/2000/svg}rect")]
+    assert all(float(box["width"]) > 0 and float(box["height"]) > 0 for box in boxes)
+    assert all(float(box.get("x", 0)) >= 0 and float(box.get("y", 0)) + float(box["height"]) <= float(boxes[0]["height"]) for box in boxes)
+    cabinets, below = ([box for box in boxes if box.get("class") == kind] for kind in ("rack", "plane"))
+    assert len(cabinets) == len(below) == nodes // 4
+    assert not any(overlap(one, other) for one, other in itertools.combinations(cabinets + below, 2))
+    lines = [element for element in drawn.iter("{http://www.w3.org/2000/svg}path") if "H" in (element.get("d") or "")]
+    assert len(lines) == len({box["y"] for box in cabinets}), "one line of the site's network below each row"
+
+
+def overlap(one: dict[str, str], other: dict[str, str]) -> bool:
+    sides = (("x", "width"), ("y", "height"))
+    return all(float(a[start]) < float(b[start]) + float(b[size]) for start, size in sides for a, b in ((one, other), (other, one)))
 
 
 def test_the_committed_picture_is_current() -> None:
