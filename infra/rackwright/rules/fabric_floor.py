@@ -59,7 +59,8 @@ def fabric_floor_room(case: Case) -> Iterator[Complaint]:
     missing = coming - len(racks_to_come(standing, [*racks.values(), *fabric.floor.switch_racks], here))
     if missing > 0:
         cause = f"{missing} of {coming} nodes to come find no rack on the floor, so their cables have no length"
-        yield Complaint("fabric.floor.rows", cause, "write down the racks that they will stand in")
+        hint = "write down the racks that they will stand in; each is taken to become as full as the fullest of today"
+        yield Complaint("fabric.floor.rows", cause, hint)
 
 
 @rule("fabric-switch-racks")
