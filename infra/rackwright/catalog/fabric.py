@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+from math import ceil
+
 from rackwright.catalog.switches import Switch, switches
 from rackwright.model.cluster import Cluster
 from rackwright.model.fabric import DEFAULT_SWITCH, Fabric, FabricKind
@@ -22,11 +26,15 @@ def groups_of(cluster: Cluster, declared: Fabric) -> tuple[str, ...]:
 
 
 def rails_of(cluster: Cluster, declared: Fabric) -> int:
-    """HCAs per node: as said, or as many as GPUs in a node of its groups."""
+    """HCAs per node: as said, or as many as GPUs in a node of its groups; one where those have none."""
     if declared.rails is not None:
         return declared.rails
-    counts = (group.gpus.count for name in groups_of(cluster, declared) if (group := cluster.groups[name]).gpus is not None)
-    return len(declared.hcas) or max(counts, default=1)
+    return len(declared.hcas) or max(gpus_of(cluster, declared).values(), default=0) or 1
+
+
+def gpus_of(cluster: Cluster, declared: Fabric) -> dict[str, int]:
+    """Group on the fabric -> GPUs of each of its nodes, 0 where it has none."""
+    return {name: gpus.count if (gpus := cluster.groups[name].gpus) else 0 for name in groups_of(cluster, declared)}
 
 
 def hcas_of(cluster: Cluster, declared: Fabric) -> tuple[str, ...]:
@@ -43,11 +51,33 @@ def places_of(cluster: Cluster, declared: Fabric) -> dict[str, int]:
     return places
 
 
+def domains_of(cluster: Cluster, declared: Fabric) -> dict[str, int]:
+    """Group -> its first NVLink domain: each has its own, as many as its capacity fills. A group without GPUs has none."""
+    domains, following = {}, 0
+    for name, gpus in gpus_of(cluster, declared).items():
+        if declared.nvlink_domain and gpus:
+            domains[name] = following
+            following += ceil(capacity_of(name, cluster.groups[name]) / declared.nvlink_domain)
+    return domains
+
+
 def nodes_of(cluster: Cluster, declared: Fabric) -> int:
     """Nodes it is laid out for."""
     if declared.nodes is not None:
         return declared.nodes
     return max(1, sum(capacity_of(name, cluster.groups[name]) for name in groups_of(cluster, declared)))
+
+
+def racks_to_come(standing: Iterable[str], taken: Iterable[str], here: Iterable[str]) -> list[str]:
+    """A rack for each node that may come: the floor's racks with nothing in them, in its order, each as full as the fullest today.
+
+    `here`: the racks of the fabric's nodes, one for each node that has one.
+
+    >>> racks_to_come(["r1", "n1", "r2"], taken=["r1", "n1"], here=["r1", "r1"])
+    ['r2', 'r2']
+    """
+    together, occupied = max(Counter(here).values(), default=1), frozenset(taken)
+    return [rack for rack in standing if rack not in occupied for _ in range(together)]
 
 
 def measures_of(cluster: Cluster, declared: Fabric, switch: Switch | None) -> Layout | None:

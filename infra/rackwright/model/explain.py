@@ -115,6 +115,8 @@ def _plain(kind: str, message: str, value: object, context: Mapping[str, Any]) -
         return f"{_quoted(value)} is too small", f"at least {context['ge']}"
     if kind == "less_than_equal":
         return f"{_quoted(value)} is too large", f"at most {context['le']}"
+    if kind == "too_long":
+        return f"more than {context['max_length']} of them", f"at most {context['max_length']}"
     if kind == "string_pattern_mismatch":
         return f"{_quoted(value)} does not have the expected form", f"it must match {context['pattern']}"
     return f"{_quoted(value)}: {message[:1].lower()}{message[1:]}", ""

@@ -90,7 +90,7 @@ class Fabric(Part):
         default=None, ge=1, le=MOST_RAILS, description="HCAs per node; as many as GPUs when left out."
     )
     hcas: Annotated[tuple[Annotated[str, Field(pattern=_DEVICE)], ...], Change.RECABLE, Except(lab=Change.RESTART)] = Field(
-        default=(), description="Device names of the HCAs by rail; mlx5_0, mlx5_1 … when left out."
+        default=(), max_length=MOST_RAILS, description="Device names of the HCAs by rail; mlx5_0, mlx5_1 … when left out."
     )
     oversubscription: Annotated[int, Change.RECABLE, Except(lab=Change.RESTART)] = Field(
         default=1, ge=1, le=16, description="Links down for each link up at most; 1 blocks nothing."

@@ -10,7 +10,7 @@ from rackwright.model.scheduler import Account as DeclaredAccount
 from rackwright.model.scheduler import Partition as Declared
 from rackwright.model.scheduler import PowerSaving as DeclaredSaving
 from rackwright.plan.fabric.shape import FabricPlan
-from rackwright.plan.fabric.slurm import topology
+from rackwright.plan.fabric.slurm import domains_of, topology
 from rackwright.plan.shape import Account, Partition, PlanNode, PowerSaving, Qos, Scheduler, SchedulerNode
 
 
@@ -42,7 +42,7 @@ def expand_scheduler(cluster: Cluster, stack: str, nodes: Sequence[PlanNode], fa
         drain_timeout_s=declared.drain_timeout,
         health_interval_s=declared.health_interval,
         power_saving=_saving(declared.power_saving, workers),
-        topology=topology(fabric, _places(fabric, workers), [node.name for node in workers]),
+        topology=topology(fabric, _places(fabric, workers), [node.name for node in workers], domains_of(fabric, workers)),
         cgroups=cluster.target.gives_cgroups,
         config_overrides=cluster.target.declared_hardware,
     )

@@ -86,16 +86,21 @@ _LINE: Final = re.compile(
 _UNUSED: Final = re.compile(r"^(?P<kind>CA|SW|RT)\s+\d+\s+\d+\s+0x[0-9a-f]+\s+\S+\s+\S+\s+'(?P<name>.*)'$")
 _MANAGED: Final = re.compile(r"^MF0;(?P<name>[^:]+):.*$")
 """A managed NVIDIA switch calls itself `MF0;<host name>:<model>/U1`."""
+_WITHIN: Final = "Mellanox Technologies Aggregation Node"
+"""What every Quantum switch has within it: the adapter that reduces for NVIDIA SHARP, linked with the port after its last (QM8700: 41,
+QM9700: 65). All have this one name, so that they cannot be told apart, and no cable leads there."""
 
 
 @cache
 def read(text: str) -> Live:
-    """The links in what `ibnetdiscover -p` printed; ValueError where a line is no port. Nothing at all is no answer."""
+    """The cables in what `ibnetdiscover -p` printed; ValueError where a line is no port. Nothing at all is no answer."""
     far: dict[End, End] = {}
     rates: dict[End, str] = {}
     switches: set[str] = set()
     for number, line in enumerate(filter(str.strip, text.splitlines()), start=1):
         if wired := _LINE.match(line.rstrip()):
+            if _WITHIN in (wired["name"], wired["far_name"]):
+                continue
             near = End(device(wired["name"]), int(wired["port"]))
             far[near] = End(device(wired["far_name"]), int(wired["far_port"]))
             rates[near] = f"{wired['width']} {wired['speed']}"

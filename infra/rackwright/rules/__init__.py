@@ -21,6 +21,7 @@ from rackwright.rules import (
     budget,
     cost,
     fabric,
+    fabric_floor,
     fsx,
     fsx_repositories,
     gpus,
@@ -45,7 +46,7 @@ __all__ = ["RULES", "Case", "Rule", "check", "examine"]
 
 SUBJECTS = (
     *(names, network, groups, gpus, software, software_versions, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
-    *(fabric, phases, node_stack, tuning),
+    *(fabric, fabric_floor, phases, node_stack, tuning),
     *(aws_instances, aws_images, aws_disks, aws_network, aws_fabric, aws_capacity, aws_tags, fsx, fsx_repositories, budget, cost),
 )
 """Importing a subject registers its rules; findings come in this order."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from rackwright.catalog.fabric import groups_of, hcas_of, manages_apart, measures_of, nodes_of, places_of, rails_of, switch_of
-from rackwright.catalog.members import Member
+from rackwright.catalog.fabric import gpus_of, groups_of, hcas_of, manages_apart, measures_of, nodes_of, places_of, rails_of, switch_of
 from rackwright.catalog.switches import Use, switches
-from rackwright.model.fabric import DEFAULT_SWITCH, Fabric, FabricKind, FabricTopology
-from rackwright.model.fabric_layout import RACK_UNITS, lay_out
+from rackwright.model.fabric import DEFAULT_SWITCH, Fabric, FabricKind
+from rackwright.model.fabric_layout import lay_out
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import MOST_NODES, Role
-from rackwright.model.hosts import HostsTarget
 from rackwright.model.target import LabOs, LabTarget
 from rackwright.rules.registry import Case, Complaint, rule
 
@@ -83,6 +81,32 @@ def fabric_hcas(case: Case) -> Iterator[Complaint]:
         yield Complaint("fabric.hcas", "a device is named twice", "one for each rail")
     elif fabric.rails is not None and len(fabric.hcas) != fabric.rails:
         yield Complaint("fabric.hcas", f"{len(fabric.hcas)} devices for {fabric.rails} rails", "one for each rail, in their order")
+
+
+@rule("fabric-rails-unsaid", Severity.WARNING)
+def fabric_rails_unsaid(case: Case) -> Iterator[Complaint]:
+    """GPUs tell how many HCAs a node has; where there are none, it would be a guess what is bought and plugged in."""
+    gpus = _gpus_that_tell(case)
+    if gpus and not any(gpus.values()):
+        cause = f"no node of {', '.join(gpus)} has GPUs to tell how many HCAs it has, so one is assumed"
+        yield Complaint("fabric.rails", cause, "say `rails:`")
+
+
+@rule("fabric-rails-differ")
+def fabric_rails_differ(case: Case) -> Iterator[Complaint]:
+    """All nodes of a fabric have the same rails, and the largest count would be made up for the others."""
+    gpus = _gpus_that_tell(case)
+    if any(gpus.values()) and len(set(gpus.values())) > 1:
+        (first, most), *others = gpus.items()
+        cause = ", ".join((f"{most} GPUs in a node of {first}", *(f"{count} of {name}" for name, count in others)))
+        hint = "say `rails` or `hcas`, what all of them have; or leave out those that differ with `groups`"
+        yield Complaint("fabric.rails", cause, hint)
+
+
+def _gpus_that_tell(case: Case) -> dict[str, int]:
+    """Group -> GPUs per node, where the HCAs follow from them."""
+    fabric = case.cluster.fabric
+    return {} if fabric is None or fabric.rails is not None or fabric.hcas else gpus_of(case.cluster, fabric)
 
 
 @rule("fabric-too-large")
@@ -178,72 +202,17 @@ def fabric_simulation(case: Case) -> Iterator[Complaint]:
         )
     if case.cluster.target.os is LabOs.DEBIAN_12:
         yield Complaint("target.os", "ibsim 0.10 of Debian 12 takes NDR for SDR", "`os: debian-13`, or leave the fabric out")
-    longest = max((f"{name} {hca}" for name in _on(case, fabric) for hca in hcas_of(case.cluster, fabric)), key=len, default="")
+    longest = max(_simulated(case, fabric), key=len, default="")
     if len(longest) > _LONGEST:
         yield Complaint("fabric.hcas", f"`{longest}` is longer than a simulated HCA's name may be", f"at most {_LONGEST} characters")
 
 
-def _on(case: Case, fabric: Fabric) -> list[str]:
-    """Names of its nodes."""
-    groups = frozenset(groups_of(case.cluster, fabric))
-    return [member.name for member in case.members if member.group in groups]
-
-
-def _rack(case: Case, member: Member) -> str | None:
-    """Where a node stands: as its group or it says, or its machine."""
-    target = case.cluster.target
-    machine = target.each.get(member.name) if isinstance(target, HostsTarget) else None
-    return member.rack or (machine.rack if machine else None)
-
-
-@rule("fabric-floor")
-def fabric_floor(case: Case) -> Iterator[Complaint]:
-    """A rack that stands nowhere, or twice, has no distance to others."""
-    floor = case.cluster.fabric.floor if case.cluster.fabric else None
-    if floor is None:
-        return
-    standing = [rack for row in floor.rows for rack in row]
-    for rack in dict.fromkeys(rack for rack in standing if standing.count(rack) > 1):
-        yield Complaint("fabric.floor.rows", f"rack {rack} stands twice", "each rack once")
-    for rack in dict.fromkeys(rack for rack in floor.switch_racks if rack not in standing):
-        yield Complaint("fabric.floor.switch_racks", f"rack {rack} stands in no row", did_you_mean(rack, standing))
-    for place, node in {_rack(case, member): member.name for member in case.members}.items():
-        if place is None or place in standing:
-            continue
-        yield Complaint("fabric.floor.rows", f"rack {place}, in which {node} stands, is in no row", did_you_mean(place, standing))
-
-
-@rule("fabric-switch-racks")
-def fabric_switch_racks(case: Case) -> Iterator[Complaint]:
-    """A rack has 42 units, and switches never move to another one when nodes come."""
-    fabric = _declared(case)
-    switch = switch_of(fabric) if fabric else None
-    measures = measures_of(case.cluster, fabric, switch) if fabric else None
-    if fabric is None or fabric.floor is None or switch is None or measures is None:
-        return
-    rails = rails_of(case.cluster, fabric) if fabric.topology is FabricTopology.RAIL_OPTIMISED else 1
-    racks = len(fabric.floor.switch_racks)
-    tallest = (-(-measures.units // racks) * rails + -(-measures.spines // racks)) * switch.rack_units
-    if tallest > RACK_UNITS:
-        cause = f"{measures.units * rails + measures.spines} switches are {tallest} units in each of {racks} racks"
-        yield Complaint("fabric.floor.switch_racks", cause, f"name more racks: one has {RACK_UNITS} units")
-
-
-@rule("fabric-management")
-def fabric_management(case: Case) -> Iterator[Complaint]:
-    """Management switches stand in the nodes' racks, so that each node must have one."""
-    declared = case.cluster.fabric.management if case.cluster.fabric else None
-    if declared is None:
-        return
-    known = switches().get(declared.switch)
-    fitting = [name for name, row in switches().items() if row.use is Use.MANAGEMENT]
-    if known is None or known.use is not Use.MANAGEMENT:
-        cause = f"`{declared.switch}` is no switch for management in the catalogue"
-        yield Complaint("fabric.management.switch", cause, did_you_mean(declared.switch, fitting))
-    without = [member.name for member in case.members if _rack(case, member) is None]
-    if without:
-        more = f" and {len(without) - 1} more have" if len(without) > 1 else " has"
-        yield Complaint("fabric.management", f"{without[0]}{more} no rack, so their cables would be left out", "say `rack:`")
+def _simulated(case: Case, fabric: Fabric) -> Iterator[str]:
+    """Names of all its HCAs, that of a subnet manager among them that is no node of it."""
+    hcas, groups = hcas_of(case.cluster, fabric), frozenset(groups_of(case.cluster, fabric))
+    yield from (f"{member.name} {hca}" for member in case.members if member.group in groups for hca in hcas)
+    if manages_apart(case.cluster, fabric):
+        yield f"{fabric.subnet_manager} {hcas[0]}"
 
 
 @rule("fabric-nvlink-domain")

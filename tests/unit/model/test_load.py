@@ -116,6 +116,7 @@ def put(path: str, value: object) -> dict[str, Any]:
         ("nodes.worker0", {"state": "off"}, "choice", "nodes.worker0.state", "is not one of in, out", ""),
         ("nodes.worker0", {"until": "soon"}, "day", "nodes.worker0.until", "not a day", "2026-12-01"),
         ("time_zone", "utc", "value", "time_zone", "expected form", "must match"),
+        ("fabric", {"hcas": [f"mlx5_{rail}" for rail in range(17)]}, "value", "fabric.hcas", "more than 16 of them", "at most 16"),
     ],
 )
 def test_a_wrong_field_is_one_finding(path: str, value: object, rule: str, where: str, cause: str, hint: str) -> None:

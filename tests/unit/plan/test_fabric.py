@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -23,22 +24,23 @@ from rackwright.plan.fabric.growth import bisection_gbps, grown, room, steps
 from rackwright.plan.fabric.management import management
 from rackwright.plan.fabric.physical import positions
 from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.fabric.wiring import taken
 
 calm = settings(deadline=None, max_examples=60, derandomize=True)
 MACHINE = {"host_key": "SHA256:" + "A" * 43}
 
 
-def described(workers: int, **fabric: Any) -> Any:
-    """Machines with eight GPUs each, and a fabric."""
-    machines = {f"worker[0-{workers - 1}]": {"address": "10.30.1.1"}, "login0": {"address": "10.30.0.9", **MACHINE}}
+def described(workers: int, first: tuple[int, int] | None = None, **fabric: Any) -> Any:
+    """Machines with eight GPUs each, and a fabric; `first`: count and capacity of another group, whose places come first."""
+    gpus = {"gpus": {"model": "h100", "count": 8}}
+    groups = {"first": {"count": first[0], "capacity": first[1], "roles": ["worker"], **gpus}} if first else {}
+    groups["worker"] = {"count": workers, "capacity": 4096, **gpus}
+    machines = {f"{name}[0-{group['count'] - 1}]": {"address": "10.30.1.1"} for name, group in groups.items() if group["count"]}
     loaded = load_cluster(
         {
-            "target": {"kind": "hosts", "os": "debian-13", "machines": machines},
+            "target": {"kind": "hosts", "os": "debian-13", "machines": machines | {"login0": {"address": "10.30.0.9", **MACHINE}}},
             "network": {"cidr": "10.30.0.0/16"},
-            "groups": {
-                "login": {"count": 1, "roles": ["login", "controller"]},
-                "worker": {"count": workers, "capacity": 4096, "gpus": {"model": "h100", "count": 8}},
-            },
+            "groups": {"login": {"count": 1, "roles": ["login", "controller"]}, **groups},
             "fabric": fabric,
         }
     )
@@ -46,9 +48,9 @@ def described(workers: int, **fabric: Any) -> Any:
     return loaded.cluster
 
 
-def plan(workers: int, **fabric: Any) -> Plan:
+def plan(workers: int, first: tuple[int, int] | None = None, **fabric: Any) -> Plan:
     """The same as a plan."""
-    return expand(described(workers, **fabric), "rack")
+    return expand(described(workers, first, **fabric), "rack")
 
 
 def rack(name: str = "rack-h100") -> Plan:
@@ -65,7 +67,7 @@ def fabric_of(plan: Plan) -> FabricPlan:
 
 @st.composite
 def fabrics(draw: st.DrawFn) -> tuple[Plan, int]:
-    """A plan with a fabric that two levels of its switch can carry, and a number of nodes to grow to."""
+    """A plan with a fabric that two levels of its switch can carry, of one group or two, and a number of nodes to grow to."""
     topology = draw(st.sampled_from(FabricTopology))
     rails = draw(st.integers(1, 8))
     said: dict[str, Any] = {
@@ -79,8 +81,10 @@ def fabrics(draw: st.DrawFn) -> tuple[Plan, int]:
     ports = {"qm9700": 64, "qm8700": 40}[said["switch"]]
     sizes = {"nodes": said["nodes"], "oversubscription": said["oversubscription"], "topology": topology}
     assume(lay_out(ports=ports, rails=rails, spare=int("subnet_manager" in said), **sizes) is not None)
-    here = draw(st.integers(1, said["nodes"]))
-    return plan(here, **said), draw(st.integers(here, said["nodes"]))
+    room = draw(st.integers(0, said["nodes"] - 1))
+    first = draw(st.integers(0, room))
+    here = draw(st.integers(0 if first else 1, said["nodes"] - room))
+    return plan(here, (first, room) if room else None, **said), draw(st.integers(first + here, said["nodes"]))
 
 
 def ports_of(laid: Wiring) -> Counter[tuple[str, int]]:
@@ -138,25 +142,43 @@ def between(laid: Wiring) -> dict[str, Counter[str]]:
 
 @calm
 @given(fabrics(), st.randoms(use_true_random=False))
-def test_the_bisection_is_what_is_said(drawn: tuple[Plan, int], chance: Any) -> None:
-    """Through each spine passes what the weaker side has of cables to it, however its units are halved; HCAs send no more."""
+def test_the_bisection_is_what_passes_between_the_weakest_halves(drawn: tuple[Plan, int], chance: Any) -> None:
+    """However units are halved, each leaf sends what its HCAs have and its cables up carry; less passes nowhere, and so much somewhere."""
     made, nodes = drawn
     fabric, laid = fabric_of(made), grown(made, nodes)
     said = bisection_gbps(fabric, laid)
-    units = sorted({leaf.number // fabric.leaves_per_unit for leaf in laid.of(Level.LEAF)})
+    units = taken(fabric, laid.seats)
     if said is None:
         assert len(units) == 1
         return
-    chance.shuffle(units)
-    half = set(units[: len(units) // 2])
-    cables = between(laid)
-    sides: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+    sends, size = sent(fabric, laid), len(units) // 2
+    halves = [chance.sample(units, size) for _ in range(9)] if len(units) > 8 else list(itertools.combinations(units, size))
+    weakest = sorted(units, key=lambda unit: sends[unit])[:size]
+    passes = [min(total(sends, half), total(sends, set(units) - set(half))) for half in (*halves, weakest)]
+    assert said == min(passes) * fabric.rate_gbps
+    hcas = fabric.rails * total(Counter(seat.place // fabric.per_unit for seat in laid.seats), weakest)
+    assert said * fabric.oversubscription >= hcas * fabric.rate_gbps
+
+
+def total(numbers: Counter[int], units: Iterable[int]) -> int:
+    return sum(numbers[unit] for unit in units)
+
+
+def sent(fabric: FabricPlan, laid: Wiring) -> Counter[int]:
+    """Scalable unit -> links' worth that it sends out at once, counted from the cable list."""
+    down = Counter(cable.switch for cable in laid.cables if cable.rail is not None)
+    up = {name: cables.total() for name, cables in between(laid).items()}
+    found = Counter[int]()
     for leaf in laid.of(Level.LEAF):
-        sides[leaf.number // fabric.leaves_per_unit in half].update(cables[leaf.name])
-    through = sum(min(sides[0][spine.name], sides[1][spine.name]) for spine in laid.of(Level.SPINE)) * fabric.rate_gbps
-    sent = sum(1 for seat in laid.seats if seat.place // fabric.per_unit in half) * fabric.rails * fabric.rate_gbps
-    assert through == said
-    assert through * fabric.oversubscription >= sent
+        found[leaf.number // fabric.leaves_per_unit] += min(down[leaf.name], up[leaf.name])
+    return found
+
+
+def test_a_unit_that_is_nearly_empty_sends_little() -> None:
+    """Whatever cables its leaves have up: one node of eight rails."""
+    assert bisection_gbps(fabric_of(rack()), wiring(rack())) == 102_400
+    made = plan(33, nodes=256)
+    assert bisection_gbps(fabric_of(made), wiring(made)) == 8 * 400
 
 
 @calm
@@ -275,6 +297,15 @@ def test_two_groups_lie_one_after_the_other() -> None:
     assert fabric is not None and fabric.places == {"a": 0, "b": 40} and fabric.nodes == 48
     assert set(wiring(expand(cluster, "x")).cables) < set(wiring(expand(more, "x")).cables)
     assert {seat.node for seat in grown(expand(cluster, "x"), 6).seats} >= {"b2", "b3"}
+
+
+def test_the_subnet_manager_stays_where_it_is_when_an_empty_group_grows() -> None:
+    """Its leaf is there before any node of it is, and so is that leaf's way up."""
+    empty, grows = (plan(2, (count, 40), nodes=48, subnet_manager="login0") for count in (0, 1))
+    (own,) = (cable for cable in wiring(empty).cables if cable.device == "login0/mlx5_0")
+    assert (own.switch, own.switch_port) == ("leaf-su1-r0", 64)
+    assert set(wiring(empty).cables) < set(wiring(grows).cables)
+    assert set(wiring(empty).switches) < set(wiring(grows).switches)
 
 
 def test_asking_for_fewer_nodes_or_too_many_is_bad_input() -> None:

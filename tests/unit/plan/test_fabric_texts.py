@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 from collections import Counter
 from typing import Any
@@ -23,6 +24,7 @@ from rackwright.plan.fabric.listing import as_csv, rows
 from rackwright.plan.fabric.management import management
 from rackwright.plan.fabric.picture import picture
 from rackwright.plan.fabric.slurm import topology
+from rackwright.plan.fabric.summary import sections, summary
 
 
 def stack(name: str, **fabric: Any) -> Plan:
@@ -104,6 +106,35 @@ def test_nvlink_domains_are_blocks() -> None:
     assert plan.scheduler.topology.lines[-1] == "BlockSizes=16"
     odd = stack("rack-h100", nvlink_domain=18).scheduler.topology
     assert odd is not None and odd.lines[-2:] == ("BlockName=nvl4 Nodes=worker[54-63]", "BlockSizes=10")
+
+
+def test_no_nvlink_domain_is_split_or_shared_by_groups() -> None:
+    """A rack is filled with nodes of one group, and places, which follow capacities, say nothing of it. What has no GPUs has no NVLink."""
+    plan = groups(a={"count": 20, "capacity": 40}, cpu={"count": 2, "gpus": None}, b={"count": 18, "capacity": 36}, nvlink_domain=18)
+    assert plan.scheduler.topology is not None
+    assert plan.scheduler.topology.lines == (
+        "BlockName=nvl1 Nodes=a[0-17]",
+        "BlockName=nvl2 Nodes=a[18-19]",
+        "BlockName=nvl4 Nodes=b[0-17]",
+        "BlockSizes=2",
+    )
+    labels = {node: row.get("network.topology.nvidia.com/accelerator") for node, row in node_labels(plan).items()}
+    assert (labels["a17"], labels["a18"], labels["b0"], labels["b17"], labels["cpu0"]) == ("nvl1", "nvl2", "nvl4", "nvl4", None)
+
+
+def groups(nvlink_domain: int, **said: Any) -> Plan:
+    """A plan of such groups of workers, all of them on the fabric."""
+    usual = {"roles": ["worker"], "gpus": {"model": "h100", "count": 8}}
+    loaded = load_cluster(
+        {
+            "target": {"kind": "lab"},
+            "network": {"cidr": "10.77.0.0/16"},
+            "groups": {"login": {"count": 1, "roles": ["login", "controller"]}} | {name: usual | group for name, group in said.items()},
+            "fabric": {"subnet_manager": "login0", "groups": list(said), "nvlink_domain": nvlink_domain},
+        }
+    )
+    assert loaded.cluster is not None, loaded.findings
+    return expand(loaded.cluster, "x")
 
 
 @pytest.mark.parametrize(
@@ -200,6 +231,28 @@ def test_the_picture_shows_every_switch_and_every_node(nodes: int | None) -> Non
     assert lines.count("M") == boxes["spine"] * boxes["leaf"]
 
 
+@pytest.mark.parametrize("nodes", [800, 1024])
+def test_hundreds_of_racks_stand_in_rows(nodes: int) -> None:
+    """Side by side they would be thinner than nothing. None covers another, and each has its switch of the management plane below it."""
+    workers = {f"worker[{first}-{first + 3}]": f"r{first // 4 + 1}" for first in range(0, 800, 4)}
+    floor = {"rows": [[f"r{number}" for number in range(1, 257)], ["n1"]], "switch_racks": ["n1"]}
+    plan = racks(800, workers, kind="roce", switch="sn5600", nodes=1024, floor=floor, management={})
+    drawn = ElementTree.fromstring(picture(plan, nodes))
+    boxes = [element.attrib for element in drawn.iter("{http://www.w3.org/2000/svg}rect")]
+    assert all(float(box["width"]) > 0 and float(box["height"]) > 0 for box in boxes)
+    assert all(float(box.get("x", 0)) >= 0 and float(box.get("y", 0)) + float(box["height"]) <= float(boxes[0]["height"]) for box in boxes)
+    cabinets, below = ([box for box in boxes if box.get("class") == kind] for kind in ("rack", "plane"))
+    assert len(cabinets) == len(below) == nodes // 4
+    assert not any(overlap(one, other) for one, other in itertools.combinations(cabinets + below, 2))
+    lines = [element for element in drawn.iter("{http://www.w3.org/2000/svg}path") if "H" in (element.get("d") or "")]
+    assert len(lines) == len({box["y"] for box in cabinets}), "one line of the site's network below each row"
+
+
+def overlap(one: dict[str, str], other: dict[str, str]) -> bool:
+    sides = (("x", "width"), ("y", "height"))
+    return all(float(a[start]) < float(b[start]) + float(b[size]) for start, size in sides for a, b in ((one, other), (other, one)))
+
+
 def test_the_committed_picture_is_current() -> None:
     """`rackwright fabric rack-h100 svg -o docs/fabric-rack-h100.svg` draws it anew."""
     assert (paths.project_root() / "docs" / "fabric-rack-h100.svg").read_text(encoding="utf-8") == picture(stack("rack-h100"))
@@ -209,6 +262,56 @@ def test_a_fabric_without_racks_is_drawn_by_what_shares_leaves() -> None:
     words = {element.text for element in ElementTree.fromstring(picture(stack("lab"))).iter("{http://www.w3.org/2000/svg}text")}
     assert {"su1", "worker0", "worker1", "login0", "r7"} <= words
     assert not management(stack("lab"), wiring(stack("lab"))).cables
+
+
+def racks(count: int, workers: dict[str, str], login: str | None = "r1", **fabric: Any) -> Plan:
+    """A plan of machines in racks: a range of workers -> its rack, and the login node's."""
+    machines = {name: {"address": "10.30.1.1", "rack": rack} for name, rack in workers.items()}
+    loaded = load_cluster(
+        {
+            "target": {"kind": "hosts", "os": "debian-13", "machines": {**machines, "login0": {"address": "10.30.0.9", "rack": login}}},
+            "network": {"cidr": "10.30.0.0/16"},
+            "groups": {
+                "login": {"count": 1, "roles": ["login", "controller"]},
+                "worker": {"count": count, "capacity": 4096, "gpus": {"model": "h100", "count": 8}},
+            },
+            "fabric": fabric,
+        }
+    )
+    assert loaded.cluster is not None, loaded.findings
+    return expand(loaded.cluster, "x")
+
+
+def test_no_two_management_switches_have_one_name() -> None:
+    """The second of rack r1 is not the first of rack r1-2."""
+    plan = racks(32, {"worker[0-29]": "r1", "worker[30-31]": "r1-2"}, nodes=32, management={})
+    switches = management(plan, wiring(plan)).switches
+    assert [tuple(switch) for switch in switches] == [("mgmt-r1", "r1"), ("mgmt-r1.2", "r1"), ("mgmt-r1-2", "r1-2")]
+
+
+def notes(plan: Plan) -> str:
+    return next(part for part in sections(plan) if isinstance(part, str) and "links down" in part)
+
+
+def test_what_the_cable_list_leaves_out_is_said() -> None:
+    """Of nodes to come that find no rack, and of switches that stand nowhere."""
+    floor = {"rows": [["r1", "r2", "n1", "r3"]], "switch_racks": ["n1"]}
+    full = racks(4, {"worker[0-3]": "r2"}, nodes=8, floor=floor, management={})
+    assert "no rack" not in notes(full)
+    assert {row.to_rack for row in rows(full, 8)} == {"r1", "r2", "r3", "n1"}
+    more = racks(4, {"worker[0-3]": "r2"}, nodes=11, floor=floor, management={})
+    assert "3 nodes of the full fabric have no rack: their cables have no length; their management ports are not listed" in notes(more)
+    assert summary(more)["without_rack"] == {"nodes": 3, "switches": 0}
+    nowhere = racks(4, {"worker[0-3]": "r2"}, nodes=4, management={})
+    assert "10 switches of the full fabric have no rack without `floor`: their management ports are not listed" in notes(nowhere)
+    assert not [row for row in rows(nowhere) if row.from_device.endswith("/mgmt")]
+
+
+def test_a_subnet_manager_without_rack_is_one_of_those_that_have_none() -> None:
+    floor = {"rows": [["r2", "n1"]], "switch_racks": ["n1"]}
+    plan = racks(2, {"worker[0-1]": "r2"}, None, nodes=2, floor=floor, subnet_manager="login0")
+    assert "1 node of the full fabric has no rack: its cables have no length" in notes(plan).splitlines()
+    assert "no rack" not in notes(racks(2, {"worker[0-1]": "r2"}, None, nodes=2, floor=floor))
 
 
 def test_dpus_are_an_inventory() -> None:

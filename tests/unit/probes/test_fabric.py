@@ -1,4 +1,4 @@
-"""What is made of the fabric's tools. All outputs but `real-form` were captured from ibsim; that one has the form of a ConnectX-7's."""
+"""What is made of the fabric's tools. All outputs but `real-form` were captured from ibsim; those have the form of real devices'."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.probes.fabric import Manager, parse_errors, parse_manager, parse_ports
+from cluster.probes.fabric import LINKS, Manager, parse_errors, parse_manager, parse_ports
 from rackwright.report.fabric import End
 
 FOLDER = Path(__file__).parents[1] / "captured"
@@ -38,6 +38,11 @@ def test_no_adapter_at_all_is_an_answer():
 def test_link_layers_as_real_adapters_say_them(said, layer):
     (port,) = parse_ports(captured("fabric-ports", "real-form").replace("InfiniBand", said))
     assert (port.link_layer, port.rate_gbps, port.up) == (layer, 400, True)
+
+
+def test_links_are_those_between_what_people_plug_in():
+    """Aggregation nodes of real switches are none."""
+    assert LINKS.parse(captured("fabric-links", "real-form")).far == LINKS.parse(captured("fabric-links")).far
 
 
 def test_errors_by_port_and_not_what_counts_load_or_reboots():

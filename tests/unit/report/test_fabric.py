@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from rackwright.report.fabric import Difference, End, Kind, Live, differences, ends, read
 
-TEXT = (Path(__file__).parents[1] / "captured" / "fabric-links" / "good.txt").read_text(encoding="utf-8")
+FOLDER = Path(__file__).parents[1] / "captured" / "fabric-links"
+TEXT = (FOLDER / "good.txt").read_text(encoding="utf-8")
+REAL_FORM = (FOLDER / "real-form.txt").read_text(encoding="utf-8")
+"""The same fabric as managed QM9700 print it: each has an aggregation node at port 65, and all of those have one name."""
 ROWS = ("worker0/mlx5_1:1 leaf-su1-r1:1", "worker0/mlx5_3:1 leaf-su1-r3:1", "leaf-su1-r1:9 spine-01:2", "leaf-su1-r3:9 spine-01:4")
 NDR = "4x NDR"
 calm = settings(deadline=None, max_examples=50, derandomize=True)
@@ -37,6 +40,14 @@ def test_what_was_planned_is_found():
 
 def test_a_switch_that_is_managed_is_known_by_its_host_name():
     assert differences(ROWS, read(TEXT.replace("'spine-01'", "'MF0;spine-01:MQM9700/U1'")), NDR) == ()
+
+
+def test_what_switches_have_within_themselves_is_no_cable():
+    """Whether the fabric has three such switches or one."""
+    assert read(REAL_FORM).far == read(TEXT).far
+    assert differences(ROWS, read(REAL_FORM), NDR) == ()
+    alone = "".join(line for line in REAL_FORM.splitlines(True) if "Aggregation" not in line or "leaf-su1-r1" in line)
+    assert differences(ROWS, read(alone), NDR) == ()
 
 
 def test_an_unplugged_cable_is_named_by_both_ends():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rackwright.catalog.fabric import hcas_of, manages_apart, measures_of, nodes_of, places_of, rails_of, switch_of
+from rackwright.catalog.fabric import domains_of, hcas_of, manages_apart, measures_of, nodes_of, places_of, rails_of, switch_of
 from rackwright.catalog.switches import switches
 from rackwright.model.cluster import Cluster
 from rackwright.model.fabric import Floor, Management
@@ -44,6 +44,7 @@ def expand_fabric(cluster: Cluster) -> FabricPlan | None:
         management=_management(declared.management),
         dpus=tuple(Dpu(group=group, **said.model_dump()) for group, said in declared.dpus.items()),
         nvlink_domain=declared.nvlink_domain,
+        domains=domains_of(cluster, declared),
         named=bool(declared.hcas),
     )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rackwright.errors import BadInput
 from rackwright.model.fabric_layout import lay_out
 from rackwright.plan.fabric.shape import FabricPlan
-from rackwright.plan.fabric.wiring import Cable, Level, Seat, Wiring, seats, wired, wiring
+from rackwright.plan.fabric.wiring import Cable, Seat, Wiring, seats, wired, wiring
 
 if TYPE_CHECKING:
     from rackwright.plan.shape import Plan
@@ -122,6 +123,12 @@ def _alone(fabric: FabricPlan, nodes: int) -> FabricPlan:
 
 
 def bisection_gbps(fabric: FabricPlan, laid: Wiring) -> int | None:
-    """What passes between the halves of its scalable units at once; None where there is only one, whose leaves block nothing."""
-    units = len(laid.of(Level.LEAF)) // fabric.leaves_per_unit
-    return None if units < 2 else units // 2 * fabric.leaves_per_unit * fabric.uplinks * fabric.rate_gbps
+    """What passes at once between the weakest halves of its scalable units; None where there is only one, whose leaves block nothing.
+
+    A unit sends what its HCAs have and what its leaves' cables up carry, whichever is less, and spreads it over all spines.
+    """
+    nodes = Counter(seat.place // fabric.per_unit for seat in laid.seats)
+    if len(nodes) < 2:
+        return None
+    sends = sorted(min(count * fabric.rails, fabric.leaves_per_unit * fabric.uplinks) for count in nodes.values())
+    return sum(sends[: len(sends) // 2]) * fabric.rate_gbps

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rackwright.plan.fabric.shape import FabricPlan
-from rackwright.plan.fabric.slurm import domain_name, unit_name
+from rackwright.plan.fabric.slurm import domain_name, domains_of, unit_name
 from rackwright.plan.fabric.wiring import seats
 
 if TYPE_CHECKING:
@@ -23,13 +23,14 @@ def node_labels(plan: Plan) -> dict[str, dict[str, str]]:
     fabric = plan.fabric
     if fabric is None:
         return {}
+    domains = domains_of(fabric, plan.nodes)
     found = {}
     for node, place in seats(plan):
         labels = {_LEAF: unit_name(fabric, place // fabric.per_unit), _RAILS: str(fabric.rails)}
         if fabric.spines:
             labels[_SPINE] = "spine"
-        if fabric.nvlink_domain:
-            labels[_NVLINK] = domain_name(place // fabric.nvlink_domain)
+        if node in domains:
+            labels[_NVLINK] = domain_name(domains[node])
         found[node] = dict(sorted(labels.items()))
     return found
 

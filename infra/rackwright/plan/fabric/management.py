@@ -38,7 +38,8 @@ def management(plan: Plan, laid: Wiring) -> ManagementWiring:
     for rack, ports in _by_rack(plan, fabric, laid).items():
         for number, port in enumerate(ports):
             shelf, slot = divmod(number, fabric.management.ports)
-            name = f"mgmt-{rack}" if shelf == 0 else f"mgmt-{rack}-{shelf + 1}"
+            # No rack has a dot in its name, but one may be called r1-2.
+            name = f"mgmt-{rack}" if shelf == 0 else f"mgmt-{rack}.{shelf + 1}"
             owner, kind = port.split("/")
             if kind != "mgmt" or owner in there:
                 cables.append(Cable(port, 1, name, slot + 1, None))

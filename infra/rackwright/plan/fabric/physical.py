@@ -6,9 +6,10 @@ from collections import Counter
 from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rackwright.catalog.fabric import racks_to_come
 from rackwright.catalog.switches import media
 from rackwright.plan.fabric.shape import FabricPlan, FloorPlan
-from rackwright.plan.fabric.wiring import Seat, Switch, leaves_of, spines_of
+from rackwright.plan.fabric.wiring import Seat, Switch, Wiring, leaves_of, spines_of
 
 if TYPE_CHECKING:
     from rackwright.plan.shape import Plan
@@ -65,10 +66,28 @@ def node_racks(plan: Plan, seats: tuple[Seat, ...]) -> dict[str, str]:
     if floor is None or not coming:
         return found
     here = {seat.node for seat in seats}
-    together = max(Counter(rack for node, rack in found.items() if node in here).values(), default=1)
-    taken = {*found.values(), *floor.switch_racks}
-    free = [rack for rack in floor.places if rack not in taken for _ in range(together)]
+    free = racks_to_come(floor.places, [*found.values(), *floor.switch_racks], (rack for node, rack in found.items() if node in here))
     return found | dict(zip(coming, free, strict=False))
+
+
+class Unplaced(NamedTuple):
+    """What stands in no rack that anybody knows, so that its cables have no length and no management switch has a port for it."""
+
+    nodes: tuple[str, ...]
+    switches: tuple[str, ...]
+
+
+def without_rack(plan: Plan, laid: Wiring) -> Unplaced:
+    """What a wiring has without a rack; all of the plan's nodes are asked for one where they are on the management plane."""
+    fabric = plan.fabric
+    assert fabric is not None
+    nodes = [seat.node for seat in laid.seats] + ([fabric.subnet_manager] if fabric.subnet_manager and fabric.spare else [])
+    nodes += [node.name for node in plan.nodes] if fabric.management else []
+    racks, standing = node_racks(plan, laid.seats), positions(fabric)
+    return Unplaced(
+        tuple(node for node in dict.fromkeys(nodes) if node not in racks),
+        tuple(switch.name for switch in laid.switches if switch.name not in standing),
+    )
 
 
 def length(floor: FloorPlan | None, speed: str, one: str | None, other: str | None) -> Length | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
+from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rackwright.plan.fabric.growth import grown
@@ -26,6 +27,12 @@ _SWITCH: Final = 24
 """Height of a switch."""
 _NODE: Final = 15
 """Height of a node in its rack."""
+_ABREAST: Final = 34
+"""Racks side by side, at most: each is then as wide as its own name."""
+_BETWEEN: Final = 30
+"""From one row of racks to the next."""
+_PLANE: Final = 40
+"""From a rack down to its switch of the management plane."""
 _READABLE: Final = 76
 """Width from which a rack shows its nodes' names."""
 _RAILS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6a3d9a", "#7a7a00")
@@ -79,7 +86,7 @@ def picture(plan: Plan, nodes: int | None = None) -> str:
     laid = grown(plan, nodes)
     drawing = _drawing(plan, laid)
     bottom = max((box.bottom for box in drawing.cabinets.values()), default=_RACKS_Y)
-    beside = list(_management(plan, drawing, bottom + 40))
+    beside = list(_management(plan, drawing))
     height = bottom + (150 if beside else 50)
     said = escape(headline(plan))
     parts = (
@@ -100,7 +107,7 @@ def _drawing(plan: Plan, laid: Wiring) -> _Drawing:
     assert plan.fabric is not None
     racks = _racks(plan, laid)
     tallest = max((len(nodes) for nodes in racks.values()), default=0)
-    cabinets = _row(racks, _RACKS_Y, 26 + tallest * _NODE, gap=6)
+    cabinets = _rows(racks, 26 + tallest * _NODE, _BETWEEN + (_PLANE + _SWITCH + 30 if plan.fabric.management else 0))
     spines = _row([switch.name for switch in laid.of(Level.SPINE)], _SPINES_Y, _SWITCH, gap=4)
     leaves = laid.of(Level.LEAF)
     return _Drawing(plan.fabric, laid, racks, cabinets, spines, _row([leaf.name for leaf in leaves], _LEAVES_Y, _SWITCH, gap=4))
@@ -128,6 +135,16 @@ def _row(names: Iterable[str], y: float, height: float, gap: float) -> dict[str,
     width = min(150.0, (_WIDTH - 2 * _MARGIN) / max(1, len(every)) - gap)
     left = (_WIDTH - len(every) * (width + gap) + gap) / 2
     return {name: Box(left + number * (width + gap), y, width, height) for number, name in enumerate(every)}
+
+
+def _rows(racks: Iterable[str], height: float, between: float) -> dict[str, Box]:
+    """Racks in as few rows as leave room for their names, all rows but the last equally long."""
+    every = list(racks)
+    per_row = ceil(len(every) / max(1, ceil(len(every) / _ABREAST)))
+    found: dict[str, Box] = {}
+    for number, first in enumerate(range(0, len(every), max(1, per_row))):
+        found |= _row(every[first : first + per_row], _RACKS_Y + number * (height + between), height, gap=6)
+    return found
 
 
 def _words(plan: Plan, laid: Wiring, said: str) -> Iterator[str]:
@@ -165,7 +182,7 @@ def _wires(drawing: _Drawing) -> Iterator[str]:
         yield f'<path class="wire up" stroke-opacity="{_faint(len(up) * len(spines))}" d="{lines}"/>'
     for (leaf, rail), racks in down.items():
         start = drawing.leaves[leaf]
-        lines = "".join(f"M{start.middle:.0f} {start.bottom:g}L{_landing(drawing, rack, rail):.0f} {_RACKS_Y}" for rack in racks)
+        lines = "".join(f"M{start.middle:.0f} {start.bottom:g}L{_landing(drawing, rack, rail)}" for rack in racks)
         yield f'<path class="wire" stroke="{_colour(rail)}" stroke-opacity="0.8" d="{lines}"/>'
 
 
@@ -174,10 +191,10 @@ def _faint(lines: int) -> float:
     return round(min(0.6, max(0.06, 110 / lines)), 2)
 
 
-def _landing(drawing: _Drawing, rack: str, rail: int) -> float:
+def _landing(drawing: _Drawing, rack: str, rail: int) -> str:
     """Rails arrive side by side on top of a rack."""
     box = drawing.cabinets[rack]
-    return box.x + box.width * (rail + 1) / (drawing.fabric.rails + 1)
+    return f"{box.x + box.width * (rail + 1) / (drawing.fabric.rails + 1):.0f} {box.y:g}"
 
 
 def _switches(drawing: _Drawing, standing: Mapping[str, Position]) -> Iterator[str]:
@@ -215,24 +232,23 @@ def _cabinets(drawing: _Drawing) -> Iterator[str]:
             yield _box(inner, "node") + (_label(inner, node, "tiny") if named else "")
 
 
-def _management(plan: Plan, drawing: _Drawing, y: float) -> Iterator[str]:
+def _management(plan: Plan, drawing: _Drawing) -> Iterator[str]:
     """One switch below each rack of nodes, all on the site's own network; drawn in another colour, and on the other side of the racks."""
     beside = management(plan, drawing.laid)
-    under = [switch for switch in beside.switches if switch.rack in drawing.cabinets]
-    if not under:
-        return
-    line = y + _SWITCH + 30
-    for name, rack in under:
-        above = drawing.cabinets[rack]
-        box = Box(above.x, y, above.width, _SWITCH)
-        yield f'<path class="low" d="M{box.middle:.0f} {above.bottom:g}V{box.y:g}M{box.middle:.0f} {box.bottom:g}V{line:g}"/>'
-        yield _box(box, "plane") + _label(box, name if box.width >= _READABLE else "", "tiny")
-    yield f'<path class="low" d="M{_MARGIN} {line:g}H{_WIDTH - _MARGIN}"/>'
-    count = len(beside.cables)
-    words = (
-        f"management plane: {len(beside.switches)} switches, {count} cables, apart from the fabric; switches of switch racks are not drawn"
-    )
-    yield f'<text class="text" x="{_MARGIN}" y="{line + 24:g}">{words}</text>'
+    drawn = (switch for switch in beside.switches if switch.rack in drawing.cabinets)
+    under = sorted(drawn, key=lambda switch: drawing.cabinets[switch.rack].bottom)
+    line = 0.0
+    for bottom, row in groupby(under, lambda switch: drawing.cabinets[switch.rack].bottom):
+        line = bottom + _PLANE + _SWITCH + 30
+        for name, rack in row:
+            above = drawing.cabinets[rack]
+            box = Box(above.x, bottom + _PLANE, above.width, _SWITCH)
+            yield f'<path class="low" d="M{box.middle:.0f} {bottom:g}V{box.y:g}M{box.middle:.0f} {box.bottom:g}V{line:g}"/>'
+            yield _box(box, "plane") + _label(box, name if box.width >= _READABLE else "", "tiny")
+        yield f'<path class="low" d="M{_MARGIN} {line:g}H{_WIDTH - _MARGIN}"/>'
+    if under:
+        words = f"management plane: {len(beside.switches)} switches, {len(beside.cables)} cables, apart from the fabric"
+        yield f'<text class="text" x="{_MARGIN}" y="{line + 24:g}">{words}; switches of switch racks are not drawn</text>'
 
 
 def _box(box: Box, kind: str, more: str = "") -> str:

@@ -79,6 +79,8 @@ class FabricPlan(Part):
     dpus: tuple[Dpu, ...] = ()
     nvlink_domain: int | None = None
     """Nodes whose GPUs share NVLink, more than one."""
+    domains: dict[str, int] = {}
+    """Group with GPUs -> the first of its NVLink domains, from 0; the others follow by its nodes' index."""
     named: bool = False
     """Whether the stack names the HCAs: then nodes have others beside them, which NCCL must leave alone."""
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rackwright.model.base import Part
 from rackwright.model.ranges import compressed
 from rackwright.plan.fabric.shape import FabricPlan
+
+if TYPE_CHECKING:
+    from rackwright.plan.shape import PlanNode
 
 TREE: Final = "topology/tree"
 BLOCK: Final = "topology/block"
@@ -22,16 +25,19 @@ class Topology(Part):
     lines: tuple[str, ...]
 
 
-def topology(fabric: FabricPlan | None, places: Mapping[str, int], nodes: Sequence[str]) -> Topology | None:
+def topology(
+    fabric: FabricPlan | None, places: Mapping[str, int], nodes: Sequence[str], domains: Mapping[str, int] | None = None
+) -> Topology | None:
     """The topology of the scheduler's nodes; None where all of them share their leaves, since there is nothing to choose.
 
     `places`: node -> its place in the fabric; a node without one is on a switch of its own below the same top, so that jobs may span both.
+    `domains`: node -> its NVLink domain.
     """
     if fabric is None:
         return None
     if fabric.nvlink_domain:
-        return _blocks(fabric.nvlink_domain, places, nodes)
-    units = _together(fabric.per_unit, places, nodes)
+        return _blocks(_together(domains or {}, nodes))
+    units = _together({node: place // fabric.per_unit for node, place in places.items()}, nodes)
     if len(units) < 2:
         return None
     apart = [node for node in nodes if node not in places]
@@ -45,24 +51,30 @@ def unit_name(fabric: FabricPlan, unit: int) -> str:
     return f"su{unit + 1}" if fabric.leaves_per_unit > 1 else f"leaf-{unit + 1:02}"
 
 
+def domains_of(fabric: FabricPlan | None, nodes: Iterable[PlanNode]) -> dict[str, int]:
+    """Node -> its NVLink domain, counted within its group: a rack is filled with a group's nodes, wherever their places are."""
+    if fabric is None or fabric.nvlink_domain is None:
+        return {}
+    return {node.name: fabric.domains[node.group] + node.index // fabric.nvlink_domain for node in nodes if node.group in fabric.domains}
+
+
 def domain_name(domain: int) -> str:
     """An NVLink domain."""
     return f"nvl{domain + 1}"
 
 
-def _blocks(size: int, places: Mapping[str, int], nodes: Sequence[str]) -> Topology | None:
+def _blocks(domains: Mapping[int, Sequence[str]]) -> Topology | None:
     """One block for each NVLink domain. Jobs are packed by the size of the smallest: slurmctld dies of a block with fewer nodes."""
-    domains = _together(size, places, nodes)
     if not domains:
         return None
     lines = [f"BlockName={domain_name(domain)} Nodes={compressed(members)}" for domain, members in domains.items()]
     return Topology(plugin=BLOCK, lines=(*lines, f"BlockSizes={min(map(len, domains.values()))}"))
 
 
-def _together(size: int, places: Mapping[str, int], nodes: Iterable[str]) -> dict[int, list[str]]:
-    """Nodes that share so many places."""
+def _together(numbers: Mapping[str, int], nodes: Iterable[str]) -> dict[int, list[str]]:
+    """Nodes of the same number."""
     found: dict[int, list[str]] = {}
     for node in nodes:
-        if node in places:
-            found.setdefault(places[node] // size, []).append(node)
+        if node in numbers:
+            found.setdefault(numbers[node], []).append(node)
     return dict(sorted(found.items()))

@@ -10,8 +10,8 @@ from rackwright.catalog.switches import switches
 from rackwright.plan.fabric.growth import bisection_gbps, fabric_of, grown, room, steps
 from rackwright.plan.fabric.labels import nccl, node_labels
 from rackwright.plan.fabric.management import management
-from rackwright.plan.fabric.physical import positions
-from rackwright.plan.fabric.wiring import Level, Wiring, wiring
+from rackwright.plan.fabric.physical import positions, without_rack
+from rackwright.plan.fabric.wiring import Level, Wiring, taken, wiring
 
 if TYPE_CHECKING:
     from rackwright.plan.fabric.shape import FabricPlan
@@ -28,7 +28,7 @@ def counts(plan: Plan, laid: Wiring) -> dict[str, Any]:
     beside = management(plan, laid)
     return {
         "nodes": len(laid.seats),
-        "scalable_units": leaves // fabric.leaves_per_unit,
+        "scalable_units": len(taken(fabric, laid.seats)),
         "leaves": leaves,
         "spines": len(laid.of(Level.SPINE)),
         "cables_to_nodes": cables - up,
@@ -54,6 +54,7 @@ def summary(plan: Plan, nodes: int | None = None) -> dict[str, Any]:
         "growth": [
             {"nodes": step.nodes, "switches": step.switches, "added": len(step.added), "moved": len(step.moved)} for step in steps(plan)
         ],
+        "without_rack": {what: len(names) for what, names in without_rack(plan, grown(plan, fabric.nodes))._asdict().items()},
         "positions": {name: position._asdict() for name, position in positions(fabric).items()},
         "topology_conf": list(plan.scheduler.topology.lines) if plan.scheduler.topology else None,
         "node_labels": node_labels(plan),
@@ -120,5 +121,17 @@ def _notes(plan: Plan, fabric: FabricPlan) -> Iterator[str]:
             f"room for {fabric.nodes} nodes: {space.switches} switches now, where {space.alone} would do for today's nodes alone; "
             f"those would have to be laid out anew later, and {space.moved} cables would move"
         )
+    yield from _gaps(plan, fabric)
+
+
+def _gaps(plan: Plan, fabric: FabricPlan) -> Iterator[str]:
+    """What the cable list cannot say, since nobody knows where things stand."""
+    nodes, switches = map(len, without_rack(plan, grown(plan, fabric.nodes)))
+    unlisted = "their management ports are not listed" if fabric.management else ""
     if fabric.floor is None:
         yield "no `floor` is declared: cables have no lengths"
+    if nodes and (fabric.floor or fabric.management):
+        words = "1 node of the full fabric has no rack: its" if nodes == 1 else f"{nodes} nodes of the full fabric have no rack: their"
+        yield "; ".join(filter(None, (f"{words} cables have no length", unlisted)))
+    if switches and unlisted:
+        yield f"{switches} switches of the full fabric have no rack without `floor`: {unlisted}"

@@ -83,11 +83,18 @@ def seats(plan: Plan) -> tuple[Seat, ...]:
 
 def wired(fabric: FabricPlan, seats: tuple[Seat, ...]) -> Wiring:
     """The wiring of some seats."""
-    units = sorted({seat.place // fabric.per_unit for seat in seats})
+    units = taken(fabric, seats)
     leaves = [leaf for unit in units for leaf in leaves_of(fabric, unit)]
+    if fabric.spare and 0 not in units:
+        leaves.insert(0, _managing(fabric))
     above = spines_of(fabric) if leaves else []
-    cables = (*_down(fabric, seats), *_service(fabric, seats, leaves), *_up(fabric, leaves, above))
+    cables = (*_down(fabric, seats), *_service(fabric), *_up(fabric, leaves, above))
     return Wiring(seats, (*leaves, *above), cables)
+
+
+def taken(fabric: FabricPlan, seats: tuple[Seat, ...]) -> list[int]:
+    """The scalable units that have nodes."""
+    return sorted({seat.place // fabric.per_unit for seat in seats})
 
 
 def leaf_name(fabric: FabricPlan, unit: int, rail: int) -> str:
@@ -115,10 +122,18 @@ def _down(fabric: FabricPlan, seats: tuple[Seat, ...]) -> Iterator[Cable]:
             yield Cable(f"{node}/{hca}", 1, leaf_name(fabric, unit, rail), slot * together + rail % together + 1, rail)
 
 
-def _service(fabric: FabricPlan, seats: tuple[Seat, ...], leaves: list[Switch]) -> Iterator[Cable]:
-    """The one HCA of a subnet manager that is no node of the fabric, at the last port of the first leaf."""
-    if fabric.subnet_manager and leaves and fabric.subnet_manager not in {seat.node for seat in seats}:
-        yield Cable(f"{fabric.subnet_manager}/{fabric.hcas[0]}", 1, leaves[0].name, fabric.ports, None)
+def _managing(fabric: FabricPlan) -> Switch:
+    """The leaf of a subnet manager that is no node of the fabric: always the very first, so that it stays plugged in there.
+
+    It stands from the start, though its unit may have no nodes yet: those are the first group's, and another may have come before it.
+    """
+    return leaves_of(fabric, 0)[0]
+
+
+def _service(fabric: FabricPlan) -> Iterator[Cable]:
+    """The one HCA of such a subnet manager, at the last port."""
+    if fabric.spare:
+        yield Cable(f"{fabric.subnet_manager}/{fabric.hcas[0]}", 1, _managing(fabric).name, fabric.ports, None)
 
 
 def _up(fabric: FabricPlan, leaves: list[Switch], spines: list[Switch]) -> Iterator[Cable]:
