@@ -24,7 +24,11 @@ PROJECT = HERE.parents[1]
 GOLDEN = PROJECT / "tests" / "golden" / "gpu-software"
 KERNEL = "6.8.0-1000-generic"
 CHOSEN: dict[str, dict[str, Any]] = {
-    "2026-lts": {"gpus": {"model": "h100", "count": 8}, "software": {"nccl": {"environment": {"NCCL_SOCKET_IFNAME": "eth0"}}}},
+    "2026-lts": {
+        "gpus": {"model": "h100", "count": 8},
+        "nodes": {"worker0": {"gpus": {"model": "a100", "count": 8}}},
+        "software": {"nccl": {"environment": {"NCCL_SOCKET_IFNAME": "eth0"}}},
+    },
     "2026-lts-cuda12": {"gpus": {"model": "v100", "count": 4}, "software": {"gpudirect": "nvidia-peermem"}},
     "2026-lts-canonical": {"gpus": {"model": "b200", "count": 8}, "software": {}},
     "debian-13": {"gpus": {"model": "a100", "count": 4}, "software": {}},
@@ -48,6 +52,7 @@ def described(profile: str) -> dict[str, Any]:
             "login": {"count": 1, "roles": ["login", "controller"], "cpus": 8, "memory": "16GiB"},
             "worker": {"count": len(systems), "cpus": 64, "memory": "512GiB", "gpus": chosen["gpus"]},
         },
+        "nodes": chosen.get("nodes", {}),
         "software": {"profile": profile, **chosen["software"]},
     }
 
