@@ -146,6 +146,14 @@ def test_versions_are_held_before_their_packages_come(recorded: dict[str, list[d
                 assert "=" not in package or package.split("=")[0] in held, (host, package)
 
 
+def test_roles_that_share_a_unit_agree_what_it_is_started_on(recorded: dict[str, list[dict[str, Any]]]) -> None:
+    """Where they do not, each restarts it after the other, in every run."""
+    for host, asked in recorded.items():
+        configured: dict[str, list[str]] = {}
+        for unit in (unit for step in asked for unit in step.get("units", [])):
+            assert configured.setdefault(unit["name"], unit.get("config", [])) == unit.get("config", []), (host, unit["name"])
+
+
 def test_no_role_trusts_a_key_for_all_repositories() -> None:
     """apt-key is gone from Debian 13, and what it added was trusted for every repository."""
     found = [
