@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
 
 ROLES = Path(__file__).parents[2] / "roles"
 PACKAGERS = {"debian": ("rackwright_apt", "ansible.builtin.apt"), "rocky": ("ansible.builtin.dnf",)}
@@ -32,3 +35,40 @@ def packages(role: str, system: str, step: str = "install") -> list[str]:
 def test_sssd_comes_with_the_service_that_sssctl_asks(system: str) -> None:
     """`sssctl domain-status` asks InfoPipe, which D-Bus starts where its package is."""
     assert {"sssd-tools", "sssd-dbus"} <= set(packages("sssd", system))
+
+
+ROCKY = """[appstream]
+name=Rocky Linux $releasever - AppStream
+enabled=1
+countme=1
+
+[crb]
+name=Rocky Linux $releasever - CRB
+mirrorlist=https://mirrors.rockylinux.org/mirrorlist?arch=$basearch&repo=CRB-$releasever$rltype
+gpgcheck=1
+enabled=0
+countme=1
+
+[crb-debug]
+name=Rocky Linux $releasever - CRB - Debug
+enabled=0
+"""
+
+
+def test_rocky_linux_knows_epel_and_crb_before_anything_is_installed_from_them() -> None:
+    """dkms, which the GPU phase needs, is in EPEL and needs CRB; the scheduler's phase comes later."""
+    assert "epel-release" in packages("base", "rocky")
+    assert "epel-release" not in packages("munge", "rocky")
+    (enabling,) = (task["ansible.builtin.replace"] for task in tasks("base") if "ansible.builtin.replace" in task)
+    regexp, replacement = re.compile(enabling["regexp"], re.MULTILINE), enabling["replace"]
+    enabled, times = regexp.subn(replacement, ROCKY)
+    assert (times, enabled) == (1, ROCKY.replace("gpgcheck=1\nenabled=0", "gpgcheck=1\nenabled=1"))
+    assert regexp.subn(replacement, enabled) == (enabled, 0)
+
+
+def test_nccl_tests_find_the_headers_of_rocky_linux_open_mpi() -> None:
+    """Its headers lie apart from the rest, where MPI_HOME does not lead."""
+    build = yaml.safe_load((ROLES / "nccl" / "vars" / "main.yml").read_text(encoding="utf-8"))["_nccl_tests_build"]
+    for system, path in (("rocky-9", "/usr/include/openmpi-x86_64"), ("debian-12", "")):
+        templar = Templar(DataLoader(), variables={"nccl_node": {"os": system}})
+        assert templar.template(trust_as_template(build["CPATH"])) == path
