@@ -12,6 +12,8 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 
+from rackwright.catalog import compatibility
+
 ROLES = Path(__file__).parents[2] / "roles"
 PACKAGERS = {"debian": ("rackwright_apt", "ansible.builtin.apt"), "rocky": ("ansible.builtin.dnf",)}
 
@@ -29,6 +31,11 @@ def packages(role: str, system: str, step: str = "install") -> list[str]:
     """What the package manager of the system is asked for by name."""
     asked = [task[module].get("name", []) for task in tasks(role, step) for module in PACKAGERS[system] if module in task]
     return [name for names in asked for name in ([names] if isinstance(names, str) else names)]
+
+
+def templated(text: str, **variables: Any) -> Any:
+    """What Ansible makes of a value."""
+    return Templar(DataLoader(), variables=variables).template(trust_as_template(text))
 
 
 @pytest.mark.parametrize("system", PACKAGERS)
@@ -70,5 +77,31 @@ def test_nccl_tests_find_the_headers_of_rocky_linux_open_mpi() -> None:
     """Its headers lie apart from the rest, where MPI_HOME does not lead."""
     build = yaml.safe_load((ROLES / "nccl" / "vars" / "main.yml").read_text(encoding="utf-8"))["_nccl_tests_build"]
     for system, path in (("rocky-9", "/usr/include/openmpi-x86_64"), ("debian-12", "")):
-        templar = Templar(DataLoader(), variables={"nccl_node": {"os": system}})
-        assert templar.template(trust_as_template(build["CPATH"])) == path
+        assert templated(build["CPATH"], nccl_node={"os": system}) == path
+
+
+def test_enroot_is_installed_on_every_system_from_the_same_release() -> None:
+    words = {"_containers_releases": "https://github.com", "containers_enroot_version": "4.1.2"}
+    named = yaml.safe_load((ROLES / "containers" / "vars" / "main.yml").read_text(encoding="utf-8"))
+    words |= {name: trust_as_template(value) for name, value in named.items() if isinstance(value, str)}
+    (debs,) = (task for task in tasks("containers") if "enroot" in str(task.get("ansible.builtin.apt", {}).get("deb")))
+    (rpms,) = (task for task in tasks("containers") if "enroot" in str(task.get("ansible.builtin.dnf", {}).get("name")))
+    folder = "https://github.com/NVIDIA/enroot/releases/download/v4.1.2"
+    assert [templated(debs["ansible.builtin.apt"]["deb"], **words, item=templated(item, **words)) for item in debs["loop"]] == [
+        f"{folder}/enroot_4.1.2-1_amd64.deb",
+        f"{folder}/enroot+caps_4.1.2-1_amd64.deb",
+    ]
+    assert [templated(name, **words) for name in rpms["ansible.builtin.dnf"]["name"]] == [
+        f"{folder}/enroot-4.1.2-1.el8.x86_64.rpm",
+        f"{folder}/enroot+caps-4.1.2-1.el8.x86_64.rpm",
+    ]
+
+
+@pytest.mark.parametrize("tool", ["enroot", "pyxis"])
+def test_the_plan_says_which_releases_come(tool: str) -> None:
+    """A pin that no role reads would hold nothing."""
+    defaults = yaml.safe_load((ROLES / "containers" / "defaults" / "main.yml").read_text(encoding="utf-8"))
+    version = defaults[f"containers_{tool}_version"]
+    assert templated(version, cluster={"software": {"versions": {tool: "9.9.9"}}}) == "9.9.9"
+    last = compatibility.profiles()["2026-lts"].versions[tool]
+    assert [templated(version, cluster=cluster) for cluster in ({}, {"software": None}, {"software": {"versions": {}}})] == [last] * 3
