@@ -23,6 +23,8 @@ class Ran:
 
     good: bool
     said: str
+    told: dict[str, str]
+    """By name of a task: changed, ok, skipped or failed."""
     recorded: list[dict[str, Any]]
     """What the modules with a stand-in under action_plugins were asked."""
 
@@ -54,7 +56,13 @@ def steps(tmp_path: Path) -> Callable[..., Ran]:
             },
             quiet=True,
         )
+        told: dict[str, str] = {}
+        for event in done.events:
+            word = event["event"].removeprefix("runner_on_")
+            if word in ("ok", "skipped", "failed"):
+                data = event["event_data"]
+                told[data["task"]] = "changed" if word == "ok" and data["res"].get("changed") else word
         recorded = [event.get("event_data", {}).get("res", {}).get("recorded") for event in done.events]
-        return Ran(done.rc == 0, " ".join(done.stdout.read().split()), [step for step in recorded if step])
+        return Ran(done.rc == 0, " ".join(done.stdout.read().split()), told, [step for step in recorded if step])
 
     return run
