@@ -35,7 +35,8 @@ options:
       state:
         description:
           - C(started), C(stopped); C(absent-ok) is C(stopped) for a unit that need not exist.
-        choices: [started, stopped, absent-ok]
+          - C(ran) is for one that does its work and ends. It is started where C(ready) says that the work is not done, and awaited.
+        choices: [started, stopped, absent-ok, ran]
         default: started
       config:
         description: Files and directories the daemon reads at its start; the unit file and its drop-ins are always counted among them.
@@ -82,7 +83,7 @@ PROBE = {
 UNIT = {
     "name": {"type": "str", "required": True},
     "enabled": {"type": "bool"},
-    "state": {"type": "str", "choices": ["started", "stopped", "absent-ok"], "default": "started"},
+    "state": {"type": "str", "choices": ["started", "stopped", "absent-ok", "ran"], "default": "started"},
     "config": {"type": "list", "elements": "path", "default": []},
     "reload": {"type": "bool", "default": False},
     "ready": PROBE,
@@ -91,7 +92,7 @@ UNIT = {
     "wait": {"type": "bool", "default": True},
 }
 ARGUMENTS = {
-    "units": {"type": "list", "elements": "dict", "required": True, "options": UNIT},
+    "units": {"type": "list", "elements": "dict", "required": True, "options": UNIT, "required_if": [("state", "ran", ["ready"])]},
     "daemon_reload_on": {"type": "list", "elements": "path", "default": []},
     **TREE_ARGUMENTS,
 }
@@ -160,6 +161,9 @@ class Units:
         if not live.exists:
             self.missing(unit)
             return
+        if unit["state"] == "ran":
+            self.run_once(unit)
+            return
         if unit["state"] != "started":
             if live.active not in ("inactive", "failed") and self.noted(name, "stop", f"it is {live.active}"):
                 self.systemd.must("stop", "--", name)
@@ -171,11 +175,17 @@ class Units:
         elif self.noted(name, action, reason):
             self.carry_out(unit, action)
 
+    def run_once(self, unit: dict[str, Any]) -> None:
+        """A unit that ends by itself: started where what it does is not done."""
+        done, said = probe(unit["ready"])
+        if not done and self.noted(unit["name"], "start", said):
+            self.carry_out({**unit, "wait": True}, "start")
+
     def missing(self, unit: dict[str, Any]) -> None:
         """A unit that is not there: fine where declared so, to come in check mode, else an error."""
         if unit["state"] == "absent-ok":
             return
-        if self.noted(unit["name"], "start" if unit["state"] == "started" else "stop", "it does not exist yet"):
+        if self.noted(unit["name"], "start" if unit["state"] in ("started", "ran") else "stop", "it does not exist yet"):
             raise UnitError(f"{unit['name']}: there is no such unit - is its package installed?")
 
     def judge(self, unit: dict[str, Any], live: Live, digests: Digests) -> tuple[str, str]:

@@ -53,7 +53,7 @@ LDAP = {
     "allow": "(description=cluster)",
 }
 PACKAGES = (
-    *("e2fsprogs", "libnss-sss", "libpam-sss", "mdadm", "sssd-common", "sssd-ldap", "sssd-tools", "tuned", "xfsprogs"),
+    *("e2fsprogs", "libnss-sss", "libpam-sss", "mdadm", "sssd-common", "sssd-dbus", "sssd-ldap", "sssd-tools", "tuned", "xfsprogs"),
     *("ldap-utils", "openssl", "slapd"),
 )
 """What the roles install, since the emulator takes minutes for a package, and the directory that SSSD asks."""

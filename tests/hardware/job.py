@@ -92,8 +92,18 @@ def _answer(line: str) -> dict[str, Any]:
 
 
 def _script(place: Place, asked: Collection[Part]) -> str:
-    """A shell script that starts all jobs. Each writes into a file of its own: on one pipe their long lines would cut each other."""
-    jobs = [_job(place.declared, part["partition"], name, asked) for part in parts(place) for name in part["nodes"]]
+    """A shell script that starts all jobs. Each writes into a file of its own: on one pipe their long lines would cut each other.
+
+    Alike nodes share one request: the whole goes to the submitting node as one argument, which Linux ends at 128 KiB.
+    """
+    alike: dict[tuple[str, str], list[str]] = {}
+    for part in parts(place):
+        for name in part["nodes"]:
+            alike.setdefault(_job(place.declared, part["partition"], name, asked), []).append(name)
+    jobs = [
+        f'request={shlex.quote(request)}; for one in {" ".join(names)}; do ask "$one" "$request" {options} & done'
+        for (request, options), names in alike.items()
+    ]
     script = "\n".join(
         [
             f"side={shlex.quote(_node_side())}",
@@ -110,13 +120,14 @@ def _script(place: Place, asked: Collection[Part]) -> str:
     return f"{f'runuser -u {user} -- ' if user else ''}sh -c {shlex.quote(script)}"
 
 
-def _job(declared: Declared, partition: str, name: str, asked: Collection[Part]) -> str:
+def _job(declared: Declared, partition: str, name: str, asked: Collection[Part]) -> tuple[str, str]:
+    """What a job asks its node, and srun's options for it."""
     here: Any = SimpleNamespace(declared=declared, node=declared.nodes[name])
     questions = [[question.name, question.command_at(here), question.timeout] for question in wanted(declared, name, asked)]
     request = json.dumps({"seconds": _ROUND, "hands": _HANDS, "questions": questions})
     gpus: Mapping[str, Any] = declared.nodes[name].get("gpus") or {}
     gres = f" --gres=gpu:{gpus['count']}" if gpus.get("count") else ""
-    return f"ask {name} {shlex.quote(request)} --partition={partition}{gres} &"
+    return request, f"--partition={partition}{gres}"
 
 
 @cache

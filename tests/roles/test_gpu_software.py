@@ -24,7 +24,11 @@ PROJECT = HERE.parents[1]
 GOLDEN = PROJECT / "tests" / "golden" / "gpu-software"
 KERNEL = "6.8.0-1000-generic"
 CHOSEN: dict[str, dict[str, Any]] = {
-    "2026-lts": {"gpus": {"model": "h100", "count": 8}, "software": {"nccl": {"environment": {"NCCL_SOCKET_IFNAME": "eth0"}}}},
+    "2026-lts": {
+        "gpus": {"model": "h100", "count": 8},
+        "nodes": {"worker0": {"gpus": {"model": "a100", "count": 8}}},
+        "software": {"nccl": {"environment": {"NCCL_SOCKET_IFNAME": "eth0"}}},
+    },
     "2026-lts-cuda12": {"gpus": {"model": "v100", "count": 4}, "software": {"gpudirect": "nvidia-peermem"}},
     "2026-lts-canonical": {"gpus": {"model": "b200", "count": 8}, "software": {}},
     "debian-13": {"gpus": {"model": "a100", "count": 4}, "software": {}},
@@ -48,6 +52,7 @@ def described(profile: str) -> dict[str, Any]:
             "login": {"count": 1, "roles": ["login", "controller"], "cpus": 8, "memory": "16GiB"},
             "worker": {"count": len(systems), "cpus": 64, "memory": "512GiB", "gpus": chosen["gpus"]},
         },
+        "nodes": chosen.get("nodes", {}),
         "software": {"profile": profile, **chosen["software"]},
     }
 
@@ -139,6 +144,14 @@ def test_versions_are_held_before_their_packages_come(recorded: dict[str, list[d
                 held.update(line.removeprefix("Package: ") for line in file["content"].splitlines() if line.startswith("Package: "))
             for package in step.get("name", []) if isinstance(step.get("name"), list) else []:
                 assert "=" not in package or package.split("=")[0] in held, (host, package)
+
+
+def test_roles_that_share_a_unit_agree_what_it_is_started_on(recorded: dict[str, list[dict[str, Any]]]) -> None:
+    """Where they do not, each restarts it after the other, in every run."""
+    for host, asked in recorded.items():
+        configured: dict[str, list[str]] = {}
+        for unit in (unit for step in asked for unit in step.get("units", [])):
+            assert configured.setdefault(unit["name"], unit.get("config", [])) == unit.get("config", []), (host, unit["name"])
 
 
 def test_no_role_trusts_a_key_for_all_repositories() -> None:

@@ -19,7 +19,7 @@ def hardware(
     stack: Annotated[str, typer.Argument(help="The stack's name.")],
     section: Annotated[Section, typer.Argument(help="What to show.")] = Section.SUMMARY,
     job: Annotated[bool, typer.Option("--job", help="Look from inside a Slurm job on each worker: what a program sees there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON (rackwright.hardware/1).")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON (rackwright.hardware/2).")] = False,
 ) -> None:
     """CPUs, memory, GPUs, fabric and storage of every node, as seen now. Exit codes: 0 as planned, 1 not, 2 bad input, 3 could not tell."""
     if not paths.inventory(stack).is_file():

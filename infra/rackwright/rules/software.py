@@ -14,6 +14,9 @@ from rackwright.rules.registry import Case, Complaint, rule
 FULL: Final = {"driver": 3, "cuda": 2, "nccl": 3, "nccl-cuda": 2}
 """How many numbers make a whole version where fewer would name several: 580.173.02, 13.0, 2.28.9."""
 
+ELSEWHERE: Final = {"doca-ofed": "rdma: {{doca: {{version: {}}}}}", "efa-installer": "rdma: {{efa: {{version: {}, sha256: …}}}}"}
+"""Components whose roles install the version that another field of the stack file asks for."""
+
 
 @rule("software-profile")
 def software_profile(case: Case) -> Iterator[Complaint]:
@@ -30,6 +33,9 @@ def software_pin(case: Case) -> Iterator[Complaint]:
     for name, version in _pins(case):
         if name not in compatibility.components():
             yield Complaint(f"software.pins.{name}", f"`{name}` is no component", did_you_mean(name, compatibility.components()))
+        elif name in ELSEWHERE:
+            cause = f"nothing installs {name} because of a pin, nor in its version"
+            yield Complaint(f"software.pins.{name}", cause, f"where it is wanted, say `{ELSEWHERE[name].format(version)}`")
         elif version.count(".") + 1 < FULL.get(name, 1):
             example = next(iter(compatibility.profiles().values())).versions.get(name, "13.0")
             yield Complaint(f"software.pins.{name}", f"{version} is no whole version of {name}", f'like "{example}"')

@@ -14,6 +14,7 @@ CONTROLLER: Final = "slurmctld.service"
 NODE_DAEMON: Final = "slurmd.service"
 ACCOUNTING: Final = "slurmdbd.service"
 DATABASE: Final = "mariadb.service"
+FABRIC_MANAGER: Final = "nvidia-fabricmanager.service"
 
 
 def servers_of(storage: Mapping[str, Any], node: str) -> tuple[str, ...]:
@@ -58,6 +59,7 @@ def units_of(place: Place) -> list[str]:
         "role_controller": (CONTROLLER,),
         "role_worker": (NODE_DAEMON,),
         "role_accounting": (ACCOUNTING, DATABASE),
+        "nvswitch": (FABRIC_MANAGER,),
     }
     needed = [unit for group, units in by_group.items() if name in members.get(group, ()) for unit in units]
     servers = [unit for one in place.declared.cluster.get("storage") or () for unit in servers_of(one, name)]

@@ -12,7 +12,10 @@ from rackwright.report.declared import from_inventory
 from rackwright.report.hardware.facts import Facts, Part
 
 FOLDER = Path(__file__).with_name("captured")
-GPUS = {"model": "h100", "count": 8, "product": "NVIDIA H100 80GB HBM3", "memory_mib": 81559, "driver": "580.173.02", "simulated": False}
+GPUS = {
+    "model": "h100", "count": 8, "product": "NVIDIA H100 80GB HBM3", "memory_mib": 81559, "driver": "580.173.02",
+    "nvswitch": True, "simulated": False,
+}  # fmt: skip
 CASES = {
     Part.CPUS: "good-two-sockets",
     Part.GPU_LINKS: "good-nvswitch",

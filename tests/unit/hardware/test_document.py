@@ -21,7 +21,7 @@ from rackwright.report.hardware.document import Section, Seen, document
 from rackwright.report.hardware.facts import Facts, Part
 from rackwright.report.hardware.terminal import render
 
-from .conftest import captured
+from .conftest import GPUS, captured
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "hardware"
 SCHEMA = Draft202012Validator(json.loads(Path(contract.__file__).with_name("hardware.schema.json").read_text()))
@@ -45,6 +45,11 @@ def report(declared, seen, section=Section.SUMMARY):
     found = json.loads(json.dumps(document(declared, section, seen, started=STARTED, seconds=1.5, way="ssh")))
     SCHEMA.validate(found)
     return found
+
+
+def differing(found):
+    """The differences of each node that has some."""
+    return {node["name"]: node["differences"] for node in found["nodes"] if node["differences"]}
 
 
 def shown(found):
@@ -89,6 +94,7 @@ CHANGES = {
     "GPU 0 product": {"gpus": {"product": "NVIDIA H800"}},
     "GPU 0 driver": {"gpus": {"driver": "535.1"}},
     "GPU 0 memory": {"gpus": {"memory_mib": 40000}},
+    "GPU links": {"gpu_links": {"paths": captured(Part.GPU_LINKS, "good-pcie").paths}},
     "mlx5_7": {"rdma": slice(7)},
     "mlx5_0": {"rdma": {"state": "Initializing"}},
     "mlx5_0 rate": {"rdma": {"rate_gbps": 200.0}},
@@ -112,6 +118,31 @@ def test_each_difference_is_found_and_no_other(declared, healthy, facts, subject
         "worker1": [subject]
     }
     assert found["verdict"] == "failed"
+
+
+def test_gpus_of_one_board_that_do_not_meet_over_nvlink_are_named(declared, healthy, facts):
+    paths = {gpu: dict(others) for gpu, others in facts.gpu_links.paths.items()}
+    paths["GPU0"]["GPU3"] = paths["GPU3"]["GPU0"] = "SYS"
+    found = report(declared, {**healthy, "worker0": Seen(replace(facts, gpu_links=replace(facts.gpu_links, paths=paths)))})
+    assert differing(found) == {"worker0": [{"subject": "GPU links", "planned": "NVLink between all pairs", "found": "SYS between 0-3"}]}
+    found = report(declared, {**healthy, "worker0": Seen(replace(facts, gpu_links=captured(Part.GPU_LINKS, "good-pcie")))})
+    assert [one["found"] for one in differing(found)["worker0"]] == [
+        "PIX between 0-1, 2-3, 4-5, 6-7; NODE between 8 pairs; SYS between 16 pairs"
+    ]
+
+
+def test_gpus_without_nvswitch_may_meet_as_they_do(inventory, healthy, facts):
+    inventory["all"]["hosts"]["worker0"]["node"]["gpus"] = {**GPUS, "nvswitch": False}
+    found = report(from_inventory(inventory), {**healthy, "worker0": Seen(replace(facts, gpu_links=captured(Part.GPU_LINKS, "good-pcie")))})
+    assert differing(found) == {}
+
+
+def test_a_rail_is_the_first_port_of_its_card(declared, healthy, facts):
+    second = replace(facts.rdma[0], port=2, state="Down", physical="Disabled")
+    for ports in ((*facts.rdma, second), (second, *facts.rdma)):
+        assert differing(report(declared, {**healthy, "worker0": Seen(replace(facts, rdma=ports))})) == {}
+    found = report(declared, {**healthy, "worker0": Seen(replace(facts, rdma=(second, *facts.rdma[1:])))})
+    assert differing(found) == {"worker0": [{"subject": "mlx5_0", "planned": "port 1", "found": "no such port"}]}
 
 
 def test_a_silent_node_is_unknown_and_so_is_the_sum(declared, healthy):

@@ -12,6 +12,10 @@ from rackwright.report.hardware.facts import Facts, Part
 
 _OF_THE_MACHINE: Final = (Part.CPUS, Part.MEMORY, Part.NUMA, Part.DISKS)
 """What a container has of the machine that all containers share."""
+_NAMED: Final = 4
+"""Pairs of GPUs that are named; more are counted."""
+_PORT: Final = 1
+"""The port of a card that is a rail: the plan names cards, and those that fabrics are built of show one port each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ def planned(declared: Declared, name: str) -> dict[str, Any]:
     return {
         "cpus": record["cpus"],
         "memory_mib": record["memory_mib"],
-        "gpus": {key: gpus[key] for key in ("count", "product", "memory_mib", "driver")} if gpus else None,
+        "gpus": {key: gpus[key] for key in ("count", "product", "memory_mib", "driver", "nvswitch")} if gpus else None,
         "rails": list(record.get("rails") or ()),
         **{key: declared.fabric[key] if declared.fabric else None for key in ("rate_gbps", "link_layer")},
         "mounts": [one["mount"] for one in declared.cluster.get("storage") or () if name in one["clients"] and name not in one["servers"]],
@@ -46,7 +50,8 @@ def planned(declared: Declared, name: str) -> dict[str, Any]:
 def differences(plan: Mapping[str, Any], facts: Facts, simulated: frozenset[Part]) -> tuple[Difference, ...]:
     """Everything seen that is not as planned. CPUs, memory and disks of a shared machine are left out."""
     shared = simulated.intersection(_OF_THE_MACHINE)
-    found = [*(() if shared else _capacity(plan, facts)), *_gpus(plan, facts), *_rails(plan, facts, simulated), *_mounts(plan, facts)]
+    found = [*(() if shared else _capacity(plan, facts)), *_gpus(plan, facts), *_gpu_links(plan, facts, simulated)]
+    found += [*_rails(plan, facts, simulated), *_mounts(plan, facts)]
     return tuple(found)
 
 
@@ -73,15 +78,30 @@ def _gpus(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
             yield Difference(f"GPU {gpu.index} memory", f"{wanted['memory_mib']} MiB within {share:.0%}", f"{gpu.memory_mib} MiB")
 
 
+def _gpu_links(plan: Mapping[str, Any], facts: Facts, simulated: frozenset[Part]) -> Iterator[Difference]:
+    """Over NVSwitch every GPU reaches every other; a pair that does not goes over the CPUs, at a tenth of the speed."""
+    if facts.gpu_links is None or not plan["gpus"] or not plan["gpus"]["nvswitch"] or Part.GPU_LINKS in simulated:
+        return
+    astray: dict[str, list[str]] = {}
+    for gpu, paths in facts.gpu_links.paths.items():
+        for peer, path in paths.items():
+            if peer.startswith("GPU") and int(gpu[3:]) < int(peer[3:]) and not path.startswith("NV"):
+                astray.setdefault(path, []).append(f"{gpu[3:]}-{peer[3:]}")
+    if astray:
+        found = (f"{path} between {', '.join(pairs) if len(pairs) <= _NAMED else f'{len(pairs)} pairs'}" for path, pairs in astray.items())
+        yield Difference("GPU links", "NVLink between all pairs", "; ".join(found))
+
+
 def _rails(plan: Mapping[str, Any], facts: Facts, simulated: frozenset[Part]) -> Iterator[Difference]:
     """Each rail's card: there, Active over a link that is up, of the fabric's kind, at its rate; a simulated one says no rate."""
     if facts.rdma is None:
         return
-    ports = {port.device: port for port in facts.rdma}
+    ports = {(port.device, port.port): port for port in facts.rdma}
     for rail in plan["rails"]:
-        port = ports.get(rail)
+        port = ports.get((rail, _PORT))
         if port is None:
-            yield Difference(rail, "a port", "no such device")
+            there = rail in {device for device, _ in ports}
+            yield Difference(rail, f"port {_PORT}", "no such port" if there else "no such device")
         elif (port.state, port.physical) != ("Active", "LinkUp"):
             yield Difference(rail, "Active, LinkUp", f"{port.state}, {port.physical}")
         elif port.link_layer != plan["link_layer"]:

@@ -1,4 +1,4 @@
-"""The hardware report as data, in the shape of the contract `rackwright.hardware/1` (hardware.schema.json)."""
+"""The hardware report as data, in the shape of the contract `rackwright.hardware/2` (hardware.schema.json)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rackwright.report.hardware.compare import Difference, differences, planned,
 from rackwright.report.hardware.facts import Facts, Part
 from rackwright.report.verdict import Verdict, worst
 
-SCHEMA: Final = "rackwright.hardware/1"
+SCHEMA: Final = "rackwright.hardware/2"
 
 
 class Section(StrEnum):

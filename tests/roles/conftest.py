@@ -1,0 +1,68 @@
+"""Steps of roles on this machine, where what they ask is answered by stand-ins and what they change is recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ansible_runner
+import pytest
+
+HERE = Path(__file__).parent
+PROJECT = HERE.parents[1]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What came of some steps."""
+
+    good: bool
+    said: str
+    told: dict[str, str]
+    """By name of a task: changed, ok, skipped or failed."""
+    recorded: list[dict[str, Any]]
+    """What the modules with a stand-in under action_plugins were asked."""
+
+
+@pytest.fixture
+def steps(tmp_path: Path) -> Callable[..., Ran]:
+    """Task files of a role, in order, on a node with such variables and such tools before its own; `words` go to ansible-playbook."""
+
+    def run(role: str, *files: str, variables: Mapping[str, Any], tools: Mapping[str, str], words: str = "") -> Ran:
+        (tmp_path / "runner").mkdir(exist_ok=True)
+        (tmp_path / "tools").mkdir(exist_ok=True)
+        for name, body in tools.items():
+            (tmp_path / "tools" / name).write_text(f"#!/bin/sh\n{body}\n")
+            (tmp_path / "tools" / name).chmod(0o755)
+        local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        tasks = [{"ansible.builtin.include_role": {"name": role, "tasks_from": file, "rolespec_validate": False}} for file in files]
+        play = [{"hosts": "all", "gather_facts": False, "vars": {**local, **variables}, "tasks": tasks}]
+        (tmp_path / "play.yml").write_text(json.dumps(play))
+        done = ansible_runner.run(
+            private_data_dir=str(tmp_path / "runner"),
+            playbook=str(tmp_path / "play.yml"),
+            inventory="node0,",
+            cmdline=words,
+            envvars={
+                "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"),
+                "ANSIBLE_ACTION_PLUGINS": str(HERE / "action_plugins"),
+                "ANSIBLE_STRATEGY": "linear",
+                "PATH": f"{tmp_path / 'tools'}{os.pathsep}{os.environ['PATH']}",
+            },
+            quiet=True,
+        )
+        told: dict[str, str] = {}
+        for event in done.events:
+            word = event["event"].removeprefix("runner_on_")
+            if word in ("ok", "skipped", "failed"):
+                data = event["event_data"]
+                told[data["task"]] = "changed" if word == "ok" and data["res"].get("changed") else word
+        recorded = [event.get("event_data", {}).get("res", {}).get("recorded") for event in done.events]
+        return Ran(done.rc == 0, " ".join(done.stdout.read().split()), told, [step for step in recorded if step])
+
+    return run
