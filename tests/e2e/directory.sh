@@ -9,7 +9,7 @@ slapd slapd/password2 password @PASSWORD@
 slapd slapd/move_old_database boolean true
 ANSWERS
 dpkg-reconfigure slapd > /dev/null 2>&1
-openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout /etc/ldap/key.pem -out /etc/ldap/ca.pem 2> /dev/null
+openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=worker0 -addext subjectAltName=DNS:worker0 -keyout /etc/ldap/key.pem -out /etc/ldap/ca.pem 2> /dev/null
 chown openldap /etc/ldap/key.pem
 ldapmodify -Q -Y EXTERNAL -H ldapi:/// > /dev/null << 'LDIF'
 dn: cn=config

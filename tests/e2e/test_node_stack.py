@@ -47,7 +47,7 @@ CLUSTER: dict[str, Any] = {
 }
 SECRET = "a-password-that-nobody-else-may-read"
 LDAP = {
-    "uri": ["ldaps://localhost"],
+    "uri": [f"ldaps://{NODE}"],
     "base": "dc=example,dc=org",
     "ca": "/etc/ldap/ca.pem",
     "allow": "(description=cluster)",
@@ -202,7 +202,7 @@ def test_who_may_log_in_is_the_filters_to_say_and_finds_a_home(node: Kernels) ->
 
 
 def test_the_directorys_password_is_nobody_elses_to_read(node: Kernels, stack: Stack) -> None:
-    assert node.on(NODE, "stat -c '%a %U' /etc/sssd/sssd.conf").split() == ["600", "root"]
+    assert node.on(NODE, "stat -c '%a %U %G' /etc/sssd/sssd.conf").split() == ["640", "root", "root"]
     assert node.on(NODE, f"grep -c {SECRET} /etc/sssd/sssd.conf") == "1"
     assert "Permission denied" in node.try_on(NODE, "runuser -u alice -- cat /etc/sssd/sssd.conf").stderr
     assert node.on(NODE, f"journalctl --no-pager | grep -c {SECRET} || true") == "0"
