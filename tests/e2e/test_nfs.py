@@ -6,6 +6,7 @@ Emulated machines: what is seen here is real Linux and real NFS, and says nothin
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,7 +57,6 @@ class Stack:
 
     def describe(self) -> None:
         """The hand-over of the cluster above."""
-        self.runner.mkdir()
         loaded = load_cluster(CLUSTER)
         assert loaded.cluster is not None, loaded.findings
         plan = expand(loaded.cluster, "nfs")
@@ -65,6 +65,8 @@ class Stack:
 
     def converge(self, *words: str) -> dict[str, int]:
         """The phases bootstrap and storage; how much each changed, by node."""
+        shutil.rmtree(self.runner, ignore_errors=True)  # ansible-runner keeps the last command line there, --check among it, for a next run
+        self.runner.mkdir()
         phases = self.inventory.with_name("phases.yml")
         phases.write_text("".join(f"- import_playbook: {ROOT}/playbooks/{phase}.yml\n" for phase in ("bootstrap", "storage")))
         done = ansible_runner.run(
