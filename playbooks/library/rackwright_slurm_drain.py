@@ -51,8 +51,8 @@ CURED_BY_REGISTRATION = re.compile(
     r"not responding|node unexpectedly rebooted|resumetimeout reached|low (realmemory|cpus|tmpdisk|socket)|gres/\S+ count reported lower",
     re.IGNORECASE,
 )
-# Against a node whose own look, the prolog, ended early: its job was cancelled. One that finds itself unwell has put its reason there.
-CUT_OFF = "Prolog error"
+# Against a node whose own look, the prolog, failed. One that still finds itself unwell has put its own reason there.
+BY_PROLOG = "Prolog error"
 HELD = {"DRAIN", "DOWN", "FAIL"}  # flags and base states in which no job is given
 UNREGISTERED = {"NOT_RESPONDING", "INVALID_REG", "UNKNOWN", "REBOOT_ISSUED"}
 ASLEEP = {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP"}
@@ -91,7 +91,7 @@ class Node(NamedTuple):
 
     @property
     def _is_rackwrights(self) -> bool:
-        cured = self.reason == CUT_OFF or bool(CURED_BY_REGISTRATION.match(self.reason))
+        cured = self.reason == BY_PROLOG or bool(CURED_BY_REGISTRATION.match(self.reason))
         return self.reason.startswith(OURS) or (self.by == "slurm" and cured)
 
     def __str__(self) -> str:

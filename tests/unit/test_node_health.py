@@ -144,8 +144,8 @@ def test_another_reason_takes_the_place_of_its_own(node: Node) -> None:
     assert node.updates() == ["State=DRAIN Reason=rackwright: gpu.count_matches_plan: expected 8, found 7"]
 
 
-def test_a_look_that_slurm_cut_off_with_its_job_keeps_no_node_out(node: Node) -> None:
-    """Slurm drains a node whose prolog was killed, as one is when its job is cancelled."""
+def test_slurms_own_drain_for_a_look_before_a_job_keeps_no_node_out(node: Node) -> None:
+    """It comes after the look that failed, and again and again where the job was cancelled meanwhile."""
     assert node.look().returncode == 0
     assert node.look(name="rackwright-health-prolog").returncode == 0
     node.slurm("State=IDLE+DRAIN Reason=Prolog error [slurm@2026-11-22T04:07:48]")
@@ -155,7 +155,7 @@ def test_a_look_that_slurm_cut_off_with_its_job_keeps_no_node_out(node: Node) ->
 
 
 def test_that_drain_may_come_after_the_looks_that_follow(node: Node) -> None:
-    """A cancelled job's end can take half a minute (KillWait), and slurmctld may be away for longer; looks go on meanwhile."""
+    """slurmd repeats it every 15 s, and slurmctld may be away for longer; looks go on meanwhile."""
     assert node.look(name="rackwright-health-prolog").returncode == 0
     began = time.time() - 90
     os.utime(node.folder / "run/rackwright-health.prolog", (began, began))
@@ -184,7 +184,7 @@ def test_what_is_wrong_takes_the_place_of_slurms_own_words(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    "reason", ["bad DIMM", "rackwright: leaving", "rackwright: rolling", "gpu.count_matches_plan: expected 8, found 7"]
+    "reason", ["bad DIMM", "Prolog error", "rackwright: leaving", "rackwright: rolling", "gpu.count_matches_plan: expected 8, found 7"]
 )
 def test_what_others_drained_stays_theirs(node: Node, reason: str) -> None:
     node.slurm(f"State=IDLE+DRAIN Reason={reason} [root@2026-11-22T03:00:00]")

@@ -33,14 +33,14 @@ EXPECTED = "/etc/rackwright/health.json"
 RECORD = "/var/lib/rackwright/health.json"
 LOCK = "/run/rackwright-health.lock"
 BEGAN = "/run/rackwright-health.prolog"  # its time is that of the last look before a job
-ECHO = 300.0  # seconds after that in which Slurm may still say that it was cut off: a cancelled job's end takes KillWait and more
+ECHO = 300.0  # seconds after that in which each look asks whether Slurm holds the node for it: slurmd repeats a failed prolog every 15 s
 BUDGET = 1.8  # seconds for all questions together: with starting Python, a look ends within 2
 PATIENCE = 30.0  # seconds without an answer until that counts as a failure
 FRESH = 2.0  # seconds: of jobs that start together, one looks and the others take its word
 LONGEST_REASON = 160  # characters
 OURS = re.compile(r"rackwright: ([a-z]+\.[a-z_]+)(:|$)")  # rackwright's other drains name no check
 ROLLING = "rackwright: rolling"
-CUT_OFF = "Prolog error"  # Slurm's own words where a job was cancelled during its prolog, which is this program
+BY_PROLOG = "Prolog error"  # the words of Slurm itself against a node whose prolog, this program, failed
 ASKED_EVERY = 300.0  # seconds: what slurmctld holds against a node that finds itself well is asked this often
 HELD = {"DRAIN", "DOWN", "FAIL"}
 GOES_ON = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED"}
@@ -140,13 +140,14 @@ class Slurm:
             raise OSError(f"scontrol: {(done.stderr or done.stdout).strip()}")
         return done.stdout
 
-    def seen(self) -> tuple[frozenset[str], str]:
-        """Its states and the reason that is given for them."""
+    def seen(self) -> tuple[frozenset[str], str, bool]:
+        """Its states, the reason that is given for them, and whether that is Slurm's own word on this program."""
         line = self.call("--oneliner", "show", "node", self.node)
         state = re.search(r" State=(\S+)", line)
-        reason = re.search(r" Reason=(.*?)(?: \[[^@\]]+@[^\]]*\]|$)", line.strip())
+        reason = re.search(r" Reason=(.*?)(?: \[([^@\]]+)@[^\]]*\]|$)", line.strip())
+        text, by = reason.groups() if reason else ("", "")
         words = state.group(1).split("+") if state else []
-        return frozenset(word.rstrip("*~#!%$@^-") for word in words), reason.group(1) if reason else ""
+        return frozenset(word.rstrip("*~#!%$@^-") for word in words), text, text == BY_PROLOG and by == "slurm"
 
     def is_over(self, job: str) -> bool:
         """Whether a job has ended or was cancelled: it will not start here, whatever its prolog says."""
@@ -158,9 +159,9 @@ class Slurm:
 
     def drain(self, check: str, why: str, rolled: bool) -> bool:
         """No new jobs, for the check's sake. What others hold stays as they said it."""
-        states, reason = self.seen()
+        states, reason, prolog = self.seen()
         mine = OURS.match(reason)
-        yields = reason == CUT_OFF or (rolled and reason == ROLLING) or (mine and mine.group(1) != check)
+        yields = prolog or (rolled and reason == ROLLING) or (mine and mine.group(1) != check)
         if states & HELD and not yields:
             return False
         text = f"rackwright: {check}: {why}".translate({91: "(", 93: ")", 10: " ", 34: "'"})
@@ -168,9 +169,9 @@ class Slurm:
         return True
 
     def lift(self) -> bool:
-        """Back into service, where it was taken out by `drain`, or because a look before a job was cut off."""
-        states, reason = self.seen()
-        if "DRAIN" not in states or not (OURS.match(reason) or reason == CUT_OFF):
+        """Back into service, where it was taken out by `drain`, or by Slurm because a look before a job failed."""
+        states, reason, prolog = self.seen()
+        if "DRAIN" not in states or not (OURS.match(reason) or prolog):
             return False
         self.update("State=RESUME")
         return True
@@ -201,7 +202,7 @@ def weighed(findings: tuple[Finding, ...], unsure: dict[str, float], now: float)
 
 
 def may_be_held(last: dict[str, Any], now: float) -> bool:
-    """Whether slurmctld may hold the node out: for a check, for a look before a job that was cut off, or it was not asked for long."""
+    """Whether slurmctld may hold the node out: for a check, for a look before a job, or it was not asked for long."""
     try:
         began = os.stat(BEGAN).st_mtime
     except FileNotFoundError:

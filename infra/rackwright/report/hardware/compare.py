@@ -79,7 +79,7 @@ def _gpus(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
 
 
 def _gpu_links(plan: Mapping[str, Any], facts: Facts, simulated: frozenset[Part]) -> Iterator[Difference]:
-    """Over NVSwitch every GPU reaches every other; a pair that does not goes over the CPUs, at a tenth of the speed."""
+    """Over NVSwitch every GPU reaches every other; a pair that does not goes over PCIe and the CPUs."""
     if facts.gpu_links is None or not plan["gpus"] or not plan["gpus"]["nvswitch"] or Part.GPU_LINKS in simulated:
         return
     astray: dict[str, list[str]] = {}
