@@ -5,8 +5,8 @@ import pulumi
 from rackwright import targets
 from rackwright.cli import outcome
 from rackwright.handover import applied
-from rackwright.targets import program
-from rackwright.targets.resources import Bytes, Converge, KeyPair, Verification
+from rackwright.targets import program, secrets
+from rackwright.targets.resources import Converge, KeyPair, Verification
 
 described = program.load(pulumi.Config().require_object("cluster"), pulumi.get_stack())
 plan = described.plan
@@ -19,12 +19,7 @@ converge = Converge(
     described=applied.wire(described.cluster),
     hosts=built.hosts,
     sources=built.sources,
-    secrets={
-        "access_key": access.private_key,
-        "host_keys": built.host_keys,
-        "munge_key": Bytes("munge-key", length=1024).base64,
-        "accounting_password": Bytes("accounting-password", length=24).hex,
-    },
+    secrets={"access_key": access.private_key, "host_keys": built.host_keys, **secrets.drawn(plan)},
     digests=program.converge_digests(described),
     options=program.converge_options(described),
 )

@@ -13,6 +13,8 @@ from rackwright.cli.table import table
 from rackwright.model.units import format_seconds
 from rackwright.plan import Plan, PlanNode
 from rackwright.plan.fabric import FabricPlan, wiring
+from rackwright.plan.kubernetes_shape import Kubernetes
+from rackwright.plan.shape import Slurm
 
 
 def plan(
@@ -31,15 +33,26 @@ def _sections(plan: Plan) -> Iterator[str]:
         ["storage", "kind", "mount", "servers", "clients"],
         [[s.name, s.kind, s.mount, s.servers, _most(s.clients, plan.groups["nodes"])] for s in plan.storage],
     )
-    yield table(
-        ["partition", "nodes", "default", "max time"],
-        [
-            [p.name, p.nodes, "yes" if p.default else None, format_seconds(p.max_time) if p.max_time else None]
-            for p in plan.scheduler.partitions
-        ],
-    )
+    yield _partitions(plan.scheduler) if plan.scheduler.kind == "slurm" else _kubernetes(plan.scheduler)
     if plan.fabric is not None:
         yield _fabric(plan, plan.fabric)
+
+
+def _partitions(slurm: Slurm) -> str:
+    return table(
+        ["partition", "nodes", "default", "max time"],
+        [[p.name, p.nodes, "yes" if p.default else None, format_seconds(p.max_time) if p.max_time else None] for p in slurm.partitions],
+    )
+
+
+def _kubernetes(kubernetes: Kubernetes) -> str:
+    """What kubeadm is told, and what namespaces may take."""
+    source = "the bundle" if kubernetes.bundled else "the vendor's packages"
+    line = f"kubernetes {kubernetes.version} from {source}, API at {kubernetes.endpoint}, pods {kubernetes.pods} by {kubernetes.cni.value}"
+    if not kubernetes.namespaces:
+        return line
+    heads = ["namespace", "users", "gpus", "cpus", "pods", "pod security"]
+    return f"{line}\n\n" + table(heads, [[n.name, n.users, n.gpus, n.cpus, n.pods, n.pod_security.value] for n in kubernetes.namespaces])
 
 
 def _fabric(plan: Plan, fabric: FabricPlan) -> str:

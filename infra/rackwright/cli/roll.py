@@ -11,7 +11,7 @@ import typer
 
 from rackwright.cli.connect import load
 from rackwright.errors import BadInput, CouldNotTell, RackwrightError
-from rackwright.handover import BAKED, paths
+from rackwright.handover import is_baked, paths
 from rackwright.model.finding import did_you_mean
 from rackwright.report.declared import from_inventory
 
@@ -71,7 +71,7 @@ async def _rolled(stack: str, cluster: Mapping[str, Any], nodes: Sequence[str], 
         if lost:
             told = "\n".join(f"{name}: {reason}" for name, reason in lost.items())
             raise CouldNotTell(f"nothing was touched, not every node answers\n{told}", hint="leave it out with --nodes, or repair it first")
-        skipped = ("install",) if set(cluster["baked_roles"]) >= set(BAKED) else ()
+        skipped = ("install",) if is_baked(cluster) else ()
         batch, own = cluster["rolling"]["batch"], paths.site(stack)
         site = str(own) if own.exists() else "site.yml"
         rolling = Roll(paths.project_root(), inventory, paths.secrets(stack), skipped, batch, reboot, site)

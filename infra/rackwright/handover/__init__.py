@@ -7,15 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rackwright.handover.contract import BAKED, SCHEMA, breaches, inventory, schema
+    from rackwright.handover.contract import BAKED, SCHEMA, breaches, inventory, is_baked, schema
     from rackwright.handover.host import Host, Reach, reach
     from rackwright.handover.ssh import alias, known_hosts, ssh_config
 
-__all__ = ["BAKED", "SCHEMA", "Host", "Reach", "alias", "breaches", "inventory", "known_hosts", "reach", "schema", "ssh_config"]
+__all__ = ["BAKED", "SCHEMA", "Host", "Reach", "alias", "breaches", "inventory", "is_baked", "known_hosts", "reach", "schema", "ssh_config"]
 
 _MODULE_OF = {
     **dict.fromkeys(("Host", "Reach", "reach"), "host"),
-    **dict.fromkeys(("BAKED", "SCHEMA", "breaches", "inventory", "schema"), "contract"),
+    **dict.fromkeys(("BAKED", "SCHEMA", "breaches", "inventory", "is_baked", "schema"), "contract"),
     **dict.fromkeys(("alias", "known_hosts", "ssh_config"), "ssh"),
 }
 

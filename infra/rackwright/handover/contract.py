@@ -1,4 +1,4 @@
-"""(plan, hosts) -> Ansible inventory, `rackwright.handover/4`. Each host has one variable of its own, `node`: the plan's record."""
+"""(plan, hosts) -> Ansible inventory, `rackwright.handover/5`. Each host has one variable of its own, `node`: the plan's record."""
 
 from __future__ import annotations
 
@@ -14,25 +14,16 @@ from rackwright.handover import paths
 from rackwright.handover.host import Host
 from rackwright.plan import Plan
 from rackwright.plan.fabric import netlist, wiring
-from rackwright.plan.shape import PlanNode, Scheduler
+from rackwright.plan.kubernetes_shape import Kubernetes
+from rackwright.plan.shape import PlanNode, Slurm
 
-SCHEMA: Final = "rackwright.handover/4"
-BAKED: Final = (
-    "base",
-    "volumes",
-    "sshd",
-    "firewall",
-    "munge",
-    "gpu",
-    "fabric",
-    "storage_server",
-    "storage_client",
-    "slurm_controller",
-    "slurm_accounting",
-    "slurm_worker",
-    "slurm_login",
-)
-"""Roles whose install steps a baked image already holds."""
+SCHEMA: Final = "rackwright.handover/5"
+_ALWAYS: Final = ("base", "volumes", "sshd", "firewall", "gpu", "fabric", "storage_server", "storage_client")
+BAKED: Final[Mapping[str, tuple[str, ...]]] = {
+    "slurm": (*_ALWAYS, "munge", "slurm_controller", "slurm_accounting", "slurm_worker", "slurm_login"),
+    "kubernetes": (*_ALWAYS, "containerd", "kubernetes"),
+}
+"""Roles whose install steps a baked image already holds, by the scheduler it is for."""
 
 
 def inventory(
@@ -43,7 +34,7 @@ def inventory(
     One node that was made from an older image is enough for the roles to install on all: where nothing is missing that changes nothing.
     """
     whole = plan.target.baked and all(host.baked for host in hosts.values())
-    baked = (BAKED if whole else ()) if baked_roles is None else baked_roles
+    baked = (BAKED[plan.scheduler.kind] if whole else ()) if baked_roles is None else baked_roles
     present = [node for node in plan.nodes if node.name in hosts]
     known = {node.name for node in present}
     groups: dict[str, Any] = {group: {"hosts": {name: {} for name in names if name in known}} for group, names in plan.groups.items()}
@@ -97,8 +88,10 @@ def _storage(row: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, An
     return {**{key: value for key, value in row.items() if key != "fsx"}, "source": sources.get(row["name"])}
 
 
-def _scheduler(scheduler: Scheduler) -> dict[str, Any]:
+def _scheduler(scheduler: Slurm | Kubernetes) -> dict[str, Any]:
     data = scheduler.model_dump(mode="json")
+    if scheduler.kind == "kubernetes":
+        return data
     data["partitions"] = [{key: row[key] for key in ("name", "nodes", "default", "max_time")} for row in data["partitions"]]
     return data
 
@@ -116,6 +109,11 @@ def _fabric(plan: Plan) -> dict[str, Any] | None:
         "cables": [cable.row() for cable in laid.cables],
         "netlist": netlist(plan) if plan.fabric.server else None,
     }
+
+
+def is_baked(cluster: Mapping[str, Any]) -> bool:
+    """Whether the nodes of a handed-over cluster have all that the roles install."""
+    return set(cluster["baked_roles"]) >= set(BAKED[cluster["scheduler"]["kind"]])
 
 
 @cache

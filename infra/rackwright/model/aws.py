@@ -133,6 +133,7 @@ class AwsTarget(Part):
     sets_hostname: ClassVar[bool] = True
     owns_kernel: ClassVar[bool] = True
     declared_hardware: ClassVar[bool] = False
+    nests_containers: ClassVar[bool] = False
     boots_within: ClassVar[float] = 900.0
     """An estimate, never measured: instances with many GPUs are said to take ten minutes to start."""
     metadata_service: ClassVar[bool] = True

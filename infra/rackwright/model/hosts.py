@@ -95,6 +95,7 @@ class HostsTarget(Part):
     publishes: ClassVar[bool] = False
     sets_hostname: ClassVar[bool] = True
     declared_hardware: ClassVar[bool] = False
+    nests_containers: ClassVar[bool] = False
     boots_within: ClassVar[float] = 45.0
     metadata_service: ClassVar[bool] = False
     default_cpus: ClassVar[int] = 1

@@ -1,4 +1,4 @@
-"""The batch system."""
+"""What gives jobs their nodes: the batch system Slurm, or Kubernetes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from rackwright.model.base import Part
+from rackwright.model.kubernetes import Kubernetes
 from rackwright.model.policy import Change
 from rackwright.model.units import Label, Seconds, UserName
 
@@ -88,4 +89,4 @@ class Slurm(Part):
     backup: Annotated[tuple[Label, ...], Change.RESTART] = Field(default=(), description="Controller nodes that take over, in this order.")
 
 
-Scheduler = Slurm
+Scheduler = Annotated[Slurm | Kubernetes, Field(discriminator="kind")]

@@ -47,6 +47,8 @@ class LabTarget(Part):
     """Whether nodes have kernels of their own: then their clocks and kernel settings are ours to keep."""
     declared_hardware: ClassVar[bool] = True
     """Whether CPUs and memory are what the stack declares rather than what the node shows."""
+    nests_containers: ClassVar[bool] = True
+    """Whether nodes are containers themselves: what they run as containers then needs volumes of its own."""
     boots_within: ClassVar[float] = 45.0
     """Seconds until a new node answers over SSH."""
     metadata_service: ClassVar[bool] = False

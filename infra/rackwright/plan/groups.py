@@ -7,6 +7,7 @@ from typing import Final
 
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
+from rackwright.plan.kubernetes import CARRIES
 from rackwright.plan.node_stack import PARTS
 from rackwright.plan.shape import PlanNode, Storage
 
@@ -16,6 +17,7 @@ SCHEDULED: Final = frozenset({Role.LOGIN, Role.CONTROLLER, Role.ACCOUNTING, Role
 
 def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence[Storage]) -> dict[str, tuple[str, ...]]:
     """Every group the playbooks and checks may address, empty ones too: a feature is on if its group has hosts."""
+    slurm = cluster.scheduler.kind == "slurm"
     clients = {name for declared in storage for name in declared.clients}
     members: dict[str, Callable[[PlanNode], bool]] = {"nodes": lambda node: True}
     members |= {name: lambda node, name=name: node.group == name for name in cluster.groups}  # type: ignore[misc]
@@ -27,7 +29,11 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
         "fabric": lambda node: bool(node.rails),
         "neuron": lambda node: node.neuron_devices > 0,
         "storage_client": lambda node: node.name in clients,
-        "slurm": lambda node: bool(SCHEDULED.intersection(node.roles)),
+        "slurm": lambda node: slurm and bool(SCHEDULED.intersection(node.roles)),
+        "kubernetes": lambda node: not slurm and bool(CARRIES.intersection(node.roles)),
+        "kubernetes_control": lambda node: not slurm and Role.CONTROLLER in node.roles,
+        "kubernetes_worker": lambda node: not slurm and Role.WORKER in node.roles,
+        "kubernetes_login": lambda node: not slurm and Role.LOGIN in node.roles,
     }
     members |= {f"with_{part}": lambda node, part=part: part in node.carries for part in PARTS}  # type: ignore[misc]
     groups = {group: tuple(node.name for node in nodes if node.is_in and belongs(node)) for group, belongs in members.items()}

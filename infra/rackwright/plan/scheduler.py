@@ -1,4 +1,4 @@
-"""The batch system, expanded over the nodes that are in."""
+"""The scheduler, expanded over the nodes that are in; Slurm's part of it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,32 @@ from collections.abc import Sequence
 
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
+from rackwright.model.kubernetes import Kubernetes as DeclaredKubernetes
 from rackwright.model.scheduler import Account as DeclaredAccount
 from rackwright.model.scheduler import Partition as Declared
 from rackwright.model.scheduler import PowerSaving as DeclaredSaving
+from rackwright.model.scheduler import Slurm as DeclaredSlurm
+from rackwright.plan.fabric.labels import labels_of
 from rackwright.plan.fabric.shape import FabricPlan
 from rackwright.plan.fabric.slurm import domains_of, topology
-from rackwright.plan.shape import Account, Partition, PlanNode, PowerSaving, Qos, Scheduler, SchedulerNode
+from rackwright.plan.kubernetes import expand_kubernetes
+from rackwright.plan.kubernetes_shape import Kubernetes
+from rackwright.plan.shape import Account, Partition, PlanNode, PowerSaving, Qos, SchedulerNode, Slurm
 
 
-def expand_scheduler(cluster: Cluster, stack: str, nodes: Sequence[PlanNode], fabric: FabricPlan | None) -> Scheduler:
-    """Controllers, workers and queues; nodes that are out are in none of them."""
+def expand_scheduler(cluster: Cluster, stack: str, nodes: Sequence[PlanNode], fabric: FabricPlan | None) -> Slurm | Kubernetes:
+    """Whichever the stack declares."""
     declared = cluster.scheduler
+    if isinstance(declared, DeclaredKubernetes):
+        return expand_kubernetes(cluster, declared, stack, nodes, labels_of(fabric, nodes))
+    return _slurm(cluster, declared, stack, nodes, fabric)
+
+
+def _slurm(cluster: Cluster, declared: DeclaredSlurm, stack: str, nodes: Sequence[PlanNode], fabric: FabricPlan | None) -> Slurm:
+    """Controllers, workers and queues; nodes that are out are in none of them."""
     workers = with_role(nodes, Role.WORKER)
     accounting = with_role(nodes, Role.ACCOUNTING)
-    return Scheduler(
-        kind=declared.kind,
+    return Slurm(
         cluster_name=stack,
         controllers=_controllers([node.name for node in with_role(nodes, Role.CONTROLLER)], declared.backup),
         accounting=accounting[0].name if accounting else None,

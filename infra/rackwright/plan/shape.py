@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field
 
@@ -24,6 +24,7 @@ from rackwright.model.tools import Tool
 from rackwright.model.tuning import Tuning
 from rackwright.plan.fabric.shape import FabricPlan
 from rackwright.plan.fabric.slurm import Topology
+from rackwright.plan.kubernetes_shape import Kubernetes
 from rackwright.plan.software import SoftwareStack
 
 
@@ -191,10 +192,10 @@ class Qos(Part):
     preempts: tuple[str, ...]
 
 
-class Scheduler(Part):
+class Slurm(Part):
     """The batch system; controllers in the order in which they take over."""
 
-    kind: str
+    kind: Literal["slurm"] = "slurm"
     cluster_name: str
     controllers: tuple[str, ...]
     accounting: str | None
@@ -214,6 +215,9 @@ class Scheduler(Part):
     config_overrides: bool
 
 
+Scheduler = Annotated[Slurm | Kubernetes, Field(discriminator="kind")]
+
+
 class Volume(Part):
     """Data that outlives its node: a node healed under the same name finds it again."""
 
@@ -221,7 +225,7 @@ class Volume(Part):
     node: str
     mount: str
     size_mib: int | None
-    purpose: Literal["storage", "metadata", "accounting", "scheduler"]
+    purpose: Literal["storage", "metadata", "accounting", "scheduler", "etcd", "containers"]
 
 
 class Rolling(Part):

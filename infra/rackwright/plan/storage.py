@@ -10,12 +10,15 @@ from rackwright.model.groups import Role
 from rackwright.model.storage import Nfs
 from rackwright.model.storage import Storage as Declared
 from rackwright.model.units import mebibytes
+from rackwright.plan.kubernetes import CARRIES
 from rackwright.plan.shape import PlanNode, Storage, Volume
 
 DATA_PATH = "/srv/rackwright"
 METADATA_PATH = "/var/lib/mfs"
 ACCOUNTING_PATH = "/var/lib/mysql"
 SCHEDULER_PATH = "/var/lib/slurm"
+ETCD_PATHS = {"etcd": "/var/lib/etcd", "authority": "/etc/kubernetes/pki"}
+CONTAINER_PATHS = {"containerd": "/var/lib/containerd", "kubelet": "/var/lib/kubelet"}
 
 
 def expand_storage(cluster: Cluster, nodes: Sequence[PlanNode]) -> tuple[Storage, ...]:
@@ -70,5 +73,19 @@ def _volumes(cluster: Cluster, node: PlanNode) -> Iterator[Volume]:
         yield Volume(name=f"{node.name}-metadata", node=node.name, mount=METADATA_PATH, size_mib=None, purpose="metadata")
     if Role.ACCOUNTING in node.roles:
         yield Volume(name=f"{node.name}-accounting", node=node.name, mount=ACCOUNTING_PATH, size_mib=None, purpose="accounting")
+    yield from _of_kubernetes(cluster, node) if cluster.scheduler.kind == "kubernetes" else _of_slurm(node)
+
+
+def _of_slurm(node: PlanNode) -> Iterator[Volume]:
     if Role.CONTROLLER in node.roles:
         yield Volume(name=f"{node.name}-scheduler", node=node.name, mount=SCHEDULER_PATH, size_mib=None, purpose="scheduler")
+
+
+def _of_kubernetes(cluster: Cluster, node: PlanNode) -> Iterator[Volume]:
+    """etcd's data, and the authority without which nobody believes it. Containers inside containers need a file system below them."""
+    if Role.CONTROLLER in node.roles:
+        for what, mount in ETCD_PATHS.items():
+            yield Volume(name=f"{node.name}-{what}", node=node.name, mount=mount, size_mib=None, purpose="etcd")
+    if CARRIES.intersection(node.roles) and cluster.target.nests_containers:
+        for what, mount in CONTAINER_PATHS.items():
+            yield Volume(name=f"{node.name}-{what}", node=node.name, mount=mount, size_mib=None, purpose="containers")

@@ -14,11 +14,13 @@ from rackwright.provider.wire import Properties
 
 
 class Image(Resource):
-    """Inputs: os (`debian-13`), source (`auto`, `pull`, `bootstrap`), digest (of the install steps). Outputs: `image`, its name."""
+    """Inputs: os (`debian-13`), source (`auto`, `pull`, `bootstrap`), digest (of the install steps), scheduler, and for Kubernetes the folder
+    of its bundle. Outputs: `image`, its name.
+    """
 
     token: ClassVar[str] = "rackwright:lab:Image"
-    required: ClassVar[tuple[str, ...]] = ("os", "source", "digest")
-    only_at_creation: ClassVar[frozenset[str]] = frozenset({"source", "mirror"})
+    required: ClassVar[tuple[str, ...]] = ("os", "source", "digest", "scheduler")
+    only_at_creation: ClassVar[frozenset[str]] = frozenset({"source", "mirror", "bundle"})
 
     def foresee(self, news: Properties) -> Properties:
         """Its name follows from its inputs."""
@@ -29,7 +31,8 @@ class Image(Resource):
         name = image_name(news)
         if not await image_exists(name):
             base = await base_image.provide(news["os"], news["source"], news.get("mirror"), operation.info)
-            await bake.bake(base, name, operation.info, operation.status)
+            baking = bake.Baking(base, name, news["os"], news["scheduler"], news.get("bundle"))
+            await bake.bake(baking, operation.info, operation.status)
         return Made(name, {**news, "image": name})
 
     async def read(self, operation: Operation, state: State) -> Made | None:
@@ -46,4 +49,5 @@ class Image(Resource):
 
 def image_name(news: Properties) -> str:
     """The image's name in local storage."""
-    return f"localhost/rackwright/node-{news['os']}:{news['digest'][:12]}"
+    purpose = "" if news["scheduler"] == "slurm" else f"-{news['scheduler']}"
+    return f"localhost/rackwright/node-{news['os']}{purpose}:{news['digest'][:12]}"

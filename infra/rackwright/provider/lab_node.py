@@ -22,8 +22,9 @@ from rackwright.provider.drivers.podman import (
     must,
     podman,
     rootless,
+    unified_cgroups,
 )
-from rackwright.provider.resource import Made, Operation, Resource, State
+from rackwright.provider.resource import Finding, Made, Operation, Resource, State
 from rackwright.provider.wire import UNKNOWN, Properties
 
 _SIMULATED_GPU_MAJOR: Final = 61
@@ -33,7 +34,7 @@ _RUNNING: Final = "running"
 
 
 class Node(Resource):
-    """Inputs: see `required`, and `gpus` (count), `volumes` {mount: name}, `published` ["ip:port:22"].
+    """Inputs: see `required`, and `gpus` (count), `nests` (runs containers itself), `volumes` {mount: name}, `published` ["ip:port:22"].
 
     Outputs: the inputs, but as `image` the one it was made from, and `incarnation`, which changes whenever the node starts afresh, but for
     a start that only ends a sleep: a node that Slurm wakes comes back to work by itself, with nobody there to converge it.
@@ -52,8 +53,14 @@ class Node(Resource):
         "host_public_key",
         "authorized_key",
     )
-    replace_on: ClassVar[frozenset[str]] = frozenset({"stack", *_SPEC})
+    replace_on: ClassVar[frozenset[str]] = frozenset({"stack", "nests", *_SPEC})
     only_at_creation: ClassVar[frozenset[str]] = frozenset({"image", "host_key"})
+
+    def check(self, news: Properties) -> list[Finding]:
+        """Containers inside containers take rights that only root can give."""
+        if news.get("nests") is True and rootless():
+            return [Finding("nests", "a node of Kubernetes in the lab needs podman as root: run it as root, or use `scheduler: slurm`")]
+        return super().check(news)
 
     def normalise(self, news: Properties) -> Properties:
         """A declared node runs."""
@@ -73,7 +80,7 @@ class Node(Resource):
             _forget_sleep(news["stack"], news["hostname"])
             await operation.status("starting")
             async with handed_over(_identity(news)) as secrets:
-                await must("run", "--detach", *_options(news), *secrets, news["image"], "/sbin/init")
+                await must("run", "--detach", *_options(news), *secrets, news["image"], *_init(news))
             found = await inspect(news["name"])
             assert found is not None
         return _made(found, news)
@@ -132,7 +139,8 @@ def _made(found: Container, news: Properties) -> Made:
 
 def _spec(news: Properties) -> str:
     """What a container cannot change after its creation, as a digest."""
-    return hashlib.sha256(json.dumps({key: news.get(key) for key in _SPEC}, sort_keys=True).encode()).hexdigest()[:16]
+    shape = {key: news.get(key) for key in _SPEC} | ({"nests": True} if news.get("nests") else {})
+    return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _options(news: Properties) -> list[str]:
@@ -149,11 +157,21 @@ def _options(news: Properties) -> list[str]:
         *("--network", news["network"], "--ip", news["address"], "--mac-address", news["mac"]),
         *("--systemd=always", "--stop-signal", "SIGRTMIN+3"),
         *limits(),
-        *("--cap-add", "SYS_ADMIN,NET_ADMIN,MKNOD", "--device", "/dev/fuse"),
-        *_gpus(news["gpus"]),
+        *(_NESTING if news.get("nests") else ("--cap-add", "SYS_ADMIN,NET_ADMIN,MKNOD", "--device", "/dev/fuse", *_gpus(news["gpus"]))),
         *(option for mount, name in sorted(news["volumes"].items()) for option in ("--volume", f"{name}:{mount}")),
         *(option for address in news["published"] for option in ("--publish", address)),
     ]
+
+
+_NESTING: Final = ("--privileged", "--cgroupns=private")
+"""For nodes that run containers. With the machine's cgroup namespace, systemd makes hierarchies for all of the machine."""
+
+
+def _init(news: Properties) -> list[str]:
+    """The first process. On cgroup v1, podman 4.3 lays the machine's own systemd hierarchy over a private one: nodes would share it."""
+    if not news.get("nests") or unified_cgroups():
+        return ["/sbin/init"]
+    return ["/bin/sh", "-c", "umount -l /sys/fs/cgroup/systemd; exec /sbin/init"]
 
 
 def _gpus(count: int) -> Iterator[str]:

@@ -100,7 +100,7 @@ def _write(stack: str, inputs: Properties, inventory: Path, settled: Collection[
         site=site(stack, inputs.get("options", {}).get("site", {})),
         hosts=tuple(node.name for node in plan.nodes if node.is_in),
         boots_within=plan.target.boots_within,
-        skip_tags=("install",) if set(handed_over["all"]["vars"]["cluster"]["baked_roles"]) >= set(handover.BAKED) else (),
+        skip_tags=("install",) if handover.is_baked(handed_over["all"]["vars"]["cluster"]) else (),
     )
 
 

@@ -15,7 +15,7 @@ from rackwright.catalog.checks import Feature, Level
 from rackwright.errors import BadInput
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-HANDOVER: Final = "rackwright.handover/4"
+HANDOVER: Final = "rackwright.handover/5"
 
 
 @dataclass(frozen=True)

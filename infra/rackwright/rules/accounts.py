@@ -17,7 +17,7 @@ _ORDINARY: Final = "normal"
 @rule("accounts-without-accounting")
 def accounts_without_accounting(case: Case) -> Iterator[Complaint]:
     """Limits and shares are kept by the accounting."""
-    for field, declared in (("accounts", case.cluster.scheduler.accounts), ("qos", case.cluster.scheduler.qos)):
+    for field, declared in (("accounts", case.slurm.accounts), ("qos", case.slurm.qos)):
         if declared and not case.having(Role.ACCOUNTING):
             yield Complaint(f"scheduler.{field}", "no node has the role accounting", "give it to the controller's group")
 
@@ -25,7 +25,7 @@ def accounts_without_accounting(case: Case) -> Iterator[Complaint]:
 @rule("account-reserved")
 def account_reserved(case: Case) -> Iterator[Complaint]:
     """Accounts that are there without being declared."""
-    for name in case.cluster.scheduler.accounts:
+    for name in case.slurm.accounts:
         if name in _TAKEN:
             yield Complaint(f"scheduler.accounts.{name}", f"the name is taken: {_TAKEN[name]}", "choose another name")
 
@@ -33,7 +33,7 @@ def account_reserved(case: Case) -> Iterator[Complaint]:
 @rule("account-user-unknown")
 def account_user_unknown(case: Case) -> Iterator[Complaint]:
     """Who is no user of the cluster cannot submit to it."""
-    for name, account in case.cluster.scheduler.accounts.items():
+    for name, account in case.slurm.accounts.items():
         for index, user in enumerate(account.users):
             if user not in case.cluster.users:
                 path = f"scheduler.accounts.{name}.users[{index}]"
@@ -43,7 +43,7 @@ def account_user_unknown(case: Case) -> Iterator[Complaint]:
 @rule("account-parent-unknown")
 def account_parent_unknown(case: Case) -> Iterator[Complaint]:
     """An account hangs below one that is declared, or below the root."""
-    accounts = case.cluster.scheduler.accounts
+    accounts = case.slurm.accounts
     for name, account in accounts.items():
         if account.parent is not None and account.parent not in accounts:
             path, cause = f"scheduler.accounts.{name}.parent", f"there is no account `{account.parent}`"
@@ -53,7 +53,7 @@ def account_parent_unknown(case: Case) -> Iterator[Complaint]:
 @rule("account-below-itself")
 def account_below_itself(case: Case) -> Iterator[Complaint]:
     """A ring of accounts has no way up to the root."""
-    accounts = case.cluster.scheduler.accounts
+    accounts = case.slurm.accounts
     for name in accounts:
         above, seen = accounts[name].parent, [name]
         while above in accounts and above not in seen:
@@ -68,8 +68,8 @@ def account_below_itself(case: Case) -> Iterator[Complaint]:
 @rule("account-qos-unknown")
 def account_qos_unknown(case: Case) -> Iterator[Complaint]:
     """What an account may ask for is declared, or Slurm's own."""
-    known = {*case.cluster.scheduler.qos, _ORDINARY}
-    for name, account in case.cluster.scheduler.accounts.items():
+    known = {*case.slurm.qos, _ORDINARY}
+    for name, account in case.slurm.accounts.items():
         for index, qos in enumerate(account.qos):
             if qos not in known:
                 path = f"scheduler.accounts.{name}.qos[{index}]"
@@ -79,15 +79,15 @@ def account_qos_unknown(case: Case) -> Iterator[Complaint]:
 @rule("qos-reserved")
 def qos_reserved(case: Case) -> Iterator[Complaint]:
     """Slurm's own is what jobs get that ask for none; it is left as it is."""
-    if _ORDINARY in case.cluster.scheduler.qos:
+    if _ORDINARY in case.slurm.qos:
         yield Complaint(f"scheduler.qos.{_ORDINARY}", "the name is taken: it is the one that Slurm makes itself", "choose another name")
 
 
 @rule("qos-preempts-unknown")
 def qos_preempts_unknown(case: Case) -> Iterator[Complaint]:
     """Whose jobs go back to the queue must be known, and be others'."""
-    known = {*case.cluster.scheduler.qos, _ORDINARY}
-    for name, qos in case.cluster.scheduler.qos.items():
+    known = {*case.slurm.qos, _ORDINARY}
+    for name, qos in case.slurm.qos.items():
         for index, other in enumerate(qos.preempts):
             path = f"scheduler.qos.{name}.preempts[{index}]"
             if other == name:
@@ -101,7 +101,7 @@ def gpu_limit_without_gpus(case: Case) -> Iterator[Complaint]:
     """A limit on what is not there is never counted."""
     if any(member.gpus for member in case.having(Role.WORKER)):
         return
-    scheduler = case.cluster.scheduler
+    scheduler = case.slurm
     limits = [(f"scheduler.accounts.{name}.gpus", account.gpus) for name, account in scheduler.accounts.items()]
     limits += [(f"scheduler.qos.{name}.gpus_per_user", qos.gpus_per_user) for name, qos in scheduler.qos.items()]
     for path, limit in limits:

@@ -172,7 +172,7 @@ _SLOW_BOOT: Final = 300
 
 def _sleeping(case: Case) -> Iterator[Fleet]:
     """Groups whose nodes Slurm may switch off."""
-    if case.cluster.scheduler.power_saving is not None:
+    if case.slurm.power_saving is not None:
         yield from (fleet for fleet in fleets(case) if set(fleet.roles) == {Role.WORKER} and fleet.group.count)
 
 
@@ -197,7 +197,7 @@ def power_saving_scratch(case: Case) -> Iterator[Complaint]:
 @rule("power-saving-boot", Severity.WARNING)
 def power_saving_boot(case: Case) -> Iterator[Complaint]:
     """A node that is not back in time is set down by Slurm, and the job that woke it waits for another."""
-    saving = case.cluster.scheduler.power_saving
+    saving = case.slurm.power_saving
     if saving is not None and target(case) is not None and saving.resume_timeout < _SLOW_BOOT:
         cause = f"{saving.resume_timeout} s may be less than an instance takes to start"
         yield Complaint("scheduler.power_saving.resume_timeout", cause, "10m")

@@ -51,7 +51,7 @@ def listed_twice(case: Case) -> Iterator[Complaint]:
 
 def _lists(case: Case) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Every list of names in the description, and its place."""
-    for name, partition in case.cluster.scheduler.partitions.items():
+    for name, partition in case.slurm.partitions.items():
         yield f"scheduler.partitions.{name}.groups", partition.groups
         yield f"scheduler.partitions.{name}.nodes", partition.nodes
     for name, declared in case.cluster.storage.items():
@@ -59,7 +59,7 @@ def _lists(case: Case) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield f"storage.{name}.clients", declared.clients
     for name, user in case.cluster.users.items():
         yield f"users.{name}.groups", user.groups
-    yield "scheduler.backup", case.cluster.scheduler.backup
+    yield "scheduler.backup", case.slurm.backup
 
 
 @rule("group-capacity")

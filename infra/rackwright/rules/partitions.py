@@ -18,7 +18,7 @@ def _inside(case: Case, partition: Partition) -> list[Member]:
 @rule("partition-empty")
 def partition_empty(case: Case) -> Iterator[Complaint]:
     """Jobs in a partition without nodes wait for ever."""
-    for name, partition in case.cluster.scheduler.partitions.items():
+    for name, partition in case.slurm.partitions.items():
         if not partition.groups and not partition.nodes:
             yield Complaint(f"scheduler.partitions.{name}", "has neither groups nor nodes", "add `groups: [worker]`")
 
@@ -26,7 +26,7 @@ def partition_empty(case: Case) -> Iterator[Complaint]:
 @rule("partition-group-unknown")
 def partition_group_unknown(case: Case) -> Iterator[Complaint]:
     """Partitions name groups of this file."""
-    for name, partition in case.cluster.scheduler.partitions.items():
+    for name, partition in case.slurm.partitions.items():
         for index, group in enumerate(partition.groups):
             if group not in case.cluster.groups:
                 path = f"scheduler.partitions.{name}.groups[{index}]"
@@ -36,7 +36,7 @@ def partition_group_unknown(case: Case) -> Iterator[Complaint]:
 @rule("partition-node-unknown")
 def partition_node_unknown(case: Case) -> Iterator[Complaint]:
     """Partitions name nodes of this file."""
-    for name, partition in case.cluster.scheduler.partitions.items():
+    for name, partition in case.slurm.partitions.items():
         for index, node in enumerate(partition.nodes):
             if node not in case.node_names:
                 path = f"scheduler.partitions.{name}.nodes[{index}]"
@@ -46,7 +46,7 @@ def partition_node_unknown(case: Case) -> Iterator[Complaint]:
 @rule("partition-not-worker")
 def partition_not_worker(case: Case) -> Iterator[Complaint]:
     """Only workers run jobs."""
-    for name, partition in case.cluster.scheduler.partitions.items():
+    for name, partition in case.slurm.partitions.items():
         strangers = [member.name for member in _inside(case, partition) if Role.WORKER not in member.roles]
         strangers += [group for group in partition.groups if _is_empty_stranger(case, group)]
         if strangers:
@@ -62,7 +62,7 @@ def _is_empty_stranger(case: Case, name: str) -> bool:
 @rule("partition-gres")
 def partition_gres(case: Case) -> Iterator[Complaint]:
     """A partition that demands GPUs of its nodes holds none without."""
-    for name, partition in case.cluster.scheduler.partitions.items():
+    for name, partition in case.slurm.partitions.items():
         bare = [member.name for member in _inside(case, partition) if member.gpus is None]
         if Gres.GPU in partition.gres and bare:
             cause = f"asks for GPUs; without any: {', '.join(bare)}"
@@ -74,7 +74,7 @@ def partition_gres(case: Case) -> Iterator[Complaint]:
 @rule("partition-default-repeated")
 def partition_default_repeated(case: Case) -> Iterator[Complaint]:
     """Slurm would take the last and say nothing."""
-    defaults = [name for name, partition in case.cluster.scheduler.partitions.items() if partition.default]
+    defaults = [name for name, partition in case.slurm.partitions.items() if partition.default]
     for name in defaults[1:]:
         yield Complaint(f"scheduler.partitions.{name}.default", f"{defaults[0]} is the default already", "leave one")
 
@@ -82,7 +82,7 @@ def partition_default_repeated(case: Case) -> Iterator[Complaint]:
 @rule("partition-name-reserved")
 def partition_name_reserved(case: Case) -> Iterator[Complaint]:
     """`PartitionName=DEFAULT` sets defaults in slurm.conf, in any case of letters."""
-    for name in case.cluster.scheduler.partitions:
+    for name in case.slurm.partitions:
         if name in {"default", "all"}:
             yield Complaint(f"scheduler.partitions.{name}", f"`{name}` is a word of Slurm's own", "choose another name")
 
@@ -90,7 +90,7 @@ def partition_name_reserved(case: Case) -> Iterator[Complaint]:
 @rule("partition-time-zero")
 def partition_time_zero(case: Case) -> Iterator[Complaint]:
     """No job fits into no time; leaving the limit out means none."""
-    for name, partition in case.cluster.scheduler.partitions.items():
+    for name, partition in case.slurm.partitions.items():
         if partition.max_time == 0:
             yield Complaint(f"scheduler.partitions.{name}.max_time", "0s lets no job run", "leave it out for no limit")
 
@@ -98,7 +98,7 @@ def partition_time_zero(case: Case) -> Iterator[Complaint]:
 @rule("worker-unreachable", Severity.WARNING)
 def worker_unreachable(case: Case) -> Iterator[Complaint]:
     """A worker in no partition runs no job."""
-    partitions = case.cluster.scheduler.partitions
+    partitions = case.slurm.partitions
     if partitions:
         served = {member.name for partition in partitions.values() for member in _inside(case, partition)}
         idle = [member.name for member in case.having(Role.WORKER) if member.name not in served]

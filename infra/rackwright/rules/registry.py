@@ -12,6 +12,8 @@ from rackwright.catalog.members import Member, members
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity
 from rackwright.model.groups import Role
+from rackwright.model.kubernetes import Kubernetes
+from rackwright.model.scheduler import Slurm
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,18 @@ class Case:
     def having(self, role: Role) -> list[Member]:
         """All declared nodes with a role, also those that are out."""
         return [member for member in self.members if role in member.roles]
+
+    @property
+    def slurm(self) -> Slurm:
+        """What is declared of Slurm; nothing of what its rules could complain about where another scheduler runs."""
+        declared = self.cluster.scheduler
+        return declared if isinstance(declared, Slurm) else Slurm(kind="slurm")
+
+    @property
+    def kubernetes(self) -> Kubernetes | None:
+        """What is declared of Kubernetes; None where another scheduler runs."""
+        declared = self.cluster.scheduler
+        return declared if isinstance(declared, Kubernetes) else None
 
     @cached_property
     def node_names(self) -> frozenset[str]:

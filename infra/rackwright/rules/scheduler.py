@@ -21,8 +21,8 @@ _SHORT_IDLE: Final = 60
 def controller_backup_undeclared(case: Case) -> Iterator[Complaint]:
     """Two controllers that both think they are first lose jobs."""
     names = [member.name for member in case.having(Role.CONTROLLER)]
-    first = [name for name in names if name not in case.cluster.scheduler.backup]
-    if len(first) > 1:
+    first = [name for name in names if name not in case.slurm.backup]
+    if len(first) > 1 and case.kubernetes is None:
         cause = f"{', '.join(first)} are all controllers, and none is declared the backup of another"
         yield Complaint("scheduler.backup", cause, f"add `backup: [{', '.join(first[1:])}]`, or leave one controller")
 
@@ -31,7 +31,7 @@ def controller_backup_undeclared(case: Case) -> Iterator[Complaint]:
 def controller_all_backup(case: Case) -> Iterator[Complaint]:
     """A backup takes over from somebody."""
     names = [member.name for member in case.having(Role.CONTROLLER)]
-    if names and all(name in case.cluster.scheduler.backup for name in names):
+    if names and all(name in case.slurm.backup for name in names):
         yield Complaint("scheduler.backup", "every controller is declared a backup", "leave the first one out of the list")
 
 
@@ -39,7 +39,7 @@ def controller_all_backup(case: Case) -> Iterator[Complaint]:
 def backup_unknown(case: Case) -> Iterator[Complaint]:
     """Backups are controller nodes."""
     controllers = {member.name for member in case.having(Role.CONTROLLER)}
-    for index, name in enumerate(case.cluster.scheduler.backup):
+    for index, name in enumerate(case.slurm.backup):
         path = f"scheduler.backup[{index}]"
         if name not in case.node_names:
             yield Complaint(path, f"there is no node `{name}`", did_you_mean(name, controllers))
@@ -50,14 +50,14 @@ def backup_unknown(case: Case) -> Iterator[Complaint]:
 @rule("backup-without-storage")
 def backup_without_storage(case: Case) -> Iterator[Complaint]:
     """A backup continues from the first controller's state, so both must see one StateSaveLocation."""
-    if case.cluster.scheduler.backup and not case.cluster.storage:
+    if case.slurm.backup and not case.cluster.storage:
         yield Complaint("scheduler.backup", "controllers share no file system for their state", "declare one under storage")
 
 
 @rule("health-interval-range")
 def health_interval_range(case: Case) -> Iterator[Complaint]:
     """A look every few seconds is work that jobs pay for; one that never comes is none."""
-    interval, (least, most) = case.cluster.scheduler.health_interval, _HEALTH_S
+    interval, (least, most) = case.slurm.health_interval, _HEALTH_S
     if interval is not None and not least <= interval <= most:
         cause = f"{format_seconds(interval)} is not between {least} s and {most} s"
         yield Complaint("scheduler.health_interval", cause, "use 60s, or null where workers shall not look at themselves")
@@ -74,7 +74,7 @@ def accounting_repeated(case: Case) -> Iterator[Complaint]:
 @rule("accounting-missing", Severity.WARNING)
 def accounting_missing(case: Case) -> Iterator[Complaint]:
     """sacct, limits and fair share need the database."""
-    if not case.having(Role.ACCOUNTING):
+    if not case.having(Role.ACCOUNTING) and case.kubernetes is None:
         yield Complaint(
             "groups", "no node has the role accounting: sacct, limits and fair share will not work", "add it to the login group's roles"
         )
@@ -83,7 +83,7 @@ def accounting_missing(case: Case) -> Iterator[Complaint]:
 @rule("power-saving-idle")
 def power_saving_idle(case: Case) -> Iterator[Complaint]:
     """A worker must be allowed to finish stopping before it counts as idle again."""
-    saving = case.cluster.scheduler.power_saving
+    saving = case.slurm.power_saving
     if saving is not None and saving.idle < _SHORT_IDLE:
         cause = f"{format_seconds(saving.idle)} stops workers between two jobs of one user"
         yield Complaint("scheduler.power_saving.idle", cause, f"at least {format_seconds(_SHORT_IDLE)}, better 5m")
@@ -92,7 +92,7 @@ def power_saving_idle(case: Case) -> Iterator[Complaint]:
 @rule("power-saving-times", Severity.WARNING)
 def power_saving_times(case: Case) -> Iterator[Complaint]:
     """Slurm's guide: SuspendTime should exceed SuspendTimeout + ResumeTimeout (slurm.schedmd.com/power_save.html)."""
-    saving = case.cluster.scheduler.power_saving
+    saving = case.slurm.power_saving
     if saving is not None and saving.idle <= saving.suspend_timeout + saving.resume_timeout:
         cycle = format_seconds(saving.suspend_timeout + saving.resume_timeout)
         cause = f"{format_seconds(saving.idle)} is no longer than stopping and starting may take ({cycle})"
@@ -102,7 +102,7 @@ def power_saving_times(case: Case) -> Iterator[Complaint]:
 @rule("power-saving-timeout")
 def power_saving_timeout(case: Case) -> Iterator[Complaint]:
     """A node that may take no time to stop or start is down at once."""
-    saving = case.cluster.scheduler.power_saving
+    saving = case.slurm.power_saving
     for key, seconds in (("suspend_timeout", saving.suspend_timeout), ("resume_timeout", saving.resume_timeout)) if saving else ():
         if seconds == 0:
             yield Complaint(f"scheduler.power_saving.{key}", "0s marks every node down at once", "30s or more")
@@ -111,7 +111,7 @@ def power_saving_timeout(case: Case) -> Iterator[Complaint]:
 @rule("power-saving-target")
 def power_saving_target(case: Case) -> Iterator[Complaint]:
     """Slurm would ask for nodes to be stopped and started, and nobody would do it."""
-    if case.cluster.target.kind == "hosts" and case.cluster.scheduler.power_saving is not None:
+    if case.cluster.target.kind == "hosts" and case.slurm.power_saving is not None:
         hint = "remove it: nothing stops and starts machines that exist"
         yield Complaint("scheduler.power_saving", "does not work on target hosts", hint)
 

@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from rackwright.handover import BAKED
+
 _IGNORED = frozenset({"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"})
 NODE_CHECKS = (
     "infra/rackwright/errors.py",
@@ -39,11 +41,18 @@ def power_agent(root: Path) -> str:
     return _digest(root, [str(file.relative_to(root)) for file in files])
 
 
-def bake(root: Path) -> str:
-    """What goes into a node image: install steps and the facts they use, nothing that configures."""
-    files = [*root.glob("roles/*/tasks/install*.yml"), *root.glob("roles/*/vars/*.yml"), root / "playbooks" / "bake.yml"]
-    files.append(root / "playbooks" / "action_plugins" / "rackwright_apt.py")
-    return _digest(root, [str(file.relative_to(root)) for file in files])
+def bake(root: Path, scheduler: str) -> str:
+    """What goes into the node image of a scheduler: install steps and the facts they use, nothing that configures."""
+    roles = [root / "roles" / role for role in BAKED[scheduler]]
+    files = [file for role in roles for pattern in ("tasks/install*.yml", "vars/*.yml") for file in role.glob(pattern)]
+    files += [root / "playbooks" / "bake.yml", root / "playbooks" / "action_plugins" / "rackwright_apt.py"]
+    built = ["tools/kubernetes"] if scheduler == "kubernetes" else []
+    return _digest(root, [*(str(file.relative_to(root)) for file in files), *built])
+
+
+def kubernetes_bundle(root: Path) -> str:
+    """What the bundle of binaries and images is built from."""
+    return _digest(root, ["tools/kubernetes"])
 
 
 def _digest(root: Path, parts: Iterable[str]) -> str:

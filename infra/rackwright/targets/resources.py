@@ -14,11 +14,28 @@ class Image(pulumi.CustomResource):
     image: pulumi.Output[str]
 
     def __init__(
-        self, name: str, *, os: str, source: str, mirror: str | None, digest: str, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        *,
+        os: str,
+        source: str,
+        mirror: str | None,
+        digest: str,
+        scheduler: str,
+        bundle: pulumi.Input[str] | None,
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__(
-            "rackwright:lab:Image", name, {"os": os, "source": source, "mirror": mirror, "digest": digest, "image": None}, opts
-        )
+        inputs = {"os": os, "source": source, "mirror": mirror, "digest": digest, "scheduler": scheduler, "bundle": bundle, "image": None}
+        super().__init__("rackwright:lab:Image", name, inputs, opts)
+
+
+class Bundle(pulumi.CustomResource):
+    """Binaries and images of a Kubernetes release, built once for this user."""
+
+    folder: pulumi.Output[str]
+
+    def __init__(self, name: str, *, version: str, digest: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("rackwright:kubernetes:Bundle", name, {"version": version, "digest": digest, "folder": None}, opts)
 
 
 class Label(pulumi.CustomResource):
@@ -69,6 +86,7 @@ class Node(pulumi.CustomResource):
         address: str,
         mac: str,
         gpus: int,
+        nests: bool,
         volumes: Mapping[str, pulumi.Input[str]],
         published: Sequence[str],
         host_key: KeyPair,
@@ -90,6 +108,7 @@ class Node(pulumi.CustomResource):
             "host_public_key": host_key.public_key,
             "authorized_key": authorized_key,
             "incarnation": None,
+            **({"nests": True} if nests else {}),  # Only where it is so: nodes that are up were described without it.
         }
         super().__init__("rackwright:lab:Node", name, inputs, opts)
 

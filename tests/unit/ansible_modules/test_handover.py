@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-SCHEMA = "rackwright.handover/4"
+SCHEMA = "rackwright.handover/5"
 
 
 def load() -> Any:

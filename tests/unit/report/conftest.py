@@ -71,7 +71,7 @@ def _inventory():
     return {
         "all": {
             "vars": {
-                "handover": {"schema": "rackwright.handover/4", "stack": "lab", "target": "lab"},
+                "handover": {"schema": "rackwright.handover/5", "stack": "lab", "target": "lab"},
                 "cluster": cluster,
                 "node_stack": _NODE_STACK,
                 "fabric": fabric,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from rackwright.plan.fabric.shape import FabricPlan
 from rackwright.plan.fabric.slurm import domain_name, domains_of, unit_name
-from rackwright.plan.fabric.wiring import seats
+from rackwright.plan.fabric.wiring import seats_of
 
 if TYPE_CHECKING:
-    from rackwright.plan.shape import Plan
+    from rackwright.plan.shape import Plan, PlanNode
 
 _LEAF: Final = "network.topology.nvidia.com/leaf"
 _SPINE: Final = "network.topology.nvidia.com/spine"
@@ -19,13 +20,17 @@ _RAILS: Final = "rackwright.fabric/rails"
 
 
 def node_labels(plan: Plan) -> dict[str, dict[str, str]]:
+    """The same of a whole plan."""
+    return labels_of(plan.fabric, plan.nodes)
+
+
+def labels_of(fabric: FabricPlan | None, nodes: Sequence[PlanNode]) -> dict[str, dict[str, str]]:
     """Node -> labels: what it shares with whom, and how many rails it has. A node is on every rail, so no rail is a label."""
-    fabric = plan.fabric
     if fabric is None:
         return {}
-    domains = domains_of(fabric, plan.nodes)
+    domains = domains_of(fabric, nodes)
     found = {}
-    for node, place in seats(plan):
+    for node, place in seats_of(fabric, nodes):
         labels = {_LEAF: unit_name(fabric, place // fabric.per_unit), _RAILS: str(fabric.rails)}
         if fabric.spines:
             labels[_SPINE] = "spine"

@@ -56,10 +56,16 @@ def summary(plan: Plan, nodes: int | None = None) -> dict[str, Any]:
         ],
         "without_rack": {what: len(names) for what, names in without_rack(plan, grown(plan, fabric.nodes))._asdict().items()},
         "positions": {name: position._asdict() for name, position in positions(fabric).items()},
-        "topology_conf": list(plan.scheduler.topology.lines) if plan.scheduler.topology else None,
+        "topology_conf": _topology_conf(plan),
         "node_labels": node_labels(plan),
         "nccl": nccl(fabric),
     }
+
+
+def _topology_conf(plan: Plan) -> list[str] | None:
+    """What Slurm is told, where Slurm runs and has something to choose."""
+    topology = plan.scheduler.topology if plan.scheduler.kind == "slurm" else None
+    return list(topology.lines) if topology else None
 
 
 def sections(plan: Plan, nodes: int | None = None) -> Iterator[str | Table]:

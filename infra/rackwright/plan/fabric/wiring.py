@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,7 +11,7 @@ from rackwright.model.fabric import FabricTopology
 from rackwright.plan.fabric.shape import FabricPlan
 
 if TYPE_CHECKING:
-    from rackwright.plan.shape import Plan
+    from rackwright.plan.shape import Plan, PlanNode
 
 
 class Level(StrEnum):
@@ -77,8 +77,12 @@ def wiring(plan: Plan) -> Wiring:
 
 def seats(plan: Plan) -> tuple[Seat, ...]:
     """The places of the plan's nodes."""
-    places = plan.fabric.places if plan.fabric else {}
-    return tuple(Seat(node.name, places[node.group] + node.index) for node in plan.nodes if node.group in places)
+    return seats_of(plan.fabric, plan.nodes) if plan.fabric else ()
+
+
+def seats_of(fabric: FabricPlan, nodes: Iterable[PlanNode]) -> tuple[Seat, ...]:
+    """The places of some nodes."""
+    return tuple(Seat(node.name, fabric.places[node.group] + node.index) for node in nodes if node.group in fabric.places)
 
 
 def wired(fabric: FabricPlan, seats: tuple[Seat, ...]) -> Wiring:

@@ -30,7 +30,11 @@ def _content(volume: Volume, plan: Plan) -> str | None:
     if volume.purpose == "storage":
         part = [shared for shared in plan.storage if volume.name == f"{volume.node}-{shared.name}"]
         return f"its share of {part[0].mount}" if part else None
-    return {"accounting": "the accounting database", "scheduler": "Slurm's queue and job numbers"}.get(volume.purpose)
+    return {
+        "accounting": "the accounting database",
+        "scheduler": "Slurm's queue and job numbers",
+        "etcd": "etcd's data, all objects of the cluster",
+    }.get(volume.purpose)
 
 
 def _why(step: Step, volume: Volume) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ def anew(step: Step) -> Iterator[Consequence]:
     for shared in step.new.plan.storage:
         if any(volume.purpose == "storage" and volume.name.endswith(f"-{shared.name}") for volume in kept):
             yield Consequence(Action.KEEP, (shared.name,), (), f"keeps {shared.mount} and its data")
-    for purpose, what in (("accounting", "the accounting database"), ("scheduler", "Slurm's queue")):
+    for purpose, what in (("accounting", "the accounting database"), ("scheduler", "Slurm's queue"), ("etcd", "etcd's data")):
         on = tuple(volume.node for volume in kept if volume.purpose == purpose)
         if on:
             yield Consequence(Action.KEEP, on, (), f"keeps {what} of {named(on)}")
@@ -112,7 +112,7 @@ def anew(step: Step) -> Iterator[Consequence]:
 
 def _ends(step: Step, node: PlanNode) -> str:
     away = [shared.mount for shared in step.new.plan.storage if node.name in shared.servers]
-    away += ["Slurm"] if Role.CONTROLLER in node.roles else []
+    away += ["Slurm" if step.new.plan.scheduler.kind == "slurm" else "the Kubernetes API"] if Role.CONTROLLER in node.roles else []
     ended = ", not drained first: jobs there end" if _takes_jobs(node) else ": sessions there end"
     return f"{ended}; {' and '.join(away)} away meanwhile" if away else ended
 

@@ -14,7 +14,7 @@ from rackwright.model.policy import Change
 from rackwright.plan.fabric import netlist
 from rackwright.plan.impact.consequence import Action, Consequence, Step, named
 from rackwright.plan.impact.nodes import replaced
-from rackwright.plan.shape import Plan, PlanNode
+from rackwright.plan.shape import Plan, PlanNode, Slurm
 
 _RESTARTED_ON_EVERY_CHANGE: Final = ("debian-12", "ubuntu-22.04", "rocky-9")
 """Releases whose slurmctld cannot reload a changed list of nodes (roles/slurm_controller, `_slurm_controller_reloads`)."""
@@ -88,7 +88,10 @@ _MEMBERS: Final = (("groups",), ("nodes",), ("target", "machines"))
 
 
 def _slurm(plan: Plan) -> Iterator[tuple[str, str, Daemon]]:
-    scheduler, configuration = plan.scheduler, _slurm_conf(plan)
+    scheduler = plan.scheduler
+    if scheduler.kind != "slurm":
+        return
+    configuration = _slurm_conf(plan, scheduler)
     reads = (*_MEMBERS, ("scheduler",), ("fabric",), ("network", "cidr"), ("target", "containers"))
     power = scheduler.power_saving is not None
     for node in plan.nodes:
@@ -116,9 +119,9 @@ def _fabric(plan: Plan) -> Iterator[tuple[str, str, Daemon]]:
     yield "rackwright-opensm", server.name, Daemon((server.address, server.rails[0]), reads)
 
 
-def _slurm_conf(plan: Plan) -> tuple[Any, ...]:
+def _slurm_conf(plan: Plan, said: Slurm) -> tuple[Any, ...]:
     """What slurm.conf, gres.conf and cgroup.conf are written from."""
-    said, places = plan.scheduler, {node.name: node.address for node in plan.nodes}
+    places = {node.name: node.address for node in plan.nodes}
     return (
         [(name, places[name]) for name in said.controllers],
         said.accounting,

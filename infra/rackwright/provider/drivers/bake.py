@@ -7,11 +7,12 @@ import json
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
+from rackwright.handover import BAKED, paths
 from rackwright.provider.drivers import ansible
 from rackwright.provider.drivers.podman import SECRET_PREFIX, STACK_LABEL, SecretFile, handed_over, limits, must, podman
 from rackwright.provider.drivers.process import run
@@ -22,16 +23,28 @@ _STACK = ".bake"
 """The label of bake containers; no stack can have this name."""
 
 
-async def bake(base: str, name: str, info: Say, status: Say) -> None:
-    """Make image `name` from image `base`."""
-    started = time.monotonic()
+@dataclass(frozen=True)
+class Baking:
+    """What becomes of which image."""
+
+    base: str
+    name: str
+    os: str
+    scheduler: str
+    bundle: str | None
+    """Folder of what Kubernetes needs where no repository answers."""
+
+
+async def bake(baking: Baking, info: Say, status: Say) -> None:
+    """Make one image from another."""
+    started, name = time.monotonic(), baking.name
     await info("image 2/2: installing what the roles need")
-    container = f"rackwright-bake-{name.rsplit(':', 1)[1]}"
+    container = f"rackwright-bake-{baking.name.rsplit(':', 1)[1]}"
     await podman("rm", "--force", "--time", "0", container)
     with tempfile.TemporaryDirectory(prefix="rw-bake-") as folder:
         try:
-            await _start(container, base, Path(folder))
-            await _install(Path(folder), name, status)
+            await _start(container, baking.base, Path(folder))
+            await _install(Path(folder), baking, status)
             await must("commit", "--quiet", "--change", "CMD=/sbin/init", container, name, timeout=600)
         finally:
             await podman("rm", "--force", "--time", "0", container, cleans_up=True)
@@ -91,26 +104,32 @@ async def _answer(folder: Path) -> None:
     raise RackwrightError(f"the container that bakes the image does not answer over SSH: {said}")
 
 
-async def _install(folder: Path, name: str, status: Say) -> None:
+async def _install(folder: Path, baking: Baking, status: Say) -> None:
     inventory = folder / "inventory.json"
-    inventory.write_text(json.dumps(_inventory(folder, name)))
+    inventory.write_text(json.dumps(_inventory(folder, baking)))
     applied = await ansible.play(paths.project_root(), "bake.yml", inventory=inventory, on_progress=status)
     if applied.reasons:
         raise RackwrightError("baking the node image failed:\n" + "\n".join(applied.reasons))
 
 
-def _inventory(folder: Path, name: str) -> dict[str, Any]:
+def _inventory(folder: Path, baking: Baking) -> dict[str, Any]:
     """One host, no plan: what installs must not depend on what the cluster looks like."""
-    os_name = name.rsplit("/", 1)[1].split(":")[0].removeprefix("node-")
     return {
         "all": {
             "vars": {
                 "ansible_user": "root",
                 "ansible_python_interpreter": "/usr/bin/python3",
                 "ansible_ssh_common_args": f"-F {folder}/ssh_config",
-                "cluster": {"target": "lab", "baked_roles": [], "simulated": ["gpu", "fabric"]},
+                "bake_roles": list(BAKED[baking.scheduler]),
+                "cluster": {
+                    "target": "lab",
+                    "baked_roles": [],
+                    "simulated": ["gpu", "fabric"],
+                    "scheduler": {"kind": baking.scheduler, "bundled": baking.bundle is not None},
+                },
+                "kubernetes_bundle": baking.bundle or "",
                 "fabric": {"kind": "infiniband", "simulated": True, "subnet_manager": "bake"},
-                "node": {"name": "bake", "os": os_name, "roles": [], "gpus": None},
+                "node": {"name": "bake", "os": baking.os, "roles": [], "gpus": None},
             },
             "hosts": {"bake": {"ansible_host": "bake"}},
         }

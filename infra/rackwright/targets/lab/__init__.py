@@ -6,6 +6,7 @@ import pulumi
 
 from rackwright.plan import Plan
 from rackwright.targets import Built
+from rackwright.targets.kubernetes import bundle
 from rackwright.targets.lab.network import network
 from rackwright.targets.lab.nodes import image, node
 from rackwright.targets.lab.power import after, power
@@ -18,7 +19,7 @@ __all__ = ["build"]
 def build(plan: Plan, access_key: pulumi.Input[str]) -> Built:
     """One image and one bridge for all; a container and a pinned host key for each node."""
     label = Label("label", stack=plan.stack)
-    bridge, baked, kept = network(plan, label), image(plan), volumes(plan, label)
+    bridge, baked, kept = network(plan, label), image(plan, bundle(plan)), volumes(plan, label)
     made = {
         planned.name: node(plan, planned, baked=baked, bridge=bridge, volumes=kept.get(planned.name, {}), access_key=access_key)
         for planned in plan.nodes

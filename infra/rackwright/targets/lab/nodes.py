@@ -12,12 +12,18 @@ from rackwright.plan import Plan, PlanNode
 from rackwright.targets import digests, resources
 
 
-def image(plan: Plan) -> resources.Image:
+def image(plan: Plan, bundle: resources.Bundle | None) -> resources.Image:
     """The image all nodes start from."""
     target = plan.target
     assert isinstance(target, LabTarget)
     return resources.Image(
-        "image", os=target.os.value, source=target.image.value, mirror=target.mirror, digest=digests.bake(paths.project_root())
+        "image",
+        os=target.os.value,
+        source=target.image.value,
+        mirror=target.mirror,
+        scheduler=plan.scheduler.kind,
+        bundle=bundle.folder if bundle else None,
+        digest=digests.bake(paths.project_root(), plan.scheduler.kind),
     )
 
 
@@ -41,6 +47,7 @@ def node(
         address=planned.address,
         mac=planned.mac,
         gpus=planned.gpus.count if planned.gpus else 0,
+        nests=planned.name in plan.groups["kubernetes"],
         volumes={mount: volume.id for mount, volume in volumes.items()},
         published=[] if port is None else [f"{plan.access.listen}:{port}:22"],
         host_key=resources.KeyPair(f"{planned.name}-host-key", comment=f"{planned.name}.{plan.stack}"),

@@ -1,0 +1,78 @@
+"""Kubernetes, set up by kubeadm."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from ipaddress import IPv4Network
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from rackwright.model.base import Part
+from rackwright.model.policy import Change
+from rackwright.model.units import Address4, Bytes, Label, Network4, Seconds, UserName
+
+DEFAULT_VERSION: Final = "1.34.1"
+
+
+class Cni(StrEnum):
+    """Who carries packets between pods. `routes` is a bridge on each node and a route to every other node's: for one network segment."""
+
+    ROUTES = "routes"
+    FLANNEL = "flannel"
+    CALICO = "calico"
+    CILIUM = "cilium"
+
+
+class Source(StrEnum):
+    """Where binaries and images come from: the vendor's repositories and registry, or the bundle that `tools/kubernetes` builds."""
+
+    AUTO = "auto"
+    PACKAGES = "packages"
+    BUNDLE = "bundle"
+
+
+class PodSecurity(StrEnum):
+    """Pod Security levels (kubernetes.io/docs/concepts/security/pod-security-standards)."""
+
+    PRIVILEGED = "privileged"
+    BASELINE = "baseline"
+    RESTRICTED = "restricted"
+
+
+class Namespace(Part):
+    """Where some users work, and how much of the cluster they may use at a time."""
+
+    users: Annotated[tuple[UserName, ...], Change.LIVE] = Field(default=(), description="Who may work in it: they get its role `edit`.")
+    gpus: Annotated[int | None, Change.LIVE] = Field(default=None, ge=0, description="GPUs that its pods may hold together.")
+    cpus: Annotated[int | None, Change.LIVE] = Field(default=None, ge=1, description="CPUs that its pods may request together.")
+    memory: Annotated[Bytes | None, Change.LIVE] = Field(default=None, description="Memory that its pods may request together, like 64GiB.")
+    pods: Annotated[int | None, Change.LIVE] = Field(default=None, ge=1, description="Pods it may have.")
+    pod_security: Annotated[PodSecurity, Change.LIVE] = Field(
+        default=PodSecurity.BASELINE, description="What its pods may ask of their nodes."
+    )
+    claim: Annotated[Bytes | None, Change.LIVE] = Field(
+        default=None, description="Size of the claim `shared` on the cluster's first shared file system, like 100GiB; none when left out."
+    )
+
+
+class Kubernetes(Part):
+    """Kubernetes with stacked etcd; controllers are its control plane."""
+
+    kind: Annotated[Literal["kubernetes"], Change.FORBIDDEN] = Field(description="The container orchestrator, set up by kubeadm.")
+    version: Annotated[str, Change.FORBIDDEN] = Field(
+        default=DEFAULT_VERSION, pattern=r"^1\.\d+\.\d+$", description="Its release; kubeadm's own images follow from it."
+    )
+    source: Annotated[Source, Change.NEW] = Field(
+        default=Source.AUTO, description="Where binaries and images come from: the bundle in the lab, the vendor's packages elsewhere."
+    )
+    pods: Annotated[Network4, Change.FORBIDDEN] = Field(default=IPv4Network("10.244.0.0/16"), description="Addresses of pods.")
+    services: Annotated[Network4, Change.FORBIDDEN] = Field(default=IPv4Network("10.245.0.0/16"), description="Addresses of services.")
+    cni: Annotated[Cni | None, Change.FORBIDDEN] = Field(
+        default=None, description="Who carries packets between pods: plain routes in the lab, calico elsewhere."
+    )
+    endpoint: Annotated[Address4 | None, Change.FORBIDDEN] = Field(
+        default=None, description="Virtual address of the control plane, which several controllers need."
+    )
+    drain_timeout: Annotated[Seconds, Change.RUN] = Field(default=300, description="How long a leaving node waits for its pods to end.")
+    namespaces: Annotated[dict[Label, Namespace], Change.LIVE] = Field(default={}, description="Namespaces of users, by name.")

@@ -1,0 +1,67 @@
+"""Kubernetes, expanded: everything that roles and checks must know of it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from rackwright.model.base import Part
+from rackwright.model.kubernetes import Cni, PodSecurity
+
+
+class KubernetesNode(Part):
+    """A node as its kubelet is told of itself."""
+
+    name: str
+    address: str
+    controls: bool
+    """Whether it is one of the control plane."""
+    works: bool
+    """Whether users' pods may run on it."""
+    gpus: int
+    pods: str | None
+    """Range of its pods' addresses; None where the network plugin gives it one."""
+    labels: dict[str, str]
+    taints: tuple[str, ...]
+    """`key=value:Effect`, as kubectl writes them."""
+
+
+class Namespace(Part):
+    """A namespace of users; null is no limit."""
+
+    name: str
+    users: tuple[str, ...]
+    gpus: int | None
+    cpus: int | None
+    memory_mib: int | None
+    pods: int | None
+    pod_security: PodSecurity
+    claim_mib: int | None
+
+
+class Kubernetes(Part):
+    """The cluster's control plane and its nodes; controllers in the order in which they are set up."""
+
+    kind: Literal["kubernetes"] = "kubernetes"
+    cluster_name: str
+    version: str
+    bundled: bool
+    """Whether binaries and images come from the bundle rather than from the vendor's repository and registry."""
+    controllers: tuple[str, ...]
+    submit: tuple[str, ...]
+    """Nodes on which users find kubectl."""
+    endpoint: str
+    """Where the API answers, `address:port`."""
+    virtual_address: str | None
+    pods: str
+    services: str
+    dns_address: str
+    cni: Cni
+    nodes: tuple[KubernetesNode, ...]
+    namespaces: tuple[Namespace, ...]
+    drain_timeout_s: int
+    objects: tuple[dict[str, Any], ...] = ()
+    """What is applied to the cluster beyond kubeadm's own, in this order: the one source for the roles and for Pulumi."""
+
+    @property
+    def power_saving(self) -> None:
+        """Only Slurm stops and starts nodes."""

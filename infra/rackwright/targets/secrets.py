@@ -1,0 +1,19 @@
+"""What is drawn once for a stack and known to its nodes alone."""
+
+from __future__ import annotations
+
+import pulumi
+
+from rackwright.plan import Plan
+from rackwright.targets.resources import Bytes
+
+
+def drawn(plan: Plan) -> dict[str, pulumi.Input[str]]:
+    """Secrets of the scheduler, by the names under which roles find them."""
+    if plan.scheduler.kind == "kubernetes":
+        # 32 bytes: kubernetes.io/docs/tasks/administer-cluster/encrypt-data, provider aesgcm or secretbox.
+        return {"kubernetes_encryption_key": Bytes("kubernetes-encryption-key", length=32).base64}
+    return {
+        "munge_key": Bytes("munge-key", length=1024).base64,
+        "accounting_password": Bytes("accounting-password", length=24).hex,
+    }
