@@ -15,7 +15,8 @@ CLUSTER_KEYS = (
     *("network", "access", "hosts", "users", "storage", "scheduler"),
 )
 NODE_KEYS = ("name", "group", "index", "roles", "fqdn", "address", "os", "gpus", "neuron_devices", "devices")
-SECRET_KEYS = ("munge_key", "accounting_password")
+SECRET_KEYS = {"slurm": ("munge_key", "accounting_password"), "kubernetes": ("kubernetes_encryption_key",)}
+"""By the scheduler they are for."""
 ROLES = ("login", "controller", "accounting", "worker", "storage")
 
 
@@ -61,7 +62,8 @@ def cluster_problems(host: Mapping[str, Any]) -> list[str]:
 
 def secret_problems(host: Mapping[str, Any]) -> list[str]:
     """Which secrets are missing; their values are nobody's business here."""
-    absent = missing(SECRET_KEYS, host.get("secrets") or {})
+    kind = ((host.get("cluster") or {}).get("scheduler") or {}).get("kind", "slurm")
+    absent = missing(SECRET_KEYS.get(kind, ()), host.get("secrets") or {})
     return [f"secrets.{key}: it is missing - pass the stack's secrets.yml with `-e @secrets.yml`" for key in absent]
 
 

@@ -14,6 +14,7 @@ class AfterPhase(StrEnum):
     GPU = "after_gpu"
     FABRIC = "after_fabric"
     SCHEDULER = "after_scheduler"
+    KUBERNETES = "after_kubernetes"
     SOFTWARE = "after_software"
 
     @property

@@ -14,8 +14,8 @@ from rackwright.provider.wire import Properties
 
 
 class Image(Resource):
-    """Inputs: os (`debian-13`), source (`auto`, `pull`, `bootstrap`), digest (of the install steps), scheduler, and for Kubernetes the folder
-    of its bundle. Outputs: `image`, its name.
+    """Inputs: os (`debian-13`), source (`auto`, `pull`, `bootstrap`), digest (of the install steps), scheduler, and for Kubernetes the
+    folder of its bundle. Outputs: `image`, its name.
     """
 
     token: ClassVar[str] = "rackwright:lab:Image"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Final
 
 from rackwright.errors import RackwrightError
@@ -42,7 +43,7 @@ async def provide(version: str, info: Say, status: Say) -> str:
             f"the Kubernetes bundle was not built:\n{ended.stderr.strip() or 'the builder said nothing'}",
             hint="`tools/kubernetes/build` builds it by hand; what was built so far is kept",
         )
-    built = json.loads(open(f"{folder}/{CONTENTS}", encoding="utf-8").read())["kubernetes"]
+    built = json.loads(Path(folder, CONTENTS).read_text(encoding="utf-8"))["kubernetes"]
     if built != version:
         raise RackwrightError(
             f"scheduler.version: the bundle is of Kubernetes {built}, the stack asks for {version}",

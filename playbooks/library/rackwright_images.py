@@ -1,0 +1,86 @@
+"""Container images of a bundle, brought into containerd, archive by archive.
+
+Standard library only, Python 3.9 or newer on the node.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: rackwright_images
+short_description: Container images of a bundle in containerd
+description:
+  - An archive is imported where one of its images is missing in containerd's namespace C(k8s.io), which is the one the kubelet looks in.
+options:
+  folder: {type: path, required: true, description: Folder with C(bundle.json), the list of what the bundle holds.}
+  archives: {type: list, elements: str, required: true, description: Names of archives in that list.}
+"""
+
+RETURN = r"""
+missing: {description: Images that were not there., returned: always, type: list}
+"""
+
+PATIENCE = 300  # seconds an import may take
+
+
+class ImagesError(Exception):
+    """What is wrong: where, what, what now."""
+
+
+def ctr(*words: str) -> str:
+    """What containerd's own client prints."""
+    try:
+        done = subprocess.run(
+            ["ctr", "--namespace", "k8s.io", *words], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=PATIENCE
+        )
+    except FileNotFoundError:
+        raise ImagesError("ctr: there is no such command - is containerd installed on this node?") from None
+    except subprocess.TimeoutExpired:
+        raise ImagesError(f"ctr {' '.join(words[:2])}: no end after {PATIENCE} s - see `journalctl -u containerd`") from None
+    if done.returncode:
+        raise ImagesError(f"ctr {' '.join(words[:2])}: {done.stderr.strip() or done.stdout.strip()} - see `journalctl -u containerd`")
+    return done.stdout
+
+
+def read(folder: str, wanted: list[str]) -> dict[str, dict[str, Any]]:
+    """The wanted archives as the bundle lists them."""
+    path = os.path.join(folder, "bundle.json")
+    try:
+        with open(path, encoding="utf-8") as stream:
+            listed: dict[str, dict[str, Any]] = json.load(stream)["archives"]
+    except (OSError, ValueError, KeyError) as error:
+        raise ImagesError(f"{path}: cannot be read as the list of a bundle ({error!r}) - run the install step again") from None
+    unknown = [name for name in wanted if name not in listed]
+    if unknown:
+        raise ImagesError(f"{path}: it lists no archive {', '.join(unknown)} - run the install step again")
+    return {name: listed[name] for name in wanted}
+
+
+def main() -> None:
+    """The module's entry point."""
+    module = AnsibleModule(
+        argument_spec={"folder": {"type": "path", "required": True}, "archives": {"type": "list", "elements": "str", "required": True}},
+        supports_check_mode=True,
+    )
+    folder = module.params["folder"]
+    absent: list[str] = []
+    try:
+        there = set(ctr("images", "list", "--quiet").split())
+        for archive in read(folder, module.params["archives"]).values():
+            missing = [image["name"] for image in archive["images"] if image["name"] not in there]
+            absent += missing
+            if missing and not module.check_mode:
+                ctr("images", "import", os.path.join(folder, archive["file"]))
+    except ImagesError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=bool(absent), missing=absent)
+
+
+if __name__ == "__main__":
+    main()
