@@ -39,7 +39,7 @@ def expand(cluster: Cluster, stack: str) -> Plan:
         users=_users(cluster),
         user_groups=tuple(UserGroup(name=name, gid=group.gid) for name, group in cluster.user_groups.items()),
         storage=storage,
-        scheduler=expand_scheduler(cluster, stack, nodes, fabric),
+        scheduler=expand_scheduler(cluster, stack, nodes, fabric, storage),
         volumes=expand_volumes(cluster, nodes),
         node_stack=expand_node_stack(cluster),
         software=expand_software(cluster, members(cluster)),

@@ -12,8 +12,9 @@ from rackwright.model.kubernetes import Cni, Source
 from rackwright.model.kubernetes import Kubernetes as Declared
 from rackwright.model.kubernetes import Namespace as DeclaredNamespace
 from rackwright.model.units import mebibytes
+from rackwright.plan.kubernetes_objects import GPU_PRESENT, folders, objects
 from rackwright.plan.kubernetes_shape import Kubernetes, KubernetesNode, Namespace
-from rackwright.plan.shape import PlanNode
+from rackwright.plan.shape import PlanNode, Storage
 
 API_PORT: Final = 6443
 CARRIES: Final = frozenset({Role.CONTROLLER, Role.WORKER})
@@ -26,14 +27,19 @@ _DNS: Final = 10
 
 
 def expand_kubernetes(
-    cluster: Cluster, declared: Declared, stack: str, nodes: Sequence[PlanNode], labels: Mapping[str, Mapping[str, str]]
+    cluster: Cluster,
+    declared: Declared,
+    stack: str,
+    nodes: Sequence[PlanNode],
+    labels: Mapping[str, Mapping[str, str]],
+    storage: Sequence[Storage],
 ) -> Kubernetes:
     """Control plane, workers and namespaces; nodes that are out are in none of them."""
     members = [node for node in nodes if node.is_in and CARRIES.intersection(node.roles)]
     controllers = [node for node in members if Role.CONTROLLER in node.roles]
     first = controllers[0].address if controllers else "0.0.0.0"
     cni = declared.cni or (Cni.ROUTES if cluster.target.publishes else Cni.CALICO)
-    return Kubernetes(
+    expanded = Kubernetes(
         cluster_name=stack,
         version=declared.version,
         bundled=declared.source is Source.BUNDLE or (declared.source is Source.AUTO and cluster.target.publishes),
@@ -49,6 +55,7 @@ def expand_kubernetes(
         namespaces=tuple(_namespace(name, one) for name, one in declared.namespaces.items()),
         drain_timeout_s=declared.drain_timeout,
     )
+    return expanded.model_copy(update={"objects": objects(expanded, nodes, storage), "folders": folders(expanded, storage)})
 
 
 def _node(cluster: Cluster, declared: Declared, cni: Cni, node: PlanNode, labels: Mapping[str, str]) -> KubernetesNode:
@@ -71,6 +78,7 @@ def _own_labels(node: PlanNode) -> dict[str, str]:
     if node.rack:
         found["topology.kubernetes.io/zone"] = node.rack
     if node.gpus:
+        found[GPU_PRESENT] = "true"
         found["nvidia.com/gpu.product"] = node.gpus.product.replace(" ", "-")
     return found
 

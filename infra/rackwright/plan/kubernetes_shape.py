@@ -62,6 +62,9 @@ class Kubernetes(Part):
     objects: tuple[dict[str, Any], ...] = ()
     """What is applied to the cluster beyond kubeadm's own, in this order: the one source for the roles and for Pulumi."""
 
+    folders: tuple[str, ...] = ()
+    """Folders of the shared file system that claims lie in."""
+
     @property
     def power_saving(self) -> None:
         """Only Slurm stops and starts nodes."""

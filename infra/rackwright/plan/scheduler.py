@@ -16,14 +16,16 @@ from rackwright.plan.fabric.shape import FabricPlan
 from rackwright.plan.fabric.slurm import domains_of, topology
 from rackwright.plan.kubernetes import expand_kubernetes
 from rackwright.plan.kubernetes_shape import Kubernetes
-from rackwright.plan.shape import Account, Partition, PlanNode, PowerSaving, Qos, SchedulerNode, Slurm
+from rackwright.plan.shape import Account, Partition, PlanNode, PowerSaving, Qos, SchedulerNode, Slurm, Storage
 
 
-def expand_scheduler(cluster: Cluster, stack: str, nodes: Sequence[PlanNode], fabric: FabricPlan | None) -> Slurm | Kubernetes:
+def expand_scheduler(
+    cluster: Cluster, stack: str, nodes: Sequence[PlanNode], fabric: FabricPlan | None, storage: Sequence[Storage]
+) -> Slurm | Kubernetes:
     """Whichever the stack declares."""
     declared = cluster.scheduler
     if isinstance(declared, DeclaredKubernetes):
-        return expand_kubernetes(cluster, declared, stack, nodes, labels_of(fabric, nodes))
+        return expand_kubernetes(cluster, declared, stack, nodes, labels_of(fabric, nodes), storage)
     return _slurm(cluster, declared, stack, nodes, fabric)
 
 
