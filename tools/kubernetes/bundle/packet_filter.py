@@ -34,7 +34,7 @@ def fetch(machine: Machine, target: Path, mirror: str | None, stage: Stage) -> N
         stage.run(command, env={**machine.environ}, on_line=lambda line: stage.note(line.partition(": ")[2]))
     except Failure as failure:
         raise Failure(
-            f"{failure}\nIt needs an archive of Debian {SUITE} that answers; --mirror ADDRESS names another one. The next run goes on from here."
+            f"{failure}\nIt needs an archive of Debian {SUITE} that answers (--mirror ADDRESS names one). The next run goes on."
         ) from None
 
 
