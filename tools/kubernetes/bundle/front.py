@@ -1,0 +1,52 @@
+"""What the command line asks for."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from bootstrap.failure import Failure
+from bootstrap.machine import Machine
+from bundle import found
+
+ROOMS = Path(__file__).resolve().parent.parent
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code: 0 the bundle is there, 2 it cannot be built and the text says what to do, 130 stopped."""
+    parser = argparse.ArgumentParser(prog="tools/kubernetes/build", description="Builds the Kubernetes bundle, unless it is there.")
+    parser.add_argument("--into", type=Path, metavar="FOLDER", help="where it goes instead of the user's cache")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line, for a program")
+    parser.add_argument("--mirror", metavar="ADDRESS", help="the archive of Debian's packages, where the default one does not answer")
+    asked = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    machine = Machine.this(os.environ)
+    try:
+        machine.must_be_linux()
+        provide(machine, ROOMS, asked.into, asked.mirror, asked.json)
+    except Failure as failure:
+        print(f"\n{failure}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"\n{where}{error.strerror}; put that right and run this again, it goes on from here", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nstopped; the next run goes on from here", file=sys.stderr)
+        return 130
+    return 0
+
+
+def provide(machine: Machine, rooms: Path, into: Path | None, mirror: str | None, as_json: bool) -> None:
+    """The bundle is there when this returns, and said where."""
+    sought = found.wanted(machine, rooms, into)
+    if not found.is_there(sought):
+        from bundle.building import build  # what only building needs takes longer to load than looking takes
+        from bundle.progress import Lines, Progress
+
+        build(machine, rooms, sought, mirror, Lines() if as_json else Progress())
+    print(json.dumps({"bundle": str(sought.folder)}) if as_json else sought.folder, flush=True)

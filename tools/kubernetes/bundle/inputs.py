@@ -1,0 +1,56 @@
+"""What decides a bundle's content: the versions in the go.mod files, and a digest over all that it is made from."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from bootstrap.failure import Failure
+from bundle import recipe
+from bundle.recipe import Module
+
+_DECIDING = ("archive.py", "compiling.py", "images.py", "layer.py", "packet_filter.py", "recipe.py")
+"""Of this package; a change in how progress is told must not build anything again."""
+
+PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def digest(rooms: Path, processor: str) -> str:
+    """Twelve hex digits that change with anything that goes into the result. `rooms`: tools/kubernetes."""
+    here = Path(__file__).resolve().parent
+    files = [path for module in recipe.MODULES for path in sources(rooms / module.folder)]
+    return _digest(processor, [(str(path.relative_to(rooms)), path) for path in files] + [(name, here / name) for name in _DECIDING])
+
+
+def sources(module: Path) -> list[Path]:
+    """A module's files, sorted."""
+    return sorted([module / "go.mod", module / "go.sum", *module.rglob("*.go")])
+
+
+def own_version(rooms: Path, program: str) -> str:
+    """The version of one of our programs: of its sources and of the modules it may use."""
+    module = rooms / recipe.KUBERNETES.folder
+    files = sorted([module / "go.mod", module / "go.sum", *(module / program).rglob("*.go")])
+    return _digest(program, [(str(path.relative_to(module)), path) for path in files])
+
+
+def _digest(first: str, files: Iterable[tuple[str, Path]]) -> str:
+    found = hashlib.sha256(first.encode())
+    for name, path in files:
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise Failure(f"{path}: {error.strerror}; the checkout is not whole, `git status` tells what it misses") from None
+        found.update(f"\0{name}\0{len(content)}\0".encode() + content)
+    return found.hexdigest()[:12]
+
+
+def version(rooms: Path, module: Module) -> str:
+    """As go.mod has it, such as v1.34.1."""
+    path = rooms / module.folder / "go.mod"
+    found = re.search(rf"^(?:require\s+|\s*){re.escape(module.main)} (v\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise Failure(f"{path} does not require {module.main}; restore the file from git")
+    return found[1]
