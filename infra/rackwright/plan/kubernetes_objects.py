@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rackwright.catalog.kubernetes import device_plugin, own_image
 from rackwright.model.kubernetes import Cni
-from rackwright.plan.kubernetes_shape import Kubernetes, Namespace
+from rackwright.plan.kubernetes_shape import Folder, Kubernetes, Namespace
 from rackwright.plan.shape import PlanNode, Storage
 
 Object = dict[str, Any]
@@ -147,9 +147,11 @@ def _policies(namespace: str) -> Iterator[Object]:
     }
 
 
-def folders(cluster: Kubernetes, storage: Sequence[Storage]) -> tuple[str, ...]:
-    """Where claims lie."""
-    return tuple(claim_folder(storage[0], one.name) for one in cluster.namespaces if one.claim_mib is not None and storage)
+def folders(cluster: Kubernetes, storage: Sequence[Storage]) -> tuple[Folder, ...]:
+    """Where claims lie: pods run as whoever their image says, so that each may write, and nobody may remove another's."""
+    return tuple(
+        Folder(path=claim_folder(storage[0], one.name), mode="1777") for one in cluster.namespaces if one.claim_mib is not None and storage
+    )
 
 
 def claim_folder(storage: Storage, namespace: str) -> str:

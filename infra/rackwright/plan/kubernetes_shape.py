@@ -38,6 +38,13 @@ class Namespace(Part):
     claim_mib: int | None
 
 
+class Folder(Part):
+    """A folder of the shared file system that a claim lies in."""
+
+    path: str
+    mode: str
+
+
 class Kubernetes(Part):
     """The cluster's control plane and its nodes; controllers in the order in which they are set up."""
 
@@ -62,7 +69,7 @@ class Kubernetes(Part):
     objects: tuple[dict[str, Any], ...] = ()
     """What is applied to the cluster beyond kubeadm's own, in this order: the one source for the roles and for Pulumi."""
 
-    folders: tuple[str, ...] = ()
+    folders: tuple[Folder, ...] = ()
     """Folders of the shared file system that claims lie in."""
 
     @property
