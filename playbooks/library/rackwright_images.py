@@ -37,7 +37,12 @@ def ctr(*words: str) -> str:
     """What containerd's own client prints."""
     try:
         done = subprocess.run(
-            ["ctr", "--namespace", "k8s.io", *words], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=PATIENCE
+            ["ctr", "--namespace", "k8s.io", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            timeout=PATIENCE,
         )
     except FileNotFoundError:
         raise ImagesError("ctr: there is no such command - is containerd installed on this node?") from None

@@ -280,7 +280,9 @@ def main() -> None:
             invited = membership.inviting()
     except KubeadmError as error:
         module.fail_json(msg=str(error), actions=membership.actions)
-    module.exit_json(changed=bool(membership.actions) and module.params["state"] != "inviting", actions=membership.actions, invitation=invited)
+    module.exit_json(
+        changed=bool(membership.actions) and module.params["state"] != "inviting", actions=membership.actions, invitation=invited
+    )
 
 
 if __name__ == "__main__":

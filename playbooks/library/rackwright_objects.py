@@ -48,7 +48,9 @@ def told(found: dict[str, Any]) -> str:
 
 def bare(found: dict[str, Any]) -> dict[str, Any]:
     """An object without what changes at every look at it."""
-    metadata = {key: value for key, value in found.get("metadata", {}).items() if key not in ("managedFields", "resourceVersion", "generation")}
+    metadata = {
+        key: value for key, value in found.get("metadata", {}).items() if key not in ("managedFields", "resourceVersion", "generation")
+    }
     return {**{key: value for key, value in found.items() if key != "status"}, "metadata": metadata}
 
 
@@ -169,7 +171,9 @@ def main() -> None:
         module.fail_json(msg=str(error), applied=applying.applied if applying else [])
     except Exception as error:  # the client's own, which are many: a person needs its words, not its stack
         module.fail_json(msg=f"{module.params['kubeconfig']}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
-    module.exit_json(changed=bool(applying.applied or applying.pruned), applied=applying.applied, pruned=applying.pruned, absent=applying.absent)
+    module.exit_json(
+        changed=bool(applying.applied or applying.pruned), applied=applying.applied, pruned=applying.pruned, absent=applying.absent
+    )
 
 
 if __name__ == "__main__":

@@ -71,6 +71,12 @@ class Feature(StrEnum):
     JOBS_ON_STORAGE = "jobs-on-storage"
     TUNING = "tuning"
     USER_GROUPS = "user-groups"
+    KUBERNETES = "kubernetes"
+    KUBERNETES_GPUS = "kubernetes-gpus"
+    NAMESPACES = "namespaces"
+    QUOTAS = "quotas"
+    CLAIMS = "claims"
+    POD_ROUTES = "pod-routes"
 
 
 @dataclass(frozen=True, slots=True)

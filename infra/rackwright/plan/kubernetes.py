@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
+from rackwright.catalog.kubernetes import own_image
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
 from rackwright.model.kubernetes import Cni, Source
@@ -39,10 +40,11 @@ def expand_kubernetes(
     controllers = [node for node in members if Role.CONTROLLER in node.roles]
     first = controllers[0].address if controllers else "0.0.0.0"
     cni = declared.cni or (Cni.ROUTES if cluster.target.publishes else Cni.CALICO)
+    bundled = declared.source is Source.BUNDLE or (declared.source is Source.AUTO and cluster.target.publishes)
     expanded = Kubernetes(
         cluster_name=stack,
         version=declared.version,
-        bundled=declared.source is Source.BUNDLE or (declared.source is Source.AUTO and cluster.target.publishes),
+        bundled=bundled,
         controllers=tuple(node.name for node in controllers),
         submit=tuple(node.name for node in nodes if node.is_in and Role.LOGIN in node.roles),
         endpoint=f"{declared.endpoint or first}:{API_PORT}",
@@ -54,6 +56,7 @@ def expand_kubernetes(
         nodes=tuple(_node(cluster, declared, cni, node, labels.get(node.name, {})) for node in members),
         namespaces=tuple(_namespace(name, one) for name, one in declared.namespaces.items()),
         drain_timeout_s=declared.drain_timeout,
+        probe=own_image("probe") if bundled else None,
     )
     return expanded.model_copy(update={"objects": objects(expanded, nodes, storage), "folders": folders(expanded, storage)})
 

@@ -66,6 +66,8 @@ class Kubernetes(Part):
     nodes: tuple[KubernetesNode, ...]
     namespaces: tuple[Namespace, ...]
     drain_timeout_s: int
+    probe: str | None
+    """Image of the pods that checks run; None where nobody has it: it comes with the bundle alone."""
     objects: tuple[dict[str, Any], ...] = ()
     """What is applied to the cluster beyond kubeadm's own, in this order: the one source for the roles and for Pulumi."""
 

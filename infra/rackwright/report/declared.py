@@ -71,6 +71,7 @@ class Declared:
         cluster, nodes = self.cluster, self.nodes.values()
         scheduler = cluster.get("scheduler") or {}
         slurm = scheduler.get("kind") == "slurm"
+        kubernetes = scheduler.get("kind") == "kubernetes"
         gpus = [node["gpus"]["count"] for node in nodes if node.get("gpus")]
         software = cluster.get("software") or {}
         supplied = [node["gpus"] for node in nodes if software and node.get("gpus") and not node["gpus"]["simulated"]]
@@ -101,9 +102,20 @@ class Declared:
             Feature.NFS: any(one["kind"] == "nfs" for one in cluster.get("storage") or ()),
             Feature.JOBS_ON_STORAGE: slurm and bool(cluster.get("storage")),
             Feature.USER_GROUPS: bool(cluster.get("user_groups")),
+            Feature.KUBERNETES: kubernetes,
+            Feature.KUBERNETES_GPUS: kubernetes and any(node["gpus"] for node in scheduler["nodes"]),
+            Feature.NAMESPACES: kubernetes and bool(scheduler["namespaces"]),
+            Feature.QUOTAS: kubernetes and any(_is_limited(one) for one in scheduler["namespaces"]),
+            Feature.CLAIMS: kubernetes and bool(scheduler["folders"]),
+            Feature.POD_ROUTES: kubernetes and scheduler["cni"] == "routes",
             Feature.TUNING: any("tuning" in node.get("carries", ()) for node in nodes),
         }
         return frozenset(feature for feature, present in has.items() if present)
+
+
+def _is_limited(namespace: Mapping[str, Any]) -> bool:
+    """Whether a namespace has a quota."""
+    return any(namespace[key] is not None for key in ("gpus", "cpus", "memory_mib", "pods"))
 
 
 def load(inventory: Path) -> Declared:
