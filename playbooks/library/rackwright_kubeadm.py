@@ -27,7 +27,8 @@ options:
       - C(joined) makes the node join with C(invitation).
       - C(inviting) draws an invitation that lasts some minutes. Nodes of C(returning) that the cluster knows from an earlier life are
         forgotten first. Nothing is done without C(returning).
-    choices: [first, joined, inviting]
+      - C(left) undoes what kubeadm did to this node; etcd forgets a member that was one.
+    choices: [first, joined, inviting, left]
     required: true
   config: {type: path, description: kubeadm's configuration (C(first))., default: /etc/kubernetes/rackwright/kubeadm.yaml}
   name: {type: str, description: The node's name (C(joined)).}
@@ -129,6 +130,19 @@ class Membership:
             run("kubeadm", "join", "--config", path, *self._tolerate())
         finally:
             os.unlink(path)
+
+    def left(self) -> None:
+        """A node that is none any more. What it ran is stopped, and its network interfaces for pods go."""
+        if not os.path.exists(f"{FOLDER}/kubelet.conf"):
+            return
+        self.actions.append("leave the cluster")
+        if self.check:
+            return
+        run("kubeadm", "reset", "--force", "--cri-socket", RUNTIME, "--cleanup-tmp-dir")
+        for leftover in (STAMP, "/etc/cni/net.d/10-rackwright.conflist"):
+            if os.path.exists(leftover):
+                os.unlink(leftover)
+        subprocess.run(["ip", "link", "delete", "cni0"], capture_output=True, check=False)
 
     def inviting(self) -> dict[str, str] | None:
         """An invitation for nodes that are about to join."""
@@ -255,7 +269,7 @@ def main() -> None:
     """The module's entry point."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["first", "joined", "inviting"], "required": True},
+            "state": {"type": "str", "choices": ["first", "joined", "inviting", "left"], "required": True},
             "config": {"type": "path", "default": f"{FOLDER}/rackwright/kubeadm.yaml"},
             "name": {"type": "str"},
             "address": {"type": "str"},
@@ -276,6 +290,8 @@ def main() -> None:
             membership.first()
         elif module.params["state"] == "joined":
             membership.joined()
+        elif module.params["state"] == "left":
+            membership.left()
         else:
             invited = membership.inviting()
     except KubeadmError as error:

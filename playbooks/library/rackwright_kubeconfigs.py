@@ -1,0 +1,152 @@
+"""The kubeconfigs of the cluster's users: who needs one on a login node, one drawn by a controller, one given to its user.
+
+A user's certificate is signed by the cluster's authority and cannot be called back, so it lasts some months and is renewed in time.
+Standard library and openssl, Python 3.9 or newer on the node.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import pwd
+import re
+import subprocess
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: rackwright_kubeconfigs
+short_description: The kubeconfigs of the cluster's users
+options:
+  state:
+    description:
+      - C(looked) tells which of C(users) have none on this node that still lasts C(renew_before) and speaks to C(endpoint).
+      - C(drawn) makes one for each of C(users); runs on a controller and changes nothing there.
+      - C(given) writes what was C(drawn) to the home of its user, 0600.
+    choices: [looked, drawn, given]
+    required: true
+  users: {type: list, elements: str, default: [], description: Names of users.}
+  endpoint: {type: str, description: Where the API answers (C(looked)).}
+  authority: {type: str, default: "", description: "The cluster's authority, a certificate in PEM, where it is at hand (C(looked))."}
+  namespaces: {type: dict, default: {}, description: The namespace each user works in by default (C(drawn)).}
+  drawn: {type: dict, default: {}, description: Kubeconfigs by user (C(given)).}
+  days: {type: int, default: 180, description: How long a new one lasts (C(drawn)).}
+  renew_before: {type: int, default: 45, description: Days before its end at which one is renewed (C(looked)).}
+  config: {type: path, default: /etc/kubernetes/rackwright/kubeadm.yaml, description: kubeadm's configuration (C(drawn)).}
+"""
+
+RETURN = r"""
+wanting: {description: Users who need one (C(looked))., returned: always, type: list}
+drawn: {description: Kubeconfigs by user (C(drawn))., returned: always, type: dict}
+"""
+
+DAY = 86400
+
+
+class KubeconfigError(Exception):
+    """What is wrong: where, what, what now."""
+
+
+def home(user: str) -> pwd.struct_passwd:
+    """The user's account here."""
+    try:
+        return pwd.getpwnam(user)
+    except KeyError:
+        raise KubeconfigError(f"{user}: there is no such user on this node - does phase bootstrap succeed?") from None
+
+
+def path_of(user: str) -> str:
+    """Where kubectl looks for it."""
+    return os.path.join(home(user).pw_dir, ".kube", "config")
+
+
+def reads(text: str, key: str) -> bytes:
+    """A certificate inside a kubeconfig; empty where there is none."""
+    found = re.search(rf"^\s*{key}: (\S+)$", text, re.MULTILINE)
+    try:
+        return base64.b64decode(found[1]) if found else b""
+    except binascii.Error:
+        return b""
+
+
+def is_good(path: str, endpoint: str, authority: str, before: int) -> bool:
+    """Whether a kubeconfig speaks to this cluster for so many more seconds."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            text = stream.read()
+    except FileNotFoundError:
+        return False
+    certificate = reads(text, "client-certificate-data")
+    if f"server: https://{endpoint}\n" not in text or not certificate:
+        return False
+    if authority and reads(text, "certificate-authority-data").strip() != authority.encode().strip():
+        return False
+    done = subprocess.run(["openssl", "x509", "-noout", "-checkend", str(before)], input=certificate, capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def draw(user: str, config: str, days: int, namespace: str) -> str:
+    """A new one."""
+    command = ["kubeadm", "kubeconfig", "user", "--client-name", user, "--config", config, "--validity-period", f"{days * 24}h"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
+    except FileNotFoundError:
+        raise KubeconfigError("kubeadm: there is no such command - are the install steps done on this node?") from None
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise KubeconfigError(f"kubeadm kubeconfig user: {last} - is the authority's key in /etc/kubernetes/pki?")
+    text = done.stdout[done.stdout.index("apiVersion:") :]
+    return re.sub(r"^(\s*)user: (\S+)\n(?=\s*name:)", rf"\1namespace: {namespace}\n\1user: \2\n", text, count=1, flags=re.MULTILINE)
+
+
+def give(user: str, text: str) -> None:
+    """Put it where its user alone may read it."""
+    account, path = home(user), path_of(user)
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        os.mkdir(folder, 0o700)
+        os.chown(folder, account.pw_uid, account.pw_gid)
+    draft = f"{path}.rackwright"
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    os.chown(draft, account.pw_uid, account.pw_gid)
+    os.replace(draft, path)
+
+
+def main() -> None:
+    """The module's entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["looked", "drawn", "given"], "required": True},
+            "users": {"type": "list", "elements": "str", "default": []},
+            "endpoint": {"type": "str"},
+            "authority": {"type": "str", "default": ""},
+            "namespaces": {"type": "dict", "default": {}},
+            "drawn": {"type": "dict", "default": {}, "no_log": True},
+            "days": {"type": "int", "default": 180},
+            "renew_before": {"type": "int", "default": 45},
+            "config": {"type": "path", "default": "/etc/kubernetes/rackwright/kubeadm.yaml"},
+        },
+        supports_check_mode=True,
+    )
+    asked, wanting, drawn = module.params, [], {}
+    try:
+        if asked["state"] == "looked":
+            before = asked["renew_before"] * DAY
+            wanting = [user for user in asked["users"] if not is_good(path_of(user), asked["endpoint"], asked["authority"], before)]
+        elif asked["state"] == "drawn" and not module.check_mode:
+            names = asked["namespaces"]
+            drawn = {user: draw(user, asked["config"], asked["days"], names.get(user, "default")) for user in asked["users"]}
+        elif asked["state"] == "given":
+            for user, text in sorted(asked["drawn"].items()):
+                give(user, text)
+    except KubeconfigError as error:
+        module.fail_json(msg=str(error))
+    changed = bool(asked["drawn"]) if asked["state"] == "given" else bool(wanting)
+    module.exit_json(changed=changed, wanting=wanting, drawn=drawn)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""Nodes taken out of Kubernetes' service and brought back, with their jobs respected and an administrator's word kept.
+
+Runs on a controller, as the cluster's administrator. Standard library only, Python 3.9 or newer on the node.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from typing import Any, NamedTuple
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: rackwright_kubernetes_drain
+short_description: Nodes taken out of Kubernetes' service and brought back
+options:
+  nodes: {type: list, elements: str, required: true, description: Names of the nodes.}
+  state:
+    description:
+      - C(drained) gives the nodes no more pods, evicts those that their controllers will start elsewhere, and waits until jobs and single
+        pods are over; those that outlast C(timeout) are an error that names them. The nodes stay cordoned then, so that the next attempt
+        has less to wait for.
+      - C(resumed) waits until the nodes are Ready and lifts what rackwright itself held against them. What an administrator cordoned stays
+        so, and is told as C(held).
+      - C(absent) has the cluster forget them.
+      - Nodes that the cluster does not know are an error for C(resumed), and nothing to do for the others.
+    choices: [drained, resumed, absent]
+    required: true
+  reason: {type: str, default: leaving, description: Why, kept with the node.}
+  timeout: {type: int, default: 60, description: Seconds to wait for pods to end (drained) or for nodes to be Ready (resumed).}
+"""
+
+RETURN = r"""
+actions: {description: "What was, or in check mode would be, done, as C(worker1: cordon).", returned: always, type: list}
+held: {description: Nodes that others took out of service., returned: always, type: list}
+"""
+
+ARGUMENTS = {
+    "nodes": {"type": "list", "elements": "str", "required": True},
+    "state": {"type": "str", "choices": ["drained", "resumed", "absent"], "required": True},
+    "reason": {"type": "str", "default": "leaving"},
+    "timeout": {"type": "int", "default": 60},
+}
+KUBECONFIG = "/etc/kubernetes/admin.conf"
+MARK = "rackwright.node/cordoned"  # an annotation: why rackwright cordoned the node
+STARTED_ELSEWHERE = {"ReplicaSet", "StatefulSet", "ReplicationController"}
+STAYS = {"DaemonSet", "Node"}  # a DaemonSet's pods belong to the node, and so do static pods
+PODS_SHOWN = 10
+PAUSE = 0.5
+
+
+class ClusterError(Exception):
+    """What the cluster refuses or leaves undone: where, what, what now."""
+
+
+class Node(NamedTuple):
+    """One node as the API has it."""
+
+    name: str
+    ready: bool
+    cordoned: bool
+    ours: bool
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody else took it out of service."""
+        return self.cordoned and not self.ours
+
+
+class Pod(NamedTuple):
+    """A pod that is on a node."""
+
+    namespace: str
+    name: str
+    node: str
+    owner: str  # kind of its controller; empty for a single pod
+    over: bool
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name} on {self.node}"
+
+
+def parse_nodes(text: str) -> dict[str, Node]:
+    """`kubectl get nodes -o json`, by name."""
+    return {node["metadata"]["name"]: parse_node(node) for node in json.loads(text)["items"]}
+
+
+def parse_node(found: dict[str, Any]) -> Node:
+    """One node of that list."""
+    conditions = {one["type"]: one["status"] for one in found.get("status", {}).get("conditions", [])}
+    return Node(
+        name=found["metadata"]["name"],
+        ready=conditions.get("Ready") == "True",
+        cordoned=bool(found.get("spec", {}).get("unschedulable")),
+        ours=MARK in (found["metadata"].get("annotations") or {}),
+    )
+
+
+def parse_pods(text: str) -> list[Pod]:
+    """`kubectl get pods -o json`."""
+    return [parse_pod(pod) for pod in json.loads(text)["items"]]
+
+
+def parse_pod(found: dict[str, Any]) -> Pod:
+    """One pod of that list."""
+    metadata = found["metadata"]
+    owners = [one["kind"] for one in metadata.get("ownerReferences") or [] if one.get("controller")]
+    over = found.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    return Pod(metadata["namespace"], metadata["name"], found["spec"].get("nodeName", ""), owners[0] if owners else "", over)
+
+
+def named(pods: list[Pod]) -> str:
+    """The pods in words, the first few of many."""
+    rest = f" and {len(pods) - PODS_SHOWN} more" if len(pods) > PODS_SHOWN else ""
+    return ", ".join(str(pod) for pod in pods[:PODS_SHOWN]) + rest
+
+
+class Api:
+    """The cluster, through kubectl."""
+
+    def call(self, *words: str, stdin: str = "") -> str:
+        """What kubectl prints; its complaint where it fails."""
+        command = ["kubectl", f"--kubeconfig={KUBECONFIG}", "--request-timeout=10s", *words]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, input=stdin, timeout=60)
+        except FileNotFoundError:
+            raise ClusterError("kubectl: there is no such command - are the install steps done on this node?") from None
+        except subprocess.TimeoutExpired:
+            raise ClusterError(f"kubectl {words[0]}: no answer in 60 s - see `crictl ps` or `journalctl -u kubelet`") from None
+        if done.returncode:
+            raise ClusterError(f"kubectl {' '.join(words[:3])}: {done.stderr.strip()} - does the API answer? See `journalctl -u kubelet`")
+        return done.stdout
+
+    def nodes(self) -> dict[str, Node]:
+        """Every node."""
+        return parse_nodes(self.call("get", "nodes", "--output=json"))
+
+    def pods_on(self, name: str) -> list[Pod]:
+        """What is on one node and not over."""
+        said = self.call("get", "pods", "--all-namespaces", f"--field-selector=spec.nodeName={name}", "--output=json")
+        return [pod for pod in parse_pods(said) if not pod.over]
+
+    def evict(self, pod: Pod) -> bool:
+        """Ask for a pod's end, as a disruption budget allows it; False where it does not now."""
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name, "namespace": pod.namespace}}
+        where = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
+        try:
+            self.call("create", "--raw", where, "--filename=-", stdin=json.dumps(eviction))
+        except ClusterError as error:
+            if "disruption budget" in str(error) or "TooManyRequests" in str(error):
+                return False
+            if "NotFound" in str(error) or "not found" in str(error):
+                return True
+            raise
+        return True
+
+
+class Service:
+    """One task: some nodes, and what is done to them."""
+
+    def __init__(self, api: Api, nodes: list[str], check: bool) -> None:
+        self.api = api
+        self.names = nodes
+        self.check = check
+        self.actions: list[str] = []
+        self.held: list[str] = []
+
+    def drain(self, reason: str, timeout: int) -> None:
+        """Cordon, evict what goes on elsewhere, wait for the rest."""
+        known = self.api.nodes()
+        there = [known[name] for name in self.names if name in known]
+        for node in there:
+            if not node.cordoned:
+                self._do(f"{node.name}: cordon", "annotate", "--overwrite", "node", node.name, f"{MARK}={reason}")
+                self._do("", "cordon", node.name)
+        if self.check:
+            return
+        deadline = time.monotonic() + timeout
+        while True:
+            left = [pod for node in there for pod in self.api.pods_on(node.name) if pod.owner not in STAYS]
+            if not left:
+                return
+            movable = [pod for pod in left if pod.owner in STARTED_ELSEWHERE]
+            for pod in movable:
+                if self.api.evict(pod):
+                    self._note(f"{pod.node}: evict {pod.namespace}/{pod.name}")
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"after {timeout} s still running: {named(left)} - the nodes stay cordoned; end those pods, or let them end, and run "
+                    "the command again"
+                )
+            time.sleep(PAUSE)
+
+    def resume(self, timeout: int) -> None:
+        """Wait until they are Ready, then lift what is ours."""
+        deadline = time.monotonic() + timeout
+        while True:
+            known = self.api.nodes()
+            waiting = [name for name in self.names if name not in known or not known[name].ready]
+            if not waiting or self.check:
+                break
+            if time.monotonic() > deadline:
+                raise ClusterError(f"not Ready after {timeout} s: {', '.join(waiting)} - see `journalctl -u kubelet` there")
+            time.sleep(PAUSE)
+        for node in (known[name] for name in self.names if name in known):
+            if node.is_held:
+                self.held.append(f"{node.name} is cordoned, and not by rackwright: out of service until whoever did that uncordons it")
+            elif node.cordoned or node.ours:
+                self._do(f"{node.name}: uncordon", "uncordon", node.name)
+                self._do("", "annotate", "node", node.name, f"{MARK}-")
+
+    def remove(self) -> None:
+        """Have the cluster forget them."""
+        known = self.api.nodes()
+        for name in self.names:
+            if name in known:
+                self._do(f"{name}: forget", "delete", "node", name, "--wait=false")
+
+    def _do(self, action: str, *words: str) -> None:
+        self._note(action)
+        if not self.check:
+            self.api.call(*words)
+
+    def _note(self, action: str) -> None:
+        if action and action not in self.actions:
+            self.actions.append(action)
+
+
+def main() -> None:
+    """The module's entry point."""
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    given = module.params
+    service = Service(Api(), given["nodes"], module.check_mode)
+    try:
+        if given["state"] == "drained":
+            service.drain(given["reason"], given["timeout"])
+        elif given["state"] == "resumed":
+            service.resume(given["timeout"])
+        else:
+            service.remove()
+    except ClusterError as error:
+        module.fail_json(msg=str(error), actions=service.actions, held=service.held)
+    for line in service.held:
+        module.warn(line)
+    module.exit_json(changed=bool(service.actions), actions=service.actions, held=service.held)
+
+
+if __name__ == "__main__":
+    main()
