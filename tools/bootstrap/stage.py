@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 import threading
@@ -125,7 +124,7 @@ def _watched(
                 if on_line:
                     on_line(line.rstrip())
         except BaseException:
-            process.send_signal(signal.SIGINT)  # a build that nobody waits for any more must not go on
+            process.terminate()  # a build that nobody waits for any more must not go on
             raise
     return process.returncode, kept
 
