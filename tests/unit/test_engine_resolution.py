@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import tarfile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from bootstrap import engine, environment, go_build, official
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
+from bootstrap.stage import Stage, Stages
 from shim import engine as shim_engine
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -73,8 +75,6 @@ def test_a_record_holds_until_the_engine_changes(tmp_path: Path) -> None:
     (tmp_path / ".venv").mkdir()
     (tmp_path / "tools" / "pulumi").mkdir(parents=True)
     good = put_engine(tmp_path / "good", "v3.270.0")
-    from bootstrap.stage import Stages
-
     engine.provide(machine(tmp_path, str(tmp_path / "good")), Stages(), tmp_path)
     assert engine.look(machine(tmp_path), tmp_path / ".venv") == (good, "recorded")
     assert shim_engine.find({"HOME": str(tmp_path)}, str(tmp_path / ".venv")) == str(good)
@@ -155,6 +155,19 @@ def test_go_must_be_as_new_as_the_module_asks(tmp_path: Path) -> None:
         (tmp_path / version / "go").write_text(f"#!/bin/sh\necho go version go{version} linux/amd64\n")
         found = go_build.suitable_go(machine(tmp_path, str(tmp_path / version)), CHECKOUT / "tools" / "pulumi")
         assert (found is not None) is good, version
+
+
+def test_a_command_ends_with_whoever_waits_for_it() -> None:
+    told: list[int] = []
+
+    def stop(line: str) -> None:
+        told.append(int(line))
+        raise KeyboardInterrupt
+
+    with Stage("waiting") as stage, pytest.raises(KeyboardInterrupt):
+        stage.run(["sh", "-c", "echo $$; exec sleep 60"], on_line=stop)
+    with pytest.raises(ProcessLookupError):
+        os.kill(told[0], 0)
 
 
 def test_the_environment_is_made_again_when_its_inputs_or_its_place_change(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ here = pathlib.Path(__file__).parent
 module = pathlib.Path.cwd().name
 with (here / "calls").open("a") as calls:
     calls.write(module + "\\n")
+pathlib.Path(os.environ["GOTMPDIR"], "scratch").touch()
 print(module + "/one\\n" + module + "/two", flush=True)
 if (here / ("no-" + module)).exists():
     sys.exit("one.go:1: no such thing")
@@ -138,6 +139,7 @@ def test_what_was_finished_outlives_a_failure(played: Played, capsys: pytest.Cap
     assert "Traceback" not in str(failed.value)
     assert not played.into.exists()
     assert events(capsys)[-1]["detail"].startswith("stopped after")
+    assert not list(played.into.with_name("bundle.part").rglob("scratch"))
     (played.bin / "no-coredns").unlink()
     played.calls()
     played.provide()

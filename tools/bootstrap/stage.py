@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import signal
+import contextlib
 import subprocess
 import sys
 import threading
@@ -125,7 +125,10 @@ def _watched(
                 if on_line:
                     on_line(line.rstrip())
         except BaseException:
-            process.send_signal(signal.SIGINT)  # a build that nobody waits for any more must not go on
+            # A build that nobody waits for any more must not go on. What sudo started cannot be ended from here; the terminal ends it.
+            with contextlib.suppress(PermissionError):
+                process.terminate()
+                process.wait()
             raise
     return process.returncode, kept
 
