@@ -19,6 +19,7 @@ converge = Converge(
     described=applied.wire(described.cluster),
     hosts=built.hosts,
     sources=built.sources,
+    bundle=built.bundle,
     secrets={"access_key": access.private_key, "host_keys": built.host_keys, **secrets.drawn(plan)},
     digests=program.converge_digests(described),
     options=program.converge_options(described),

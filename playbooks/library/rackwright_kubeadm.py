@@ -71,7 +71,7 @@ def digest(path: str) -> str:
 def complaint(text: str) -> str:
     """The decisive lines of what kubeadm printed: its preflight's errors, else its last words.
 
-    >>> complaint("[preflight] Running\\nerror execution phase preflight: [preflight] Some fatal errors\\n\\t[ERROR Port-6443]: Port is in use\\n")
+    >>> complaint("[preflight] Running\\nerror execution phase preflight\\n\\t[ERROR Port-6443]: Port is in use\\n")
     '[ERROR Port-6443]: Port is in use'
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]

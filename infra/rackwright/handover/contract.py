@@ -27,9 +27,15 @@ BAKED: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def inventory(
-    plan: Plan, hosts: Mapping[str, Host], *, sources: Mapping[str, str] | None = None, baked_roles: Iterable[str] | None = None
+    plan: Plan,
+    hosts: Mapping[str, Host],
+    *,
+    sources: Mapping[str, str] | None = None,
+    baked_roles: Iterable[str] | None = None,
+    bundle: str | None = None,
 ) -> dict[str, Any]:
-    """The hand-over as Ansible reads it: nodes without a host are left out of everything. `sources`: file system -> what clients mount.
+    """The hand-over as Ansible reads it: nodes without a host are left out of everything. `sources`: file system -> what clients mount; `bundle`: where on
+    this machine the Kubernetes bundle lies.
 
     One node that was made from an older image is enough for the roles to install on all: where nothing is missing that changes nothing.
     """
@@ -39,7 +45,8 @@ def inventory(
     known = {node.name for node in present}
     groups: dict[str, Any] = {group: {"hosts": {name: {} for name in names if name in known}} for group, names in plan.groups.items()}
     records = {node.name: {"ansible_host": node.name, "ansible_user": node.user, "node": _node(node, hosts[node.name])} for node in present}
-    return {"all": {"vars": _variables(plan, tuple(baked), sources or {}), "children": groups, "hosts": records}}
+    variables = _variables(plan, tuple(baked), sources or {}) | ({"kubernetes_bundle": bundle} if bundle else {})
+    return {"all": {"vars": variables, "children": groups, "hosts": records}}
 
 
 def _node(node: PlanNode, host: Host) -> dict[str, Any]:

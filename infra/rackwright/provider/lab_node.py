@@ -167,11 +167,21 @@ _NESTING: Final = ("--privileged", "--cgroupns=private")
 """For nodes that run containers. With the machine's cgroup namespace, systemd makes hierarchies for all of the machine."""
 
 
+_OWN_HIERARCHY: Final = "umount -l /sys/fs/cgroup/systemd"
+"""On cgroup v1, podman 4.3 lays the machine's own systemd hierarchy over a private one: nodes would share it."""
+_KEEP_KERNEL: Final = (
+    "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys"
+    " && mount --bind /proc/sys/net /proc/sys/net && mount -o remount,bind,rw /proc/sys/net"
+)
+"""A privileged container may write kernel settings, and its systemd does (fs.file-max, kernel.pid_max): all but the network's are the machine's."""
+
+
 def _init(news: Properties) -> list[str]:
-    """The first process. On cgroup v1, podman 4.3 lays the machine's own systemd hierarchy over a private one: nodes would share it."""
-    if not news.get("nests") or unified_cgroups():
+    """The first process."""
+    if not news.get("nests"):
         return ["/sbin/init"]
-    return ["/bin/sh", "-c", "umount -l /sys/fs/cgroup/systemd; exec /sbin/init"]
+    steps = [_KEEP_KERNEL, *([] if unified_cgroups() else [_OWN_HIERARCHY]), "exec /sbin/init"]
+    return ["/bin/sh", "-c", "; ".join(steps)]
 
 
 def _gpus(count: int) -> Iterator[str]:

@@ -21,6 +21,8 @@ class Built:
     """Each node's host record, by name."""
     sources: dict[str, pulumi.Input[str]] = field(default_factory=dict)
     """What clients mount of file systems that no node serves, by name."""
+    bundle: pulumi.Input[str] | None = None
+    """Folder on this machine of what Kubernetes needs where no repository answers."""
     host_keys: dict[str, pulumi.Input[str]] = field(default_factory=dict)
     """Private host keys that nodes are given when they are first converged, by node: those that cannot have them from the start."""
 

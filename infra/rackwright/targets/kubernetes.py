@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import pulumi
+
 from rackwright.handover import paths
 from rackwright.plan import Plan
 from rackwright.targets import digests, resources
+
+
+def folder(plan: Plan) -> pulumi.Output[str] | None:
+    """Where on this machine it lies, where the plan takes it."""
+    made = bundle(plan)
+    return made.folder if made else None
 
 
 def bundle(plan: Plan) -> resources.Bundle | None:

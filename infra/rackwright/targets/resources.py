@@ -209,6 +209,7 @@ class Converge(pulumi.CustomResource):
         digests: Mapping[str, str],
         options: Mapping[str, Any],
         described: str = "",
+        bundle: pulumi.Input[str] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs = {
@@ -221,6 +222,7 @@ class Converge(pulumi.CustomResource):
             "options": options,
             "converged": None,
             "generation": None,
+            **({"bundle": bundle} if bundle is not None else {}),
         }
         super().__init__("rackwright:ansible:Converge", name, inputs, opts)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pulumi
 
 from rackwright.plan import Plan
-from rackwright.targets import Built
+from rackwright.targets import Built, kubernetes
 from rackwright.targets.aws.account import account
 from rackwright.targets.aws.groups import group
 from rackwright.targets.aws.identity import profiles
@@ -32,6 +32,7 @@ def build(plan: Plan, access_key: pulumi.Input[str]) -> Built:
     limits(site, made, shared)
     return Built(
         hosts={name: instance.record(disks.get(name, {})) for name, instance in made.items()},
+        bundle=kubernetes.folder(plan),
         sources={name: shared_one.source for name, shared_one in shared.items()},
         host_keys={name: instance.host_key.private_key for name, instance in made.items()},
     )

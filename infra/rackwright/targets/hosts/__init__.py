@@ -8,7 +8,7 @@ import pulumi
 
 from rackwright.model.hosts import HostsTarget
 from rackwright.plan import Plan
-from rackwright.targets import Built
+from rackwright.targets import Built, kubernetes
 from rackwright.targets.hosts.network import way
 from rackwright.targets.hosts.nodes import host
 
@@ -30,4 +30,4 @@ def build(plan: Plan, access_key: pulumi.Input[str]) -> Built:
             "public_key": found.public_key,
             "incarnation": found.incarnation,
         }
-    return Built(records)
+    return Built(records, bundle=kubernetes.folder(plan))

@@ -18,8 +18,8 @@ __all__ = ["build"]
 
 def build(plan: Plan, access_key: pulumi.Input[str]) -> Built:
     """One image and one bridge for all; a container and a pinned host key for each node."""
-    label = Label("label", stack=plan.stack)
-    bridge, baked, kept = network(plan, label), image(plan, bundle(plan)), volumes(plan, label)
+    label, kubernetes = Label("label", stack=plan.stack), bundle(plan)
+    bridge, baked, kept = network(plan, label), image(plan, kubernetes), volumes(plan, label)
     made = {
         planned.name: node(plan, planned, baked=baked, bridge=bridge, volumes=kept.get(planned.name, {}), access_key=access_key)
         for planned in plan.nodes
@@ -34,4 +34,4 @@ def build(plan: Plan, access_key: pulumi.Input[str]) -> Built:
         }
         for planned in plan.nodes
     }
-    return Built(records)
+    return Built(records, bundle=kubernetes.folder if kubernetes else None)
