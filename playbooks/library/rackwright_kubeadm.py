@@ -44,6 +44,7 @@ options:
 
 RETURN = r"""
 actions: {description: What was, or in check mode would be, done., returned: always, type: list}
+trouble: {description: Why there is no invitation (C(inviting))., returned: where it failed, type: str}
 invitation: {description: Token and digest of the authority (C(inviting)); null where nobody needs one., returned: success, type: dict}
 """
 
@@ -295,6 +296,8 @@ def main() -> None:
         else:
             invited = membership.inviting()
     except KubeadmError as error:
+        if module.params["state"] == "inviting":  # Its answer is kept out of logs, and with it would be what went wrong.
+            module.exit_json(changed=False, actions=membership.actions, invitation=None, trouble=str(error))
         module.fail_json(msg=str(error), actions=membership.actions)
     module.exit_json(
         changed=bool(membership.actions) and module.params["state"] != "inviting", actions=membership.actions, invitation=invited

@@ -17,7 +17,7 @@ module: rackwright_objects
 short_description: Objects of a Kubernetes cluster
 description:
   - Each object is applied in the order given, with the field manager C(rackwright). In check mode the server is asked what would change.
-  - An object of kind Node is applied only where the node is there, since it registers itself; one that is not is told as C(absent).
+  - An object of kind Node is waited for, since a node registers itself; one that does not come is told as C(absent).
   - Objects labelled C(app.kubernetes.io/managed-by=rackwright), of the kinds in C(prune), that are not among them are deleted.
 options:
   objects: {type: list, elements: dict, required: true, description: The objects.}
@@ -72,7 +72,11 @@ class Applying:
             self.applied.append(told(wanted))
             return
         metadata = wanted["metadata"]
-        before = self._get(kind, metadata["name"], metadata.get("namespace"))
+        before = (
+            self._registered(kind, metadata["name"])
+            if wanted["kind"] == "Node"
+            else self._get(kind, metadata["name"], metadata.get("namespace"))
+        )
         if before is None and wanted["kind"] == "Node":
             self.absent.append(metadata["name"])
             return
@@ -106,6 +110,15 @@ class Applying:
             if self.check:
                 return None
             raise ObjectsError(f"{wanted['apiVersion']} {wanted['kind']}: the cluster knows no such kind") from None
+
+    def _registered(self, kind: Any, name: str) -> dict[str, Any] | None:
+        """A node, which may be about to register itself."""
+        found = self._get(kind, name, None)
+        for _ in ticks(time.monotonic() + (0 if self.check else self.patience)):
+            if found is not None:
+                break
+            found = self._get(kind, name, None)
+        return found
 
     def _get(self, kind: Any, name: str, namespace: str | None) -> dict[str, Any] | None:
         from kubernetes.dynamic.exceptions import NotFoundError

@@ -34,8 +34,9 @@ def inventory(
     baked_roles: Iterable[str] | None = None,
     bundle: str | None = None,
 ) -> dict[str, Any]:
-    """The hand-over as Ansible reads it: nodes without a host are left out of everything. `sources`: file system -> what clients mount; `bundle`: where on
-    this machine the Kubernetes bundle lies.
+    """The hand-over as Ansible reads it: nodes without a host are left out of everything.
+
+    `sources`: file system -> what clients mount. `bundle`: where on this machine the Kubernetes bundle lies.
 
     One node that was made from an older image is enough for the roles to install on all: where nothing is missing that changes nothing.
     """

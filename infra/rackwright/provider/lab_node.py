@@ -173,7 +173,7 @@ _KEEP_KERNEL: Final = (
     "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys"
     " && mount --bind /proc/sys/net /proc/sys/net && mount -o remount,bind,rw /proc/sys/net"
 )
-"""A privileged container may write kernel settings, and its systemd does (fs.file-max, kernel.pid_max): all but the network's are the machine's."""
+"""A privileged container may write kernel settings, and its systemd does (fs.file-max): all but the network's are the machine's."""
 
 
 def _init(news: Properties) -> list[str]:
