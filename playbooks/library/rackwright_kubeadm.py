@@ -27,8 +27,9 @@ options:
       - C(joined) makes the node join with C(invitation).
       - C(inviting) draws an invitation that lasts some minutes. Nodes of C(returning) that the cluster knows from an earlier life are
         forgotten first. Nothing is done without C(returning).
+      - C(looked) tells whether the node is one already.
       - C(left) undoes what kubeadm did to this node; etcd forgets a member that was one.
-    choices: [first, joined, inviting, left]
+    choices: [first, joined, inviting, left, looked]
     required: true
   config: {type: path, description: kubeadm's configuration (C(first))., default: /etc/kubernetes/rackwright/kubeadm.yaml}
   name: {type: str, description: The node's name (C(joined)).}
@@ -43,6 +44,7 @@ options:
 """
 
 RETURN = r"""
+joined: {description: Whether the node is one of the cluster (C(looked))., returned: always, type: bool}
 actions: {description: What was, or in check mode would be, done., returned: always, type: list}
 trouble: {description: Why there is no invitation (C(inviting))., returned: where it failed, type: str}
 invitation: {description: Token and digest of the authority (C(inviting)); null where nobody needs one., returned: success, type: dict}
@@ -99,6 +101,11 @@ def kubectl(*words: str) -> str:
     return run("kubectl", f"--kubeconfig={FOLDER}/admin.conf", "--request-timeout=10s", *words, patience=60)
 
 
+def is_joined() -> bool:
+    """Whether this node has joined: a join that was cut off leaves what it began with."""
+    return os.path.exists(f"{FOLDER}/kubelet.conf") and not os.path.exists(f"{FOLDER}/bootstrap-kubelet.conf")
+
+
 class Membership:
     """One task."""
 
@@ -116,14 +123,15 @@ class Membership:
 
     def joined(self) -> None:
         """A node that joins the others."""
-        there = os.path.exists(f"{FOLDER}/kubelet.conf") and (not self.params["control_plane"] or self._controls())
-        if there:
+        if is_joined() and (not self.params["control_plane"] or self._controls()):
             return
         self.actions.append(f"join {self.params['endpoint']}")
         if self.check:
             return
         if not self.params["invitation"]:
             raise KubeadmError("kubeadm join: there is no invitation - does the first controller answer?")
+        if os.path.exists(f"{FOLDER}/kubelet.conf"):  # A join that was cut off: kubeadm would trip over what it left.
+            run("kubeadm", "reset", "--force", "--cri-socket", RUNTIME)
         handle, path = tempfile.mkstemp(suffix=".json")  # Readable by root alone: the token is in it.
         try:
             with os.fdopen(handle, "w") as stream:
@@ -270,7 +278,7 @@ def main() -> None:
     """The module's entry point."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["first", "joined", "inviting", "left"], "required": True},
+            "state": {"type": "str", "choices": ["first", "joined", "inviting", "left", "looked"], "required": True},
             "config": {"type": "path", "default": f"{FOLDER}/rackwright/kubeadm.yaml"},
             "name": {"type": "str"},
             "address": {"type": "str"},
@@ -293,15 +301,14 @@ def main() -> None:
             membership.joined()
         elif module.params["state"] == "left":
             membership.left()
-        else:
+        elif module.params["state"] == "inviting":
             invited = membership.inviting()
     except KubeadmError as error:
         if module.params["state"] == "inviting":  # Its answer is kept out of logs, and with it would be what went wrong.
             module.exit_json(changed=False, actions=membership.actions, invitation=None, trouble=str(error))
         module.fail_json(msg=str(error), actions=membership.actions)
-    module.exit_json(
-        changed=bool(membership.actions) and module.params["state"] != "inviting", actions=membership.actions, invitation=invited
-    )
+    changed = bool(membership.actions) and module.params["state"] != "inviting"
+    module.exit_json(changed=changed, actions=membership.actions, invitation=invited, joined=is_joined())
 
 
 if __name__ == "__main__":
