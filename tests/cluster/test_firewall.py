@@ -12,6 +12,9 @@ from rackwright.errors import CouldNotTell
 STRANGER = "203.0.113.9"
 """An address of the documentation range (RFC 5737): it belongs to nobody."""
 
+POD_PORTS = (53, 80, 443, 6443, 8080, 9153, 10250, 30000, 32767)
+"""Ports on which pods and services commonly answer, and the ends of the range of node ports."""
+
 
 def test_drops_what_no_rule_names(ask, expect):
     """A filter that accepts by default protects from what somebody thought of."""
@@ -49,6 +52,19 @@ def test_admits_only_allowed_networks(node, cluster, ask, expect):
         allowed["others"] = STRANGER
     found = [network for network, source in allowed.items() if ruleset.admits(Packet(source, node.ssh_port, node.address))]
     expect(found, cluster.access.allow)
+
+
+def test_forwards_only_the_cluster(node, cluster, planned, ask, expect):
+    """Pods and services: what comes for them from outside never ends here, and passes the rules of what does."""
+    ruleset = ask(RULESET)
+    outside = [STRANGER, *([cluster.network.gateway] if cluster.network.gateway else [])]
+    inside = [other.address for other in cluster.hosts if other.name != node.name]
+    pod = str(ip_network(planned.pods or cluster.scheduler.pods)[2])
+    found = {
+        source: [port for port in POD_PORTS if ruleset.admits(Packet(source, port, pod, leaves_by="cni0"))]
+        for source in (*outside, *inside)
+    }
+    expect(found, {source: [] if source in outside else list(POD_PORTS) for source in found})
 
 
 def test_starts_with_the_node(ask, expect):

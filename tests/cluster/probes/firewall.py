@@ -23,12 +23,15 @@ class Packet:
     port: int
     destination: str = ""
     interface: str = "eth0"
+    leaves_by: str = ""
+    """Interface by which a packet goes on that does not end here; empty where it does."""
 
 
 @dataclass(frozen=True)
 class Chain:
     """Rules in order; a base chain also has the hook it hangs on and what happens at its end."""
 
+    kind: str | None
     hook: str | None
     priority: int
     policy: str
@@ -45,14 +48,18 @@ class Ruleset:
     @property
     def input_policies(self) -> tuple[str, ...]:
         """What each chain that judges incoming packets does with those no rule names."""
-        return tuple(chain.policy for _, chain in self._inputs())
+        return tuple(chain.policy for _, chain in self._judging("input"))
 
     def admits(self, packet: Packet) -> bool:
-        """Whether the packet gets through all input chains. Raises CouldNotTell at a rule that is not understood."""
-        return all(self._verdict(key, packet) == "accept" for key, _ in self._inputs())
+        """Whether the packet gets through all chains that judge it. Raises CouldNotTell at a rule that is not understood."""
+        hook = "forward" if packet.leaves_by else "input"
+        return all(self._verdict(key, packet) == "accept" for key, _ in self._judging(hook))
 
-    def _inputs(self) -> list[tuple[tuple[str, str, str], Chain]]:
-        found = [(key, chain) for key, chain in self.chains.items() if chain.hook == "input" and key[0] in ("ip", "inet")]
+    def _judging(self, hook: str) -> list[tuple[tuple[str, str, str], Chain]]:
+        """Chains on a hook; those that translate addresses are told apart, since they decide where a packet goes and not whether."""
+        found = [
+            (key, chain) for key, chain in self.chains.items() if chain.hook == hook and chain.kind != "nat" and key[0] in ("ip", "inet")
+        ]
         return sorted(found, key=lambda item: item[1].priority)
 
     def _verdict(self, key: tuple[str, str, str], packet: Packet) -> str:
@@ -93,6 +100,8 @@ class Ruleset:
         data = value["data"]
         pairs = self.sets[(key[0], key[1], data[1:])] if isinstance(data, str) else data["set"]
         actual = _actual(value["key"], packet)
+        if actual is _NOT_THERE:
+            return None
         return next((verdict for element, verdict in pairs if _is(actual, element)), None)
 
     def _matches(self, key: tuple[str, str, str], match: Mapping[str, Any], packet: Packet) -> bool:
@@ -114,11 +123,15 @@ _NOT_THERE: Final = object()
 def _actual(left: Mapping[str, Any], packet: Packet) -> Any:
     """The packet's value of what a rule looks at."""
     kind, about = next(iter(left.items()))
+    if kind == "concat":
+        parts = [_actual(part, packet) for part in about]
+        return _NOT_THERE if any(part is _NOT_THERE for part in parts) else tuple(parts)
     if kind == "payload" and "protocol" in about:
         return _field(about["protocol"], about["field"], packet)
     if kind == "ct" and about["key"] == "state":
         return "new"
     meta = {"iif": packet.interface, "iifname": packet.interface, "l4proto": "tcp", "nfproto": "ipv4", "protocol": "ip"}
+    meta |= {"oif": packet.leaves_by, "oifname": packet.leaves_by} if packet.leaves_by else {}
     if kind == "meta" and about["key"] in meta:
         return meta[about["key"]]
     raise CouldNotTell(f"the ruleset looks at something that is not understood: {json.dumps(left)}")
@@ -145,6 +158,11 @@ def _is(actual: Any, right: Any) -> bool:
         return any(_is(actual, item) for item in right["set"])
     if "elem" in right:
         return _is(actual, right["elem"]["val"])
+    if "concat" in right:
+        parts = right["concat"]
+        return isinstance(actual, tuple) and len(parts) == len(actual) and all(map(_is, actual, parts))
+    if actual == "" and not {"prefix", "range"}.isdisjoint(right):
+        raise CouldNotTell("the ruleset looks at an address of a packet that is told with no address")
     if "prefix" in right:
         return ip_address(actual) in ip_network(f"{right['prefix']['addr']}/{right['prefix']['len']}", strict=False)
     if "range" in right:
@@ -168,7 +186,7 @@ def parse_ruleset(text: str) -> Ruleset:
         elif kind in ("set", "map"):
             sets[body["family"], body["table"], body["name"]] = tuple(body.get("elem", ()))
     chains = {
-        key: Chain(head.get("hook"), int(head.get("prio", 0)), head.get("policy", "accept"), tuple(rules.get(key, ())))
+        key: Chain(head.get("type"), head.get("hook"), int(head.get("prio", 0)), head.get("policy", "accept"), tuple(rules.get(key, ())))
         for key, head in heads.items()
     }
     return Ruleset(chains, sets)

@@ -117,6 +117,88 @@ class TestOtherRules:
             rules(expression).admits(Packet(LOGIN, 22))
 
 
+POD = "10.244.25.7"
+
+
+def through(source, port):
+    """A packet that goes on to a pod."""
+    return Packet(source, port, POD, leaves_by="cni0")
+
+
+class TestBesideKubernetes:
+    """The roles' rules with those of kube-proxy and kubelet: verdict maps by three values at once, chains that translate addresses."""
+
+    @pytest.mark.parametrize(
+        ("packet", "admitted"),
+        [
+            (Packet(LOGIN, 22, WORKER), True),
+            (Packet(STRANGER, 22, WORKER), False),
+            (Packet(LOGIN, 10250, WORKER), True),
+            (Packet(STRANGER, 10250, WORKER), False),
+            (Packet(STRANGER, 30003, WORKER), False),
+            (through(LOGIN, 80), True),
+            (through(STRANGER, 80), False),
+            (through("10.244.16.9", 8080), True),
+        ],
+    )
+    def test_who_gets_where(self, packet, admitted):
+        assert ruleset("good-kubernetes").admits(packet) is admitted
+
+    def test_a_service_without_pods_is_refused_by_its_verdict_map(self):
+        found = ruleset("good-kubernetes")
+        assert not found.admits(Packet(LOGIN, 30001, "10.77.0.24"))
+        assert not found.admits(Packet(LOGIN, 80, "10.245.0.42", leaves_by="cni0"))
+        assert found.admits(Packet(LOGIN, 81, "10.244.25.1", leaves_by="cni0"))
+
+    def test_what_only_translates_addresses_admits_and_refuses_nobody(self):
+        chain = {"family": "ip", "table": "n", "name": "in", "type": "nat", "hook": "input", "prio": 100, "policy": "accept"}
+        rule = {"family": "ip", "table": "n", "chain": "in", "expr": [{"masquerade": None}]}
+        found = rules([{"accept": None}], chains=[{"chain": chain}, {"rule": rule}])
+        assert found.input_policies == ("drop",)
+        assert found.admits(Packet(LOGIN, 22))
+
+    def test_what_goes_on_is_judged_by_other_chains(self):
+        assert not rules().admits(Packet(LOGIN, 22))
+        assert rules().admits(through(LOGIN, 22))
+
+    @pytest.mark.parametrize(
+        "expression",
+        [
+            [match({"concat": [SADDR, {"fib": {"result": "type"}}]}, {"concat": [LOGIN, "local"]}), {"accept": None}],
+            [match({"ct": {"key": "status"}}, "dnat"), {"accept": None}],
+            [{"mangle": {"key": {"meta": {"key": "mark"}}, "value": 1}}, {"accept": None}],
+            [{"vmap": {"key": {"numgen": {"mode": "random", "mod": 1}}, "data": {"set": [[0, {"accept": None}]]}}}],
+        ],
+    )
+    def test_what_is_not_understood_where_it_decides_is_not_guessed(self, expression):
+        with pytest.raises(CouldNotTell, match="not understood"):
+            rules(expression).admits(Packet(LOGIN, 22, WORKER))
+
+    def test_a_rule_about_an_address_that_a_packet_lacks_is_not_guessed(self):
+        with pytest.raises(CouldNotTell, match="no address"):
+            ruleset("good-kubernetes").admits(Packet(LOGIN, 22))
+
+
+class TestTheForwardingCheck:
+    """firewall.forwards_only_the_cluster, on rules that are right and on rules that are not."""
+
+    @staticmethod
+    def judged(found):
+        hosts = [SimpleNamespace(name=name, address=address) for name, address in (("login0", LOGIN), ("worker0", WORKER))]
+        cluster = SimpleNamespace(network=SimpleNamespace(gateway="10.77.0.1"), hosts=hosts, scheduler=SimpleNamespace(pods="10.244.0.0/16"))
+        planned = SimpleNamespace(pods="10.244.25.0/24")
+        test_firewall.test_forwards_only_the_cluster(hosts[1], cluster, planned, lambda _: found, Expect())
+
+    def test_the_roles_rules_pass(self):
+        self.judged(ruleset("good-kubernetes"))
+
+    @pytest.mark.parametrize("case", ["good-worker", "open-forward"])
+    def test_rules_that_let_strangers_through_fail(self, case):
+        """Without a chain of its own everything goes on; one rule too many is enough as well."""
+        with pytest.raises(Mismatch, match="203.0.113.9"):
+            self.judged(ruleset(case))
+
+
 class TestTheMetadataService:
     """169.254.169.254, as the roles' rules leave it."""
 
