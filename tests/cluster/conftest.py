@@ -15,9 +15,11 @@ from cluster.harness.judge import PLUGIN, Judge
 from cluster.harness.machine import Outlook
 from cluster.harness.offsets import Offset, offset, sharpened
 from cluster.harness.probe import Probe
+from cluster.probes import control, kubernetes
 from cluster.probes.identity import CLOCK
 from cluster.probes.slurm import NODES, SlurmNode
 from cluster.probes.smoke import SMOKE, Smoke
+from rackwright.errors import CouldNotTell
 from rackwright.report.manifest import Expected
 
 Ask = Callable[..., Any]
@@ -114,6 +116,42 @@ def slurm_node(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask, expect
     if found is None:
         expect("not a node of Slurm", "a node of Slurm")
     return found  # type: ignore[return-value]
+
+
+@pytest.fixture
+def kubernetes_node(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask, expect: Expect) -> kubernetes.Node:
+    """The API server's record of the checked node."""
+    found: kubernetes.Node | None = ask(kubernetes.NODES, of=cluster.scheduler.controllers[0]).get(node.name)
+    if found is None:
+        expect("not a node of Kubernetes", "a node of Kubernetes")
+    return found  # type: ignore[return-value]
+
+
+@pytest.fixture
+def kubernetes_pods(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask) -> Callable[[str, str], tuple[kubernetes.Pod, ...]]:
+    """Pods of kube-system on the checked node that carry a label."""
+
+    def having(key: str, value: str) -> tuple[kubernetes.Pod, ...]:
+        pods: tuple[kubernetes.Pod, ...] = ask(kubernetes.PODS, of=cluster.scheduler.controllers[0])
+        return tuple(pod for pod in pods if pod.node == node.name and pod.namespace == "kube-system" and pod.labels.get(key) == value)
+
+    return having
+
+
+@pytest.fixture
+def planned_objects(judge: Judge) -> Callable[..., list[dict[str, Any]]]:
+    """The plan's objects of Kubernetes, of the given kinds or all: as they are, for their keys are no names."""
+    planned = judge.declared.cluster["scheduler"]["objects"]
+    return lambda *kinds: [one for one in planned if not kinds or one["kind"] in kinds]
+
+
+@pytest.fixture
+def etcd(ask: Ask) -> control.Etcd:
+    """The member of etcd on the checked node, which answers."""
+    found: control.Etcd = ask(control.ETCD)
+    if found.trouble:
+        raise CouldNotTell(f"etcd: {found.trouble}")
+    return found
 
 
 @pytest.fixture

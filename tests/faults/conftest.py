@@ -64,7 +64,7 @@ class Lab:
 
 @pytest.fixture(scope="session")
 def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """The lab, green before the first fault."""
+    """The lab like the stack that is asked for, green before the first fault; one at a time."""
     scratch = tmp_path_factory.mktemp("faults")
     stack = request.config.getoption("--stack")
     if stack:
@@ -72,7 +72,7 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         return
     if shutil.which("podman") is None:
         pytest.fail("podman is not installed: faults are set in real nodes (`make doctor` names the command)")
-    project = clone(tmp_path_factory.mktemp("faults-lab") / "checkout")
+    project = clone(tmp_path_factory.mktemp("faults-lab") / "checkout", like=request.param)
     try:
         project.must("up", timeout=2400)
         skip_where_slow(project)

@@ -33,3 +33,72 @@ nodes_settle() {
   echo "nodes do not settle: $states" >&2
   return 1
 }
+
+# As the kubelet of this node, which may change its own node's and its own pods' status.
+as_kubelet() {
+  kubectl --kubeconfig=/etc/kubernetes/kubelet.conf "$@"
+}
+
+# The kubelet tells the API server its own mind every ten seconds: held still, it leaves there what somebody else says.
+hold_kubelet() {
+  systemctl kill -s STOP kubelet
+}
+
+release_kubelet() {
+  systemctl kill -s CONT kubelet
+  is_well kubelet 10248
+}
+
+# Until a daemon of this node answers on a port of its own.
+is_well() {
+  for _ in $(seq 100); do
+    python3 -c "import urllib.request as r; r.urlopen('http://127.0.0.1:$2/healthz', timeout=2)" 2>/dev/null && return
+    sleep 0.3
+  done
+  echo "$1 does not become well" >&2
+  return 1
+}
+
+# Until a condition of this node has a status: node_condition TYPE STATUS.
+node_condition() {
+  for _ in $(seq 200); do
+    said=$(as_kubelet get node "$NODE" -o "jsonpath={.status.conditions[?(@.type=='$1')].status}") && [ "$said" = "$2" ] && return
+    sleep 0.5
+  done
+  echo "$1 is $said, not $2" >&2
+  return 1
+}
+
+# One more file of the kubelet's settings, which it then runs with.
+kubelet_with() {
+  printf 'apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n%s\n' "$1" > /etc/kubernetes/kubelet.conf.d/99-fault.conf
+  systemctl restart kubelet && is_well kubelet 10248
+}
+
+kubelet_without() {
+  rm /etc/kubernetes/kubelet.conf.d/99-fault.conf
+  systemctl restart kubelet && is_well kubelet 10248 && node_condition Ready True
+}
+
+# Says that a pod of this node is not ready: pod_is_not_ready LABEL=VALUE.
+pod_is_not_ready() {
+  pod=$(as_kubelet -n kube-system get pods --field-selector "spec.nodeName=$NODE" -l "$1" -o name) && [ -n "$pod" ] || return 1
+  as_kubelet -n kube-system patch "$pod" --subresource=status -p '{"status":{"conditions":[{"type":"Ready","status":"False"}]}}'
+}
+
+# New connections from this node to an address are dropped, by the address that was asked for: drop_to ADDRESS.
+drop_to() {
+  nft add table inet fault
+  nft add chain inet fault output '{ type filter hook output priority 0; policy accept; }'
+  nft add rule inet fault output ct state new ct original ip daddr "$1" drop
+}
+
+etcd_says() {
+  etcdctl --endpoints=https://127.0.0.1:2379 --cacert=/etc/kubernetes/pki/etcd/ca.crt --cert=/etc/kubernetes/pki/etcd/healthcheck-client.crt \
+    --key=/etc/kubernetes/pki/etcd/healthcheck-client.key "$@"
+}
+
+# Where a program that checks send answers one topic otherwise: doctor_topic TOPIC ANSWER.
+doctor_topic() {
+  doctor python3 "case \"\$*\" in *' $1') echo '$2'; exit;; esac"
+}

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from rackwright.catalog.checks import CheckSpec, Level, checks
+from rackwright.catalog.checks import CheckSpec, Feature, Level, checks
 from rackwright.report.declared import Declared
 
-_FILE: Final = Path(__file__).with_name("faults.yml")
+_FILES: Final = tuple(Path(__file__).with_name(name) for name in ("faults.yml", "kubernetes.yml"))
 LOOK_AGAIN: Final = "! [ -x /usr/local/sbin/rackwright-health ] || /usr/local/sbin/rackwright-health || exit 1"
 """After a fault: the node sees that it is well again, and lifts its drain before Slurm asks it the next time."""
 HELPERS: Final = Path(__file__).with_name("helpers.sh").read_text(encoding="utf-8")
@@ -30,6 +31,11 @@ class Fault:
     first: bool = False
     everywhere: bool = False
     also: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def stack(self) -> str:
+        """The committed stack that has the part."""
+        return "lab-k8s" if Feature.KUBERNETES in self.spec.needs else "lab"
 
     @property
     def level(self) -> Level:
@@ -55,7 +61,9 @@ class Fault:
 
 def faults() -> dict[str, Fault]:
     """All faults by the key of their check."""
-    rows: dict[str, dict[str, Any]] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    rows: dict[str, dict[str, Any]] = {}
+    for file in _FILES:
+        rows |= yaml.safe_load(file.read_text(encoding="utf-8"))
     catalogue = checks()
     return {key: Fault(spec=catalogue[key], **{"where": catalogue[key].group, **row}) for key, row in rows.items()}
 
@@ -65,8 +73,9 @@ def variables(declared: Declared, node: str) -> dict[str, str]:
     cluster, record = declared.cluster, declared.nodes[node]
     workers = declared.members("role_worker")
     gpus = declared.nodes[workers[-1]].get("gpus") or {}
-    account = (cluster["scheduler"].get("accounts") or [{"name": "", "fairshare": 1}])[0]
-    qos = (cluster["scheduler"].get("qos") or [{"name": "", "priority": 0}])[0]
+    scheduler = cluster["scheduler"]
+    account = (scheduler.get("accounts") or [{"name": "", "fairshare": 1}])[0]
+    qos = (scheduler.get("qos") or [{"name": "", "priority": 0}])[0]
     storage = (cluster.get("storage") or [{"mount": "", "mode": "", "folder": ""}])[0]
     return {
         "NODE": node,
@@ -83,8 +92,22 @@ def variables(declared: Declared, node: str) -> dict[str, str]:
         "SHARE": str(account["fairshare"]),
         "QOS": qos["name"],
         "PRIORITY": str(qos["priority"]),
-        "PARTITION": cluster["scheduler"]["partitions"][0]["name"],
+        "PARTITION": next((one["name"] for one in scheduler.get("partitions") or ()), ""),
         "LAST_WORKER": workers[-1],
         "GPU_TYPE": str(gpus.get("model", "")),
         "GPUS": str(gpus.get("count", 0)),
+        **(_of_kubernetes(scheduler) if scheduler["kind"] == "kubernetes" else {}),
+    }
+
+
+def _of_kubernetes(scheduler: Mapping[str, Any]) -> dict[str, str]:
+    """What faults of Kubernetes see besides."""
+    namespace = scheduler["namespaces"][0]
+    return {
+        "ENDPOINT": scheduler["endpoint"].partition(":")[0],
+        "SERVICE": str(ip_network(scheduler["services"])[1]),
+        "DNS": scheduler["dns_address"],
+        "NAMESPACE": namespace["name"],
+        "NAMESPACE_PODS": str(namespace["pods"]),
+        "POD_SECURITY": namespace["pod_security"],
     }

@@ -14,6 +14,9 @@ SAMPLE = (
     "slurm.node_is_usable",
     "gpu.count_matches_plan",
     "storage.is_mounted",
+    "kubelet.has_joined",
+    "kubernetes.network_is_the_planned_one",
+    "control.secrets_are_encrypted",
 )
 """For the run that every change must pass; `make faults` runs all."""
 
@@ -21,7 +24,12 @@ SAMPLE = (
 @pytest.mark.fault
 @pytest.mark.timely
 @pytest.mark.podman
-@pytest.mark.parametrize("key", FAULTS if chosen() == "all" else SAMPLE)
+@pytest.mark.parametrize(
+    ("lab", "key"),
+    [pytest.param(FAULTS[key].stack, key, id=key) for key in (FAULTS if chosen() == "all" else SAMPLE)],
+    indirect=["lab"],
+    scope="session",
+)
 def test_exactly_its_check_turns_red(lab: Lab, key: str) -> None:
     fault = FAULTS[key]
     lacking = set(fault.spec.needs) - lab.declared.features

@@ -15,6 +15,8 @@ NODE_DAEMON: Final = "slurmd.service"
 ACCOUNTING: Final = "slurmdbd.service"
 DATABASE: Final = "mariadb.service"
 FABRIC_MANAGER: Final = "nvidia-fabricmanager.service"
+KUBELET: Final = "kubelet.service"
+CONTAINERD: Final = "containerd.service"
 
 
 def servers_of(storage: Mapping[str, Any], node: str) -> tuple[str, ...]:
@@ -60,6 +62,7 @@ def units_of(place: Place) -> list[str]:
         "role_worker": (NODE_DAEMON,),
         "role_accounting": (ACCOUNTING, DATABASE),
         "nvswitch": (FABRIC_MANAGER,),
+        "kubernetes": (CONTAINERD, KUBELET),
     }
     needed = [unit for group, units in by_group.items() if name in members.get(group, ()) for unit in units]
     servers = [unit for one in place.declared.cluster.get("storage") or () for unit in servers_of(one, name)]

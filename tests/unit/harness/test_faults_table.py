@@ -9,7 +9,8 @@ import yaml
 
 from rackwright.catalog.checks import checks
 
-ROWS = yaml.safe_load((Path(__file__).parents[2] / "faults" / "faults.yml").read_text(encoding="utf-8"))
+FOLDER = Path(__file__).parents[2] / "faults"
+ROWS = {key: row for file in sorted(FOLDER.glob("*.yml")) for key, row in yaml.safe_load(file.read_text(encoding="utf-8")).items()}
 KEYS = {"where", "red", "first", "everywhere", "apply", "undo", "also"}
 
 

@@ -185,7 +185,9 @@ class TestTheForwardingCheck:
     @staticmethod
     def judged(found):
         hosts = [SimpleNamespace(name=name, address=address) for name, address in (("login0", LOGIN), ("worker0", WORKER))]
-        cluster = SimpleNamespace(network=SimpleNamespace(gateway="10.77.0.1"), hosts=hosts, scheduler=SimpleNamespace(pods="10.244.0.0/16"))
+        cluster = SimpleNamespace(
+            network=SimpleNamespace(gateway="10.77.0.1"), hosts=hosts, scheduler=SimpleNamespace(pods="10.244.0.0/16")
+        )
         planned = SimpleNamespace(pods="10.244.25.0/24")
         test_firewall.test_forwards_only_the_cluster(hosts[1], cluster, planned, lambda _: found, Expect())
 
@@ -195,7 +197,7 @@ class TestTheForwardingCheck:
     @pytest.mark.parametrize("case", ["good-worker", "open-forward"])
     def test_rules_that_let_strangers_through_fail(self, case):
         """Without a chain of its own everything goes on; one rule too many is enough as well."""
-        with pytest.raises(Mismatch, match="203.0.113.9"):
+        with pytest.raises(Mismatch, match=r"203\.0\.113\.9"):
             self.judged(ruleset(case))
 
 

@@ -1,0 +1,170 @@
+"""Runs on a controller: asks its own API server as the cluster's administrator, and prints what checks need of the answers.
+
+Sent as text, standard library only (Python 3.9 or newer). Nothing is written, and no secret's contents are printed.
+"""
+
+import base64
+import concurrent.futures
+import http.client
+import json
+import os
+import re
+import ssl
+import sys
+
+ADMIN = "/etc/kubernetes/admin.conf"
+HERE = ("127.0.0.1", 6443)
+PATIENCE = 5
+DEVICES = "nvidia.com/"
+
+
+class Refused(Exception):
+    """The API server said no: which path, which status."""
+
+
+def context():
+    """TLS as admin.conf says. Its key goes through memory alone: ssl takes nothing but files."""
+    with open(ADMIN) as stream:
+        words = dict(re.findall(r"(\S+-data): (\S+)", stream.read()))
+    made = ssl.create_default_context(cadata=base64.b64decode(words["certificate-authority-data"]).decode())
+    file = os.memfd_create("client")
+    os.write(file, base64.b64decode(words["client-certificate-data"]) + base64.b64decode(words["client-key-data"]))
+    made.load_cert_chain(f"/proc/self/fd/{file}")
+    os.close(file)
+    return made
+
+
+class Api:
+    """One connection, kept."""
+
+    def __init__(self, tls):
+        self._tls, self._connection = tls, http.client.HTTPSConnection(*HERE, context=tls, timeout=PATIENCE)
+
+    def ask(self, path):
+        """Status and text."""
+        self._connection.request("GET", path)
+        answer = self._connection.getresponse()
+        return answer.status, answer.read().decode("utf-8", "replace")
+
+    def get(self, path):
+        """What is there, parsed."""
+        status, text = self.ask(path)
+        if status != 200:
+            said = " ".join(text.split())[:200]
+            raise Refused(f"{path}: status {status}: {said}")
+        return json.loads(text)
+
+
+def items(api, path):
+    """All objects of a list, page by page."""
+    mark = ""
+    while True:
+        page = api.get(path + ("&" if "?" in path else "?") + "limit=500" + ("&continue=" + mark if mark else ""))
+        yield from page["items"]
+        mark = page["metadata"].get("continue", "")
+        if not mark:
+            return
+
+
+def node(one):
+    """What checks need of a node."""
+    spec, status, resources = one["spec"], one["status"], {}
+    for kind in ("capacity", "allocatable"):
+        resources[kind] = {name: value for name, value in status.get(kind, {}).items() if name.startswith(DEVICES)}
+    return {
+        "name": one["metadata"]["name"],
+        "labels": one["metadata"].get("labels", {}),
+        "taints": [taint["key"] + "=" + taint.get("value", "") + ":" + taint["effect"] for taint in spec.get("taints", ())],
+        "cordoned": bool(spec.get("unschedulable")),
+        "addresses": [each["address"] for each in status.get("addresses", ()) if each["type"] == "InternalIP"],
+        "kubelet": status["nodeInfo"]["kubeletVersion"],
+        "runtime": status["nodeInfo"]["containerRuntimeVersion"],
+        "conditions": [[each["type"], each["status"], each.get("reason", ""), each.get("message", "")] for each in status["conditions"]],
+        **resources,
+    }
+
+
+def nodes(api, _):
+    """All nodes."""
+    return [node(one) for one in items(api, "/api/v1/nodes")]
+
+
+def pod(one):
+    """What checks need of a pod."""
+    spec, status = one["spec"], one["status"]
+    held = [*spec.get("initContainers", ()), *spec.get("containers", ())]
+    rights = [word for word in ("hostNetwork", "hostPID", "hostIPC") if spec.get(word)]
+    rights += ["privileged"] * any((each.get("securityContext") or {}).get("privileged") for each in held)
+    rights += ["hostPath " + each["hostPath"]["path"] for each in spec.get("volumes", ()) if "hostPath" in each]
+    states = [each.get("state", {}) for each in status.get("containerStatuses", ())]
+    waiting = [state["waiting"].get("reason", "") for state in states if "waiting" in state]
+    return {
+        "namespace": one["metadata"]["namespace"],
+        "name": one["metadata"]["name"],
+        "labels": one["metadata"].get("labels", {}),
+        "node": spec.get("nodeName", ""),
+        "phase": status.get("phase", ""),
+        "ready": any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions", ())),
+        "why": ", ".join(waiting),
+        "rights": rights,
+    }
+
+
+def pods(api, _):
+    """Pods of kube-system, and of others those that have rights on their node."""
+    found = [pod(one) for one in items(api, "/api/v1/pods")]
+    return [one for one in found if one["namespace"] == "kube-system" or one["rights"]]
+
+
+def kubelets(_, names):
+    """What each kubelet runs with: its whole configuration, or why it is not told."""
+    tls = context()
+
+    def ask(name):
+        try:
+            return name, Api(tls).get(f"/api/v1/nodes/{name}/proxy/configz")["kubeletconfig"]
+        except (OSError, ValueError, KeyError, Refused, http.client.HTTPException) as error:
+            return name, str(error) or repr(error)
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=8) as pool:
+        return dict(pool.map(ask, names))
+
+
+def objects(api, paths):
+    """What is at each path; null where nothing is."""
+    found = {}
+    for path in paths:
+        status, text = api.ask(path)
+        if status not in (200, 404):
+            raise Refused(f"{path}: status {status}")
+        found[path] = json.loads(text) if status == 200 else None
+        if found[path]:
+            found[path]["metadata"].pop("managedFields", None)
+    return found
+
+
+def tokens(api, _):
+    """Bootstrap tokens: when each ends, without its secret half."""
+    path = "/api/v1/namespaces/kube-system/secrets?fieldSelector=type%3Dbootstrap.kubernetes.io/token"
+    ends = {one["metadata"]["name"].rpartition("-")[2]: one.get("data", {}).get("expiration", "") for one in items(api, path)}
+    return {name: base64.b64decode(end).decode() for name, end in ends.items()}
+
+
+def health(api, _):
+    """What the API server says of its parts; where it refuses connections, that."""
+    try:
+        return api.ask("/readyz?verbose")[1]
+    except ConnectionRefusedError:
+        return "[-]the API server refuses connections"
+
+
+def main(topic, *words):
+    """Ask one topic."""
+    print(json.dumps(globals()[topic](Api(context()), words)))
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except (OSError, ValueError, KeyError, Refused, http.client.HTTPException) as trouble:
+        sys.exit(f"{HERE[0]}: {trouble or repr(trouble)}")

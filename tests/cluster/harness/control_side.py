@@ -1,0 +1,177 @@
+"""Runs on a controller: its etcd, its static pods, its audit log, and how secrets lie in etcd. Prints no secret's contents.
+
+Sent as text, standard library only (Python 3.9 or newer). Nothing is written, but that the API server notes down being asked.
+"""
+
+import base64
+import glob
+import hashlib
+import http.client
+import json
+import os
+import re
+import ssl
+import sys
+import time
+
+PKI = "/etc/kubernetes/pki"
+STAMP = "/etc/kubernetes/rackwright/applied.json"
+ENCRYPTION = "/etc/kubernetes/rackwright/encryption.yaml"
+AUDIT = "/var/log/kubernetes/audit.log"
+MANIFESTS = "/etc/kubernetes/manifests"
+PATIENCE = 4
+TAIL = 1 << 20
+"""Bytes of the audit log's end that are read."""
+SECRETS = b"/registry/secrets/"
+AT_ONCE = 500
+
+
+def etcd_context():
+    """TLS as the API server has it towards etcd."""
+    made = ssl.create_default_context(cafile=PKI + "/etcd/ca.crt")
+    made.load_cert_chain(PKI + "/apiserver-etcd-client.crt", PKI + "/apiserver-etcd-client.key")
+    return made
+
+
+def post(connection, path, **body):
+    """etcd's own JSON gateway (etcd.io/docs/v3.6/dev-guide/api_grpc_gateway)."""
+    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    if answer.status != 200:
+        raise OSError(f"etcd: {path}: status {answer.status}: {text[:200]}")
+    return json.loads(text)
+
+
+def stranger():
+    """What etcd says to one without a certificate."""
+    connection = http.client.HTTPSConnection("127.0.0.1", 2379, context=ssl._create_unverified_context(), timeout=PATIENCE)
+    try:
+        connection.request("GET", "/version")
+        return f"status {connection.getresponse().status}"
+    except (OSError, http.client.HTTPException):
+        return "refused"
+    finally:
+        connection.close()
+
+
+def etcd():
+    """This controller's member, the members it knows, alarms, and whether a majority answers."""
+    connection = http.client.HTTPSConnection("127.0.0.1", 2379, context=etcd_context(), timeout=PATIENCE)
+    try:
+        status = post(connection, "/v3/maintenance/status")
+        members = post(connection, "/v3/cluster/member/list")["members"]
+        alarms = post(connection, "/v3/maintenance/alarm", action="GET").get("alarms", ())
+        # Such a read is answered by a majority, or not at all.
+        post(connection, "/v3/kv/range", key=base64.b64encode(b"health").decode())
+    except ConnectionRefusedError:
+        return {"trouble": "refuses connections"}
+    except TimeoutError:
+        return {"trouble": f"no majority answers within {PATIENCE} s"}
+    data = os.stat("/var/lib/etcd")
+    return {
+        "trouble": "",
+        "leader": status.get("leader", "0"),
+        "version": status["version"],
+        "bytes": int(status["dbSize"]),
+        "quota": int(status.get("dbSizeQuota", 0)),
+        "members": {one.get("name", "not started"): [one.get("clientURLs", []), bool(one.get("isLearner"))] for one in members},
+        "alarms": sorted({one["alarm"] for one in alarms}),
+        "stranger": stranger(),
+        "data": [data.st_uid, data.st_mode & 0o777],
+    }
+
+
+def stored():
+    """How each secret lies in etcd: by what its value begins with, how many, and where those in clear are."""
+    connection = http.client.HTTPSConnection("127.0.0.1", 2379, context=etcd_context(), timeout=PATIENCE)
+    kinds, clear, at = {}, [], SECRETS
+    end = base64.b64encode(SECRETS[:-1] + b"0").decode()
+    while True:
+        page = post(connection, "/v3/kv/range", key=base64.b64encode(at).decode(), range_end=end, limit=AT_ONCE)
+        found = page.get("kvs", ())
+        for pair in found:
+            name, value = base64.b64decode(pair["key"]), base64.b64decode(pair["value"])
+            mark = re.match(rb"k8s:enc:(\w+):", value)
+            kind = mark[1].decode() if mark else "clear"
+            kinds[kind] = kinds.get(kind, 0) + 1
+            clear += [] if mark else [name[len(SECRETS) :].decode()]
+        if not page.get("more"):
+            return {"kinds": kinds, "clear": clear[:20]}
+        at = base64.b64decode(found[-1]["key"]) + b"\0"
+
+
+def provider():
+    """By what the running API server would encrypt the next secret."""
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, "rb") as stream:
+                words = stream.read().decode("utf-8", "replace").split("\0")
+        except OSError:  # It has ended meanwhile.
+            continue
+        if os.path.basename(words[0]) == "kube-apiserver":
+            if "--encryption-provider-config=" + ENCRYPTION not in words:
+                return "none: the API server runs without it"
+            with open(ENCRYPTION) as stream:
+                first = re.search(r"providers:\s*\n\s*- (\w+):", stream.read())
+            return first[1] if first else "none"
+    return "none: no API server runs"
+
+
+def secrets():
+    """Secrets at rest."""
+    return {**stored(), "next": provider()}
+
+
+def digest(path):
+    """Of a file's bytes; empty where it is missing."""
+    try:
+        with open(path, "rb") as stream:
+            return hashlib.sha256(stream.read()).hexdigest()
+    except FileNotFoundError:
+        return ""
+
+
+def manifests():
+    """Each static pod's manifest beside the one that kubeadm wrote last."""
+    with open(STAMP) as stream:
+        stamped = json.load(stream)
+    said = {True: "as written", False: "edited"}
+    return {
+        part: said[found == known] if found else "missing"
+        for part, known in stamped.items()
+        if part != "config"
+        for found in [digest(f"{MANIFESTS}/{part}.yaml")]
+    }
+
+
+def audit():
+    """Ask as nobody for secrets, which is refused and must be noted down; then what the log's end holds."""
+    tls, asked = ssl._create_unverified_context(), time.time()
+    connection = http.client.HTTPSConnection("127.0.0.1", 6443, context=tls, timeout=PATIENCE)
+    connection.request("GET", "/api/v1/namespaces/kube-system/secrets")
+    connection.getresponse().read()
+    with open(AUDIT, "rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size - TAIL))
+        lines = stream.read().splitlines()[1 if size > TAIL else 0 :]
+    about, told = 0, []
+    for line in lines:
+        if b'"resource":"secrets"' in line:
+            event = json.loads(line)
+            about += 1
+            if event.get("requestObject") or event.get("responseObject"):
+                told.append(event["verb"] + " " + event.get("requestURI", ""))
+    return {"age": asked - os.stat(AUDIT).st_mtime, "size": size, "lines": len(lines), "about": about, "told": told[-5:]}
+
+
+def main(topic):
+    """Look at one topic."""
+    print(json.dumps({"etcd": etcd, "secrets": secrets, "manifests": manifests, "audit": audit}[topic]()))
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except (OSError, ValueError, KeyError, http.client.HTTPException) as trouble:
+        sys.exit(str(trouble) or repr(trouble))

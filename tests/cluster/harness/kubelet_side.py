@@ -1,0 +1,160 @@
+"""Runs on a node of Kubernetes: what answers it, and what lies in its files. Prints no key and no secret.
+
+Sent as text, standard library only (Python 3.9 or newer). Nothing is written.
+"""
+
+import base64
+import calendar
+import concurrent.futures
+import glob
+import http.client
+import json
+import os
+import re
+import socket
+import ssl
+import stat
+import struct
+import sys
+import time
+
+PATIENCE = 2
+AUTHORITY = "/etc/kubernetes/pki/ca.crt"
+KUBELET = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+KUBECONFIGS = "/etc/kubernetes/*.conf"
+PRIVATE = (
+    KUBECONFIGS,
+    "/root/.kube/config",
+    "/var/lib/kubelet/pki/*.pem",
+    "/var/lib/kubelet/pki/*.key",
+    "/etc/kubernetes/rackwright/*.yaml",
+)
+KEYS = ("/etc/kubernetes/pki/*.key", "/etc/kubernetes/pki/etcd/*.key")
+CERTIFICATES = ("/etc/kubernetes/pki/*.crt", "/etc/kubernetes/pki/etcd/*.crt", KUBELET)
+VALIDITY = re.compile(rb"\x30[\x1e\x20\x22](?:\x17\x0d\d{12}|\x18\x0f\d{14})Z(?:\x17\x0d(\d{12})|\x18\x0f(\d{14}))Z")
+"""Validity of a certificate as DER has it: two times, of which the second is its end (RFC 5280, 4.1.2.5)."""
+
+
+def web(address, port, path, tls):
+    """Status that a path is answered with, or why it is not."""
+    kind = http.client.HTTPSConnection if tls else http.client.HTTPConnection
+    more = {"context": tls} if tls else {}
+    connection = kind(address, port, timeout=PATIENCE, **more)
+    try:
+        connection.request("GET", path)
+        return f"status {connection.getresponse().status}"
+    except ConnectionRefusedError:
+        return "refused"
+    except ssl.SSLError as error:
+        return f"TLS: {error.reason or error}"
+    except (OSError, http.client.HTTPException) as error:
+        return str(error) or repr(error)
+    finally:
+        connection.close()
+
+
+def resolve(server, name):
+    """What a DNS server answers for the address of a name: the addresses, or why there are none (RFC 1035)."""
+    question = b"".join(bytes([len(part)]) + part.encode() for part in name.split(".")) + b"\0" + struct.pack(">HH", 1, 1)
+    number = os.getpid() & 0xFFFF
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.settimeout(PATIENCE)
+        try:
+            asking.sendto(struct.pack(">HHHHHH", number, 0x0100, 1, 0, 0, 0) + question, (server, 53))
+            answer = asking.recv(4096)
+        except OSError as error:
+            return str(error)
+    code, count = answer[3] & 15, struct.unpack(">H", answer[6:8])[0]
+    return f"status {code}" if code else ", ".join(addresses(answer, 12 + len(question), count)) or "no address"
+
+
+def addresses(answer, at, count):
+    """A records of an answer section that starts at an offset."""
+    for _ in range(count):
+        while answer[at] and answer[at] < 192:
+            at += answer[at] + 1
+        at += 2 if answer[at] else 1
+        kind, _, _, length = struct.unpack(">HHIH", answer[at : at + 10])
+        if kind == 1:
+            yield socket.inet_ntoa(answer[at + 10 : at + 14])
+        at += 10 + length
+
+
+def answers(endpoint, service, dns, me):
+    """What answers this node: the API by both ways, the kubelet, names."""
+    trusting = ssl._create_unverified_context()  # Whoever answers a stranger is what is asked here, whatever it is called.
+    verified = ssl.create_default_context(cafile=AUTHORITY)
+    host, port = endpoint.rsplit(":", 1)
+    looks = {
+        "endpoint": lambda: web(host, int(port), "/readyz", verified),
+        "service": lambda: web(service, 443, "/readyz", verified),
+        "nobody asks the API for nodes": lambda: web(host, int(port), "/api/v1/nodes", trusting),
+        "nobody asks the API for secrets": lambda: web(host, int(port), "/api/v1/secrets", trusting),
+        "kubelet": lambda: web("127.0.0.1", 10248, "/healthz", None),
+        "nobody asks the kubelet for pods": lambda: web(me, 10250, "/pods", trusting),
+        "nobody asks the kubelet for its configuration": lambda: web(me, 10250, "/configz", trusting),
+        "read-only port": lambda: web(me, 10255, "/pods", None),
+        "name inside": lambda: resolve(dns, "kubernetes.default.svc.cluster.local"),
+        "name outside": lambda: resolve(dns, socket.getfqdn()),
+        "name of nothing": lambda: resolve(dns, "nothing.default.svc.cluster.local"),
+    }
+    with concurrent.futures.ThreadPoolExecutor(max_workers=len(looks)) as pool:
+        started = {name: pool.submit(look) for name, look in looks.items()}
+        return {name: one.result() for name, one in started.items()}
+
+
+def ends(text):
+    """When the first certificate in a PEM text ends, in seconds since the epoch; null where there is none."""
+    block = re.search(rb"-----BEGIN CERTIFICATE-----(.*?)-----END", text, re.DOTALL)
+    found = VALIDITY.search(base64.b64decode(block[1])) if block else None
+    if not found:
+        return None
+    short, full = found[1], found[2]
+    century = b"" if full else (b"20" if short < b"50" else b"19")
+    return calendar.timegm(time.strptime((century + (short or full)).decode(), "%Y%m%d%H%M%S"))
+
+
+def certificates():
+    """Seconds that each certificate still lasts, by path; null where it is unreadable."""
+    now, found = time.time(), {}
+    for path in (path for pattern in CERTIFICATES for path in sorted(glob.glob(pattern))):
+        with open(path, "rb") as stream:
+            end = ends(stream.read())
+        found[path] = None if end is None else end - now
+    for path in sorted(glob.glob(KUBECONFIGS)):
+        with open(path, "rb") as stream:
+            held = re.search(rb"client-certificate-data: (\S+)", stream.read())
+        if held:
+            end = ends(base64.b64decode(held[1]))
+            found[path] = None if end is None else end - now
+    return found
+
+
+def private():
+    """Owner and mode of each file that is for root alone."""
+    found = {}
+    for path in (path for pattern in (*PRIVATE, *KEYS) for path in sorted(glob.glob(pattern))):
+        about = os.stat(path)
+        found[path] = [about.st_uid, stat.S_IMODE(about.st_mode)]
+    return found
+
+
+def files():
+    """What lies in this node's files of Kubernetes."""
+    plugins = sorted(name for name in os.listdir("/etc/cni/net.d") if name.endswith((".conf", ".conflist", ".json")))
+    networks = {}
+    for name in plugins:
+        with open(os.path.join("/etc/cni/net.d", name)) as stream:
+            networks[name] = stream.read()
+    pods = sorted(name for name in os.listdir("/etc/kubernetes/manifests") if not name.startswith("."))
+    joined = os.path.exists(KUBELET)
+    return {"certificates": certificates(), "private": private(), "networks": networks, "static_pods": pods, "joined": joined}
+
+
+def main(topic, *words):
+    """Look at one topic."""
+    print(json.dumps({"answers": answers, "files": files}[topic](*words)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

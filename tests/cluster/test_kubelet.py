@@ -1,0 +1,110 @@
+"""The kubelet of every node runs, as configured, for nobody but the cluster."""
+
+from __future__ import annotations
+
+from cluster.probes.kubelet import ANSWERS, COMPLAINTS, DROP_INS, FILES, FREE
+from cluster.probes.kubernetes import KUBELETS
+from cluster.probes.units import KUBELET, UNITS
+from rackwright.errors import CouldNotTell
+
+DAY = 86400
+OTHERS = 0o077
+CONTROL_PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+CLIENT = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+
+
+def test_runs(ask, expect):
+    """The daemon, as systemd sees it: the cluster notices most of a minute later."""
+    unit = ask(UNITS)[KUBELET]
+    expect(unit.described, "active", holds=unit.state == "active")
+
+
+def test_starts_with_the_node(ask, expect):
+    """A kubelet that was started by hand is gone after the next boot."""
+    unit = ask(UNITS)[KUBELET]
+    expect("enabled" if unit.enabled else "disabled", "enabled")
+
+
+def test_is_well(ask, expect):
+    """It runs and does nothing: hung, or without its runtime."""
+    expect(ask(ANSWERS)["kubelet"], "status 200")
+
+
+def test_has_joined(ask, expect):
+    """A kubelet without a certificate of its own was never taken in: its bootstrap token has ended, or was mistyped."""
+    if ask(FILES).joined:
+        expect("a certificate of its own", "a certificate of its own")
+        return
+    said = next(iter(_complaints(ask)), "it says nothing of it")
+    expect(f"no certificate of its own: {said}", "a certificate of its own", holds=False)
+
+
+def test_certificate_is_renewed(ask, expect, limit):
+    """It renews its own long before the end; one that does not is cast out on that day."""
+    left = ask(FILES).certificates.get(CLIENT)
+    if left is None:
+        raise CouldNotTell("the kubelet has no certificate that could be read")
+    expect(f"{left / DAY:.0f} days", f"more than {limit:g} days", holds=left > limit * DAY)
+
+
+def test_runs_its_configuration(ask, node, cluster, expect):
+    """A file that was edited and not read is what the next restart brings, at the worst time."""
+    running, written = _running(ask, node, cluster), ask(DROP_INS)
+    expect({key: _as_said(value, running.get(key, "none")) for key, value in written.items()}, written)
+
+
+def test_asks_who_is_there(ask, node, cluster, expect):
+    """Whoever may ask a kubelet reads every pod's log, and runs commands in it."""
+    running = _running(ask, node, cluster)
+    found = {
+        "anonymous": running["authentication"]["anonymous"]["enabled"],
+        "authorization": running["authorization"]["mode"],
+        "read-only port": running.get("readOnlyPort", 0),
+        "renews its certificate": running["rotateCertificates"],
+    }
+    expect(found, {"anonymous": False, "authorization": "Webhook", "read-only port": 0, "renews its certificate": True})
+
+
+def test_refuses_strangers(ask, expect):
+    """Tried, not read from its configuration: nobody in particular asks for its pods and its settings."""
+    found = ask(ANSWERS)
+    asked = ("nobody asks the kubelet for pods", "nobody asks the kubelet for its configuration")
+    open_to = {name: found[name] for name in asked if found[name] not in ("status 401", "status 403")}
+    open_to |= {} if found["read-only port"] == "refused" else {"read-only port": found["read-only port"]}
+    expect(open_to, {})
+
+
+def test_files_are_roots(ask, expect):
+    """Whoever reads one of them is the node, or the administrator of the whole cluster."""
+    found = ask(FILES).private
+    expect({path: f"user {owner}, mode {mode:o}" for path, (owner, mode) in found.items() if owner or mode & OTHERS}, {})
+
+
+def test_static_pods_match_plan(ask, node, cluster, expect):
+    """A file in that folder is a pod with all rights, past every rule of who may do what."""
+    controls = node.name in cluster.scheduler.controllers
+    expect(ask(FILES).static_pods, tuple(f"{part}.yaml" for part in CONTROL_PARTS) if controls else ())
+
+
+def test_has_space(ask, node, expect, limit):
+    """Where images, pods and etcd lie: a full one has the kubelet throw pods out, and etcd take no more."""
+    free = ask(FREE)
+    expect({folder: f"{left} %" for folder, left in free.items()}, f"at least {limit:g} % free", holds=min(free.values()) >= limit)
+
+
+def _complaints(ask):
+    return ask(COMPLAINTS)
+
+
+def _running(ask, node, cluster):
+    found = ask(KUBELETS, of=cluster.scheduler.controllers[0])[node.name]
+    if isinstance(found, str):
+        raise CouldNotTell(f"the kubelet does not tell its configuration: {found}")
+    return found
+
+
+def _as_said(written, running):
+    """What runs, of the settings that a file has: the rest of a table is the kubelet's own."""
+    if isinstance(written, dict) and isinstance(running, dict):
+        return {key: _as_said(value, running.get(key, "none")) for key, value in written.items()}
+    return running

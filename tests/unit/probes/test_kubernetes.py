@@ -1,0 +1,159 @@
+"""What checks of Kubernetes make of answers: nodes that are well and nodes that are not, and what a node's own program reads."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import subprocess
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cluster import test_control, test_etcd, test_kubelet, test_kubernetes, test_namespaces
+from cluster.harness import kubelet_side
+from cluster.harness.compare import Expect, Mismatch
+from cluster.probes.control import Audit, Etcd, Secrets
+from cluster.probes.kubelet import ANSWERS, Files, parse_complaints, parse_routes
+from cluster.probes.kubernetes import PODS, path_of
+
+FOLDER = Path(__file__).parents[1] / "captured"
+
+
+def captured(probe, case="good"):
+    """A captured answer, parsed."""
+    from cluster.probes.kubernetes import parse_nodes
+
+    return parse_nodes((FOLDER / probe / f"{case}.txt").read_text(encoding="utf-8"))
+
+
+def ends(check, *arguments):
+    """Runs a check; what it says where it fails, else an empty text."""
+    try:
+        check(*arguments, Expect())
+    except Mismatch as error:
+        return str(error)
+    return ""
+
+
+class TestNodes:
+    @pytest.mark.parametrize("name", ["login0", "worker0", "worker1"])
+    def test_those_that_are_well_pass(self, name):
+        node = captured("kubernetes-nodes")[name]
+        assert not ends(test_kubernetes.test_node_is_ready, node)
+        assert not ends(test_kubernetes.test_node_is_under_no_pressure, node)
+        assert not ends(test_kubernetes.test_gpus_can_be_given, node)
+
+    def test_one_whose_kubelet_is_silent_says_so(self):
+        said = ends(test_kubernetes.test_node_is_ready, captured("kubernetes-nodes", "good-with-trouble")["worker1"])
+        assert "Kubelet stopped posting node status" in said
+
+    def test_one_without_a_network_says_so(self):
+        said = ends(test_kubernetes.test_node_is_ready, captured("kubernetes-nodes", "good-with-trouble")["worker0"])
+        assert "cni plugin not initialized" in said
+
+    def test_a_full_disk_and_a_gpu_that_is_not_given_are_named(self):
+        node = captured("kubernetes-nodes", "good-with-trouble")["worker0"]
+        assert "DiskPressure" in ends(test_kubernetes.test_node_is_under_no_pressure, node)
+        assert "7 of 8" in ends(test_kubernetes.test_gpus_can_be_given, node)
+
+    def test_taints_of_conditions_are_no_taints_of_the_plan(self):
+        node = captured("kubernetes-nodes", "good-with-trouble")["worker1"]
+        assert not ends(test_kubernetes.test_taints_match_plan, node, SimpleNamespace(taints=()))
+
+
+class TestKubelet:
+    def test_one_that_never_joined_says_why(self):
+        answers = {"kubelet-files": Files({}, {}, {}, (), joined=False), "kubelet-complaints": ("command failed: Unauthorized",)}
+        assert "Unauthorized" in ends(test_kubelet.test_has_joined, lambda probe: answers[probe.name])
+
+    @pytest.mark.parametrize(("said", "good"), [("status 401", True), ("status 403", True), ("status 200", False), ("timed out", False)])
+    def test_a_refusal_is_a_word_and_not_silence(self, said, good):
+        found = {
+            "nobody asks the kubelet for pods": said,
+            "nobody asks the kubelet for its configuration": "status 401",
+            "read-only port": "refused",
+        }
+        assert (not ends(test_kubelet.test_refuses_strangers, {ANSWERS: found}.get)) is good
+
+    def test_complaints_come_last_first(self):
+        text = 'E1122 13:18:45.5 1 a.go:1] "first" err="one"\nE1122 13:18:46.5 1 a.go:1] "second" err="say \\"two\\""\n== end\n'
+        assert parse_complaints(text) == ('second: say \\"two\\"', "first: one")
+
+    def test_routes_that_stand_say_nothing(self):
+        assert parse_routes("== 0\n") == ""
+        assert "no route" in parse_routes("no route to a by b\n== 1\n")
+
+
+class TestItsProgram:
+    @pytest.mark.parametrize("days", [5, 365, 20000])
+    def test_a_certificate_ends_when_it_says(self, tmp_path, days):
+        """Past 2049 times have another form (RFC 5280, 4.1.2.5)."""
+        path = tmp_path / "one.crt"
+        made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "/dev/null", "-subj", "/CN=x", "-days", str(days)]
+        subprocess.run([*made, "-out", str(path)], check=True, capture_output=True)
+        told = subprocess.run(
+            ["openssl", "x509", "-in", str(path), "-noout", "-enddate", "-dateopt", "iso_8601"], capture_output=True, text=True
+        )
+        from datetime import datetime
+
+        planned = datetime.fromisoformat(told.stdout.strip().partition("=")[2].replace(" ", "T")).timestamp()
+        assert kubelet_side.ends(path.read_bytes()) == planned
+
+    def test_what_is_no_certificate_has_no_end(self):
+        assert kubelet_side.ends(b"-----BEGIN CERTIFICATE-----\n" + base64.b64encode(b"nothing") + b"\n-----END CERTIFICATE-----") is None
+
+    def test_addresses_of_an_answer_are_read_with_names_in_full_or_in_short(self):
+        short = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 30, 4) + bytes([10, 245, 0, 1])
+        alias = b"\x01a\x00" + struct.pack(">HHIH", 5, 1, 30, 2) + b"\xc0\x0c"
+        answer = bytes(12) + alias + short
+        assert list(kubelet_side.addresses(answer, 12, 2)) == ["10.245.0.1"]
+
+
+class TestControl:
+    @pytest.mark.parametrize(
+        ("found", "good"),
+        [
+            (Secrets({"secretbox": 3}, (), "secretbox"), True),
+            (Secrets({}, (), "secretbox"), True),
+            (Secrets({"secretbox": 3, "clear": 1}, ("default/x",), "secretbox"), False),
+            (Secrets({"secretbox": 3}, (), "identity"), False),
+            (Secrets({}, (), "none: the API server runs without it"), False),
+        ],
+    )
+    def test_secrets_are_encrypted_and_the_next_will_be(self, found, good):
+        assert (not ends(test_control.test_secrets_are_encrypted, lambda _: found)) is good
+
+    @pytest.mark.parametrize(
+        ("found", "good"), [(Audit(-0.1, 1, 5, 1, ()), True), (Audit(60, 1, 5, 1, ()), False), (Audit(-1, 0, 0, 0, ()), False)]
+    )
+    def test_a_request_of_now_is_in_the_log(self, found, good):
+        assert (not ends(test_control.test_requests_are_logged, lambda _: found)) is good
+
+    @pytest.mark.parametrize(("end", "good"), [("", False), ("2001-01-01T00:00:00Z", True), ("2999-01-01T00:00:00Z", False)])
+    def test_tokens_end(self, end, good):
+        assert (not ends(test_control.test_invitations_end, lambda _: {"abcdef": end})) is good
+
+
+class TestEtcd:
+    @pytest.mark.parametrize(("size", "quota", "fails"), [(1, 2, False), (9, 10, True), (1900 * 1024**2, 0, True)])
+    def test_room_is_told_by_the_quota_or_by_etcds_own(self, size, quota, fails):
+        member = Etcd("", "1", "3.6.4", size, quota, {}, (), "refused", (0, 0o700))
+        with pytest.raises(Mismatch) if fails else nullcontext():
+            test_etcd.test_has_room(member, Expect(), 80)
+
+
+class TestNamespaces:
+    def test_rights_of_a_users_pod_are_named(self):
+        from cluster.probes.kubernetes import parse_pods
+
+        pods = parse_pods((FOLDER / "kubernetes-pods" / "good.txt").read_text(encoding="utf-8"))
+        cluster = SimpleNamespace(scheduler=SimpleNamespace(namespaces=[SimpleNamespace(name="research", pod_security="baseline")]))
+        assert "research/shell: hostPID" in ends(test_namespaces.test_pods_have_no_rights_on_nodes, {PODS: pods}.get, cluster)
+
+    def test_an_object_that_was_edited_is_named_with_what_differs(self):
+        one = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "labels": {"enforce": "baseline"}}}
+        live = {path_of(one): {"metadata": {"name": "a", "labels": {"enforce": "privileged"}}, "apiVersion": "v1", "kind": "Namespace"}}
+        said = ends(test_namespaces.test_objects_match_plan, lambda _: live, lambda: [one])
+        assert "Namespace a: metadata.labels.enforce is privileged, not baseline" in said
