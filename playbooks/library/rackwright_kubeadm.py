@@ -54,6 +54,11 @@ FOLDER = "/etc/kubernetes"
 MANIFESTS = f"{FOLDER}/manifests"
 STAMP = f"{FOLDER}/rackwright/applied.json"
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+OF_A_CUT_OFF_INIT = [
+    *(f"FileAvailable--etc-kubernetes-manifests-{part}.yaml" for part in PARTS),
+    *(f"Port-{port}" for port in (6443, 10250, 10257, 10259, 2379, 2380)),
+]
+"""What kubeadm's preflight finds of an init that was cut off: its phases may be run again over it."""
 LIFETIME = "15m"  # of an invitation
 RUNTIME = "unix:///run/containerd/containerd.sock"
 
@@ -116,7 +121,7 @@ class Membership:
 
     def first(self) -> None:
         """The cluster's first controller."""
-        if not self._controls():
+        if not self._controls() or not os.path.exists(STAMP):
             self._make()
         else:
             self._follow()
@@ -169,11 +174,13 @@ class Membership:
         return os.path.exists(f"{FOLDER}/admin.conf") and os.path.exists(f"{MANIFESTS}/kube-apiserver.yaml")
 
     def _make(self) -> None:
-        survived = os.path.isdir("/var/lib/etcd/member")
-        self.actions.append("take up the cluster that etcd remembers" if survived else "make the cluster")
+        survived, cut_off = os.path.isdir("/var/lib/etcd/member"), self._controls()
+        self.actions.append(
+            "finish making the cluster" if cut_off else "take up the cluster that etcd remembers" if survived else "make the cluster"
+        )
         if self.check:
             return
-        ignored = ["DirAvailable--var-lib-etcd"] if survived else []
+        ignored = [*(["DirAvailable--var-lib-etcd"] if survived else []), *(OF_A_CUT_OFF_INIT if cut_off else [])]
         run("kubeadm", "init", "--config", self.params["config"], "--skip-token-print", *self._tolerate(*ignored))
         self._remember()
         self._wait()

@@ -54,7 +54,7 @@ def test_they_come_after_their_phase_and_before_the_next() -> None:
     table = [entry["ansible.builtin.import_playbook"] for entry in site.table_of_contents(SITE, own, Path("/p"))]
     storage = table.index("/p/playbooks/storage.yml")
     assert table[storage : storage + 4] == ["/p/playbooks/storage.yml", "/p/site/z.yml", "/p/site/a.yml", "/p/playbooks/gpu.yml"]
-    assert table[-2:] == ["/p/site/b.yml", "/p/playbooks/software.yml"]
+    assert table[-3:] == ["/p/site/b.yml", "/p/playbooks/kubernetes.yml", "/p/playbooks/software.yml"]
     assert len(table) == len(SITE) + 3
 
 
