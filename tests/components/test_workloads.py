@@ -70,14 +70,21 @@ def test_the_schemas_are_of_the_versions_that_the_catalogue_names() -> None:
     assert checked == {name: addons()[name].version for name in checked}
 
 
-def test_a_job_takes_every_gpu_and_meets_at_its_first_pod() -> None:
-    spec = one(lab(), "jobset", "JobSet")["spec"]
+def test_a_job_takes_every_gpu_that_it_may_and_meets_at_its_first_pod() -> None:
+    roomy = changed(scheduler={"kind": "kubernetes", "namespaces": {"research": {}}})
+    spec = one(roomy, "jobset", "JobSet")["spec"]
     job = spec["replicatedJobs"][0]["template"]["spec"]
     container = job["template"]["spec"]["containers"][0]
     assert (job["parallelism"], job["completions"]) == (2, 2)
     assert container["resources"] == {"limits": {"nvidia.com/gpu": "8"}}
     assert "--nnodes=2" in container["command"] and "--nproc-per-node=8" in container["command"]
     assert "--rdzv-endpoint=train-workers-0-0.train:29500" in container["command"]
+
+
+def test_a_job_asks_for_no_more_than_its_namespace_may_have() -> None:
+    """12 GPUs are one node of eight: a second pod would be refused by the quota."""
+    assert one(lab(), "jobset", "JobSet")["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] == 1
+    assert one(lab(), "trainjob", "TrainJob")["spec"]["trainer"]["numNodes"] == 1
 
 
 def test_pods_ask_for_cards_only_where_there_are_real_ones() -> None:
@@ -108,7 +115,7 @@ def test_queues_share_out_every_gpu_once() -> None:
 
 
 def test_a_service_has_a_replica_on_each_node_at_most_and_replaces_one_at_a_time() -> None:
-    assert one(lab(), "vllm", "HorizontalPodAutoscaler")["spec"]["maxReplicas"] == 2
+    assert one(rack(), "vllm", "HorizontalPodAutoscaler")["spec"]["maxReplicas"] == 64
     deployment = one(lab(), "vllm", "Deployment")["spec"]
     assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
     assert deployment["template"]["spec"]["priorityClassName"] in {wanted["metadata"]["name"] for wanted in render(lab(), "priorities")}

@@ -32,9 +32,9 @@ def priorities(site: Site) -> list[Object]:
 
 
 def jobset(site: Site) -> list[Object]:
-    """One pod for each node with GPUs. JobSet gives pods names that DNS knows; the first of them is where all meet."""
+    """One pod for each node that the namespace may have. JobSet gives pods names that DNS knows; the first of them is where all meet."""
     labels = {"jobset.sigs.k8s.io/jobset-name": _NAME}
-    count = len(site.workers)
+    count = site.pods
     torchrun = ["torchrun", f"--nnodes={count}", f"--nproc-per-node={site.gpus}", "--rdzv-backend=c10d"]
     command = [*torchrun, f"--rdzv-endpoint={_NAME}-workers-0-0.{_NAME}:{pods.PORT}", pods.TRAIN]
     pod = {
@@ -70,7 +70,7 @@ def trainjob(site: Site) -> list[Object]:
                 "trainer": {
                     "image": pods.IMAGE,
                     "command": ["torchrun", pods.TRAIN],
-                    "numNodes": len(site.workers),
+                    "numNodes": site.pods,
                     "numProcPerNode": site.gpus,
                     "resourcesPerNode": pods.resources(site, site.gpus),
                 },
@@ -83,7 +83,7 @@ def pytorchjob(site: Site) -> list[Object]:
     """Kubeflow 1: one master, and workers for all other nodes."""
     pod = {"containers": [pods.container(site, "pytorch", ["torchrun", pods.TRAIN])], "volumes": pods.volumes(site)}
     replica = {"restartPolicy": "OnFailure", "template": {"spec": pod}}
-    others = len(site.workers) - 1
+    others = site.pods - 1
     replicas = {"Master": {"replicas": 1, **replica}, **({"Worker": {"replicas": others, **replica}} if others else {})}
     return [
         {

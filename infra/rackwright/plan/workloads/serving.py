@@ -61,7 +61,7 @@ def _autoscaler(site: Site) -> Object:
         "spec": {
             "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": _NAME},
             "minReplicas": 1,
-            "maxReplicas": len(site.workers),
+            "maxReplicas": site.pods,
             "metrics": [metric],
             "behavior": {"scaleDown": {"stabilizationWindowSeconds": 600}},
         },

@@ -53,6 +53,12 @@ class Site:
         return min(node.gpus for node in self.workers)
 
     @property
+    def pods(self) -> int:
+        """Whole nodes that a job of the namespace may have: all, or as many as its quota of GPUs holds."""
+        quota = next((one.gpus for one in self.cluster.namespaces if one.name == self.namespace), None)
+        return len(self.workers) if quota is None else max(1, min(len(self.workers), quota // self.gpus))
+
+    @property
     def products(self) -> tuple[str, ...]:
         """Their GPUs' names, as labels say them."""
         return tuple(dict.fromkeys(node.labels[PRODUCT] for node in self.workers if PRODUCT in node.labels))
