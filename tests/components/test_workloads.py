@@ -111,6 +111,11 @@ def test_queues_share_out_every_gpu_once() -> None:
         queue["metadata"]["name"]: int(queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"]) for queue in queues
     }
     assert owned == {"research": 12, "spare": 4}
+    limits = {
+        queue["metadata"]["name"]: queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0].get("borrowingLimit")
+        for queue in queues
+    }
+    assert limits == {"research": "0", "spare": None}, "a quota is an end: half a job beyond it would wait for the other half"
     assert one(lab(), "queues", "LocalQueue")["metadata"] == {"name": "research", "namespace": "research"}
 
 

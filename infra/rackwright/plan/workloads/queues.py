@@ -20,7 +20,7 @@ def queues(site: Site) -> list[Object]:
     return [
         _object("Topology", "fabric", {"levels": [{"nodeLabel": level} for level in site.levels]}),
         *(_flavor(product) for product in site.products),
-        *(_cluster_queue(site, name, owned[name]) for name in names),
+        *(_cluster_queue(site, one.name, one.gpus or 0, ends=one.gpus is not None) for one in site.cluster.namespaces),
         *([_cluster_queue(site, _SPARE, spare)] if spare and _SPARE not in names else []),
         *(_object("LocalQueue", name, {"clusterQueue": name}, namespace=name) for name in names),
     ]
@@ -31,8 +31,12 @@ def _flavor(product: str) -> Object:
     return _object("ResourceFlavor", product.lower(), {"nodeLabels": labels, "topologyName": "fabric"})
 
 
-def _cluster_queue(site: Site, name: str, gpus: int) -> Object:
-    """GPUs are what is shared out; CPUs and memory are all there are, in every queue, so that they hold nobody up."""
+def _cluster_queue(site: Site, name: str, gpus: int, *, ends: bool = False) -> Object:
+    """GPUs are what is shared out; CPUs and memory are all there are, in every queue, so that they hold nobody up.
+
+    `ends`: the namespace's quota allows no more. A job that borrowed beyond it would start some of its pods and wait for ever for the rest.
+    """
+    limit = {"borrowingLimit": "0"} if ends else {}
     nodes = {node.name: node for node in site.plan.nodes}
     there = [nodes[worker.name] for worker in site.workers]
     totals = {"cpu": str(sum(node.cpus for node in there)), "memory": f"{sum(node.memory_mib for node in there)}Mi"}
@@ -41,7 +45,7 @@ def _cluster_queue(site: Site, name: str, gpus: int) -> Object:
         {
             "name": product.lower(),
             "resources": [
-                {"name": GPU, "nominalQuota": str(gpus if product == first else 0)},
+                {"name": GPU, "nominalQuota": str(gpus if product == first else 0), **limit},
                 *({"name": key, "nominalQuota": total} for key, total in totals.items()),
             ],
         }
