@@ -1,8 +1,8 @@
 """Schemas of Kubernetes 1.34's own kinds and of addons' kinds, and what an object breaks of them. Unknown fields are breaches.
 
 Cut from api/openapi-spec/swagger.json of the Go module k8s.io/kubernetes@v1.34.1 and from the definitions (CRDs) in the modules of
-`ADDONS`, all under the Apache License 2.0: the kinds that are used, without descriptions. Pods that an addon spells out are Kubernetes' own.
-`python tests/components/kubernetes_schemas.py GOMODCACHE` cuts them anew.
+`ADDONS`, all under the Apache License 2.0: the kinds that are used, without descriptions.
+Pods that an addon spells out are Kubernetes' own. `python tests/components/kubernetes_schemas.py GOMODCACHE` cuts them anew.
 """
 
 from __future__ import annotations
