@@ -5,7 +5,7 @@ import pulumi
 from rackwright import targets
 from rackwright.cli import outcome
 from rackwright.handover import applied
-from rackwright.targets import program, secrets
+from rackwright.targets import kubernetes, program, secrets
 from rackwright.targets.resources import Converge, KeyPair, Verification
 
 described = program.load(pulumi.Config().require_object("cluster"), pulumi.get_stack())
@@ -24,11 +24,13 @@ converge = Converge(
     digests=program.converge_digests(described),
     options=program.converge_options(described),
 )
+objects = kubernetes.applied(plan, built, converge)
 verification = Verification(
     "verification",
     level=plan.level.value,
     generation=converge.generation,
     digests=program.verification_digests(),
     options=program.options(plan),
+    opts=pulumi.ResourceOptions(depends_on=objects),
 )
 outcome.export(plan, converge, verification)

@@ -13,6 +13,7 @@ from rackwright import targets
 from rackwright.handover import paths
 from rackwright.model import load_stack
 from rackwright.plan import Plan, expand
+from rackwright.targets import kubernetes
 from rackwright.targets.resources import Converge, KeyPair, Verification
 
 _MADE = {
@@ -20,6 +21,8 @@ _MADE = {
     "rackwright:lab:Image": {"image": "localhost/node:1"},
     "rackwright:lab:Node": {"incarnation": "life-1"},
     "rackwright:hosts:Host": {"incarnation": "life-1", "public_key": "ssh-ed25519 AAAA"},
+    "rackwright:kubernetes:Bundle": {"folder": "/bundle"},
+    "rackwright:kubernetes:Access": {"kubeconfig": "KUBECONFIG"},
     "rackwright:time:Moment": {"at": "2026-12-01T08:00:00+00:00"},
     "rackwright:ansible:Converge": {"generation": "g1"},
     "aws:ec2/eip:Eip": {"publicIp": "203.0.113.7", "allocationId": "eipalloc-1"},
@@ -38,6 +41,12 @@ class Asked:
     ignored: frozenset[str]
     """Inputs whose changes are left alone."""
     provider: str
+    parent: str = ""
+    """Name of the resource it is a part of."""
+    kept: bool = False
+    """Whether a deletion leaves the thing itself where it is."""
+    goes_with: str = ""
+    """Name of the resource with whose deletion it is gone, without being asked."""
 
 
 class Monitor(pulumi.runtime.mocks.MockMonitor):  # type: ignore[misc]
@@ -46,7 +55,9 @@ class Monitor(pulumi.runtime.mocks.MockMonitor):  # type: ignore[misc]
     def RegisterResource(self, request: Any) -> Any:
         """One registration, with its options."""
         after = frozenset(urn.rpartition("::")[2] for urn in request.dependencies)
-        self.mocks.asked[request.name] = Asked(after, frozenset(request.ignoreChanges), request.provider)
+        parent, with_ = (urn.rpartition("::")[2] for urn in (request.parent, request.deletedWith))
+        ignored = frozenset(request.ignoreChanges)
+        self.mocks.asked[request.name] = Asked(after, ignored, request.provider, parent, request.retainOnDelete, with_)
         return super().RegisterResource(request)
 
 
@@ -88,7 +99,8 @@ def built(plan: Plan) -> Recording:
         made = targets.target(plan.target.kind).build(plan, access.public_key)
         secrets = {"access_key": access.private_key}
         converge = Converge("converge", plan="{}", hosts=made.hosts, sources=made.sources, secrets=secrets, digests={}, options={})
-        Verification("verification", level="smoke", generation=converge.generation, digests={}, options={})
+        after = pulumi.ResourceOptions(depends_on=kubernetes.applied(plan, made, converge))
+        Verification("verification", level="smoke", generation=converge.generation, digests={}, options={}, opts=after)
 
     run(program, recording, plan.stack)
     return recording

@@ -24,6 +24,12 @@ def releases() -> tuple[str, ...]:
     return tuple(_read()["releases"])
 
 
+def containerd(os: str) -> str | None:
+    """The release of containerd that a system packages; None where it moves."""
+    found: str | None = _read()["containerd"].get(os)
+    return found
+
+
 def pause(version: str) -> str:
     """The image that holds a pod's namespaces."""
     return str(_read()["releases"][version]["pause"])

@@ -18,6 +18,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "plan": ("rackwright.cli.plan:plan", "Nodes, addresses, storage and queues a stack file stands for."),
     "impact": ("rackwright.cli.impact:impact", "What an edit of the stack file will do, before it is done."),
     "fabric": ("rackwright.cli.fabric:fabric", "The network between the GPUs: switches, cables, growth, and whether a real one is so."),
+    "workloads": ("rackwright.cli.workloads:workloads", "Jobs, queues and services for a stack's Kubernetes, as manifests to apply."),
     "cost": ("rackwright.cli.cost:cost", "What a stack costs while it is up."),
     "pin": ("rackwright.cli.pin:pin", "Write the newest machine images' ids into a stack file (target aws)."),
     "up": ("rackwright.cli.life:up", "Bring a stack up and prove it (pulumi up)."),

@@ -142,6 +142,11 @@ def power_log(stack: str) -> Path:
     return folder(stack) / "power.log"
 
 
+def api_way(stack: str) -> Path:
+    """How the stack's Kubernetes API is reached from this machine; there only while Pulumi applies what the cluster holds."""
+    return folder(stack) / "api-way.json"
+
+
 def socket_folder(stack: str) -> Path:
     """Where ssh keeps its control sockets: short and outside the home, because a deep home would exceed SOCKET_PATH_LIMIT."""
     digest = hashlib.sha256(os.fsencode(folder(stack))).hexdigest()[:8]

@@ -40,6 +40,13 @@ class PodSecurity(StrEnum):
     RESTRICTED = "restricted"
 
 
+class ObjectsBy(StrEnum):
+    """Who applies what the cluster holds beyond kubeadm's own: a role while it converges, or Pulumi, object by object, after it."""
+
+    ROLE = "role"
+    PULUMI = "pulumi"
+
+
 class Namespace(Part):
     """Where some users work, and how much of the cluster they may use at a time."""
 
@@ -73,6 +80,10 @@ class Kubernetes(Part):
     )
     endpoint: Annotated[Address4 | None, Change.FORBIDDEN] = Field(
         default=None, description="Virtual address of the control plane, which several controllers need."
+    )
+    objects_by: Annotated[ObjectsBy, Change.FORBIDDEN] = Field(
+        default=ObjectsBy.ROLE,
+        description="Who applies labels, plugins, namespaces and claims: `role`, or `pulumi` as resources of the stack (needs its plugin).",
     )
     drain_timeout: Annotated[Seconds, Change.RUN] = Field(default=300, description="How long a leaving node waits for its pods to end.")
     namespaces: Annotated[dict[Label, Namespace], Change.LIVE] = Field(default={}, description="Namespaces of users, by name.")

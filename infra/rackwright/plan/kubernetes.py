@@ -56,6 +56,7 @@ def expand_kubernetes(
         nodes=tuple(_node(cluster, declared, cni, node, labels.get(node.name, {})) for node in members),
         namespaces=tuple(_namespace(name, one) for name, one in declared.namespaces.items()),
         drain_timeout_s=declared.drain_timeout,
+        objects_by=declared.objects_by,
         probe=own_image("probe") if bundled else None,
     )
     return expanded.model_copy(update={"objects": objects(expanded, nodes, storage), "folders": folders(expanded, storage)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from rackwright.model.base import Part
-from rackwright.model.kubernetes import Cni, PodSecurity
+from rackwright.model.kubernetes import Cni, ObjectsBy, PodSecurity
 
 
 class KubernetesNode(Part):
@@ -70,7 +70,8 @@ class Kubernetes(Part):
     """Image of the pods that checks run; None where nobody has it: it comes with the bundle alone."""
     objects: tuple[dict[str, Any], ...] = ()
     """What is applied to the cluster beyond kubeadm's own, in this order: the one source for the roles and for Pulumi."""
-
+    objects_by: ObjectsBy = ObjectsBy.ROLE
+    """Who applies them."""
     folders: tuple[Folder, ...] = ()
     """Folders of the shared file system that claims lie in."""
 

@@ -13,6 +13,7 @@ from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, st
 from rackwright.errors import RackwrightError
 from rackwright.provider import registry
 from rackwright.provider.diff import Change, Difference
+from rackwright.provider.drivers import api_way
 from rackwright.provider.engine_log import EngineLog
 from rackwright.provider.lifetime import Lifetime
 from rackwright.provider.redaction import Redactor, rewrap
@@ -63,7 +64,10 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
 
     async def Configure(self, request: Any, context: Any) -> provider_pb2.ConfigureResponse:
-        """What this provider can do."""
+        """What this provider can do. A way to a Kubernetes API opens now: Pulumi's provider for it looks before any call comes here."""
+        stack = request.urn.split("::")[0].removeprefix("urn:pulumi:")
+        if stack:
+            await self._open_way(stack)
         return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True, acceptResources=False, acceptOutputs=False)
 
     async def Cancel(self, request: Any, context: Any) -> empty_pb2.Empty:
@@ -140,6 +144,13 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the rackwright provider has no resource {token}")
         assert resource is not None
         return resource
+
+    async def _open_way(self, stack: str) -> None:
+        """What comes after it fails by itself, and says so; other stacks and other resources need no way."""
+        try:
+            await api_way.open_way(stack)
+        except RackwrightError as error:
+            await self._log.warn("", str(error))
 
     def _operation(self, request: Any) -> Operation:
         urn = request.urn

@@ -27,6 +27,8 @@ from rackwright.rules import (
     gpus,
     groups,
     hosts,
+    kubernetes,
+    kubernetes_network,
     names,
     network,
     node_stack,
@@ -46,6 +48,7 @@ __all__ = ["RULES", "Case", "Rule", "check", "examine"]
 
 SUBJECTS = (
     *(names, network, groups, gpus, software, software_versions, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
+    *(kubernetes, kubernetes_network),
     *(fabric, fabric_floor, phases, node_stack, tuning),
     *(aws_instances, aws_images, aws_disks, aws_network, aws_fabric, aws_capacity, aws_tags, fsx, fsx_repositories, budget, cost),
 )

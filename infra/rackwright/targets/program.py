@@ -17,7 +17,7 @@ from rackwright.model import Severity, has_errors, load_configured
 from rackwright.model.budget import StateKept
 from rackwright.plan import Plan, expand
 from rackwright.plan.impact import Action, Consequence, Described, impact
-from rackwright.targets import digests
+from rackwright.targets import digests, kubernetes
 
 _FILES: Final = "file://"
 _MONEY: Final[Any] = {"cost": True, "budget": True, "state": True, "target": {"economics": True}}
@@ -33,7 +33,7 @@ def load(configured: object, stack: str) -> Described:
     if has_errors(findings) or loaded.cluster is None:
         errors = [str(finding) for finding in findings if finding.level is Severity.ERROR]
         raise pulumi.RunError(f"stacks/Pulumi.{stack}.yaml: {len(errors)} finding(s)\n" + "\n".join(errors))
-    described = Described(loaded.cluster, expand(loaded.cluster, stack))
+    described = Described(loaded.cluster, kubernetes.settled(expand(loaded.cluster, stack), os.environ))
     _refuse_forgettable_state(described.plan)
     _tell(stack, described)
     return described

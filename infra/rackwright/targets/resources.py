@@ -38,6 +38,26 @@ class Bundle(pulumi.CustomResource):
         super().__init__("rackwright:kubernetes:Bundle", name, {"version": version, "digest": digest, "folder": None}, opts)
 
 
+class Access(pulumi.CustomResource):
+    """The administrator's way into a Kubernetes, through a port of this machine."""
+
+    kubeconfig: pulumi.Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        controller: str,
+        through: str,
+        endpoint: str,
+        port: int,
+        incarnation: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        inputs = {"controller": controller, "through": through, "endpoint": endpoint, "port": port, "incarnation": incarnation}
+        super().__init__("rackwright:kubernetes:Access", name, {**inputs, "kubeconfig": None}, opts)
+
+
 class Label(pulumi.CustomResource):
     """What a lab's things are found by; everything that carries it depends on it."""
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import version
-from pathlib import Path
 
 import pulumi
+
+from rackwright.targets import plugins
 
 
 def demand(environ: Mapping[str, str]) -> None:
     """Refuse, with the command that installs it, where the engine would say no more than that it is missing."""
-    wanted = version("pulumi-aws")
-    folder = Path(environ.get("PULUMI_HOME") or Path.home() / ".pulumi") / "plugins" / f"resource-aws-v{wanted}"
-    may_fetch = environ.get("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION") not in {"true", "1"}
-    if not folder.is_dir() and not may_fetch:
+    if not plugins.is_there("aws", environ):
         raise pulumi.RunError(
-            f"the aws plugin {wanted} is not installed: target aws is built by it\n"
-            f"  run `pulumi plugin install resource aws {wanted}`; it is downloaded from Pulumi (docs/targets/aws.md)"
+            f"the aws plugin {plugins.wanted('aws')} is not installed: target aws is built by it\n"
+            f"  run `{plugins.command('aws')}`; it is downloaded from Pulumi (docs/targets/aws.md)"
         )

@@ -1,0 +1,85 @@
+"""`rackwright workloads STACK [NAME]`: jobs, queues and services for a stack's Kubernetes, as manifests that a person reads and applies."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+import yaml
+
+from rackwright.cli.stack import planned
+from rackwright.cli.table import table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rackwright.plan.workloads import Workload
+
+SCHEMA: Final = "rackwright.workloads/1"
+_NEVER: Final = "never run by this project"
+
+
+def workloads(
+    stack: Annotated[str, typer.Argument(help="A stack's name, or a file's path.")],
+    name: Annotated[str | None, typer.Argument(help="Which one to print; all of them are listed when left out.")] = None,
+    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="For whom; the first that is declared when left out.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help=f"The same as JSON ({SCHEMA}).")] = False,
+) -> None:
+    """Jobs, queues and services for a stack's Kubernetes, as manifests to apply."""
+    from rackwright.plan.workloads import WORKLOADS, render
+
+    plan = planned(stack)
+    if name is None:
+        rows = [[key, one.title, needs(one)] for key, one in WORKLOADS.items()]
+        if as_json:
+            print(
+                json.dumps({"schema": SCHEMA, "stack": plan.stack, "workloads": [dict(zip(_HEADINGS, row, strict=True)) for row in rows]})
+            )
+        else:
+            print(table(_HEADINGS, rows))
+        return
+    objects = render(plan, name, namespace)
+    if as_json:
+        print(json.dumps({"schema": SCHEMA, "stack": plan.stack, "objects": objects}, indent=2))
+    else:
+        print(text(plan.stack, name, WORKLOADS[name], objects), end="")
+
+
+_HEADINGS: Final = ("name", "what", "needs")
+
+
+def needs(workload: Workload) -> str:
+    """Addons with their versions, and where they were seen at work."""
+    from rackwright.catalog.addons import NEVER, addons
+
+    found = {name: addons()[name] for name in workload.needs}
+    return ", ".join(f"{name} {one.version} ({_NEVER if one.run == NEVER else f'run on {one.run}'})" for name, one in found.items())
+
+
+def text(stack: str, name: str, workload: Workload, objects: Sequence[dict[str, Any]]) -> str:
+    """The file: first what it is, what it needs and what it was seen to do."""
+    from rackwright.catalog.addons import addons
+
+    chart = workload.needs[0] if workload.values else None
+    head = [
+        f"# {workload.title}.",
+        f"# Rendered from the plan of stack {stack} by `rackwright workloads {stack} {name}`; checked against schemas where there are any.",
+        *(f"# Needs {need} {addons()[need].version}: {addons()[need].source}. {_run(addons()[need].run)}" for need in workload.needs),
+        *([f"# Values for `helm install {chart}`: no manifest, `kubectl apply` does not take them."] if chart else []),
+    ]
+    return "\n".join(head) + "\n" + yaml.dump_all(objects, sort_keys=False, width=140, Dumper=_Plain)
+
+
+def _run(where: str) -> str:
+    from rackwright.catalog.addons import NEVER
+
+    return f"{_NEVER.capitalize()}." if where == NEVER else f"Run on {where}."
+
+
+class _Plain(yaml.SafeDumper):
+    """Without anchors: people copy parts of a file."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Every part is written out."""
+        return True

@@ -1,0 +1,82 @@
+"""What a workload must know of the cluster it is rendered for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Self
+
+from rackwright.errors import BadInput
+from rackwright.plan.kubernetes_shape import Kubernetes, KubernetesNode
+from rackwright.plan.shape import Plan
+
+GPU: Final = "nvidia.com/gpu"
+RDMA: Final = "rdma/hca_shared_devices_a"
+EFA: Final = "vpc.amazonaws.com/efa"
+HOST: Final = "kubernetes.io/hostname"
+LEAF: Final = "network.topology.nvidia.com/leaf"
+NVLINK: Final = "network.topology.nvidia.com/accelerator"
+PRODUCT: Final = "nvidia.com/gpu.product"
+QUEUE: Final = "kueue.x-k8s.io/queue-name"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A plan of a Kubernetes cluster, and the namespace that the workload is for."""
+
+    plan: Plan
+    cluster: Kubernetes
+    namespace: str
+
+    @classmethod
+    def of(cls, plan: Plan, namespace: str | None) -> Self:
+        """The first namespace of users where none is asked for, else Kubernetes' own default."""
+        cluster = plan.scheduler
+        if not isinstance(cluster, Kubernetes):
+            raise BadInput(f"stack {plan.stack} runs {cluster.kind}", hint="workloads are for `scheduler: {kind: kubernetes}`")
+        known = [one.name for one in cluster.namespaces]
+        if namespace is not None and namespace not in known:
+            raise BadInput(f"stack {plan.stack} has no namespace `{namespace}`", hint=f"one of {', '.join(known) or 'none is declared'}")
+        return cls(plan, cluster, namespace or (known[0] if known else "default"))
+
+    @cached_property
+    def workers(self) -> tuple[KubernetesNode, ...]:
+        """Nodes with GPUs that users' pods run on."""
+        found = tuple(node for node in self.cluster.nodes if node.works and node.gpus)
+        if not found:
+            raise BadInput(f"stack {self.plan.stack} has no GPUs for pods", hint="give a group of workers `gpus`")
+        return found
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that every one of them has."""
+        return min(node.gpus for node in self.workers)
+
+    @property
+    def pods(self) -> int:
+        """Whole nodes that a job of the namespace may have: all, or as many as its quota of GPUs holds."""
+        quota = next((one.gpus for one in self.cluster.namespaces if one.name == self.namespace), None)
+        return len(self.workers) if quota is None else max(1, min(len(self.workers), quota // self.gpus))
+
+    @property
+    def products(self) -> tuple[str, ...]:
+        """Their GPUs' names, as labels say them."""
+        return tuple(dict.fromkeys(node.labels[PRODUCT] for node in self.workers if PRODUCT in node.labels))
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Labels that say who is close to whom, widest first."""
+        return (*(label for label in (LEAF, NVLINK) if all(label in node.labels for node in self.workers)), HOST)
+
+    @property
+    def rdma(self) -> dict[str, str]:
+        """What a pod asks for to reach others without the kernel: nothing where the fabric is simulated or there is none."""
+        if self.plan.target.kind == "aws":
+            return {EFA: "1"}
+        fabric = self.plan.fabric
+        return {RDMA: "1"} if fabric is not None and "fabric" not in self.plan.simulated else {}
+
+    @property
+    def shared(self) -> bool:
+        """Whether the namespace has its claim on the shared file system."""
+        return any(one.name == self.namespace and one.claim_mib is not None for one in self.cluster.namespaces)

@@ -1,0 +1,64 @@
+"""What a Kubernetes cluster needs beside its nodes, on every target."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import pulumi
+
+from rackwright.handover import paths
+from rackwright.model.kubernetes import ObjectsBy
+from rackwright.plan import Plan
+from rackwright.plan.kubernetes_shape import Kubernetes
+from rackwright.targets import Built, digests, plugins, resources
+
+__all__ = ["applied", "bundle", "folder", "settled"]
+
+
+def folder(plan: Plan) -> pulumi.Output[str] | None:
+    """Where on this machine the bundle lies, where the plan takes it."""
+    made = bundle(plan)
+    return made.folder if made else None
+
+
+def bundle(plan: Plan) -> resources.Bundle | None:
+    """Binaries and images, where the plan takes them from no repository and no registry."""
+    if plan.scheduler.kind != "kubernetes" or not plan.scheduler.bundled:
+        return None
+    return resources.Bundle("kubernetes-bundle", version=plan.scheduler.version, digest=digests.kubernetes_bundle(paths.project_root()))
+
+
+def settled(plan: Plan, environ: Mapping[str, str]) -> Plan:
+    """The plan with who will apply its objects: where Pulumi shall and has no plugin, the role does, and that is said."""
+    cluster = _by_pulumi(plan)
+    if cluster is None or plugins.is_there("kubernetes", environ):
+        return plan
+    missing = f"the kubernetes plugin {plugins.wanted('kubernetes')} is not installed"
+    if paths.api_way(plan.stack).exists():
+        raise pulumi.RunError(
+            f"stacks/Pulumi.{plan.stack}.yaml: scheduler.objects_by: pulumi: {missing}, and it made the objects of this cluster\n"
+            f"  run `{plugins.command('kubernetes')}`: without it nobody may say whether they are as declared"
+        )
+    counted = Counter(one["kind"] for one in cluster.objects)
+    pulumi.log.warn(
+        f"stacks/Pulumi.{plan.stack}.yaml: scheduler.objects_by: pulumi: {missing}: a role applies the objects, and Pulumi will not manage "
+        f"{', '.join(f'{number} {kind}' for kind, number in counted.items())}\n"
+        f"  run `{plugins.command('kubernetes')}` before the first `up`; it is downloaded from Pulumi"
+    )
+    return plan.model_copy(update={"scheduler": cluster.model_copy(update={"objects_by": ObjectsBy.ROLE})})
+
+
+def applied(plan: Plan, built: Built, converge: resources.Converge) -> list[pulumi.Resource]:
+    """The cluster's objects as resources, which what comes after waits for; none where the role has applied them."""
+    if _by_pulumi(plan) is None:
+        return []
+    # Imported where it is used alone: Kubernetes' types take seconds to load.
+    from rackwright.targets.kubernetes.objects import ClusterObjects
+
+    return [ClusterObjects("kubernetes", plan, built.hosts, converge)]
+
+
+def _by_pulumi(plan: Plan) -> Kubernetes | None:
+    cluster = plan.scheduler
+    return cluster if isinstance(cluster, Kubernetes) and cluster.objects_by is ObjectsBy.PULUMI else None

@@ -1,0 +1,131 @@
+"""The plan's objects as resources of Pulumi's provider for Kubernetes, applied on the server's side (docs/adr/0019)."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from rackwright.plan import Plan
+from rackwright.plan.kubernetes_shape import Kubernetes
+from rackwright.targets.resources import Access, Converge
+
+Object = Mapping[str, Any]
+_PORTS: Final = (20000, 10000)
+"""The first, and how many: below those that the kernel hands out."""
+_KEPT: Final = frozenset({"Namespace", "PersistentVolume", "PersistentVolumeClaim"})
+"""Kinds whose deletion takes with it what people made: they leave Pulumi's record, and stay in the cluster until somebody deletes them."""
+
+
+class ClusterObjects(pulumi.ComponentResource):
+    """Labels, plugins, namespaces, quotas, claims: every object of the plan, by a provider that knows this one cluster."""
+
+    def __init__(
+        self, name: str, plan: Plan, hosts: Mapping[str, Mapping[str, Any]], converge: Converge, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("rackwright:kubernetes:Objects", name, None, opts)
+        cluster = plan.scheduler
+        assert isinstance(cluster, Kubernetes)
+        self._provider = _provider(plan.stack, _access(plan.stack, cluster, hosts, converge, self), self)
+        self._converge = converge
+        self._made: dict[str, pulumi.Resource] = {}
+        for wanted in cluster.objects:
+            self._made[resource_name(wanted)] = self._resource(wanted)
+        self.register_outputs({"objects": list(self._made)})
+
+    def _resource(self, wanted: Object) -> pulumi.Resource:
+        """One object. Where the whole stack goes, the cluster goes with it, and nobody need ask its API to delete anything."""
+        options = pulumi.ResourceOptions(
+            parent=self,
+            provider=self._provider,
+            depends_on=[made for name, made in self._made.items() if name in _needs(wanted)],
+            deleted_with=self._converge,
+            retain_on_delete=wanted["kind"] in _KEPT or None,
+        )
+        given = {_snake(key): value for key, value in wanted.items() if key not in {"apiVersion", "kind"}}
+        known = _type(wanted)
+        if known is not None:
+            made: pulumi.Resource = known(resource_name(wanted), **given, opts=options)
+            return made
+        given["others"] = {key: value for key, value in wanted.items() if key not in {"apiVersion", "kind", "metadata", "spec"}}
+        own = {key: given[key] for key in ("metadata", "spec", "others") if key in given}
+        return k8s.apiextensions.CustomResource(resource_name(wanted), wanted["apiVersion"], wanted["kind"], **own, opts=options)
+
+
+def resource_name(wanted: Object) -> str:
+    """What the object is called as a resource: the same as long as it is the same object.
+
+    >>> resource_name({"kind": "ResourceQuota", "metadata": {"namespace": "research", "name": "quota"}})
+    'resourcequota/research/quota'
+    """
+    metadata = wanted["metadata"]
+    return "/".join(part for part in (wanted["kind"].lower(), metadata.get("namespace"), metadata["name"]) if part)
+
+
+def port(stack: str) -> int:
+    """Where on this machine the stack's API is reached: the same at every run, since the provider's configuration names it."""
+    first, many = _PORTS
+    return first + zlib.crc32(stack.encode()) % many
+
+
+def _access(stack: str, cluster: Kubernetes, hosts: Mapping[str, Mapping[str, Any]], converge: Converge, parent: pulumi.Resource) -> Access:
+    controller = cluster.controllers[0]
+    return Access(
+        "kubernetes-access",
+        controller=controller,
+        through=cluster.submit[0],
+        endpoint=cluster.endpoint,
+        port=port(stack),
+        incarnation=hosts[controller]["incarnation"],
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=[converge]),
+    )
+
+
+def _provider(stack: str, access: Access, parent: pulumi.Resource) -> k8s.Provider:
+    """Everything said, so that neither the user's own kubeconfig nor a variable of their shell steers it.
+
+    What was applied before by the role is taken over, and a renewed certificate is no other cluster.
+    """
+    return k8s.Provider(
+        "kubernetes-provider",
+        kubeconfig=access.kubeconfig,
+        context=stack,
+        cluster=stack,
+        cluster_identifier=stack,
+        enable_server_side_apply=True,
+        enable_patch_force=True,
+        upsert_existing_objects=True,
+        delete_unreachable=False,
+        skip_update_unreachable=False,
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=[access]),
+    )
+
+
+def _needs(wanted: Object) -> frozenset[str]:
+    """Names of the resources that must be there before it; of those that the cluster has by itself there is none."""
+    metadata, kind = wanted["metadata"], wanted["kind"]
+    needed = {f"namespace/{metadata.get('namespace')}"}
+    if kind == "PersistentVolumeClaim":
+        needed.add(f"persistentvolume/{wanted['spec'].get('volumeName')}")
+    return frozenset(needed)
+
+
+def _type(wanted: Object) -> Any:
+    """The package's class of an object of Kubernetes' own; None for one whose kind was defined in the cluster.
+
+    A node registers itself: a patch sets what is said of it and nothing else, and takes only that back.
+    """
+    group, _, version = wanted["apiVersion"].rpartition("/")
+    if "." in group and (not group.endswith(".k8s.io") or group.endswith(".x-k8s.io")):
+        return None
+    module = import_module(f"pulumi_kubernetes.{group.partition('.')[0] or 'core'}.{version}")
+    return getattr(module, "NodePatch" if wanted["kind"] == "Node" else wanted["kind"])
+
+
+def _snake(key: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", key).lower()

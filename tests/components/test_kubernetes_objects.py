@@ -1,0 +1,232 @@
+"""A cluster's objects under mocks: the same that the role applies, each a resource of one provider. The plugin itself was never run."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pulumi
+import pytest
+from kubernetes_schemas import breaches
+from recording import Recording, built, committed
+
+from rackwright.handover import paths
+from rackwright.model.kubernetes import ObjectsBy
+from rackwright.plan import Plan
+from rackwright.plan.kubernetes_shape import Kubernetes
+from rackwright.targets import kubernetes, plugins
+from rackwright.targets.kubernetes.objects import port, resource_name
+
+OBJECTS = "rackwright:kubernetes:Objects"
+
+
+def by(applier: ObjectsBy) -> Plan:
+    """The committed lab with its objects applied by somebody."""
+    plan = committed("lab-k8s")
+    assert isinstance(plan.scheduler, Kubernetes)
+    return plan.model_copy(update={"scheduler": plan.scheduler.model_copy(update={"objects_by": applier})})
+
+
+@cache
+def recorded(applier: ObjectsBy = ObjectsBy.PULUMI) -> Recording:
+    """What it registers."""
+    return built(by(applier))
+
+
+def objects() -> dict[str, dict[str, Any]]:
+    """The plan's objects by their names as resources."""
+    cluster = by(ObjectsBy.PULUMI).scheduler
+    assert isinstance(cluster, Kubernetes)
+    return {resource_name(wanted): dict(wanted) for wanted in cluster.objects}
+
+
+def ours(recording: Recording) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Every resource of Kubernetes, without its provider."""
+    return {name: made for name, made in recording.made.items() if made[0].startswith("kubernetes:")}
+
+
+def test_by_default_the_role_applies_them_and_pulumi_has_nothing_of_kubernetes() -> None:
+    assert committed("lab-k8s").scheduler.objects_by is ObjectsBy.ROLE  # type: ignore[union-attr]
+    recording = recorded(ObjectsBy.ROLE)
+    assert not [
+        typ for typ, _ in recording.made.values() if typ in {OBJECTS, "pulumi:providers:kubernetes", "rackwright:kubernetes:Access"}
+    ]
+    assert ours(recording) == {}
+    assert recording.asked["verification"].after == {"converge"}
+
+
+def test_every_object_is_one_resource_that_says_exactly_what_the_plan_says() -> None:
+    """One source: what the package's own types make of an object is the object."""
+    assert {name: inputs for name, (_, inputs) in ours(recorded()).items()} == objects()
+
+
+def test_the_types_are_kubernetes_own() -> None:
+    assert {name: typ for name, (typ, _) in ours(recorded()).items()} == {
+        "node/login0": "kubernetes:core/v1:NodePatch",
+        "node/worker0": "kubernetes:core/v1:NodePatch",
+        "node/worker1": "kubernetes:core/v1:NodePatch",
+        "daemonset/kube-system/gpu-device-plugin": "kubernetes:apps/v1:DaemonSet",
+        "namespace/research": "kubernetes:core/v1:Namespace",
+        "rolebinding/research/users": "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding",
+        "resourcequota/research/quota": "kubernetes:core/v1:ResourceQuota",
+        "limitrange/research/defaults": "kubernetes:core/v1:LimitRange",
+        "persistentvolume/research-shared": "kubernetes:core/v1:PersistentVolume",
+        "persistentvolumeclaim/research/shared": "kubernetes:core/v1:PersistentVolumeClaim",
+    }
+
+
+@pytest.mark.parametrize("name", objects())
+def test_an_object_is_as_kubernetes_1_34_defines_its_kind(name: str) -> None:
+    assert breaches(objects()[name]) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"spec": {"hard": {"pods": "40"}, "soft": {}}}, r"\$\.spec: .*soft"),
+        ({"spec": {"hard": {"pods": 40}}}, "40 is not of type 'string'"),
+        ({"kind": "ResourceQota"}, "there is no schema of v1 ResourceQota"),
+    ],
+)
+def test_a_wrong_field_would_be_noticed(change: dict[str, Any], says: str) -> None:
+    assert re.search(says, "\n".join(breaches({**objects()["resourcequota/research/quota"], **change})))
+
+
+@pytest.mark.parametrize("name", objects())
+def test_every_field_is_one_that_the_package_knows(name: str) -> None:
+    """The engine would send others on, and the plugin would refuse them on a cluster."""
+    typ, inputs = ours(recorded())[name]
+    _, group, kind = typ.split(":")
+    package, version = group.split("/")
+    module = import_module(f"pulumi_kubernetes.{package.partition('.')[0]}.{version}")
+    assert _unknown(inputs, getattr(module, kind), "$") == []
+
+
+def _unknown(value: Any, type_: Any, path: str) -> list[str]:
+    """Fields that no getter of the type has, at any depth."""
+    if isinstance(value, list):
+        return [found for one in value for found in _unknown(one, type_, f"{path}[]")]
+    getters = {getattr(one.fget, "_pulumi_name", name): one.fget for name, one in vars(type_).items() if isinstance(one, property)}
+    if not isinstance(value, dict) or not getters:
+        return []
+    return [
+        found
+        for key, one in value.items()
+        for found in ([f"{path}.{key}"] if key not in getters else _unknown(one, _inner(getters[key]), f"{path}.{key}"))
+    ]
+
+
+def _inner(getter: Any) -> Any:
+    """The class below Output, Optional and Sequence; `object` where there is none, as in maps of labels."""
+    text = str(get_type_hints(getter).get("return", ""))
+    found = re.search(r"pulumi_kubernetes\.(\w+)\.(\w+)\.outputs\.(\w+)", text)
+    if found is None or "Mapping" in text:
+        return object
+    return getattr(import_module(f"pulumi_kubernetes.{found[1]}.{found[2]}.outputs"), found[3])
+
+
+def test_a_field_the_package_does_not_know_would_be_noticed() -> None:
+    module = import_module("pulumi_kubernetes.apps.v1")
+    wrong = {"spec": {"template": {"spec": {"nodeSelektor": {}, "nodeSelector": {"a": "b"}}}}}
+    assert _unknown(wrong, module.DaemonSet, "$") == ["$.spec.template.spec.nodeSelektor"]
+
+
+def test_the_provider_is_the_stack_s_own_and_comes_after_converge() -> None:
+    """Not the user's kubeconfig, not a variable of the shell."""
+    recording = recorded()
+    assert recording.of("pulumi:providers:kubernetes") == {
+        "kubernetes-provider": {
+            "kubeconfig": "KUBECONFIG",
+            "context": "lab-k8s",
+            "cluster": "lab-k8s",
+            "clusterIdentifier": "lab-k8s",
+            "enableServerSideApply": "true",
+            "enablePatchForce": "true",
+            "upsertExistingObjects": "true",
+            "deleteUnreachable": "false",
+            "skipUpdateUnreachable": "false",
+        }
+    }
+    assert recording.of("rackwright:kubernetes:Access") == {
+        "kubernetes-access": {
+            "controller": "login0",
+            "through": "login0",
+            "endpoint": "10.80.0.16:6443",
+            "port": port("lab-k8s"),
+            "incarnation": "life-1",
+        }
+    }
+    assert "converge" in recording.asked["kubernetes-access"].after
+    assert "kubernetes-access" in recording.asked["kubernetes-provider"].after
+    assert recording.asked["kubernetes-provider"].parent == recording.asked["kubernetes-access"].parent == "kubernetes"
+
+
+@pytest.mark.parametrize("name", objects())
+def test_every_object_is_part_of_the_component_and_goes_with_the_cluster(name: str) -> None:
+    asked = recorded().asked[name]
+    assert asked.provider.split("::")[-2] == "kubernetes-provider"
+    assert asked.parent == "kubernetes" and asked.goes_with == "converge"
+    assert asked.ignored == frozenset()
+
+
+def test_what_people_made_is_not_deleted_by_the_way() -> None:
+    kept = {name for name, asked in recorded().asked.items() if asked.kept}
+    assert kept == {"namespace/research", "persistentvolume/research-shared", "persistentvolumeclaim/research/shared"}
+
+
+def test_each_object_waits_for_what_it_needs() -> None:
+    after = {name: recorded().asked[name].after - {"kubernetes-access"} for name in objects()}
+    inside = {name for name in objects() if "/research/" in name}
+    assert {name for name, needed in after.items() if "namespace/research" in needed} == inside
+    assert after["persistentvolumeclaim/research/shared"] == {"namespace/research", "persistentvolume/research-shared"}
+    assert after["namespace/research"] == after["node/worker0"] == frozenset()
+
+
+def test_nothing_is_verified_before_the_objects_are_there() -> None:
+    assert recorded().asked["verification"].after > set(objects())
+
+
+def test_ports_of_stacks_are_their_own() -> None:
+    names = [file.name for file in paths.stacks().glob("Pulumi.*.yaml")]
+    assert len({port(name) for name in names}) == len(names)
+    assert all(20000 <= port(name) < 30000 for name in names)
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An engine without the plugin, which may not fetch it."""
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
+    return {"PULUMI_HOME": str(tmp_path), "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true"}
+
+
+def test_without_the_plugin_the_role_applies_them_and_it_is_said_what_pulumi_will_not_manage(
+    bare: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", said.append)
+    assert kubernetes.settled(by(ObjectsBy.PULUMI), bare) == by(ObjectsBy.ROLE)
+    (line,) = said
+    assert (
+        "3 Node, 1 DaemonSet, 1 Namespace" in line and f"pulumi plugin install resource kubernetes {plugins.wanted('kubernetes')}" in line
+    )
+
+
+def test_where_pulumi_made_them_a_missing_plugin_is_an_error(bare: dict[str, str]) -> None:
+    """The role would apply them, and the engine, at the end, delete what it no longer finds in the program."""
+    paths.prepare("lab-k8s")
+    paths.api_way("lab-k8s").write_text("{}")
+    with pytest.raises(pulumi.RunError, match="it made the objects of this cluster"):
+        kubernetes.settled(by(ObjectsBy.PULUMI), bare)
+
+
+def test_with_the_plugin_or_where_the_role_applies_them_there_is_nothing_to_say(
+    bare: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulumi.log, "warn", pytest.fail)
+    assert kubernetes.settled(by(ObjectsBy.ROLE), bare) == by(ObjectsBy.ROLE)
+    assert kubernetes.settled(committed("lab"), bare) == committed("lab")
+    (tmp_path / "plugins" / f"resource-kubernetes-v{plugins.wanted('kubernetes')}").mkdir(parents=True)
+    assert kubernetes.settled(by(ObjectsBy.PULUMI), bare) == by(ObjectsBy.PULUMI)

@@ -1,0 +1,186 @@
+"""Manifests of workloads: rendered for committed stacks, valid for the releases that they name, honest about what was run."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from kubernetes_schemas import ADDONS, breaches
+
+from rackwright.catalog.addons import NEVER, addons
+from rackwright.cli import workloads as cli
+from rackwright.cli.main import _program
+from rackwright.errors import BadInput
+from rackwright.handover import paths
+from rackwright.model import load_cluster, load_stack
+from rackwright.model.kubernetes import Kubernetes, Namespace
+from rackwright.plan import Plan, expand
+from rackwright.plan.workloads import WORKLOADS, render
+
+OBJECTS = [name for name, one in WORKLOADS.items() if not one.values and name != "rdma-plugin"]
+
+
+def changed(**changes: Any) -> Plan:
+    """The Kubernetes lab with parts replaced."""
+    loaded = load_cluster(yaml.safe_load(paths.stack_file("lab-k8s").read_text())["config"]["rackwright:cluster"] | changes)
+    assert loaded.cluster is not None, loaded.findings
+    return expand(loaded.cluster, "lab-k8s")
+
+
+@cache
+def lab() -> Plan:
+    """The committed lab with Kubernetes."""
+    return changed()
+
+
+@cache
+def rack() -> Plan:
+    """Racks with InfiniBand, whose nodes are given Kubernetes."""
+    cluster = load_stack(paths.stack_file("rack-h100")).cluster
+    assert cluster is not None
+    scheduler = Kubernetes(kind="kubernetes", namespaces={"research": Namespace()})
+    return expand(cluster.model_copy(update={"scheduler": scheduler}), "rack-h100")
+
+
+def one(plan: Plan, name: str, kind: str) -> dict[str, Any]:
+    """The first of a kind."""
+    return next(wanted for wanted in render(plan, name) if wanted["kind"] == kind)
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_every_object_is_as_its_kind_is_defined(name: str) -> None:
+    made = render(lab(), name)
+    assert made
+    assert [breach for wanted in made for breach in breaches(wanted)] == []
+
+
+def test_what_is_rendered_for_racks_is_too() -> None:
+    for name in (*(name for name in OBJECTS if name != "metallb"), "rdma-plugin"):
+        assert [breach for wanted in render(rack(), name) for breach in breaches(wanted)] == [], name
+
+
+def test_the_schemas_are_of_the_versions_that_the_catalogue_names() -> None:
+    """Otherwise a manifest would be checked against one release and run on another."""
+    checked = {re.sub(r"/v\d+$", "", module.split("@")[0]).rpartition("/")[2]: module.split("@v")[1].split("/")[0] for module in ADDONS}
+    assert checked == {name: addons()[name].version for name in checked}
+
+
+def test_a_job_takes_every_gpu_that_it_may_and_meets_at_its_first_pod() -> None:
+    roomy = changed(scheduler={"kind": "kubernetes", "namespaces": {"research": {}}})
+    spec = one(roomy, "jobset", "JobSet")["spec"]
+    job = spec["replicatedJobs"][0]["template"]["spec"]
+    container = job["template"]["spec"]["containers"][0]
+    assert (job["parallelism"], job["completions"]) == (2, 2)
+    assert container["resources"] == {"limits": {"nvidia.com/gpu": "8"}}
+    assert "--nnodes=2" in container["command"] and "--nproc-per-node=8" in container["command"]
+    assert "--rdzv-endpoint=train-workers-0-0.train:29500" in container["command"]
+
+
+def test_a_job_asks_for_no_more_than_its_namespace_may_have() -> None:
+    """12 GPUs are one node of eight: a second pod would be refused by the quota."""
+    assert one(lab(), "jobset", "JobSet")["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] == 1
+    assert one(lab(), "trainjob", "TrainJob")["spec"]["trainer"]["numNodes"] == 1
+
+
+def test_pods_ask_for_cards_only_where_there_are_real_ones() -> None:
+    spec = one(rack(), "jobset", "JobSet")["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    container = spec["containers"][0]
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": "8", "rdma/hca_shared_devices_a": "1"}
+    assert container["securityContext"] == {"capabilities": {"add": ["IPC_LOCK"]}}
+
+
+def test_pods_of_a_job_stand_close_by_the_labels_that_the_plan_sets() -> None:
+    for plan in (lab(), rack()):
+        pod = one(plan, "jobset", "JobSet")["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+        terms = pod["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+        keys = {term["podAffinityTerm"]["topologyKey"] for term in terms}
+        levels = {level["nodeLabel"] for level in one(plan, "queues", "Topology")["spec"]["levels"]}
+        assert "network.topology.nvidia.com/leaf" in keys and levels == keys | {"kubernetes.io/hostname"}
+        workers = [node for node in plan.scheduler.nodes if node.works and node.gpus]  # type: ignore[union-attr]
+        assert all(keys <= set(node.labels) for node in workers)
+
+
+def test_queues_share_out_every_gpu_once() -> None:
+    queues = [wanted for wanted in render(lab(), "queues") if wanted["kind"] == "ClusterQueue"]
+    owned = {
+        queue["metadata"]["name"]: int(queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"]) for queue in queues
+    }
+    assert owned == {"research": 12, "spare": 4}
+    limits = {
+        queue["metadata"]["name"]: queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0].get("borrowingLimit")
+        for queue in queues
+    }
+    assert limits == {"research": "0", "spare": None}, "a quota is an end: half a job beyond it would wait for the other half"
+    assert one(lab(), "queues", "LocalQueue")["metadata"] == {"name": "research", "namespace": "research"}
+
+
+def test_a_service_has_a_replica_on_each_node_at_most_and_replaces_one_at_a_time() -> None:
+    assert one(rack(), "vllm", "HorizontalPodAutoscaler")["spec"]["maxReplicas"] == 64
+    deployment = one(lab(), "vllm", "Deployment")["spec"]
+    assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    assert deployment["template"]["spec"]["priorityClassName"] in {wanted["metadata"]["name"] for wanted in render(lab(), "priorities")}
+
+
+def test_addresses_of_services_are_nobody_else_s() -> None:
+    assert one(lab(), "metallb", "IPAddressPool")["spec"]["addresses"] == ["10.80.0.12-10.80.0.15"]
+    assert min(node.address for node in lab().nodes) == "10.80.0.16"
+
+
+def test_operators_leave_the_host_s_drivers_alone() -> None:
+    (gpu,) = render(rack(), "gpu-operator")
+    (network,) = render(rack(), "network-operator")
+    assert gpu["driver"]["enabled"] is gpu["toolkit"]["enabled"] is network["ofedDriver"]["deploy"] is False
+    config = json.loads(one(rack(), "rdma-plugin", "ConfigMap")["data"]["config.json"])
+    assert config["configList"][0]["selectors"] == {"vendors": ["15b3"], "linkTypes": ["infiniband"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "says"),
+    [
+        ("jobsets", None, "there is no workload `jobsets`"),
+        ("jobset", "resaerch", "no namespace `resaerch`"),
+        ("efa-plugin", None, "target lab has no EFA"),
+    ],
+)
+def test_what_makes_no_sense_is_said(name: str, namespace: str | None, says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        render(lab(), name, namespace)
+
+
+def test_a_cluster_without_gpus_or_with_slurm_has_none() -> None:
+    groups = {"login": {"count": 1, "roles": ["login", "controller"]}, "worker": {"count": 1}}
+    with pytest.raises(BadInput, match="has no GPUs"):
+        render(changed(groups=groups, storage={}, fabric=None, scheduler={"kind": "kubernetes"}), "jobset")
+    cluster = load_stack(paths.stack_file("lab")).cluster
+    assert cluster is not None
+    with pytest.raises(BadInput, match="runs slurm"):
+        render(expand(cluster, "lab"), "jobset")
+
+
+@pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "efa-plugin"])
+def test_a_file_says_first_what_it_needs_and_what_was_run(name: str) -> None:
+    workload = WORKLOADS[name]
+    written = cli.text("lab-k8s", name, workload, render(lab(), name))
+    head = [line for line in written.splitlines() if line.startswith("#")]
+    for need in workload.needs:
+        (line,) = [line for line in head if line.startswith(f"# Needs {need} ")]
+        assert line.endswith("Never run by this project." if addons()[need].run == NEVER else f"Run on {addons()[need].run}.")
+    assert list(yaml.safe_load_all(written)) == list(render(lab(), name))
+    assert "&id" not in written
+
+
+def test_every_addon_is_needed_by_something() -> None:
+    assert {need for workload in WORKLOADS.values() for need in workload.needs} == set(addons())
+
+
+def test_the_command_lists_and_prints() -> None:
+    program = _program()
+    listed = CliRunner().invoke(program, ["workloads", "lab-k8s"])
+    assert listed.exit_code == 0 and all(name in listed.output for name in WORKLOADS)
+    printed = CliRunner().invoke(program, ["workloads", "lab-k8s", "jobset", "--json"])
+    assert json.loads(printed.output)["schema"] == cli.SCHEMA
