@@ -21,6 +21,8 @@ from rackwright.provider.key_pair import generate
 Say = Callable[[str], Awaitable[None]]
 _STACK = ".bake"
 """The label of bake containers; no stack can have this name."""
+_BUNDLE = "/run/bake/bundle"
+"""Where the bundle is mounted: copying 700 MB over SSH would take longer than all the rest."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ async def bake(baking: Baking, info: Say, status: Say) -> None:
     await podman("rm", "--force", "--time", "0", container)
     with tempfile.TemporaryDirectory(prefix="rw-bake-") as folder:
         try:
-            await _start(container, baking.base, Path(folder))
+            await _start(container, baking, Path(folder))
             await _install(Path(folder), baking, status)
             await must("commit", "--quiet", "--change", "CMD=/sbin/init", container, name, timeout=600)
         finally:
@@ -51,7 +53,7 @@ async def bake(baking: Baking, info: Say, status: Say) -> None:
     await info(f"image 2/2: {name} ready after {time.monotonic() - started:.0f} s")
 
 
-async def _start(container: str, base: str, folder: Path) -> None:
+async def _start(container: str, baking: Baking, folder: Path) -> None:
     public, private = generate("rackwright-bake")
     host_public, host_private = generate("rackwright-bake-host")
     files = [
@@ -74,7 +76,8 @@ async def _start(container: str, base: str, folder: Path) -> None:
             ),
             *limits(),
             *secrets,
-            *(base, "/bin/sh", "-c", f"mkdir -p /run/sshd && {serve}"),
+            *(("--volume", f"{baking.bundle}:{_BUNDLE}:ro") if baking.bundle else ()),
+            *(baking.base, "/bin/sh", "-c", f"mkdir -p /run/sshd && {serve}"),
         )
     port = (await must("port", container, "22/tcp")).rsplit(":", 1)[1]
     key = folder / "id_ed25519"
@@ -127,7 +130,8 @@ def _inventory(folder: Path, baking: Baking) -> dict[str, Any]:
                     "simulated": ["gpu", "fabric"],
                     "scheduler": {"kind": baking.scheduler, "bundled": baking.bundle is not None},
                 },
-                "kubernetes_bundle": baking.bundle or "",
+                "kubernetes_bundle": _BUNDLE,
+                "kubernetes_bundle_mounted": True,
                 "fabric": {"kind": "infiniband", "simulated": True, "subnet_manager": "bake"},
                 "node": {"name": "bake", "os": baking.os, "roles": [], "gpus": None},
             },
