@@ -20,6 +20,8 @@ from rackwright.errors import CouldNotTell
 _SECONDS: Final = 35
 """Seconds after which the run begins to take everything back."""
 _LEVEL: Final = "pod-security.kubernetes.io/enforce"
+_NEEDS_MORE: Final = frozenset({"gpus", "storage"})
+"""Parts whose pods ask for something: that they do not run says something of it where others do."""
 _NONE_VISIBLE: Final = (None, "", "none", "void")
 """What NVIDIA_VISIBLE_DEVICES says where there is none (NVIDIA Container Toolkit, "Environment variables")."""
 
@@ -64,10 +66,12 @@ class Pods:
             raise CouldNotTell(f"node not usable: {state}")
         if part == "gpus" and node in self.data["busy"]:
             raise NodeBusy
-        found = self.data["nodes"].get(node, {}).get(part)
-        if found is None:
+        found = self.data["nodes"].get(node, {})
+        if part not in found:
             raise CouldNotTell(f"the run has no {part} of {node}")
-        return found  # type: ignore[no-any-return]
+        if part in _NEEDS_MORE and found["plain"]["phase"] != "Succeeded":
+            raise CouldNotTell(f"not even an ordinary pod runs here: {found['plain']['why'] or found['plain']['phase']}")
+        return found[part]  # type: ignore[no-any-return]
 
     def network(self, node: str) -> Mapping[str, Any]:
         """What the pod found that answers on a node; raises CouldNotTell where it does not run."""
@@ -183,8 +187,11 @@ PODS: Final = Probe("pods", on="@control", command=_command, parse=parse_pods, t
 
 
 def parse_left(text: str) -> tuple[str, ...]:
-    """Paths that pods left behind, one a line."""
-    return tuple(text.split())
+    """Paths that pods left behind."""
+    found = text.split()
+    if not all(path.startswith("/") for path in found):
+        raise ValueError("not all of it is paths")
+    return tuple(found)
 
 
 def _look(place: Place) -> str:
