@@ -39,6 +39,21 @@ def test_find_names_inside(node, cluster, pods, expect):
     expect(found, {"answers": pods.data["service"], "kubernetes.default": first})
 
 
+def test_find_names_outside(node, pods, expect):
+    """The cluster's own DNS hands on what it does not know, and hands back what the network's servers say."""
+    outside = pods.data["outside"]
+    if not outside or not outside["servers"]:
+        raise CouldNotTell("the cluster's DNS is told of no name server")
+    silent = [server for server, said in outside["servers"].items() if said is None]
+    if silent:
+        expect(f"{', '.join(silent)} says nothing of {outside['name']}", "every name server answers")
+    found = told(pods.network(node.name)["outside"])
+    known = [", ".join(said) for said in outside["servers"].values()]
+    lacks = found.rc != 0 and "no such host" in found.said
+    said = "" if lacks else ", ".join(found.answer.split())
+    expect(f"{outside['name']}: {said or 'no such name'}", f"{outside['name']}: {known[0] or 'no such name'}", holds=said in known)
+
+
 def test_service_answers(node, pods, expect):
     """One address in front of pods of several nodes: each of them is met behind it."""
     calls = pods.network(node.name)["service"]

@@ -80,7 +80,7 @@ def plain(run, node):
     return dict(told, why=refused or told["why"], log=log)
 
 
-def network(run, node, others, behind, service):
+def network(run, node, others, behind, service, outside):
     """A pod that answers, and what it reaches from where it is."""
     name = "answers-" + node["name"]
     labels = {"answers": "yes"} if node["name"] in behind else None
@@ -90,7 +90,8 @@ def network(run, node, others, behind, service):
     told = {"pod": seen(run.pods.get(name)), "version": run.inside(name, ["version"])}
     told["reach"] = {other: reach(run, name, "answers-" + other) for other in others}
     told["names"] = {one: run.inside(name, ["lookup", one]) for one in ("answers", "kubernetes.default")}
-    told["outside"] = {one: run.inside(name, ["lookup", one]) for one in run.request["outside"]}
+    if outside.result():
+        told["outside"] = run.inside(name, ["lookup", outside.result()["name"].rstrip(".") + "."])
     told["service"] = calls(run, name, service["clusterIP"], {"answers-" + one for one in behind})
     return told
 

@@ -14,6 +14,7 @@ import signal
 import threading
 import time
 
+import names_side as names
 import pods_asked as asked
 import pods_made as made
 from api_side import Api, Refused
@@ -173,27 +174,29 @@ def smoke(run):
     told = {"states": states, "nodes": {}, "namespaces": {}, "ports": {}, "service": ""}
     with concurrent.futures.ThreadPoolExecutor(max_workers=min(256, 8 + 8 * len(nodes))) as pool:
         copies = {one["name"]: pool.submit(asked.namespace, run, one, account) for one in request["namespaces"]}
+        outside = pool.submit(names.known, request["outside"])
         service = prepare(run)
         told["service"] = service["clusterIP"] if service else ""
         told["privileged"] = asked.sent(run, run.path, made.admitted("privileged", request, privileged=True))
         claimed = pool.submit(asked.claimed, run) if run.folder else None
-        begun = {node["name"]: begin(run, pool, node, nodes, service, claimed) for node in nodes}
+        begun = {node["name"]: begin(run, pool, node, nodes, service, claimed, outside) for node in nodes}
         port = service["ports"][0]["nodePort"] if service else 0
         ports = {name: pool.submit(asked.port, run, address, port) for name, address in request["ports"].items() if nodes}
         told["nodes"] = {name: {part: one.result() for part, one in parts.items()} for name, parts in begun.items()}
+        told["outside"] = outside.result()
         told["ports"] = {name: one.result() for name, one in ports.items()}
         told["namespaces"] = {name: one.result() for name, one in copies.items()}
     told["busy"] = sorted(set(held) | set(taken(api, run.namespace)))
     return told
 
 
-def begin(run, pool, node, nodes, service, claimed):
+def begin(run, pool, node, nodes, service, claimed, outside):
     """Everything about one node, begun: results by part."""
     place = [one["name"] for one in nodes].index(node["name"])
     others = [nodes[index]["name"] for index in asked.peers(place, len(nodes))]
     parts = {
         "plain": pool.submit(asked.plain, run, node),
-        "network": pool.submit(asked.network, run, node, others, [one["name"] for one in nodes][: asked.BEHIND], service),
+        "network": pool.submit(asked.network, run, node, others, [one["name"] for one in nodes][: asked.BEHIND], service, outside),
     }
     if claimed:
         neighbour = nodes[(place + 1) % len(nodes)]["name"]

@@ -134,9 +134,15 @@ def _request(place: Place) -> dict[str, Any]:
         "ports": {one["name"]: one["address"] for one in inside},
         "namespaces": _namespaces(scheduler),
         "storage": mount,
-        "outside": [],
+        "outside": _outside(place) if place.declared.cluster["network"].get("gateway") else [],
         "seconds": _SECONDS,
     }
+
+
+def _outside(place: Place) -> list[str]:
+    """Names that name servers outside the cluster may know: podman's have those of containers, a site's those of machines."""
+    name = place.node["name"]
+    return [f"{place.declared.stack}-{name}.dns.podman", f"{place.declared.stack}-{name}", place.node["fqdn"]]
 
 
 def _namespaces(scheduler: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -164,7 +170,7 @@ for name, text in json.loads(zlib.decompress(base64.b64decode(sys.argv[1]))):
     exec(compile(text, name + ".py", "exec"), module.__dict__)
 sys.modules["pods_side"].main(json.loads(sys.argv[2]))
 """
-_SIDES: Final = ("api_side", "pods_made", "pods_asked", "pods_side")
+_SIDES: Final = ("api_side", "names_side", "pods_made", "pods_asked", "pods_side")
 
 
 @cache

@@ -61,6 +61,7 @@ DEVICES = '{"visible": "0,1", "files": ["/dev/nvidia0", "/dev/nvidia1"], "rdma":
 WRONG = {
     "reach_each_other": bad(*FIRST, "network", "reach", worker1=REFUSED),
     "find_names_inside": bad(*FIRST, "network", "names", answers=dict(REFUSED, said="lookup answers: no such host")),
+    "find_names_outside": bad(*FIRST, "network", outside=dict(REFUSED, said="lookup kb3-login0.dns.podman.: server misbehaving")),
     "service_answers": bad(*FIRST, "network", "service", found=["answers-worker0"], said="connection refused"),
     "node_port_answers": bad("ports", "worker0", out="", said="timed out"),
     "get_the_gpus_they_ask_for": bad(*FIRST, "gpus", "first", "devices", out=DEVICES),
@@ -96,6 +97,18 @@ def test_what_pods_leave_is_red():
 
 def test_every_check_is_seen_red():
     assert {*WRONG, "ended_pods_leave_nothing", "run_on_every_node"} == set(NAMES)
+
+
+def test_a_server_outside_that_is_silent_is_named():
+    found = verdicts(bad("outside", servers={"10.83.0.1": None, "10.83.0.2": []}))
+    assert "10.83.0.1 says nothing" in str(found["find_names_outside", "worker0"])
+
+
+def test_a_name_that_no_server_knows_is_known_nowhere():
+    data = bad("outside", servers={"10.83.0.1": []})
+    for worker in WORKERS:
+        data["nodes"][worker]["network"]["outside"] = dict(REFUSED, said="lookup x.: no such host")
+    assert verdicts(data) == {}
 
 
 def test_gpus_in_use_are_left_in_peace():
@@ -139,7 +152,7 @@ SCHEDULER = {
 
 def place(*, speaking=("login0", "w0", "w1"), clients=("login0", "w0", "w1"), **scheduler):
     """The controller of a made-up plan."""
-    cluster = {"scheduler": {**SCHEDULER, **scheduler}, "storage": [{"mount": "/mnt/s", "clients": list(clients)}]}
+    cluster = {"scheduler": {**SCHEDULER, **scheduler}, "storage": [{"mount": "/mnt/s", "clients": list(clients)}], "network": {}}
     declared = SimpleNamespace(cluster=cluster, nodes=dict.fromkeys(["login0", "w0", "w1"]), members=lambda _: ("login0",))
     return SimpleNamespace(node={"name": "login0"}, declared=declared, speaks=lambda name: name in speaking)
 
