@@ -181,7 +181,7 @@ def smoke(run):
         claimed = pool.submit(asked.claimed, run) if run.folder else None
         begun = {node["name"]: begin(run, pool, node, nodes, service, claimed, outside) for node in nodes}
         port = service["ports"][0]["nodePort"] if service else 0
-        ports = {name: pool.submit(asked.port, run, address, port) for name, address in request["ports"].items() if nodes}
+        ports = {name: pool.submit(asked.port, run, address, port, behind(nodes)) for name, address in request["ports"].items() if nodes}
         told["nodes"] = {name: {part: one.result() for part, one in parts.items()} for name, parts in begun.items()}
         told["outside"] = outside.result()
         told["ports"] = {name: one.result() for name, one in ports.items()}
@@ -190,13 +190,18 @@ def smoke(run):
     return told
 
 
+def behind(nodes):
+    """Pods that answer behind the service."""
+    return {"answers-" + one["name"] for one in nodes[: asked.BEHIND]}
+
+
 def begin(run, pool, node, nodes, service, claimed, outside):
     """Everything about one node, begun: results by part."""
     place = [one["name"] for one in nodes].index(node["name"])
     others = [nodes[index]["name"] for index in asked.peers(place, len(nodes))]
     parts = {
         "plain": pool.submit(asked.plain, run, node),
-        "network": pool.submit(asked.network, run, node, others, [one["name"] for one in nodes][: asked.BEHIND], service, outside),
+        "network": pool.submit(asked.network, run, node, others, behind(nodes), service, outside),
     }
     if claimed:
         neighbour = nodes[(place + 1) % len(nodes)]["name"]

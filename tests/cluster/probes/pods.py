@@ -17,7 +17,7 @@ from cluster.harness.probe import NodeBusy, Place, Probe, Stage
 from cluster.probes.smoke import gpus_to_ask
 from rackwright.errors import CouldNotTell
 
-_SECONDS: Final = 35
+_SECONDS: Final = 45
 """Seconds after which the run begins to take everything back."""
 _LEVEL: Final = "pod-security.kubernetes.io/enforce"
 _NEEDS_MORE: Final = frozenset({"gpus", "storage"})
@@ -81,12 +81,12 @@ class Pods:
         """What the pod with the claim found on a node; raises CouldNotTell where it does not run."""
         return self.part(node, "storage")
 
-    def port(self, node: str) -> str:
-        """Who answered on a node's port; else why nobody did."""
-        if node not in self.data["ports"]:
+    def port(self, node: str) -> Mapping[str, Any]:
+        """Who answered on a node's port."""
+        found = self.data["ports"].get(node)
+        if not found or not found["behind"]:
             raise CouldNotTell("no pod ran that could answer")
-        found = self.data["ports"][node]
-        return found["out"] or f"nobody: {found['said']}"
+        return found  # type: ignore[no-any-return]
 
 
 def _running(part: Mapping[str, Any], proof: str) -> Mapping[str, Any]:
@@ -189,7 +189,7 @@ def _command(place: Place) -> str:
     return f"python3 -I -S -c {shlex.quote(_BOOT)} {_packed()} {shlex.quote(json.dumps(_request(place)))}"
 
 
-PODS: Final = Probe("pods", on="@control", command=_command, parse=parse_pods, timeout=55, stage=Stage.JOBS)
+PODS: Final = Probe("pods", on="@control", command=_command, parse=parse_pods, timeout=65, stage=Stage.JOBS)
 
 
 def parse_left(text: str) -> tuple[str, ...]:

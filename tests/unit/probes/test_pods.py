@@ -57,15 +57,16 @@ def test_a_good_run_is_green():
 FIRST = ("nodes", "worker0")
 REFUSED = {"rc": 1, "out": "", "said": "dial tcp 10.203.1.4:8080: i/o timeout"}
 TAKEN = {"taken": True, "status": 201, "said": ""}
-DEVICES = '{"visible": "0,1", "files": ["/dev/nvidia0", "/dev/nvidia1"], "rdma": []}'
+DEVICES = '{"visible": "0,6", "files": ["/dev/nvidia0", "/dev/nvidia6"], "rdma": []}'
+SAME = DEVICES.replace("0,6", "0,1,2,3,6").replace('6"]', '6", "/dev/nvidia1", "/dev/nvidia2", "/dev/nvidia3"]')
 WRONG = {
     "reach_each_other": bad(*FIRST, "network", "reach", worker1=REFUSED),
     "find_names_inside": bad(*FIRST, "network", "names", answers=dict(REFUSED, said="lookup answers: no such host")),
     "find_names_outside": bad(*FIRST, "network", outside=dict(REFUSED, said="lookup kb3-login0.dns.podman.: server misbehaving")),
     "service_answers": bad(*FIRST, "network", "service", found=["answers-worker0"], said="connection refused"),
-    "node_port_answers": bad("ports", "worker0", out="", said="timed out"),
+    "node_port_answers": bad("ports", "worker0", found=["answers-worker0"], said="timed out"),
     "get_the_gpus_they_ask_for": bad(*FIRST, "gpus", "first", "devices", out=DEVICES),
-    "share_no_gpu": bad(*FIRST, "gpus", "second", "devices", out=DEVICES.replace("0,1", "0,1,2,3,4").replace('1"]', '1", "a", "b", "c"]')),
+    "share_no_gpu": bad(*FIRST, "gpus", "second", "devices", out=SAME),
     "get_no_gpu_unasked": bad(*FIRST, "plain", "log", text=DEVICES),
     "whole_node_of_gpus": bad(*FIRST, "gpus", "whole", log=None, why="UnexpectedAdmissionError"),
     "excess_waits": bad(*FIRST, "gpus", "excess", waits="", phase="Running"),
