@@ -48,6 +48,9 @@ def test_find_names_outside(node, pods, expect):
     if silent:
         expect(f"{', '.join(silent)} says nothing of {outside['name']}", "every name server answers")
     found = told(pods.network(node.name)["outside"])
+    unheard = told(pods.network(node.name)["unheard"])
+    if unheard.rc != 0 and "no such host" not in unheard.answer:
+        expect(f"a name that is not known: {unheard.said}", "handed on, and said not to be")
     known = [", ".join(said) for said in outside["servers"].values()]
     lacks = found.rc != 0 and "no such host" in found.said
     said = "" if lacks else ", ".join(found.answer.split())

@@ -62,7 +62,7 @@ SAME = DEVICES.replace("0,6", "0,1,2,3,6").replace('6"]', '6", "/dev/nvidia1", "
 WRONG = {
     "reach_each_other": bad(*FIRST, "network", "reach", worker1=REFUSED),
     "find_names_inside": bad(*FIRST, "network", "names", answers=dict(REFUSED, said="lookup answers: no such host")),
-    "find_names_outside": bad(*FIRST, "network", outside=dict(REFUSED, said="lookup kb3-login0.dns.podman.: server misbehaving")),
+    "find_names_outside": bad(*FIRST, "network", unheard=dict(REFUSED, said="lookup kb3-login0.dns.podman.: server misbehaving")),
     "service_answers": bad(*FIRST, "network", "service", found=["answers-worker0"], said="connection refused"),
     "node_port_answers": bad("ports", "worker0", found=["answers-worker0"], said="timed out"),
     "get_the_gpus_they_ask_for": bad(*FIRST, "gpus", "first", "devices", out=DEVICES),
