@@ -70,15 +70,22 @@ undrop_packets() {
 # Starts the API server with more arguments, or without them again, and waits until it is the new one that answers.
 doctor_api_server() {
   manifest=/etc/kubernetes/manifests/kube-apiserver.yaml
-  before=$(pidof kube-apiserver)
+  before=$(pidof kube-apiserver) begun=$(date -u +%FT%T)
   [ -z "$1" ] && cp /run/kube-apiserver.kept $manifest || {
     cp $manifest /run/kube-apiserver.kept
     sed "s/^    - kube-apiserver\$/&\n    - $1/" /run/kube-apiserver.kept > /run/kube-apiserver.new && cp /run/kube-apiserver.new $manifest
   }
   for _ in $(seq 300); do
-    now=$(pidof kube-apiserver) && [ "$now" != "$before" ] && kubectl get --raw /readyz > /dev/null 2>&1 && return
+    now=$(pidof kube-apiserver) && [ "$now" != "$before" ] && kubectl get --raw /readyz > /dev/null 2>&1 && controllers_lead "$begun" && return
     sleep 0.3
   done
   echo "the API server does not come back" >&2
   return 1
+}
+
+# Whether scheduler and controller manager lead again since a moment: without them the API answers, and no pod is placed.
+controllers_lead() {
+  for one in kube-scheduler kube-controller-manager; do
+    renewed=$(kubectl -n kube-system get lease $one -o 'jsonpath={.spec.renewTime}') && expr "$renewed" \> "$1" > /dev/null || return 1
+  done
 }
