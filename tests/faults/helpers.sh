@@ -102,3 +102,59 @@ etcd_says() {
 doctor_topic() {
   doctor python3 "case \"\$*\" in *' $1') echo '$2'; exit;; esac"
 }
+
+# The runtime hands out containers that are not as they were ordered: the words see the specification as `spec`, its device files of GPUs as
+# `gpus`, and may change both.
+doctor_runtime() {
+  cat > "$doctored/runc.new" <<X
+#!/bin/sh
+# rackwright-fault
+case " \$* " in *" create "*) /usr/bin/python3 -I -S - "\$@" <<'P' ;; esac
+import json, os, sys
+path = os.path.join(sys.argv[sys.argv.index("--bundle") + 1], "config.json")
+spec = json.load(open(path))
+devices = spec["linux"].setdefault("devices", [])
+gpus = [one for one in devices if one["path"].startswith("/dev/nvidia")]
+others = [one for one in devices if one not in gpus]
+words = spec["process"]["args"]
+if words[0].endswith("probe"):
+    $1
+    spec["linux"]["devices"] = others + gpus
+    json.dump(spec, open(path, "w"))
+P
+exec /usr/sbin/runc "\$@"
+X
+  chmod 755 "$doctored/runc.new" && mv "$doctored/runc.new" "$doctored/runc"
+}
+
+# Packets that match are dropped, at a hook of netfilter.
+drop_packets() {
+  printf 'table ip rackwright_fault {\n chain drops {\n type filter hook %s;\n %s drop\n }\n}\n' "$1" "$2" | nft -f -
+}
+
+undrop_packets() {
+  nft delete table ip rackwright_fault
+}
+
+# Starts the API server with more arguments, or without them again, and waits until it is the new one that answers.
+doctor_api_server() {
+  manifest=/etc/kubernetes/manifests/kube-apiserver.yaml
+  before=$(pidof kube-apiserver) begun=$(date -u +%FT%T)
+  [ -z "$1" ] && cp /run/kube-apiserver.kept $manifest || {
+    cp $manifest /run/kube-apiserver.kept
+    sed "s/^    - kube-apiserver\$/&\n    - $1/" /run/kube-apiserver.kept > /run/kube-apiserver.new && cp /run/kube-apiserver.new $manifest
+  }
+  for _ in $(seq 300); do
+    now=$(pidof kube-apiserver) && [ "$now" != "$before" ] && kubectl get --raw /readyz > /dev/null 2>&1 && controllers_lead "$begun" && return
+    sleep 0.3
+  done
+  echo "the API server does not come back" >&2
+  return 1
+}
+
+# Whether scheduler and controller manager lead again since a moment: without them the API answers, and no pod is placed.
+controllers_lead() {
+  for one in kube-scheduler kube-controller-manager; do
+    renewed=$(kubectl -n kube-system get lease $one -o 'jsonpath={.spec.renewTime}') && expr "$renewed" \> "$1" > /dev/null || return 1
+  done
+}

@@ -146,6 +146,7 @@ def from_inventory(inventory: Mapping[str, Any]) -> Declared:
     groups["@entry"] = entry
     groups["@insiders"] = tuple(name for name in nodes if name not in entry)
     groups["@submit"] = tuple(name for name in (cluster.get("scheduler") or {}).get("submit") or () if name in nodes)
+    groups["@control"] = tuple(name for name in (cluster.get("scheduler") or {}).get("controllers") or () if name in nodes)[:1]
     groups["@observer"] = _observer(fabric, groups.get("fabric", ()))
     return Declared(
         stack=handover["stack"],

@@ -1,0 +1,76 @@
+"""Runs on a controller: a name server asked straight (RFC 1035, A records over UDP). Sent as text, standard library only."""
+
+import os
+import socket
+import struct
+
+RESOLVED = "/etc/rackwright/pods-resolv.conf"
+"""Whom the cluster's own DNS asks for names that are not its own."""
+
+
+def servers(path=RESOLVED):
+    """Name servers of a resolv.conf; none where there is no such file."""
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        words = [line.split() for line in file]
+    return [line[1] for line in words if len(line) > 1 and line[0] == "nameserver"]
+
+
+def ask(server, name, patience=2.0):
+    """What a server says of a name: its addresses, sorted; None where it says nothing in time."""
+    mark = os.urandom(2)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.settimeout(patience)
+        try:
+            asking.connect((server, 53))
+            asking.send(question(mark, name))
+            answer = asking.recv(4096)
+        except OSError:
+            return None
+    return addresses(answer) if answer[:2] == mark else None
+
+
+def question(mark, name):
+    """A question for the addresses of a name.
+
+    >>> question(b"ab", "a.b.")
+    b'ab\\x01\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x01a\\x01b\\x00\\x00\\x01\\x00\\x01'
+    """
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in name.strip(".").split("."))
+    return mark + struct.pack(">5H", 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack(">2H", 1, 1)
+
+
+def addresses(answer):
+    """Addresses in an answer; none where there is no such name."""
+    asked, answered = struct.unpack(">2H", answer[4:8])
+    place, found = 12, []
+    for _ in range(asked):
+        place = _after_name(answer, place) + 4
+    for _ in range(answered):
+        place = _after_name(answer, place)
+        kind, _, _, size = struct.unpack(">2HIH", answer[place : place + 10])
+        place += 10
+        if kind == 1:
+            found.append(socket.inet_ntoa(answer[place : place + 4]))
+        place += size
+    return sorted(found)
+
+
+def _after_name(answer, place):
+    """Where the name that begins at a place ends; it may end in a pointer of two bytes."""
+    while answer[place]:
+        if answer[place] >= 0xC0:
+            return place + 2
+        place += answer[place] + 1
+    return place + 1
+
+
+def known(names):
+    """Each server's addresses for the first of some names that any of them has; for the first of all where none has any."""
+    found = {}
+    for name in names:
+        found[name] = {server: ask(server, name) for server in servers()}
+        if any(found[name].values()) or not any(told == [] for told in found[name].values()):
+            return {"name": name, "servers": found[name]}
+    return {"name": names[0], "servers": found[names[0]]} if names else None

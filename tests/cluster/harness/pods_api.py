@@ -1,0 +1,203 @@
+"""Runs on a controller: the Kubernetes API over https, in the name of the administrator whose certificate lies there.
+
+Sent as text to the node's python3 (3.9 or newer, standard library only). Straight, because kubectl takes longer to start than to ask.
+"""
+
+import base64
+import contextlib
+import http.client
+import json
+import os
+import re
+import socket
+import ssl
+import threading
+import time
+import urllib.parse
+
+ADMIN = "/etc/kubernetes/admin.conf"
+
+
+class Refused(Exception):
+    """What the API said no to."""
+
+    def __init__(self, status, message, reason=""):
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+
+
+def credentials(path=ADMIN):
+    """Where the API is, and a TLS context in the administrator's name, out of a kubeconfig with everything inside it."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    found = dict(re.findall(r"^\s*(server|certificate-authority-data|client-certificate-data|client-key-data): *(\S+)", text, re.MULTILINE))
+    context = ssl.create_default_context(cadata=base64.b64decode(found["certificate-authority-data"]).decode())
+    # The ssl module reads keys from files alone; in memory, none is left behind by a run that is killed.
+    held = os.memfd_create("administrator")
+    try:
+        os.write(held, base64.b64decode(found["client-certificate-data"]) + b"\n" + base64.b64decode(found["client-key-data"]))
+        context.load_cert_chain("/proc/self/fd/" + str(held))
+    finally:
+        os.close(held)
+    return urllib.parse.urlsplit(found["server"]), context
+
+
+class Api:
+    """The API; one connection for each thread, kept."""
+
+    def __init__(self, path=ADMIN, patience=10):
+        self.where, self.context = credentials(path)
+        self.patience = patience
+        self.mine = threading.local()
+
+    def connect(self, patience):
+        """A new connection."""
+        return http.client.HTTPSConnection(self.where.hostname, self.where.port or 443, context=self.context, timeout=patience)
+
+    def call(self, method, path, body=None, kind="application/json"):
+        """The answer to a request: an object, or the text of one that is none. Raises Refused."""
+        headers = {"Accept": "application/json, */*", "Content-Type": kind}
+        sent = None if body is None else json.dumps(body)
+        try:
+            return self._asked(method, path, sent, headers)
+        except (ConnectionError, http.client.HTTPException):
+            # A kept connection may have been closed from the other side, which is seen when it is used next.
+            self.mine.connection.close()
+            self.mine.connection = None
+            return self._asked(method, path, sent, headers)
+
+    def _asked(self, method, path, sent, headers):
+        if getattr(self.mine, "connection", None) is None:
+            self.mine.connection = self.connect(self.patience)
+        self.mine.connection.request(method, path, sent, headers)
+        answer = self.mine.connection.getresponse()
+        return self._read(answer, answer.read().decode("utf-8", "replace"))
+
+    def _read(self, answer, text):
+        if "json" not in (answer.getheader("Content-Type") or ""):
+            if answer.status >= 400:
+                raise Refused(answer.status, text.strip()[:400])
+            return text
+        data = json.loads(text)
+        if answer.status >= 400:
+            raise Refused(answer.status, data.get("message") or str(answer.status), data.get("reason") or "")
+        return data
+
+    def get(self, path):
+        """An object, a list, or the text of a log."""
+        return self.call("GET", path)
+
+    def post(self, path, body):
+        """Make an object."""
+        return self.call("POST", path, body)
+
+    def touch(self, path):
+        """Have the control plane look at an object again."""
+        now = {"metadata": {"annotations": {"rackwright/touched": str(time.time())}}}
+        return self.call("PATCH", path, now, "application/merge-patch+json")
+
+    def delete(self, path, grace=None):
+        """Delete an object, or all of a list; one that is not there is deleted."""
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        try:
+            return self.call("DELETE", path, options if grace is None else dict(options, gracePeriodSeconds=grace))
+        except Refused as refused:
+            if refused.status != 404:
+                raise
+            return None
+
+    def follow(self, path, version, patience):
+        """Events of a list from a version on: (type, object), until the server or the time ends it."""
+        connection = self.connect(patience)
+        try:
+            connection.request("GET", path + "?watch=1&resourceVersion=" + version, headers={"Accept": "application/json"})
+            answer = connection.getresponse()
+            if answer.status != 200:
+                raise Refused(answer.status, answer.read().decode("utf-8", "replace")[:400])
+            for line in answer:
+                event = json.loads(line)
+                yield event["type"], event["object"]
+        finally:
+            connection.close()
+
+    def run_in(self, pod, words, patience):
+        """A command in a pod's container, as {"rc", "out", "said"}; rc is None where the API did not get it there."""
+        query = urllib.parse.urlencode([("command", word) for word in words] + [("stdout", "true"), ("stderr", "true")])
+        connection = self.connect(patience)
+        try:
+            answer = _upgraded(connection, pod + "/exec?" + query)
+            return _conversation(answer.fp, time.time() + patience, connection.sock)
+        except Refused as refused:
+            return {"rc": None, "out": "", "said": str(refused)}
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            return {
+                "rc": None,
+                "out": "",
+                "said": f"no end after {patience:.0f} s" if isinstance(error, socket.timeout) else str(error),
+            }
+        finally:
+            connection.close()
+
+
+def _upgraded(connection, path):
+    """The answer with which the API begins to speak WebSocket (RFC 6455), as Kubernetes wants it for exec."""
+    headers = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Key": base64.b64encode(os.urandom(16)).decode(),
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Protocol": "v4.channel.k8s.io",
+    }
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    if answer.status != 101:
+        text = answer.read().decode("utf-8", "replace")
+        with contextlib.suppress(ValueError, KeyError):
+            text = json.loads(text)["message"]
+        raise Refused(answer.status, text.strip()[:400])
+    return answer
+
+
+def _conversation(stream, deadline, sock):
+    """Everything a command said, up to its end: channel 1 is its output, 2 its complaints, 3 how it ended."""
+    said = {1: b"", 2: b"", 3: b""}
+    while True:
+        sock.settimeout(max(0.1, deadline - time.time()))
+        frame = _frame(stream)
+        if frame is None:
+            break
+        if frame and frame[0] in said:
+            said[frame[0]] += frame[1:]
+        if said[3]:
+            break
+    out, complaint = said[1].decode("utf-8", "replace"), said[2].decode("utf-8", "replace").strip()
+    if not said[3]:
+        return {"rc": None, "out": out, "said": complaint or "the connection ended before the command"}
+    rc, why = ended(json.loads(said[3]))
+    return {"rc": rc, "out": out, "said": (complaint or why)[-400:]}
+
+
+def ended(status):
+    """How a command ended, out of the status that channel 3 tells: its exit code, None where it never began; and why."""
+    if status.get("status") == "Success":
+        return 0, ""
+    causes = (status.get("details") or {}).get("causes") or []
+    codes = [cause["message"] for cause in causes if cause.get("reason") == "ExitCode"]
+    return (int(codes[0]) if codes else None), status.get("message") or ""
+
+
+def _frame(stream):
+    """The payload of the next data frame; None where the other side closed."""
+    while True:
+        head = stream.read(2)
+        if len(head) < 2:
+            return None
+        kind, size = head[0] & 15, head[1] & 127
+        if size > 125:
+            size = int.from_bytes(stream.read(2 if size == 126 else 8), "big")
+        payload = stream.read(size)
+        if kind == 8:
+            return None
+        if kind in (0, 1, 2):
+            return payload

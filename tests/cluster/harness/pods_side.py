@@ -1,0 +1,257 @@
+"""Runs on a controller, as root: pods on every idle worker at once, what became of them, and everything taken back.
+
+Sent as text with pods_api and pods_made, standard library only. The kubelet ends each pod by itself after a while, and every run
+removes what killed ones left, so that nothing of it stays.
+"""
+
+import calendar
+import concurrent.futures
+import json
+import os
+import random
+import shutil
+import signal
+import threading
+import time
+
+import names_side as names
+import pods_asked as asked
+import pods_made as made
+from pods_api import Api, Refused
+
+OLD = 180
+"""Seconds after which what a run made is nobody's any more."""
+MARK = ".rackwright-smoke-"
+
+
+class Run:
+    """One run: its names, its time, the pods as the API tells of them."""
+
+    def __init__(self, api, request):
+        self.api, self.request = api, request
+        self.began = time.time()
+        self.deadline = self.began + request["seconds"]
+        self.namespace = "rackwright-smoke-" + request["token"]
+        self.path = "/api/v1/namespaces/" + self.namespace
+        self.own = {"rackwright-smoke": request["token"]}
+        request["priority"] = self.namespace
+        self.folder = os.path.join(request["storage"], MARK + request["token"]) if request["storage"] else None
+        self.pods = {}
+        self.changed = threading.Condition()
+        self.ending = False
+        self.spoken = threading.Semaphore(16)
+        """Commands in pods at a time: each is a connection through the API to a kubelet."""
+
+    def left(self, most):
+        """Seconds that something may take."""
+        return max(0.1, min(most, self.deadline - time.time()))
+
+    def watch(self, version):
+        """Keep the pods up to date until the run ends."""
+        while not self.ending:
+            try:
+                for kind, found in self.api.follow(self.path + "/pods", version, self.request["seconds"] + 30):
+                    if kind == "ERROR":
+                        break
+                    version = found["metadata"]["resourceVersion"]
+                    with self.changed:
+                        if kind == "DELETED":
+                            self.pods.pop(found["metadata"]["name"], None)
+                        elif kind != "BOOKMARK":
+                            self.pods[found["metadata"]["name"]] = found
+                        self.changed.notify_all()
+            except (OSError, Refused, ValueError):
+                pass
+            time.sleep(0.2)
+
+    def until(self, test, seconds):
+        """Whether the pods come to pass a test in time."""
+        with self.changed:
+            return self.changed.wait_for(lambda: test(self.pods), self.left(seconds))
+
+    def make(self, pod):
+        """Create a pod of the run; what the API has against it."""
+        try:
+            self.api.post(self.path + "/pods", pod)
+        except Refused as refused:
+            return str(refused)
+        return ""
+
+    def inside(self, name, words, patience=5):
+        """A command in a pod: what it said."""
+        with self.spoken:
+            return self.api.run_in(self.path + "/pods/" + name, ["probe", *words], self.left(patience))
+
+    def log(self, name):
+        """What a pod has printed: {"text", "said"}."""
+        try:
+            return {"text": self.api.call("GET", self.path + "/pods/" + name + "/log"), "said": ""}
+        except Refused as refused:
+            return {"text": "", "said": str(refused)}
+
+    def drop(self, *names):
+        """Delete pods, and wait until they are gone."""
+        for name in names:
+            self.api.delete(self.path + "/pods/" + name, grace=1)
+        return self.until(lambda pods: not set(names) & set(pods), 10)
+
+
+def usable(nodes, found):
+    """For each node of the plan: empty where it takes pods, else why it takes none."""
+    known = {node["metadata"]["name"]: node for node in found}
+    return {node["name"]: trouble(known.get(node["name"]), node["taints"]) for node in nodes}
+
+
+def trouble(node, planned):
+    """Why a node takes no pods; empty where it does."""
+    if node is None:
+        return "not a node of the cluster"
+    conditions = {one["type"]: one for one in node["status"].get("conditions") or []}
+    ready = conditions.get("Ready") or {}
+    if ready.get("status") != "True":
+        return "not ready: " + (ready.get("message") or "its kubelet says nothing")
+    if node["spec"].get("unschedulable"):
+        return "cordoned"
+    taints = ["{}={}:{}".format(one["key"], one.get("value") or "", one["effect"]) for one in node["spec"].get("taints") or []]
+    own = {one.replace("=:", ":") for one in planned}
+    strange = [one for one in taints if one.replace("=:", ":") not in own and not one.endswith("PreferNoSchedule")]
+    return "tainted " + ", ".join(strange) if strange else ""
+
+
+def taken(api, own):
+    """GPUs that pods of others hold, by node."""
+    found = {}
+    for pod in api.get("/api/v1/pods?fieldSelector=status.phase!=Succeeded,status.phase!=Failed")["items"]:
+        node = pod["spec"].get("nodeName")
+        if node and pod["metadata"]["namespace"] != own:
+            wanted = (one.get("resources") or {} for one in pod["spec"]["containers"])
+            count = sum(int((one.get("requests") or one.get("limits") or {}).get(made.GPU, 0)) for one in wanted)
+            if count:
+                found[node] = found.get(node, 0) + count
+    return found
+
+
+def sweep(api, now):
+    """Remove what runs left that were killed: everything with the label that is too old to be at work."""
+    query = "?labelSelector=" + "app.kubernetes.io%2Fmanaged-by%3Drackwright-smoke"
+    for path in ("/api/v1/namespaces", "/api/v1/persistentvolumes", "/apis/scheduling.k8s.io/v1/priorityclasses"):
+        for found in api.get(path + query)["items"]:
+            born = calendar.timegm(time.strptime(found["metadata"]["creationTimestamp"], "%Y-%m-%dT%H:%M:%SZ"))
+            if now - born > OLD:
+                api.delete(path + "/" + found["metadata"]["name"])
+                folder = ((found.get("spec") or {}).get("hostPath") or {}).get("path") or ""
+                if os.path.basename(folder).startswith(MARK):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def prepare(run):
+    """The namespace and what pods in it need, so far as the plan has it."""
+    api, request, name = run.api, run.request, run.namespace
+    api.post("/apis/scheduling.k8s.io/v1/priorityclasses", made.priority(name))
+    api.post("/api/v1/namespaces", made.namespace(name, dict(run.own, **{"pod-security.kubernetes.io/enforce": "baseline"})))
+    account(api, name)
+    version = api.get(run.path + "/pods")["metadata"]["resourceVersion"]
+    threading.Thread(target=run.watch, args=(version,), daemon=True).start()
+    return api.post(run.path + "/services", made.service("answers"))["spec"] if request["nodes"] else None
+
+
+def account(api, name):
+    """Make the account of a namespace, unless the control plane was quicker."""
+    try:
+        api.post("/api/v1/namespaces/" + name + "/serviceaccounts", made.account())
+    except Refused as refused:
+        if refused.status != 409:
+            raise
+
+
+def smoke(run):
+    """All of one run, as one document."""
+    api, request = run.api, run.request
+    sweep(api, time.time())
+    states = usable(request["nodes"], api.get("/api/v1/nodes")["items"])
+    held = taken(api, run.namespace)
+    nodes = [dict(node, busy=node["name"] in held) for node in request["nodes"] if not states[node["name"]]]
+    told = {"states": states, "nodes": {}, "namespaces": {}, "ports": {}, "service": ""}
+    with concurrent.futures.ThreadPoolExecutor(max_workers=min(256, 8 + 8 * len(nodes))) as pool:
+        copies = {one["name"]: pool.submit(asked.namespace, run, one, account) for one in request["namespaces"]}
+        outside = pool.submit(names.known, request["outside"])
+        service = prepare(run)
+        told["service"] = service["clusterIP"] if service else ""
+        told["privileged"] = asked.sent(run, run.path, made.admitted("privileged", request, privileged=True))
+        claimed = pool.submit(asked.claimed, run) if run.folder else None
+        begun = {node["name"]: begin(run, pool, node, nodes, service, claimed, outside) for node in nodes}
+        port = service["ports"][0]["nodePort"] if service else 0
+        ports = {name: pool.submit(asked.port, run, address, port, behind(nodes)) for name, address in request["ports"].items() if nodes}
+        told["nodes"] = {name: {part: one.result() for part, one in parts.items()} for name, parts in begun.items()}
+        told["outside"] = outside.result()
+        told["ports"] = {name: one.result() for name, one in ports.items()}
+        told["namespaces"] = {name: one.result() for name, one in copies.items()}
+    told["busy"] = sorted(set(held) | set(taken(api, run.namespace)))
+    return told
+
+
+def behind(nodes):
+    """Pods that answer behind the service."""
+    return {"answers-" + one["name"] for one in nodes[: asked.BEHIND]}
+
+
+def begin(run, pool, node, nodes, service, claimed, outside):
+    """Everything about one node, begun: results by part."""
+    place = [one["name"] for one in nodes].index(node["name"])
+    others = [nodes[index]["name"] for index in asked.peers(place, len(nodes))]
+    parts = {
+        "plain": pool.submit(asked.plain, run, node),
+        "network": pool.submit(asked.network, run, node, others, behind(nodes), service, outside),
+    }
+    if claimed:
+        neighbour = nodes[(place + 1) % len(nodes)]["name"]
+        parts["storage"] = pool.submit(asked.storage, run, node, neighbour, claimed)
+    if node["gpus"] and not node["busy"]:
+        parts["gpus"] = pool.submit(asked.gpus, run, node)
+    return parts
+
+
+def take_back(run):
+    """Everything the run made. The namespaces go on ending by themselves; the pods are gone when this returns."""
+    api, query = run.api, "?labelSelector=rackwright-smoke%3D" + run.request["token"]
+    run.deadline = time.time() + 12
+    attempts = [
+        lambda: api.delete(run.path + "/pods", grace=1),
+        lambda: [api.delete("/api/v1/namespaces/" + one["metadata"]["name"]) for one in api.get("/api/v1/namespaces" + query)["items"]],
+        lambda: run.until(lambda pods: not pods, 10),
+        lambda: api.delete("/api/v1/persistentvolumes/" + run.namespace),
+        lambda: api.delete("/apis/scheduling.k8s.io/v1/priorityclasses/" + run.namespace),
+    ]
+    said = []
+    for attempt in attempts:
+        try:
+            attempt()
+        except (Refused, OSError) as error:
+            said.append(str(error))
+    if run.folder:
+        shutil.rmtree(run.folder, ignore_errors=True)
+    with run.changed:
+        left = sorted(run.pods)
+    run.ending = True
+    return {"pods": left, "said": [one for one in said if "not found" not in one]}
+
+
+def stopped(_signal, _frame):
+    """Asked to end: leave by the door that takes everything back."""
+    raise SystemExit(1)
+
+
+def main(request):
+    """Do it, take it back, and print what happened."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, stopped)
+    random.seed(request["token"])
+    run = Run(Api(), request)
+    told = {}
+    try:
+        told = smoke(run)
+    finally:
+        worked = time.time() - run.began
+        told["left"] = take_back(run)
+    told["seconds"] = {"worked": round(worked, 2), "all": round(time.time() - run.began, 2)}
+    print(json.dumps(told))

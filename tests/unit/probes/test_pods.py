@@ -1,0 +1,189 @@
+"""The smoke run of a Kubernetes cluster: what is asked of whom, and each check seen green on a good run and red on its own bad one."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+import shlex
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cluster import test_pods as checks
+from cluster.harness.compare import Expect, Mismatch
+from cluster.harness.probe import NodeBusy
+from cluster.probes.pods import LEFT, PODS, Pods, parse_devices, parse_left, parse_pods
+from rackwright.errors import CouldNotTell
+
+CAPTURED = Path(__file__).parents[1] / "captured" / "pods"
+GOOD = parse_pods((CAPTURED / "good.txt").read_text(encoding="utf-8")).data
+WORKERS = ("worker0", "worker1")
+NAMES = [name.removeprefix("test_") for name in vars(checks) if name.startswith("test_")]
+
+
+def bad(*path, **changes):
+    """The good run with one place changed."""
+    data = copy.deepcopy(GOOD)
+    place = data
+    for key in path:
+        place = place[key]
+    place.update(changes)
+    return data
+
+
+def verdicts(data, left=()):
+    """Every check on every worker: those that are not passed, with what they came to."""
+    cluster = SimpleNamespace(scheduler=SimpleNamespace(services="10.204.0.0/16"))
+    found = {}
+    for name in NAMES:
+        for worker in WORKERS:
+            node = SimpleNamespace(name=worker, gpus=SimpleNamespace(count=8))
+            given = {"node": node, "pods": Pods(data), "expect": Expect(), "cluster": cluster, "ask": lambda _: left}
+            function = getattr(checks, f"test_{name}")
+            try:
+                function(**{argument: given[argument] for argument in inspect.signature(function).parameters})
+            except (Mismatch, CouldNotTell, NodeBusy) as error:
+                found[name, worker] = error
+            assert given["expect"].compared or (name, worker) in found
+    return found
+
+
+def test_a_good_run_is_green():
+    assert verdicts(GOOD) == {}
+
+
+FIRST = ("nodes", "worker0")
+REFUSED = {"rc": 1, "out": "", "said": "dial tcp 10.203.1.4:8080: i/o timeout"}
+TAKEN = {"taken": True, "status": 201, "said": ""}
+DEVICES = '{"visible": "0,6", "files": ["/dev/nvidia0", "/dev/nvidia6"], "rdma": []}'
+SAME = DEVICES.replace("0,6", "0,1,2,3,6").replace('6"]', '6", "/dev/nvidia1", "/dev/nvidia2", "/dev/nvidia3"]')
+WRONG = {
+    "reach_each_other": bad(*FIRST, "network", "reach", worker1=REFUSED),
+    "find_names_inside": bad(*FIRST, "network", "names", answers=dict(REFUSED, said="lookup answers: no such host")),
+    "find_names_outside": bad(*FIRST, "network", unheard=dict(REFUSED, said="lookup kb3-login0.dns.podman.: server misbehaving")),
+    "service_answers": bad(*FIRST, "network", "service", found=["answers-worker0"], said="connection refused"),
+    "node_port_answers": bad("ports", "worker0", found=["answers-worker0"], said="timed out"),
+    "get_the_gpus_they_ask_for": bad(*FIRST, "gpus", "first", "devices", out=DEVICES),
+    "share_no_gpu": bad(*FIRST, "gpus", "second", "devices", out=SAME),
+    "get_no_gpu_unasked": bad(*FIRST, "plain", "log", text=DEVICES),
+    "whole_node_of_gpus": bad(*FIRST, "gpus", "whole", log=None, why="UnexpectedAdmissionError"),
+    "excess_waits": bad(*FIRST, "gpus", "excess", waits="", phase="Running"),
+    "quota_is_enforced": bad("namespaces", "research", "over", **{"requests.nvidia.com/gpu": TAKEN}),
+    "pod_security_is_enforced": bad(privileged=TAKEN),
+    "claim_is_shared": bad(*FIRST, "storage", "read", out="stale\n"),
+    "logs_and_exec_work": bad(*FIRST, "network", version=dict(REFUSED, rc=None, said="dial tcp 10.0.0.5:10250: i/o timeout")),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_one_wrong_answer_turns_exactly_its_check_red(name):
+    found = verdicts(WRONG[name])
+    assert {key for key, _ in found} == {name}
+    assert isinstance(found[name, "worker0"], Mismatch)
+
+
+def test_where_no_pod_runs_nothing_is_told_of_what_it_could_have_asked_for():
+    found = verdicts(bad(*FIRST, "plain", phase="Pending", why="ErrImagePull"))
+    assert {name for (name, worker), error in found.items() if isinstance(error, Mismatch)} == {"run_on_every_node"}
+    assert isinstance(found["claim_is_shared", "worker0"], CouldNotTell)
+    assert {worker for _, worker in found} == {"worker0"}
+
+
+def test_what_pods_leave_is_red():
+    found = verdicts(GOOD, left=parse_left("/var/lib/kubelet/pods/8c03\n"))
+    assert {name for name, _ in found} == {"ended_pods_leave_nothing"}
+
+
+def test_every_check_is_seen_red():
+    assert {*WRONG, "ended_pods_leave_nothing", "run_on_every_node"} == set(NAMES)
+
+
+def test_a_server_outside_that_is_silent_is_named():
+    found = verdicts(bad("outside", servers={"10.83.0.1": None, "10.83.0.2": []}))
+    assert "10.83.0.1 says nothing" in str(found["find_names_outside", "worker0"])
+
+
+def test_a_name_that_no_server_knows_is_known_nowhere():
+    data = bad("outside", servers={"10.83.0.1": []})
+    for worker in WORKERS:
+        data["nodes"][worker]["network"]["outside"] = dict(REFUSED, said="lookup x.: no such host")
+    assert verdicts(data) == {}
+
+
+def test_gpus_in_use_are_left_in_peace():
+    data = bad(busy=["worker0"])
+    del data["nodes"]["worker0"]["gpus"]
+    found = verdicts(data)
+    assert {name for name, _ in found} == {"get_the_gpus_they_ask_for", "share_no_gpu", "whole_node_of_gpus", "excess_waits"}
+    assert all(isinstance(error, NodeBusy) and worker == "worker0" for (_, worker), error in found.items())
+
+
+def test_a_node_that_takes_no_pods_is_unknown():
+    found = verdicts(bad("states", worker1="cordoned"))
+    assert all(isinstance(error, CouldNotTell) and "cordoned" in str(error) for (_, worker), error in found.items() if worker == "worker1")
+    assert not [name for name, worker in found if worker == "worker0"]
+
+
+def test_a_pod_that_does_not_run_is_unknown_with_its_reason():
+    data = copy.deepcopy(GOOD)
+    data["nodes"]["worker0"]["network"] = {"pod": {"node": "worker0", "phase": "Pending", "why": "ErrImageNeverPull", "uid": "x"}}
+    assert "ErrImageNeverPull" in str(verdicts(data)["service_answers", "worker0"])
+
+
+@pytest.mark.parametrize("said", ["", "none", "void"])
+def test_words_for_no_gpu(said):
+    assert parse_devices(json.dumps({"visible": said, "files": []})).visible == ()
+
+
+NODE = {"works": True, "gpus": 8, "address": "10.0.0.1", "taints": ["gpu=yes:NoSchedule"]}
+SCHEDULER = {
+    "kind": "kubernetes",
+    "probe": "rackwright.local/probe:1",
+    "folders": [{"path": "/mnt/s/kubernetes/research"}],
+    "nodes": [{"name": "login0", **NODE, "works": False}, {"name": "w0", **NODE}, {"name": "w1", **NODE}],
+    "namespaces": [{"name": "research"}],
+    "objects": [
+        {"kind": "Namespace", "metadata": {"name": "research", "labels": {"pod-security.kubernetes.io/enforce": "baseline"}}},
+        {"kind": "ResourceQuota", "metadata": {"name": "quota", "namespace": "research"}, "spec": {"hard": {"pods": "40"}}},
+    ],
+}
+
+
+def place(*, speaking=("login0", "w0", "w1"), clients=("login0", "w0", "w1"), **scheduler):
+    """The controller of a made-up plan."""
+    cluster = {"scheduler": {**SCHEDULER, **scheduler}, "storage": [{"mount": "/mnt/s", "clients": list(clients)}], "network": {}}
+    declared = SimpleNamespace(cluster=cluster, nodes=dict.fromkeys(["login0", "w0", "w1"]), members=lambda _: ("login0",))
+    return SimpleNamespace(node={"name": "login0"}, declared=declared, speaks=lambda name: name in speaking)
+
+
+def request(where):
+    """What the node's side is asked to do."""
+    return json.loads(shlex.split(PODS.command_at(where))[-1])
+
+
+class TestWhatIsAsked:
+    def test_workers_that_answer(self):
+        assert [node["name"] for node in request(place())["nodes"]] == ["w0", "w1"]
+        assert [node["name"] for node in request(place(speaking=("login0", "w1")))["nodes"]] == ["w1"]
+
+    def test_namespaces_as_they_are_applied(self):
+        (found,) = request(place())["namespaces"]
+        assert (found["name"], found["level"], found["hard"]) == ("research", "baseline", {"pods": "40"})
+
+    def test_storage_counts_only_where_all_have_it(self):
+        assert request(place())["storage"] == "/mnt/s"
+        assert request(place(clients=("login0", "w0")))["storage"] is None
+        assert request(place(folders=[]))["storage"] is None
+
+    def test_without_an_image_nothing_is_told(self):
+        with pytest.raises(CouldNotTell, match="no image for the checks"):
+            PODS.command_at(place(probe=None))
+
+    def test_what_ended_is_looked_for_by_its_name(self):
+        where = place()
+        where.node = {"name": "worker0"}
+        where.before = lambda *_: Pods(GOOD)
+        uid = GOOD["nodes"]["worker0"]["plain"]["uid"]
+        assert f"/var/lib/kubelet/pods/{uid}" in LEFT.command_at(where)
