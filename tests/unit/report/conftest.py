@@ -96,6 +96,29 @@ def inventory():
     return copy.deepcopy(_inventory())
 
 
+_KUBERNETES = {
+    "kind": "kubernetes", "cluster_name": "lab", "version": "1.34.1", "bundled": True, "controllers": ["login0"], "submit": ["login0"],
+    "endpoint": "10.77.0.16:6443", "pods": "10.244.0.0/16", "services": "10.245.0.0/16", "cni": "routes",
+    "nodes": [
+        {"name": "login0", "controls": True, "works": False, "gpus": 0},
+        {"name": "worker0", "controls": False, "works": True, "gpus": 8},
+        {"name": "worker1", "controls": False, "works": True, "gpus": 8},
+    ],
+    "namespaces": [{"name": "research", "users": ["alice"], "gpus": 12, "cpus": None, "memory_mib": None, "pods": None}],
+    "folders": [{"path": "/mnt/s/kubernetes/research", "mode": "1777"}],
+}  # fmt: skip
+
+
+@pytest.fixture
+def kubernetes_inventory(inventory):
+    """The same with Kubernetes in Slurm's place."""
+    inventory["all"]["vars"]["cluster"]["scheduler"] = copy.deepcopy(_KUBERNETES)
+    members = {"kubernetes": ["login0", "worker0", "worker1"], "kubernetes_control": ["login0"], "kubernetes_worker": ["worker0", "worker1"]}
+    for group, names in {**members, "kubernetes_login": ["login0"], "slurm": []}.items():
+        inventory["all"]["children"][group] = {"hosts": {name: {} for name in names}}
+    return inventory
+
+
 @pytest.fixture
 def declared(inventory):
     """The same, read."""

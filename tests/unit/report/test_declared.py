@@ -10,6 +10,7 @@ from rackwright.errors import BadInput
 from rackwright.report.declared import from_inventory, load
 
 SLURMS = {Feature.HEALTH, Feature.ACCOUNTING, Feature.ACCOUNTS, Feature.QOS, Feature.JOBS_ON_STORAGE}
+KUBERNETESES = {Feature.KUBERNETES, Feature.KUBERNETES_GPUS, Feature.NAMESPACES, Feature.QUOTAS, Feature.CLAIMS, Feature.POD_ROUTES}
 
 
 def without(inventory, *path):
@@ -22,7 +23,7 @@ def without(inventory, *path):
 
 
 def test_the_lab_has_every_part(declared):
-    assert declared.features == frozenset(Feature)
+    assert declared.features == frozenset(Feature) - KUBERNETESES
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,27 @@ def test_the_lab_has_every_part(declared):
     ],
 )
 def test_parts_the_plan_lacks(inventory, path, gone):
-    assert set(Feature) - without(inventory, *path).features == gone
+    assert set(Feature) - KUBERNETESES - without(inventory, *path).features == gone
+
+
+def test_a_cluster_of_kubernetes_has_every_part_but_slurms(kubernetes_inventory):
+    assert from_inventory(kubernetes_inventory).features == frozenset(Feature) - SLURMS - {Feature.SLURM, Feature.SUBMIT}
+
+
+@pytest.mark.parametrize(
+    ("path", "gone"),
+    [
+        (("scheduler", "folders"), {Feature.CLAIMS}),
+        (("scheduler", "namespaces"), {Feature.NAMESPACES, Feature.QUOTAS}),
+        (("scheduler", "namespaces", 0, "gpus"), {Feature.QUOTAS}),
+        (("scheduler", "nodes"), {Feature.KUBERNETES_GPUS}),
+        (("scheduler", "cni"), {Feature.POD_ROUTES}),
+        (("scheduler",), KUBERNETESES),
+    ],
+)
+def test_parts_a_plan_with_kubernetes_lacks(kubernetes_inventory, path, gone):
+    whole = from_inventory(kubernetes_inventory).features
+    assert whole - without(kubernetes_inventory, *path).features == gone
 
 
 def test_a_fabric_of_ethernet_is_known_to_its_switches_alone(inventory):

@@ -41,7 +41,7 @@ def test_the_lowest_level_runs_no_jobs_and_says_so(declared):
     found = manifest(declared, checks(), Level.CHECKS)
     assert {item.spec.kind for item in found.expected.values()} == {Kind.PASSIVE}
     left_out = {item.id for item in found.not_run if item.reason is NotRunReason.LEVEL}
-    assert left_out == {key for key, spec in checks().items() if spec.kind is Kind.JOB}
+    assert left_out == {key for key, spec in checks().items() if spec.kind is Kind.JOB and set(spec.needs) <= declared.features}
     assert not found.partial
 
 
@@ -72,9 +72,10 @@ def test_an_empty_group_of_a_part_the_plan_has_is_no_reason_to_be_absent(invento
     assert found.empty_groups["gpu.count_matches_plan"] == "gpu"
 
 
-def test_every_check_can_be_owed(owed):
-    """Each row is reached by the lab: none has a group or a need that nothing meets."""
-    assert {item.spec.key for item in owed.expected.values()} == set(checks())
+def test_every_check_can_be_owed(owed, kubernetes_inventory):
+    """Each row is reached by a lab with Slurm or one with Kubernetes: none has a group or a need that nothing meets."""
+    other = manifest(from_inventory(kubernetes_inventory), checks(), Level.SMOKE)
+    assert {item.spec.key for found in (owed, other) for item in found.expected.values()} == set(checks())
 
 
 @pytest.mark.parametrize("key", checks())
