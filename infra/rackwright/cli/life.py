@@ -48,7 +48,7 @@ def down(
 
 def remove_by_label(stack: str) -> list[str]:
     """Remove everything labelled with the stack, without state; what was removed. Raises when something stays."""
-    from rackwright.provider import stack_files
+    from rackwright.provider import lab_limits, stack_files
     from rackwright.provider.drivers import podman
 
     if shutil.which("podman") is None:
@@ -56,6 +56,7 @@ def remove_by_label(stack: str) -> list[str]:
             "podman is not installed, so nobody can look what is left", hint="`make doctor` names the command that installs it"
         )
     removed = asyncio.run(podman.sweep(stack))
+    lab_limits.forget(stack)
     if paths.folder(stack).exists():
         stack_files.remove(stack)
         removed.append(f"folder {stack} of the home")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rackwright.provider import stack_files
+from rackwright.provider import lab_limits, stack_files
 from rackwright.provider.drivers.podman import sweep
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import Properties
@@ -27,4 +27,5 @@ class Label(Resource):
     async def delete(self, operation: Operation, state: State) -> None:
         """The last of the stack to go: afterwards nothing with its label may be left."""
         await sweep(state.inputs["stack"])
+        lab_limits.forget(state.inputs["stack"])
         stack_files.remove(operation.stack)

@@ -14,6 +14,7 @@ _CLASSES = {
     "rackwright:kubernetes:Bundle": "rackwright.provider.kubernetes_bundle:Bundle",
     "rackwright:lab:Image": "rackwright.provider.lab_image:Image",
     "rackwright:lab:Label": "rackwright.provider.lab_label:Label",
+    "rackwright:lab:Limits": "rackwright.provider.lab_limits:Limits",
     "rackwright:lab:Network": "rackwright.provider.lab_network:Network",
     "rackwright:lab:Node": "rackwright.provider.lab_node:Node",
     "rackwright:lab:Power": "rackwright.provider.lab_power:Power",

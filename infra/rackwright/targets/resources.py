@@ -65,6 +65,13 @@ class Label(pulumi.CustomResource):
         super().__init__("rackwright:lab:Label", name, {"stack": stack}, opts)
 
 
+class Limits(pulumi.CustomResource):
+    """What the machine must allow while a lab's nodes run containers of their own."""
+
+    def __init__(self, name: str, *, stack: str, inotify_instances: int, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("rackwright:lab:Limits", name, {"stack": stack, "inotify_instances": inotify_instances}, opts)
+
+
 class AwsLabel(pulumi.CustomResource):
     """What a stack on AWS is found by; its provider depends on it, and with that everything."""
 

@@ -113,7 +113,11 @@ _KUBERNETES = {
 def kubernetes_inventory(inventory):
     """The same with Kubernetes in Slurm's place."""
     inventory["all"]["vars"]["cluster"]["scheduler"] = copy.deepcopy(_KUBERNETES)
-    members = {"kubernetes": ["login0", "worker0", "worker1"], "kubernetes_control": ["login0"], "kubernetes_worker": ["worker0", "worker1"]}
+    members = {
+        "kubernetes": ["login0", "worker0", "worker1"],
+        "kubernetes_control": ["login0"],
+        "kubernetes_worker": ["worker0", "worker1"],
+    }
     for group, names in {**members, "kubernetes_login": ["login0"], "slurm": []}.items():
         inventory["all"]["children"][group] = {"hosts": {name: {} for name in names}}
     return inventory

@@ -8,7 +8,7 @@ from rackwright.plan import Plan
 from rackwright.targets import Built
 from rackwright.targets.kubernetes import bundle
 from rackwright.targets.lab.network import network
-from rackwright.targets.lab.nodes import image, node
+from rackwright.targets.lab.nodes import image, limits, node
 from rackwright.targets.lab.power import after, power
 from rackwright.targets.lab.storage import volumes
 from rackwright.targets.resources import Label
@@ -20,8 +20,11 @@ def build(plan: Plan, access_key: pulumi.Input[str]) -> Built:
     """One image and one bridge for all; a container and a pinned host key for each node."""
     label, kubernetes = Label("label", stack=plan.stack), bundle(plan)
     bridge, baked, kept = network(plan, label), image(plan, kubernetes), volumes(plan, label)
+    allowed = limits(plan, label)
     made = {
-        planned.name: node(plan, planned, baked=baked, bridge=bridge, volumes=kept.get(planned.name, {}), access_key=access_key)
+        planned.name: node(
+            plan, planned, baked=baked, bridge=bridge, volumes=kept.get(planned.name, {}), access_key=access_key, allowed=allowed
+        )
         for planned in plan.nodes
     }
     agent = power(plan, made)

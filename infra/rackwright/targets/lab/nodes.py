@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import pulumi
 
@@ -10,6 +11,9 @@ from rackwright.handover import paths
 from rackwright.model.target import LabTarget
 from rackwright.plan import Plan, PlanNode
 from rackwright.targets import digests, resources
+
+INOTIFY_INSTANCES: Final = 1024
+"""A node of Kubernetes takes 15 to 30 of what all containers share: room for some dozens of nodes."""
 
 
 def image(plan: Plan, bundle: resources.Bundle | None) -> resources.Image:
@@ -27,6 +31,14 @@ def image(plan: Plan, bundle: resources.Bundle | None) -> resources.Image:
     )
 
 
+def limits(plan: Plan, label: resources.Label) -> resources.Limits | None:
+    """What nodes that run containers take of the machine."""
+    if not plan.groups["kubernetes"]:
+        return None
+    found_by = pulumi.ResourceOptions(depends_on=[label])
+    return resources.Limits("limits", stack=plan.stack, inotify_instances=INOTIFY_INSTANCES, opts=found_by)
+
+
 def node(
     plan: Plan,
     planned: PlanNode,
@@ -35,6 +47,7 @@ def node(
     bridge: resources.Network,
     volumes: Mapping[str, resources.Volume],
     access_key: pulumi.Input[str],
+    allowed: resources.Limits | None,
 ) -> resources.Node:
     """One container; only login nodes are published."""
     port = plan.access.ports.get(planned.name)
@@ -52,4 +65,5 @@ def node(
         published=[] if port is None else [f"{plan.access.listen}:{port}:22"],
         host_key=resources.KeyPair(f"{planned.name}-host-key", comment=f"{planned.name}.{plan.stack}"),
         authorized_key=access_key,
+        opts=pulumi.ResourceOptions(depends_on=[allowed]) if allowed else None,
     )

@@ -1,0 +1,87 @@
+"""What the machine must allow is raised for as long as a stack needs it, and then what was there before is back."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rackwright.provider import lab_limits
+from rackwright.provider.lab_limits import Limits, forget
+from rackwright.provider.resource import Operation, State
+
+
+async def _say(_: str) -> None:
+    pass
+
+
+@pytest.fixture(autouse=True)
+def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The kernel's setting, played by a file; 128 is what distributions have."""
+    file = tmp_path / "max_user_instances"
+    file.write_text("128\n")
+    monkeypatch.setattr(lab_limits, "SETTING", file)
+    monkeypatch.setattr(lab_limits, "LEDGER", tmp_path / "run" / "inotify.json")
+    return file
+
+
+def operation(stack: str) -> Operation:
+    return Operation(urn="", stack=stack, name="limits", preview=False, status=_say, info=_say, warn=_say)
+
+
+def inputs(stack: str, wanted: int = 1024) -> dict[str, Any]:
+    return {"stack": stack, "inotify_instances": wanted}
+
+
+def make(stack: str, wanted: int = 1024) -> State:
+    asyncio.run(Limits().create(operation(stack), inputs(stack, wanted)))
+    return State("limits", inputs(stack, wanted), inputs(stack, wanted))
+
+
+def end(state: State) -> None:
+    asyncio.run(Limits().delete(operation(state.inputs["stack"]), state))
+
+
+def test_it_is_raised_and_given_back(setting: Path) -> None:
+    made = make("a")
+    assert setting.read_text() == "1024\n"
+    end(made)
+    assert setting.read_text() == "128\n"
+
+
+def test_the_last_stack_that_needs_it_gives_it_back(setting: Path) -> None:
+    first, second = make("a"), make("b")
+    end(first)
+    assert setting.read_text() == "1024\n"
+    end(second)
+    assert setting.read_text() == "128\n"
+
+
+def test_a_machine_that_allows_more_is_left_alone(setting: Path) -> None:
+    setting.write_text("8192\n")
+    end(make("a"))
+    assert setting.read_text() == "8192\n"
+
+
+def test_an_up_that_is_done_again_still_knows_what_was_there_before(setting: Path) -> None:
+    make("a")
+    end(make("a"))
+    assert setting.read_text() == "128\n"
+
+
+def test_what_somebody_has_lowered_is_seen_and_raised_again(setting: Path) -> None:
+    made = make("a")
+    setting.write_text("64\n")
+    found = asyncio.run(Limits().read(operation("a"), made))
+    assert found is not None and found.inputs is not None and found.inputs["inotify_instances"] == 64
+    asyncio.run(Limits().update(operation("a"), made, inputs("a")))
+    assert setting.read_text() == "1024\n"
+
+
+def test_a_stack_that_never_asked_changes_nothing(setting: Path) -> None:
+    made = make("a")
+    forget("b")
+    assert setting.read_text() == "1024\n"
+    end(made)
