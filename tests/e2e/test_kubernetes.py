@@ -1,0 +1,151 @@
+"""A lab with Kubernetes as its user meets it: up and proven, pods with GPUs, a worker more and less, broken and named, healed, gone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from project import Project, clone
+
+from rackwright.catalog.kubernetes import own_image
+
+_SETTINGS = ("fs.file-max", "fs.nr_open", "fs.inotify.max_user_instances", "kernel.pid_max", "kernel.panic", "kernel.panic_on_oops",
+             "kernel.core_pattern", "kernel.keys.root_maxkeys", "vm.overcommit_memory", "vm.panic_on_oom", "net.ipv4.ip_forward",
+             "net.netfilter.nf_conntrack_max")  # fmt: skip
+_POD = """
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: research}}
+spec:
+  terminationGracePeriodSeconds: 0
+  nodeSelector: {{kubernetes.io/hostname: worker0}}
+  containers: [{{name: it, image: "{image}", args: [sleep, "600"], resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}}}]
+"""
+
+
+def machine() -> dict[str, str]:
+    """What of this machine a node could change: kernel settings and hierarchies of control groups."""
+    found = {name: Path("/proc/sys", *name.split(".")).read_text().strip() for name in _SETTINGS}
+    found["hierarchies"] = ",".join(sorted(line.split(":")[1] for line in Path("/proc/self/cgroup").read_text().splitlines()))
+    return found
+
+
+@pytest.fixture(scope="module")
+def before() -> dict[str, str]:
+    """The machine before there was a lab."""
+    return machine()
+
+
+@pytest.fixture(scope="module")
+def lab(before: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A lab with Kubernetes, up and verified; gone afterwards."""
+    project = clone(tmp_path_factory.mktemp("kubernetes") / "checkout", like="lab-k8s")
+    try:
+        said = project.pulumi("up", timeout=2400)
+        assert said.ok, said.output
+        yield project
+    finally:
+        project.pulumi("destroy")
+        project.remove()
+    assert project.leftovers() == []
+
+
+def kubectl(lab: Project, words: str, stdin: str = "") -> str:
+    """What the administrator's kubectl says on the first controller."""
+    command = ["ssh", "-F", str(lab.home / lab.stack / "ssh_config"), "login0", f"kubectl {words}"]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=120)
+    return done.stdout + done.stderr
+
+
+def failed(lab: Project) -> dict[str, str]:
+    """Checks that are not green, by id, and why."""
+    said = lab.rackwright("verify", lab.stack, "--json")
+    report = json.loads(said.output[said.output.index("{") :])
+    return {check["id"]: check["reason"] for check in report["checks"] if check["verdict"] in {"failed", "unknown"}}
+
+
+def test_up_ends_with_every_check_passed(lab: Project) -> None:
+    report = lab.report()
+    assert (report["verdict"], report["level"]) == ("passed", "smoke")
+    assert {check["id"].partition(".")[0] for check in report["checks"]} >= {"kubernetes", "kubelet", "etcd", "control", "pods"}
+
+
+def test_a_second_up_changes_nothing(lab: Project) -> None:
+    said = lab.must("up")
+    assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
+
+
+def test_phases_applied_again_change_nothing_and_a_look_would_change_nothing(lab: Project) -> None:
+    said = lab.must("refresh")
+    assert "warning" not in said.output and "updated" not in said.output, said.output
+
+
+def test_a_user_runs_a_pod_on_all_eight_gpus_and_the_ninth_waits(lab: Project) -> None:
+    image = own_image("probe")
+    for name, gpus in (("eight", 8), ("ninth", 1)):
+        command = ["ssh", "-F", str(lab.home / lab.stack / "ssh_config"), "login0", "runuser -l alice -c 'kubectl create -f -'"]
+        pod = _POD.format(name=name, gpus=gpus, image=image)
+        made = subprocess.run(command, input=pod, capture_output=True, text=True, check=False, timeout=60)
+        assert made.returncode == 0, made.stderr
+        if name == "eight":
+            assert "condition met" in kubectl(lab, "-n research wait --for=condition=Ready --timeout=60s pod/eight")
+    try:
+        devices = json.loads(kubectl(lab, "-n research exec eight -- /usr/local/bin/probe devices").splitlines()[0])
+        assert devices["files"] == [f"/dev/nvidia{number}" for number in range(8)]
+        assert "condition met" in kubectl(
+            lab, "-n research wait --for=jsonpath={.status.conditions[0].reason}=Unschedulable --timeout=30s pod/ninth"
+        )
+        assert "Insufficient nvidia.com/gpu" in kubectl(lab, "-n research get pod ninth -o jsonpath={.status.conditions[0].message}")
+    finally:
+        kubectl(lab, "-n research delete pod eight ninth --ignore-not-found --force --grace-period=0")
+
+
+@pytest.mark.parametrize(
+    ("node", "harm", "mend", "named"),
+    [
+        ("worker1", "systemctl stop kubelet", "systemctl start kubelet", "kubelet.runs[worker1]"),
+        (
+            "worker0",
+            "cp /etc/cni/net.d/10-rackwright.conflist /run/kept && sed -i s/cni0/cni9/ /etc/cni/net.d/10-rackwright.conflist",
+            "cp /run/kept /etc/cni/net.d/10-rackwright.conflist",
+            "kubernetes.network_is_the_planned_one[worker0]",
+        ),
+    ],
+    ids=["kubelet", "cni"],
+)
+def test_what_is_broken_is_named(lab: Project, node: str, harm: str, mend: str, named: str) -> None:
+    assert lab.ssh(node, harm).ok
+    try:
+        assert named in failed(lab)
+    finally:
+        assert lab.ssh(node, mend).ok
+
+
+def test_a_worker_comes_and_goes(lab: Project) -> None:
+    def count(workers: int) -> None:
+        lab.edit(lambda cluster: cluster["groups"]["worker"].update(count=workers))
+
+    count(3)
+    lab.must("up", timeout=1800)
+    assert "worker2" in kubectl(lab, "get nodes")
+    count(2)
+    lab.must("up", timeout=1800)
+    assert "worker2" not in kubectl(lab, "get nodes") and "worker2" not in lab.incarnations()
+
+
+def test_a_control_plane_and_a_worker_that_are_lost_are_made_again_with_what_the_cluster_held(lab: Project) -> None:
+    assert "created" in kubectl(lab, "create configmap kept --from-literal=a=b")
+    for node in ("login0", "worker1"):
+        subprocess.run(["podman", "rm", "--force", "--time", "0", f"{lab.stack}-{node}"], check=True, capture_output=True, timeout=120)
+    lab.must("up", "--refresh", timeout=1800)
+    assert "kept" in kubectl(lab, "get configmap kept")
+    assert lab.report()["verdict"] == "passed"
+
+
+def test_it_goes_and_leaves_the_machine_as_it_was(lab: Project, before: dict[str, str]) -> None:
+    lab.must("destroy")
+    assert lab.leftovers() == []
+    assert machine() == before
