@@ -69,15 +69,27 @@ node_condition() {
   return 1
 }
 
+# Until this node, whose kubelet was started anew, is ready again, and its plugin has told its GPUs again.
+kubelet_is_back() {
+  is_well kubelet 10248 && node_condition Ready True || return 1
+  for _ in $(seq 200); do
+    told=$(as_kubelet get node "$NODE" -o 'jsonpath={.metadata.labels.nvidia\.com/gpu\.present} {.status.capacity.nvidia\.com/gpu}') || return 1
+    case "$told" in " "* | "true $GPUS") return ;; esac
+    sleep 0.3
+  done
+  echo "GPUs are not told again: $told" >&2
+  return 1
+}
+
 # One more file of the kubelet's settings, which it then runs with.
 kubelet_with() {
   printf 'apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n%s\n' "$1" > /etc/kubernetes/kubelet.conf.d/99-fault.conf
-  systemctl restart kubelet && is_well kubelet 10248
+  systemctl restart kubelet && kubelet_is_back
 }
 
 kubelet_without() {
   rm /etc/kubernetes/kubelet.conf.d/99-fault.conf
-  systemctl restart kubelet && is_well kubelet 10248 && node_condition Ready True
+  systemctl restart kubelet && kubelet_is_back
 }
 
 # Says that a pod of this node is not ready: pod_is_not_ready LABEL=VALUE.

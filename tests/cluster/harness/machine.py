@@ -20,6 +20,8 @@ _PATIENCE: Final = 0.6
 _ENGINE: Final = 12.0
 """Seconds podman may take for a short container on a busy machine."""
 SSH: Final = 22
+KUBERNETES: Final = {6443: "API", 10250: "kubelet", 30080: "node port"}
+"""What listens on nodes of Kubernetes for the cluster alone; of the range of node ports one that many take."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,28 @@ def from_this_machine(declared: Declared, names: Sequence[str]) -> dict[str, str
     """What answers this machine on the nodes' own ssh ports."""
     with ThreadPoolExecutor(max_workers=32) as pool:
         return dict(zip(names, pool.map(lambda name: banner(declared.nodes[name]["address"], SSH), names), strict=True))
+
+
+def ports_of_kubernetes(declared: Declared, names: Sequence[str]) -> dict[str, str]:
+    """Ports of Kubernetes that this machine reaches on the nodes, with what is there; empty where none is reached."""
+    asked = [(name, port) for name in names for port in KUBERNETES]
+    found: dict[str, list[str]] = {name: [] for name in names}
+    with ThreadPoolExecutor(max_workers=32) as pool:
+        said = pool.map(lambda one: reached(declared.nodes[one[0]]["address"], one[1]), asked)
+        for (name, port), what in zip(asked, said, strict=True):
+            found[name] += [f"{KUBERNETES[port]} ({port}) {what}"] if what else []
+    return {name: ", ".join(words) for name, words in found.items()}
+
+
+def reached(address: str, port: int) -> str:
+    """Whether a packet gets there. A refusal comes from behind the filter, which drops without a word; empty where nothing comes."""
+    try:
+        with socket.create_connection((address, port), timeout=_PATIENCE):
+            return "accepts"
+    except ConnectionRefusedError:
+        return "refuses"
+    except OSError:
+        return ""
 
 
 def from_a_stranger(declared: Declared, names: Sequence[str]) -> dict[str, str]:

@@ -16,15 +16,13 @@ from cluster.harness import kubelet_side
 from cluster.harness.compare import Expect, Mismatch
 from cluster.probes.control import Audit, Etcd, Secrets
 from cluster.probes.kubelet import ANSWERS, Files, parse_complaints, parse_routes
-from cluster.probes.kubernetes import PODS, path_of
+from cluster.probes.kubernetes import PODS, Pod, parse_nodes, parse_pods, path_of
 
 FOLDER = Path(__file__).parents[1] / "captured"
 
 
 def captured(probe, case="good"):
     """A captured answer, parsed."""
-    from cluster.probes.kubernetes import parse_nodes
-
     return parse_nodes((FOLDER / probe / f"{case}.txt").read_text(encoding="utf-8"))
 
 
@@ -146,9 +144,8 @@ class TestEtcd:
 
 class TestNamespaces:
     def test_rights_of_a_users_pod_are_named(self):
-        from cluster.probes.kubernetes import parse_pods
-
-        pods = parse_pods((FOLDER / "kubernetes-pods" / "good.txt").read_text(encoding="utf-8"))
+        shell = Pod("research", "shell", {}, "worker1", "Running", False, "ImagePullBackOff", ("hostPID",))
+        pods = (*parse_pods((FOLDER / "kubernetes-pods" / "good.txt").read_text(encoding="utf-8")), shell)
         cluster = SimpleNamespace(scheduler=SimpleNamespace(namespaces=[SimpleNamespace(name="research", pod_security="baseline")]))
         assert "research/shell: hostPID" in ends(test_namespaces.test_pods_have_no_rights_on_nodes, {PODS: pods}.get, cluster)
 
