@@ -39,6 +39,13 @@ as_kubelet() {
   kubectl --kubeconfig=/etc/kubernetes/kubelet.conf "$@"
 }
 
+# Says as this node's kubelet what a status is: status_becomes PATH STATUS. kubectl would read it first, which a kubelet may not.
+status_becomes() {
+  server=$(sed -n 's/ *server: //p' /etc/kubernetes/kubelet.conf)
+  curl --silent --show-error --fail --output /dev/null --cacert /etc/kubernetes/pki/ca.crt --cert /var/lib/kubelet/pki/kubelet-client-current.pem \
+    --request PATCH --header 'Content-Type: application/strategic-merge-patch+json' --data "{\"status\":$2}" "$server/api/v1/$1/status"
+}
+
 # The kubelet tells the API server its own mind every ten seconds: held still, it leaves there what somebody else says.
 hold_kubelet() {
   systemctl kill -s STOP kubelet
@@ -47,6 +54,11 @@ hold_kubelet() {
 release_kubelet() {
   systemctl kill -s CONT kubelet
   is_well kubelet 10248
+}
+
+# Until the API server has of this node's status what its kubelet says of it: node_says PATH VALUE.
+node_says() {
+  as_kubelet wait node "$NODE" "--for=jsonpath={.status.$1}=$2" --timeout=40s > /dev/null
 }
 
 # Until a daemon of this node answers on a port of its own.
@@ -94,15 +106,20 @@ kubelet_without() {
 
 # Says that a pod of this node is not ready: pod_is_not_ready LABEL=VALUE.
 pod_is_not_ready() {
-  pod=$(as_kubelet -n kube-system get pods --field-selector "spec.nodeName=$NODE" -l "$1" -o name) && [ -n "$pod" ] || return 1
-  as_kubelet -n kube-system patch "$pod" --subresource=status -p '{"status":{"conditions":[{"type":"Ready","status":"False"}]}}'
+  pod=$(as_kubelet -n kube-system get pods --field-selector "spec.nodeName=$NODE" -l "$1" -o jsonpath='{.items[0].metadata.name}') || return 1
+  status_becomes "namespaces/kube-system/pods/$pod" '{"conditions":[{"type":"Ready","status":"False"}]}'
 }
 
-# New connections from this node to an address are dropped, by the address that was asked for: drop_to ADDRESS.
+# Until its kubelet has said that it is: pod_is_ready LABEL=VALUE.
+pod_is_ready() {
+  as_kubelet -n kube-system wait pod --field-selector "spec.nodeName=$NODE" -l "$1" --for=condition=Ready --timeout=40s > /dev/null
+}
+
+# New connections from this node to an address are dropped, by the address that was asked for: drop_to ADDRESS [WHAT].
 drop_to() {
   nft add table inet fault
   nft add chain inet fault output '{ type filter hook output priority 0; policy accept; }'
-  nft add rule inet fault output ct state new ct original ip daddr "$1" drop
+  nft add rule inet fault output ct state new ct original ip daddr "$1" ${2:-} drop
 }
 
 etcd_says() {
