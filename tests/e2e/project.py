@@ -28,6 +28,8 @@ _PARTS = (
     "tests/acceptance",
     "tests/hardware",
     "tools/pulumi",
+    "tools/kubernetes",
+    "tools/bootstrap",
     "Pulumi.yaml",
     "ansible.cfg",
     "pyproject.toml",
