@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from cluster import test_control, test_etcd, test_kubelet, test_kubernetes, test_namespaces
-from cluster.harness import kubelet_side
+from cluster.harness import api_side, kubelet_side
 from cluster.harness.compare import Expect, Mismatch
 from cluster.probes.control import Audit, Etcd, Secrets
 from cluster.probes.kubelet import ANSWERS, Files, parse_complaints, parse_routes
@@ -59,6 +59,15 @@ class TestNodes:
     def test_taints_of_conditions_are_no_taints_of_the_plan(self):
         node = captured("kubernetes-nodes", "good-with-trouble")["worker1"]
         assert not ends(test_kubernetes.test_taints_match_plan, node, SimpleNamespace(taints=()))
+
+    def test_one_that_somebody_made_by_hand_is_a_node(self):
+        """The API server has no conditions of it, and others' checks must not break."""
+        by_hand = {
+            "metadata": {"name": "somebody-else"},
+            "spec": {},
+            "status": {"nodeInfo": {"kubeletVersion": "", "containerRuntimeVersion": ""}},
+        }
+        assert api_side.node(by_hand)["conditions"] == []
 
 
 class TestKubelet:
