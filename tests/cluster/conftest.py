@@ -16,6 +16,7 @@ from cluster.harness.machine import Outlook
 from cluster.harness.offsets import Offset, offset, sharpened
 from cluster.harness.probe import Probe
 from cluster.probes import control, kubernetes
+from cluster.probes.access import SSH_SAYS
 from cluster.probes.identity import CLOCK
 from cluster.probes.slurm import NODES, SlurmNode
 from cluster.probes.smoke import SMOKE, Smoke
@@ -95,6 +96,21 @@ def ask(judge: Judge, owed: Expected) -> Ask:
         return judge.gathering.seen(question, asked) if isinstance(question, Outlook) else judge.gathering.answer(question, asked)
 
     return answer
+
+
+@pytest.fixture
+def from_outside(judge: Judge, node: SimpleNamespace, ask: Ask, cluster: SimpleNamespace) -> Ask:
+    """What answers outside from the checked node; raises CouldNotTell where silence would prove nothing."""
+
+    def said(outlook: Outlook, beside: Outlook) -> str:
+        entry = cluster.access.entry[0]
+        if not ask(beside, of=entry).startswith(SSH_SAYS):
+            raise CouldNotTell(f"not even {entry} answered from there, so silence proves nothing")
+        if not judge.place(node.name).speaks(node.name):
+            raise CouldNotTell(f"{node.name} does not even answer inside the cluster, so silence proves nothing")
+        return str(ask(outlook))
+
+    return said
 
 
 @pytest.fixture

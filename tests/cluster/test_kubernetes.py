@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from cluster.probes.access import KUBERNETES_FROM_MACHINE, PUBLISHED
 from cluster.probes.kubelet import ANSWERS, FILES, POD_ROUTES, service_address
 from cluster.probes.kubernetes import NODES
 
@@ -45,7 +46,7 @@ def test_labels_match_plan(kubernetes_node, planned, expect):
 
 def test_node_has_its_address(kubernetes_node, node, expect):
     """Logs, commands in pods and other nodes' routes go there."""
-    expect(kubernetes_node.addresses, [node.address])
+    expect(list(kubernetes_node.addresses), [node.address])
 
 
 def test_version_matches_plan(kubernetes_node, cluster, expect):
@@ -108,6 +109,11 @@ def test_names_resolve_here(ask, cluster, expect):
     found = ask(ANSWERS)
     planned = {"kubernetes.default": service_address(cluster.scheduler.services), "nothing.default": "status 3"}
     expect({"kubernetes.default": found["name inside"], "nothing.default": found["name of nothing"]}, planned)
+
+
+def test_is_closed_to_this_machine(from_outside, expect):
+    """Tried from where no member of the cluster is: API, kubelet and node ports are reached through the entry alone."""
+    expect(from_outside(KUBERNETES_FROM_MACHINE, beside=PUBLISHED) or "nothing is reached", "nothing is reached")
 
 
 def _described(pods):

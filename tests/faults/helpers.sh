@@ -39,6 +39,17 @@ as_kubelet() {
   kubectl --kubeconfig=/etc/kubernetes/kubelet.conf "$@"
 }
 
+# Says as this node's kubelet what a status is: status_becomes PATH STATUS. kubectl would read it first, which a kubelet may not.
+status_becomes() {
+  python3 - "$(sed -n 's/ *server: //p' /etc/kubernetes/kubelet.conf)/api/v1/$1/status" "{\"status\":$2}" <<'X'
+import ssl, sys, urllib.request
+tls = ssl.create_default_context(cafile="/etc/kubernetes/pki/ca.crt")
+tls.load_cert_chain("/var/lib/kubelet/pki/kubelet-client-current.pem")
+kind = {"Content-Type": "application/strategic-merge-patch+json"}
+urllib.request.urlopen(urllib.request.Request(sys.argv[1], sys.argv[2].encode(), kind, method="PATCH"), context=tls, timeout=10)
+X
+}
+
 # The kubelet tells the API server its own mind every ten seconds: held still, it leaves there what somebody else says.
 hold_kubelet() {
   systemctl kill -s STOP kubelet
@@ -47,6 +58,11 @@ hold_kubelet() {
 release_kubelet() {
   systemctl kill -s CONT kubelet
   is_well kubelet 10248
+}
+
+# Until the API server has of this node's status what its kubelet says of it: node_says PATH VALUE.
+node_says() {
+  as_kubelet wait node "$NODE" "--for=jsonpath={.status.$1}=$2" --timeout=40s > /dev/null
 }
 
 # Until a daemon of this node answers on a port of its own.
@@ -69,28 +85,45 @@ node_condition() {
   return 1
 }
 
+# Until this node, whose kubelet was started anew, is ready again, and its plugin has told its GPUs again.
+kubelet_is_back() {
+  is_well kubelet 10248 && node_condition Ready True || return 1
+  for _ in $(seq 200); do
+    told=$(as_kubelet get node "$NODE" -o 'jsonpath={.metadata.labels.nvidia\.com/gpu\.present} {.status.capacity.nvidia\.com/gpu}') || return 1
+    case "$told" in " "* | "true $GPUS") return ;; esac
+    sleep 0.3
+  done
+  echo "GPUs are not told again: $told" >&2
+  return 1
+}
+
 # One more file of the kubelet's settings, which it then runs with.
 kubelet_with() {
   printf 'apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n%s\n' "$1" > /etc/kubernetes/kubelet.conf.d/99-fault.conf
-  systemctl restart kubelet && is_well kubelet 10248
+  systemctl restart kubelet && kubelet_is_back
 }
 
 kubelet_without() {
   rm /etc/kubernetes/kubelet.conf.d/99-fault.conf
-  systemctl restart kubelet && is_well kubelet 10248 && node_condition Ready True
+  systemctl restart kubelet && kubelet_is_back
 }
 
 # Says that a pod of this node is not ready: pod_is_not_ready LABEL=VALUE.
 pod_is_not_ready() {
-  pod=$(as_kubelet -n kube-system get pods --field-selector "spec.nodeName=$NODE" -l "$1" -o name) && [ -n "$pod" ] || return 1
-  as_kubelet -n kube-system patch "$pod" --subresource=status -p '{"status":{"conditions":[{"type":"Ready","status":"False"}]}}'
+  pod=$(as_kubelet -n kube-system get pods --field-selector "spec.nodeName=$NODE" -l "$1" -o jsonpath='{.items[0].metadata.name}') || return 1
+  status_becomes "namespaces/kube-system/pods/$pod" '{"conditions":[{"type":"Ready","status":"False"}]}'
 }
 
-# New connections from this node to an address are dropped, by the address that was asked for: drop_to ADDRESS.
+# Until its kubelet has said that it is: pod_is_ready LABEL=VALUE.
+pod_is_ready() {
+  as_kubelet -n kube-system wait pod --field-selector "spec.nodeName=$NODE" -l "$1" --for=condition=Ready --timeout=40s > /dev/null
+}
+
+# New connections from this node to an address are dropped, by the address that was asked for: drop_to ADDRESS [WHAT].
 drop_to() {
   nft add table inet fault
   nft add chain inet fault output '{ type filter hook output priority 0; policy accept; }'
-  nft add rule inet fault output ct state new ct original ip daddr "$1" drop
+  nft add rule inet fault output ct state new ct original ip daddr "$1" ${2:-} drop
 }
 
 etcd_says() {

@@ -14,8 +14,8 @@ SAMPLE = (
     "slurm.node_is_usable",
     "gpu.count_matches_plan",
     "storage.is_mounted",
-    "kubelet.has_joined",
     "kubernetes.network_is_the_planned_one",
+    "kubernetes.is_closed_to_this_machine",
     "control.secrets_are_encrypted",
 )
 """For the run that every change must pass; `make faults` runs all."""

@@ -69,6 +69,7 @@ def items(api, path):
 def node(one):
     """What checks need of a node."""
     spec, status, resources = one["spec"], one["status"], {}
+    conditions = status.get("conditions", ())  # There are none of a node that somebody made by hand.
     for kind in ("capacity", "allocatable"):
         resources[kind] = {name: value for name, value in status.get(kind, {}).items() if name.startswith(DEVICES)}
     return {
@@ -79,7 +80,7 @@ def node(one):
         "addresses": [each["address"] for each in status.get("addresses", ()) if each["type"] == "InternalIP"],
         "kubelet": status["nodeInfo"]["kubeletVersion"],
         "runtime": status["nodeInfo"]["containerRuntimeVersion"],
-        "conditions": [[each["type"], each["status"], each.get("reason", ""), each.get("message", "")] for each in status["conditions"]],
+        "conditions": [[each["type"], each["status"], each.get("reason", ""), each.get("message", "")] for each in conditions],
         **resources,
     }
 

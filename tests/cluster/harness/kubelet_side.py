@@ -95,7 +95,6 @@ def answers(endpoint, service, dns, me):
         "nobody asks the kubelet for its configuration": lambda: web(me, 10250, "/configz", trusting),
         "read-only port": lambda: web(me, 10255, "/pods", None),
         "name inside": lambda: resolve(dns, "kubernetes.default.svc.cluster.local"),
-        "name outside": lambda: resolve(dns, socket.getfqdn()),
         "name of nothing": lambda: resolve(dns, "nothing.default.svc.cluster.local"),
     }
     with concurrent.futures.ThreadPoolExecutor(max_workers=len(looks)) as pool:

@@ -19,7 +19,11 @@ _PATIENCE: Final = 0.6
 """Seconds within which a port on the same machine answers a hundred times over."""
 _ENGINE: Final = 12.0
 """Seconds podman may take for a short container on a busy machine."""
+_AT_LEISURE: Final = 3.0
+"""Seconds for what has to answer: where the machine has no time, its silence would be taken for the cluster's."""
 SSH: Final = 22
+KUBERNETES: Final = {6443: "API", 10250: "kubelet", 30080: "node port"}
+"""What listens on nodes of Kubernetes for the cluster alone; of the range of node ports one that many take."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +44,11 @@ OUTLOOKS: dict[str, Outlook] = {}
 """Every outlook there is, by name."""
 
 
-def banner(address: str, port: int) -> str:
+def banner(address: str, port: int, patience: float = _PATIENCE) -> str:
     """The first words of whatever listens there; empty when nothing answers or nothing is said."""
     try:
-        with socket.create_connection((address, port), timeout=_PATIENCE) as connection:
-            connection.settimeout(_PATIENCE)
+        with socket.create_connection((address, port), timeout=patience) as connection:
+            connection.settimeout(patience)
             return connection.recv(64).decode("ascii", "replace").strip()
     except OSError:
         return ""
@@ -53,7 +57,7 @@ def banner(address: str, port: int) -> str:
 def published(declared: Declared, names: Sequence[str]) -> dict[str, str]:
     """What answers on the published port of the entry nodes."""
     access = declared.cluster["access"]
-    return {name: banner(_own_address(access["listen"]), access["port"]) for name in names}
+    return {name: banner(_own_address(access["listen"]), access["port"], _AT_LEISURE) for name in names}
 
 
 def from_this_machine(declared: Declared, names: Sequence[str]) -> dict[str, str]:
@@ -62,8 +66,36 @@ def from_this_machine(declared: Declared, names: Sequence[str]) -> dict[str, str
         return dict(zip(names, pool.map(lambda name: banner(declared.nodes[name]["address"], SSH), names), strict=True))
 
 
+def ports_of_kubernetes(declared: Declared, names: Sequence[str]) -> dict[str, str]:
+    """Ports of Kubernetes that this machine reaches on the nodes, with what is there; empty where none is reached."""
+    asked = [(name, port) for name in names for port in KUBERNETES]
+    found: dict[str, list[str]] = {name: [] for name in names}
+    with ThreadPoolExecutor(max_workers=32) as pool:
+        said = pool.map(lambda one: reached(declared.nodes[one[0]]["address"], one[1]), asked)
+        for (name, port), what in zip(asked, said, strict=True):
+            found[name] += [f"{KUBERNETES[port]} ({port}) {what}"] if what else []
+    return {name: ", ".join(words) for name, words in found.items()}
+
+
+def reached(address: str, port: int) -> str:
+    """Whether a packet gets there. A refusal comes from behind the filter, which drops without a word; empty where nothing comes."""
+    try:
+        with socket.create_connection((address, port), timeout=_PATIENCE):
+            return "accepts"
+    except ConnectionRefusedError:
+        return "refuses"
+    except OSError:
+        return ""
+
+
 def from_a_stranger(declared: Declared, names: Sequence[str]) -> dict[str, str]:
     """What answers a container on the engine's default network, which is no network of the cluster."""
+    found = _stranger_sees(declared, names, _PATIENCE)
+    answered = any(found.get(name) for name in declared.members("@entry"))
+    return found if answered else _stranger_sees(declared, names, _AT_LEISURE)
+
+
+def _stranger_sees(declared: Declared, names: Sequence[str], patience: float) -> dict[str, str]:
     addresses = {declared.nodes[name]["address"]: name for name in names}
     image = _image_of_a_node(declared.stack)
     limits = [argument for name, kind in _LIMITS for argument in ("--ulimit", f"{name}={_hard(kind)}")]
@@ -81,7 +113,7 @@ def from_a_stranger(declared: Declared, names: Sequence[str]) -> dict[str, str]:
         image,
         "-c",
         _TRY,
-        "try",
+        str(patience),
         *addresses,
     ]
     answered = dict(line.split(" ", 1) for line in _podman(command).splitlines() if " " in line)
@@ -90,7 +122,7 @@ def from_a_stranger(declared: Declared, names: Sequence[str]) -> dict[str, str]:
 
 _TRY: Final = f"""
 for a in "$@"; do
-  ( said=$(timeout {_PATIENCE} bash -c 'exec 3<>/dev/tcp/$0/{SSH} && head -n 1 <&3' "$a" 2>/dev/null); echo "$a $said" ) &
+  ( said=$(timeout $0 bash -c 'exec 3<>/dev/tcp/$0/{SSH} && head -n 1 <&3' "$a" 2>/dev/null); echo "$a $said" ) &
 done
 wait
 """

@@ -12,19 +12,17 @@ from types import SimpleNamespace
 import pytest
 
 from cluster import test_control, test_etcd, test_kubelet, test_kubernetes, test_namespaces
-from cluster.harness import kubelet_side
+from cluster.harness import api_side, kubelet_side
 from cluster.harness.compare import Expect, Mismatch
 from cluster.probes.control import Audit, Etcd, Secrets
 from cluster.probes.kubelet import ANSWERS, Files, parse_complaints, parse_routes
-from cluster.probes.kubernetes import PODS, path_of
+from cluster.probes.kubernetes import PODS, Pod, parse_nodes, parse_pods, path_of
 
 FOLDER = Path(__file__).parents[1] / "captured"
 
 
 def captured(probe, case="good"):
     """A captured answer, parsed."""
-    from cluster.probes.kubernetes import parse_nodes
-
     return parse_nodes((FOLDER / probe / f"{case}.txt").read_text(encoding="utf-8"))
 
 
@@ -61,6 +59,15 @@ class TestNodes:
     def test_taints_of_conditions_are_no_taints_of_the_plan(self):
         node = captured("kubernetes-nodes", "good-with-trouble")["worker1"]
         assert not ends(test_kubernetes.test_taints_match_plan, node, SimpleNamespace(taints=()))
+
+    def test_one_that_somebody_made_by_hand_is_a_node(self):
+        """The API server has no conditions of it, and others' checks must not break."""
+        by_hand = {
+            "metadata": {"name": "somebody-else"},
+            "spec": {},
+            "status": {"nodeInfo": {"kubeletVersion": "", "containerRuntimeVersion": ""}},
+        }
+        assert api_side.node(by_hand)["conditions"] == []
 
 
 class TestKubelet:
@@ -146,9 +153,8 @@ class TestEtcd:
 
 class TestNamespaces:
     def test_rights_of_a_users_pod_are_named(self):
-        from cluster.probes.kubernetes import parse_pods
-
-        pods = parse_pods((FOLDER / "kubernetes-pods" / "good.txt").read_text(encoding="utf-8"))
+        shell = Pod("research", "shell", {}, "worker1", "Running", False, "ImagePullBackOff", ("hostPID",))
+        pods = (*parse_pods((FOLDER / "kubernetes-pods" / "good.txt").read_text(encoding="utf-8")), shell)
         cluster = SimpleNamespace(scheduler=SimpleNamespace(namespaces=[SimpleNamespace(name="research", pod_security="baseline")]))
         assert "research/shell: hostPID" in ends(test_namespaces.test_pods_have_no_rights_on_nodes, {PODS: pods}.get, cluster)
 
