@@ -52,6 +52,7 @@ invitation: {description: Token and digest of the authority (C(inviting)); null 
 
 FOLDER = "/etc/kubernetes"
 MANIFESTS = f"{FOLDER}/manifests"
+ETCD = "/var/lib/etcd"
 STAMP = f"{FOLDER}/rackwright/applied.json"
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 OF_A_CUT_OFF_INIT = [
@@ -174,7 +175,7 @@ class Membership:
         return os.path.exists(f"{FOLDER}/admin.conf") and os.path.exists(f"{MANIFESTS}/kube-apiserver.yaml")
 
     def _make(self) -> None:
-        survived, cut_off = os.path.isdir("/var/lib/etcd/member"), self._controls()
+        survived, cut_off = os.path.isdir(f"{ETCD}/member"), self._controls()
         self.actions.append(
             "finish making the cluster" if cut_off else "take up the cluster that etcd remembers" if survived else "make the cluster"
         )
