@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.module_utils import rackwright_static_pods as static_pods
 from ansible.modules import rackwright_kubeadm as kubeadm
 
 INVITED = {"token": "abcdef.0123456789abcdef", "authority": "sha256:12"}
@@ -67,6 +70,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(kubeadm, "MANIFESTS", str(made.kubernetes / "manifests"))
     monkeypatch.setattr(kubeadm, "STAMP", str(made.kubernetes / "rackwright" / "applied.json"))
     monkeypatch.setattr(kubeadm, "ETCD", str(tmp_path / "etcd"))
+    monkeypatch.setattr(static_pods, "is_open", lambda port: False)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return made
 
@@ -133,6 +137,59 @@ class TestFirst:
         first()
         machine.config.write_text("clusterName: lab\nkubernetesVersion: v1.34.2\n")
         assert first()["actions"] == ["write the static pods again"] and not first()["changed"]
+
+
+class TestCertificates:
+    @pytest.fixture
+    def made(self, first: Any, machine: Machine) -> Machine:
+        """A cluster with certificates of a year; the authority's last a day, which is not ours to renew."""
+        first()
+        (machine.kubernetes / "pki" / "etcd").mkdir(parents=True)
+        for name, days in (("ca.crt", 1), ("front-proxy-ca.crt", 1), ("apiserver.crt", 365), ("etcd/server.crt", 365), ("etcd/ca.crt", 1)):
+            (machine.kubernetes / "pki" / name).write_bytes(self.certificate(machine.folder, days))
+        self.give(machine, 365)
+        machine.said()
+        return machine
+
+    @staticmethod
+    def certificate(folder: Path, days: int) -> bytes:
+        command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=x"]
+        subprocess.run([*command, "-days", str(days), "-keyout", "/dev/null", "-out", folder / "c"], check=True, capture_output=True)
+        return (folder / "c").read_bytes()
+
+    def give(self, machine: Machine, days: int) -> None:
+        text = base64.b64encode(self.certificate(machine.folder, days)).decode()
+        (machine.kubernetes / "scheduler.conf").write_text(f"    client-certificate-data: {text}\n")
+
+    def test_those_that_last_are_left_alone(self, first: Any, made: Machine) -> None:
+        assert not first()["changed"] and made.said() == []
+
+    @pytest.mark.parametrize("name", ["apiserver.crt", "etcd/server.crt"])
+    def test_all_are_renewed_where_one_ends_soon(self, first: Any, made: Machine, name: str) -> None:
+        (made.kubernetes / "pki" / name).write_bytes(self.certificate(made.folder, 44))
+        expected = [f"renew the certificates, of which end soon: pki/{name}"]
+        assert first(check=True)["actions"] == expected and made.said() == []
+        assert first()["actions"] == expected
+        assert made.said() == [f"kubeadm certs renew all --config {made.config}"]
+        assert len(list((made.kubernetes / "manifests").iterdir())) == 4
+        assert not first(renew_before=43)["changed"]
+
+    def test_a_kubeconfigs_counts(self, first: Any, made: Machine) -> None:
+        self.give(made, 44)
+        assert first()["actions"] == ["renew the certificates, of which end soon: scheduler.conf"]
+
+    def test_what_runs_is_stopped_before_it_starts_with_the_new_ones(
+        self, first: Any, made: Machine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen: list[int] = []
+        monkeypatch.setattr(static_pods, "is_open", lambda port: bool(seen.append(len(list((made.kubernetes / "manifests").iterdir())))))
+        assert first(renew_before=1000)["changed"] and set(seen) == {0}
+
+    def test_a_restart_that_was_cut_off_is_finished(self, first: Any, made: Machine) -> None:
+        pods = static_pods.StaticPods(str(made.kubernetes / "manifests"), str(made.kubernetes / "rackwright" / "held"))
+        pods.stop()
+        assert first(check=True)["actions"] == ["start the static pods again"] and pods.interrupted()
+        assert first()["actions"] == ["start the static pods again"] and not pods.interrupted() and made.said() == []
 
 
 def joining(**more: Any) -> dict[str, Any]:
