@@ -5,16 +5,20 @@ Standard library only, Python 3.9 or newer on the node.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import json
 import os
 import re
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.rackwright_probe import ticks
+from ansible.module_utils.rackwright_static_pods import StaticPods, StaticPodsError
 
 DOCUMENTATION = r"""
 module: rackwright_kubeadm
@@ -23,7 +27,8 @@ options:
   state:
     description:
       - C(first) makes the cluster on this node, or takes it up again where etcd's data and its authority are there and the node is new.
-        Where the cluster is there, its static pods and uploaded configuration follow C(config).
+        Where the cluster is there, its static pods and uploaded configuration follow C(config), and certificates of the control plane
+        that end soon are renewed. The kubelet renews its own.
       - C(joined) makes the node join with C(invitation).
       - C(inviting) draws an invitation that lasts some minutes. Nodes of C(returning) that the cluster knows from an earlier life are
         forgotten first. Nothing is done without C(returning).
@@ -40,6 +45,7 @@ options:
   invitation: {type: dict, description: What C(inviting) returned.}
   returning: {type: list, elements: str, default: [], description: Nodes about to join (C(inviting)).}
   tolerated: {type: list, elements: str, default: [], description: Findings of kubeadm's preflight that are none here.}
+  renew_before: {type: int, default: 45, description: Days before a certificate's end at which all are renewed (C(first)).}
   timeout: {type: int, default: 180, description: Seconds the API may take to answer.}
 """
 
@@ -52,6 +58,7 @@ invitation: {description: Token and digest of the authority (C(inviting)); null 
 
 FOLDER = "/etc/kubernetes"
 MANIFESTS = f"{FOLDER}/manifests"
+ETCD = "/var/lib/etcd"
 STAMP = f"{FOLDER}/rackwright/applied.json"
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 OF_A_CUT_OFF_INIT = [
@@ -111,6 +118,32 @@ def is_joined() -> bool:
     return os.path.exists(f"{FOLDER}/kubelet.conf") and not os.path.exists(f"{FOLDER}/bootstrap-kubelet.conf")
 
 
+def certificates() -> Iterator[tuple[str, bytes]]:
+    """The control plane's own, with their names: files, and those inside kubeconfigs. The authorities' last ten years."""
+    for folder in ("pki", "pki/etcd"):
+        for name in sorted(os.listdir(f"{FOLDER}/{folder}") if os.path.isdir(f"{FOLDER}/{folder}") else []):
+            if name.endswith(".crt") and not name.endswith("ca.crt"):
+                with open(f"{FOLDER}/{folder}/{name}", "rb") as stream:
+                    yield f"{folder}/{name}", stream.read()
+    for name in ("admin.conf", "controller-manager.conf", "scheduler.conf", "super-admin.conf"):
+        try:
+            with open(f"{FOLDER}/{name}", encoding="utf-8") as text:
+                found = re.search(r"^\s*client-certificate-data: (\S+)$", text.read(), re.MULTILINE)
+            if found:
+                yield name, base64.b64decode(found[1])
+        except (FileNotFoundError, binascii.Error):
+            continue
+
+
+def ends_within(certificate: bytes, days: int) -> bool:
+    """Whether a certificate ends within so many days; one that cannot be read counts as ended."""
+    command = ["openssl", "x509", "-noout", "-checkend", str(days * 86400)]
+    try:
+        return subprocess.run(command, input=certificate, capture_output=True, check=False).returncode != 0
+    except FileNotFoundError:
+        raise KubeadmError("openssl: there is no such command - are the install steps done on this node?") from None
+
+
 class Membership:
     """One task."""
 
@@ -121,10 +154,18 @@ class Membership:
 
     def first(self) -> None:
         """The cluster's first controller."""
+        pods = StaticPods(MANIFESTS, f"{FOLDER}/rackwright/held")
+        if pods.interrupted():
+            self.actions.append("start the static pods again")
+            if self.check:
+                return
+            pods.start()
+            self._wait()
         if not self._controls() or not os.path.exists(STAMP):
             self._make()
         else:
             self._follow()
+            self._renew(pods)
 
     def joined(self) -> None:
         """A node that joins the others."""
@@ -174,7 +215,7 @@ class Membership:
         return os.path.exists(f"{FOLDER}/admin.conf") and os.path.exists(f"{MANIFESTS}/kube-apiserver.yaml")
 
     def _make(self) -> None:
-        survived, cut_off = os.path.isdir("/var/lib/etcd/member"), self._controls()
+        survived, cut_off = os.path.isdir(f"{ETCD}/member"), self._controls()
         self.actions.append(
             "finish making the cluster" if cut_off else "take up the cluster that etcd remembers" if survived else "make the cluster"
         )
@@ -197,6 +238,19 @@ class Membership:
         for phase in (("control-plane", "all"), ("etcd", "local"), ("upload-config", "all")):
             run("kubeadm", "init", "phase", *phase, "--config", self.params["config"])
         self._remember()
+        self._wait()
+
+    def _renew(self, pods: StaticPods) -> None:
+        """Certificates of the control plane that last."""
+        ending = [name for name, text in certificates() if ends_within(text, self.params["renew_before"])]
+        if not ending:
+            return
+        self.actions.append(f"renew the certificates, of which end soon: {', '.join(ending)}")
+        if self.check:
+            return
+        run("kubeadm", "certs", "renew", "all", "--config", self.params["config"])
+        pods.stop()  # What runs holds the old ones until it starts anew.
+        pods.start()
         self._wait()
 
     def _stamp(self) -> dict[str, str]:
@@ -295,6 +349,7 @@ def main() -> None:
             "invitation": {"type": "dict", "no_log": True},
             "returning": {"type": "list", "elements": "str", "default": []},
             "tolerated": {"type": "list", "elements": "str", "default": []},
+            "renew_before": {"type": "int", "default": 45},
             "timeout": {"type": "int", "default": 180},
         },
         supports_check_mode=True,
@@ -310,7 +365,7 @@ def main() -> None:
             membership.left()
         elif module.params["state"] == "inviting":
             invited = membership.inviting()
-    except KubeadmError as error:
+    except (KubeadmError, StaticPodsError) as error:
         if module.params["state"] == "inviting":  # Its answer is kept out of logs, and with it would be what went wrong.
             module.exit_json(changed=False, actions=membership.actions, invitation=None, trouble=str(error))
         module.fail_json(msg=str(error), actions=membership.actions)

@@ -41,7 +41,7 @@ class Kept:
 def pack(target: Path) -> list[Kept]:
     """Write the backup, 0600, whole or not at all; what it holds. Never overwrites."""
     if os.path.lexists(target):
-        raise _exists(target)
+        raise exists(target)
     if not target.parent.is_dir():
         raise BadInput("there is no such folder", path=str(target.parent), hint=f"`mkdir -p {target.parent}` makes it")
     stacks = holdings.stacks()
@@ -88,7 +88,7 @@ def _write(target: Path, files: list[PurePosixPath], contents: bytes) -> None:
                     _add(archive, path, (paths.home() / path).read_bytes())
             raw.flush()
             os.fsync(raw.fileno())
-        _publish(draft, target)
+        publish(draft, target)
     finally:
         draft.unlink(missing_ok=True)
 
@@ -99,17 +99,17 @@ def _add(archive: tarfile.TarFile, path: PurePosixPath, content: bytes) -> None:
     archive.addfile(member, BytesIO(content))
 
 
-def _publish(draft: Path, target: Path) -> None:
+def publish(draft: Path, target: Path) -> None:
     """Give the draft its name. A link fails where the name is taken; file systems of USB sticks have no links."""
     try:
         target.hardlink_to(draft)
     except OSError:
         if os.path.lexists(target):
-            raise _exists(target) from None
+            raise exists(target) from None
         draft.rename(target)
 
 
-def _exists(target: Path) -> BadInput:
+def exists(target: Path) -> BadInput:
     return BadInput("exists already, and no backup is overwritten", path=str(target), hint="choose another name, or remove that file")
 
 

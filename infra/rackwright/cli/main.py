@@ -32,6 +32,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "down": ("rackwright.cli.life:down", "Remove a stack (pulumi destroy), or whatever carries its label."),
     "hosts": ("rackwright.cli.hosts:hosts", "Machines that exist: take them over from a list, look at them before the first up."),
     "reap": ("rackwright.cli.reap:reap", "End every stack whose time is over."),
+    "etcd": ("rackwright.cli.etcd:etcd", "Back up or restore what a stack's Kubernetes holds."),
     "state": ("rackwright.cli.state:state", "Back up, restore or move state and keys of all stacks."),
     "schema": ("rackwright.cli.validate:schema", "The JSON schema of stack files, for editors."),
 }

@@ -38,7 +38,12 @@ class Stage:
         self.params = result.validated_parameters
         self.check_mode = self.check and kwargs.get("supports_check_mode", False)
         self._diff = self.diff
+        self.warnings: list[str] = []
         return self
+
+    def warn(self, warning: str) -> None:
+        """As AnsibleModule's own: warnings come with whatever the module tells."""
+        self.warnings.append(warning)
 
     def run_command(self, command: list[str]) -> tuple[int, str, str]:
         """As AnsibleModule's own."""
@@ -46,7 +51,7 @@ class Stage:
         return done.returncode, done.stdout, done.stderr
 
     def exit_json(self, **told: Any) -> None:
-        raise ModuleEndError(False, told)
+        raise ModuleEndError(False, {**({"warnings": self.warnings} if self.warnings else {}), **told})
 
     def fail_json(self, **told: Any) -> None:
         raise ModuleEndError(True, told)

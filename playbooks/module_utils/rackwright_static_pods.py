@@ -1,0 +1,59 @@
+"""The control plane's static pods, stopped and started by where their manifests lie: the kubelet runs those in its folder and no others."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+
+from ansible.module_utils.rackwright_probe import ticks
+
+PORTS = {"etcd": 2379, "kube-apiserver": 6443, "kube-controller-manager": 10257, "kube-scheduler": 10259}
+PATIENCE = 120  # seconds: the kubelet looks at its folder every 20, and gives a pod 30 to end
+
+
+class StaticPodsError(Exception):
+    """What does not stop: where, what, what now."""
+
+
+def is_open(port: int) -> bool:
+    """Whether something listens there on this node."""
+    with socket.socket() as probe:
+        probe.settimeout(2)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+class StaticPods:
+    """The manifests of this node, which while they are held lie outside the kubelet's folder, on the same file system."""
+
+    def __init__(self, manifests: str, held: str) -> None:
+        self.manifests = manifests
+        self.held = held
+
+    def interrupted(self) -> bool:
+        """Whether somebody stopped them and was cut off."""
+        return bool(self._in(self.held))
+
+    def stop(self) -> None:
+        """Take them away from the kubelet and wait until they are gone."""
+        os.makedirs(self.held, mode=0o700, exist_ok=True)
+        for name in self._in(self.manifests):
+            os.rename(os.path.join(self.manifests, name), os.path.join(self.held, name))
+        running: list[str] = []
+        for _ in ticks(time.monotonic() + PATIENCE):
+            running = [part for part, port in PORTS.items() if is_open(port)]
+            if not running:
+                return
+        self.start()
+        raise StaticPodsError(f"after {PATIENCE} s still running: {', '.join(running)} - see `journalctl -u kubelet`; nothing was changed")
+
+    def start(self) -> None:
+        """Give them back to the kubelet."""
+        for name in self._in(self.held):
+            os.rename(os.path.join(self.held, name), os.path.join(self.manifests, name))
+
+    def _in(self, folder: str) -> list[str]:
+        try:
+            return sorted(name for name in os.listdir(folder) if name[: -len(".yaml")] in PORTS)
+        except FileNotFoundError:
+            return []

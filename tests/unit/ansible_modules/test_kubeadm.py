@@ -1,0 +1,293 @@
+"""rackwright_kubeadm: what it has kubeadm do, against a kubeadm that notes its words and leaves the files the real one leaves."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils import rackwright_static_pods as static_pods
+from ansible.modules import rackwright_kubeadm as kubeadm
+
+INVITED = {"token": "abcdef.0123456789abcdef", "authority": "sha256:12"}
+JOIN = f"kubeadm join 10.1.0.16:6443 --token {INVITED['token']} --discovery-token-ca-cert-hash {INVITED['authority']} \n"
+KUBEADM = """#!/bin/sh
+cd {folder}
+echo "kubeadm $*" >> said
+[ ! -e refuse ] || { cat refuse >&2; exit 1; }
+write() {
+  for part in etcd kube-apiserver kube-controller-manager kube-scheduler; do echo "as kubeadm makes it" > k/manifests/$part.yaml; done
+}
+case "$*" in
+  "init --config"*) write; touch k/admin.conf k/kubelet.conf; mkdir -p etcd/member ;;
+  "init phase control-plane"*) write ;;
+  "init phase etcd"*) write ;;
+  "token create"*) cat join ;;
+  "join --config"*) cp "$3" document; stat -c %a "$3" > mode; touch k/kubelet.conf; rm -f k/bootstrap-kubelet.conf ;;
+  "reset"*) rm -f k/*.conf k/manifests/*.yaml ;;
+esac
+"""
+KUBECTL = '#!/bin/sh\necho "kubectl $*" >> {folder}/said\n[ ! -e {folder}/silent ] || {{ echo refused >&2; exit 1; }}\n'
+
+
+class Machine:
+    """A node in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.kubernetes = folder, folder / "k"
+        (self.kubernetes / "manifests").mkdir(parents=True)
+        (self.kubernetes / "rackwright").mkdir()
+        self.config = self.kubernetes / "rackwright" / "kubeadm.yaml"
+        self.config.write_text("clusterName: lab\n")
+        (folder / "join").write_text(JOIN)
+        self.program("kubeadm", KUBEADM)
+        self.program("kubectl", KUBECTL.replace("{{", "{").replace("}}", "}"))
+        self.program("ip", "#!/bin/sh\n")
+
+    def program(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text.replace("{folder}", str(self.folder)))
+        (self.folder / name).chmod(0o755)
+
+    def has(self, *names: str) -> None:
+        for name in names:
+            (self.kubernetes / name).write_text("")
+
+    def said(self) -> list[str]:
+        """What was said to kubeadm and kubectl since the last look, without looks whether the API answers."""
+        path = self.folder / "said"
+        lines = path.read_text().splitlines() if path.exists() else []
+        path.unlink(missing_ok=True)
+        return [line for line in lines if "/readyz" not in line]
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = Machine(tmp_path)
+    monkeypatch.setattr(kubeadm, "FOLDER", str(made.kubernetes))
+    monkeypatch.setattr(kubeadm, "MANIFESTS", str(made.kubernetes / "manifests"))
+    monkeypatch.setattr(kubeadm, "STAMP", str(made.kubernetes / "rackwright" / "applied.json"))
+    monkeypatch.setattr(kubeadm, "ETCD", str(tmp_path / "etcd"))
+    monkeypatch.setattr(static_pods, "is_open", lambda port: False)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return made
+
+
+@pytest.fixture
+def first(run: Any, machine: Machine) -> Any:
+    """Runs state=first."""
+
+    def once(check: bool = False, **more: Any) -> dict[str, Any]:
+        asked = {"state": "first", "config": str(machine.config), "tolerated": ["HTTPProxyCIDR"], "timeout": 1, **more}
+        told: dict[str, Any] = run(kubeadm, asked, check=check)
+        return told
+
+    return once
+
+
+class TestFirst:
+    def test_makes_the_cluster_once(self, first: Any, machine: Machine) -> None:
+        told = first()
+        assert told["actions"] == ["make the cluster"] and told["changed"] and told["joined"]
+        assert machine.said() == [f"kubeadm init --config {machine.config} --skip-token-print --ignore-preflight-errors=HTTPProxyCIDR"]
+        told = first()
+        assert not told["changed"] and machine.said() == []
+
+    def test_check_mode_makes_none(self, first: Any, machine: Machine) -> None:
+        assert first(check=True)["actions"] == ["make the cluster"] and machine.said() == []
+
+    def test_takes_up_what_etcd_remembers(self, first: Any, machine: Machine) -> None:
+        (machine.folder / "etcd" / "member").mkdir(parents=True)
+        assert first()["actions"] == ["take up the cluster that etcd remembers"]
+        assert machine.said()[0].endswith("--ignore-preflight-errors=HTTPProxyCIDR,DirAvailable--var-lib-etcd")
+
+    def test_finishes_an_init_that_was_cut_off(self, first: Any, machine: Machine) -> None:
+        machine.has("admin.conf", "manifests/kube-apiserver.yaml")
+        assert first()["actions"] == ["finish making the cluster"]
+        assert "FileAvailable--etc-kubernetes-manifests-etcd.yaml" in (said := machine.said()[0]) and "Port-6443" in said
+        assert not first()["changed"]
+
+    def test_an_init_that_fails_is_told_and_tried_again(self, first: Any, machine: Machine) -> None:
+        (machine.folder / "refuse").write_text("[preflight] Running\n\t[ERROR Port-6443]: Port 6443 is in use\n")
+        told = first()
+        assert told["failed"] and told["msg"].startswith("kubeadm init --config: [ERROR Port-6443]: Port 6443 is in use - see")
+        (machine.folder / "refuse").unlink()
+        assert first()["changed"]
+
+    def test_an_api_that_stays_silent_is_told(self, first: Any, machine: Machine) -> None:
+        (machine.folder / "silent").touch()
+        told = first(timeout=0)
+        assert told["failed"] and "the API does not answer within 0 s: kubectl" in told["msg"]
+
+    @pytest.mark.parametrize("part", kubeadm.PARTS)
+    def test_a_manifest_that_somebody_edited_is_written_again(self, first: Any, machine: Machine, part: str) -> None:
+        first()
+        machine.said()
+        path = machine.kubernetes / "manifests" / f"{part}.yaml"
+        path.write_text("edited")
+        assert first(check=True)["actions"] == [f"write the static pods again: {part}"] and machine.said() == []
+        assert first()["changed"] and path.read_text() == "as kubeadm makes it\n"
+        phases = ("control-plane all", "etcd local", "upload-config all")
+        assert machine.said() == [f"kubeadm init phase {phase} --config {machine.config}" for phase in phases]
+        assert not first()["changed"]
+
+    def test_a_configuration_that_changed_is_followed(self, first: Any, machine: Machine) -> None:
+        first()
+        machine.config.write_text("clusterName: lab\nkubernetesVersion: v1.34.2\n")
+        assert first()["actions"] == ["write the static pods again"] and not first()["changed"]
+
+
+class TestCertificates:
+    @pytest.fixture
+    def made(self, first: Any, machine: Machine) -> Machine:
+        """A cluster with certificates of a year; the authority's last a day, which is not ours to renew."""
+        first()
+        (machine.kubernetes / "pki" / "etcd").mkdir(parents=True)
+        for name, days in (("ca.crt", 1), ("front-proxy-ca.crt", 1), ("apiserver.crt", 365), ("etcd/server.crt", 365), ("etcd/ca.crt", 1)):
+            (machine.kubernetes / "pki" / name).write_bytes(self.certificate(machine.folder, days))
+        self.give(machine, 365)
+        machine.said()
+        return machine
+
+    @staticmethod
+    def certificate(folder: Path, days: int) -> bytes:
+        command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=x"]
+        subprocess.run([*command, "-days", str(days), "-keyout", "/dev/null", "-out", folder / "c"], check=True, capture_output=True)
+        return (folder / "c").read_bytes()
+
+    def give(self, machine: Machine, days: int) -> None:
+        text = base64.b64encode(self.certificate(machine.folder, days)).decode()
+        (machine.kubernetes / "scheduler.conf").write_text(f"    client-certificate-data: {text}\n")
+
+    def test_those_that_last_are_left_alone(self, first: Any, made: Machine) -> None:
+        assert not first()["changed"] and made.said() == []
+
+    @pytest.mark.parametrize("name", ["apiserver.crt", "etcd/server.crt"])
+    def test_all_are_renewed_where_one_ends_soon(self, first: Any, made: Machine, name: str) -> None:
+        (made.kubernetes / "pki" / name).write_bytes(self.certificate(made.folder, 44))
+        expected = [f"renew the certificates, of which end soon: pki/{name}"]
+        assert first(check=True)["actions"] == expected and made.said() == []
+        assert first()["actions"] == expected
+        assert made.said() == [f"kubeadm certs renew all --config {made.config}"]
+        assert len(list((made.kubernetes / "manifests").iterdir())) == 4
+        assert not first(renew_before=43)["changed"]
+
+    def test_a_kubeconfigs_counts(self, first: Any, made: Machine) -> None:
+        self.give(made, 44)
+        assert first()["actions"] == ["renew the certificates, of which end soon: scheduler.conf"]
+
+    def test_what_runs_is_stopped_before_it_starts_with_the_new_ones(
+        self, first: Any, made: Machine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen: list[int] = []
+        monkeypatch.setattr(static_pods, "is_open", lambda port: bool(seen.append(len(list((made.kubernetes / "manifests").iterdir())))))
+        assert first(renew_before=1000)["changed"] and set(seen) == {0}
+
+    def test_a_restart_that_was_cut_off_is_finished(self, first: Any, made: Machine) -> None:
+        pods = static_pods.StaticPods(str(made.kubernetes / "manifests"), str(made.kubernetes / "rackwright" / "held"))
+        pods.stop()
+        assert first(check=True)["actions"] == ["start the static pods again"] and pods.interrupted()
+        assert first()["actions"] == ["start the static pods again"] and not pods.interrupted() and made.said() == []
+
+
+def joining(**more: Any) -> dict[str, Any]:
+    return {"state": "joined", "name": "w1", "address": "10.1.0.25", "endpoint": "10.1.0.16:6443", "invitation": INVITED, **more}
+
+
+class TestJoined:
+    def test_joins_once_with_the_authority_pinned(self, run: Any, machine: Machine) -> None:
+        told = run(kubeadm, joining(taints=["a/b=c:NoSchedule"]))
+        assert told["actions"] == ["join 10.1.0.16:6443"] and told["joined"]
+        document = json.loads((machine.folder / "document").read_text())
+        token = {"apiServerEndpoint": "10.1.0.16:6443", "token": INVITED["token"], "caCertHashes": [INVITED["authority"]]}
+        assert document["discovery"] == {"bootstrapToken": token} and "controlPlane" not in document
+        assert document["nodeRegistration"]["taints"] == [{"key": "a/b", "value": "c", "effect": "NoSchedule"}]
+        assert document["nodeRegistration"]["kubeletExtraArgs"] == [{"name": "node-ip", "value": "10.1.0.25"}]
+        machine.said()
+        assert not run(kubeadm, joining())["changed"] and machine.said() == []
+
+    def test_nobody_else_sees_the_token(self, run: Any, machine: Machine) -> None:
+        told = run(kubeadm, joining())
+        said = machine.said()
+        assert len(said) == 1 and INVITED["token"] not in said[0] + str(told)
+        assert (machine.folder / "mode").read_text() == "600\n"
+        assert not Path(said[0].split()[3]).exists()
+
+    def test_the_file_goes_where_the_join_fails(self, run: Any, machine: Machine) -> None:
+        (machine.folder / "refuse").write_text("error execution phase preflight: couldn't validate the identity of the API Server\n")
+        told = run(kubeadm, joining())
+        assert told["failed"] and "couldn't validate the identity" in told["msg"] and INVITED["token"] not in str(told)
+        assert not Path(machine.said()[0].split()[3]).exists()
+
+    def test_one_that_was_cut_off_begins_anew(self, run: Any, machine: Machine) -> None:
+        machine.has("kubelet.conf", "bootstrap-kubelet.conf")
+        assert run(kubeadm, joining())["joined"]
+        assert [line.split()[1] for line in machine.said()] == ["reset", "join"]
+
+    def test_a_controller_brings_the_certificates_key(self, run: Any, machine: Machine) -> None:
+        run(kubeadm, joining(control_plane=True, invitation={**INVITED, "certificate_key": "k"}))
+        control = json.loads((machine.folder / "document").read_text())["controlPlane"]
+        assert control == {"localAPIEndpoint": {"advertiseAddress": "10.1.0.25", "bindPort": 6443}, "certificateKey": "k"}
+
+    def test_without_an_invitation_it_does_not_try(self, run: Any, machine: Machine) -> None:
+        told = run(kubeadm, joining(invitation=None))
+        assert told["failed"] and "there is no invitation - does the first controller answer?" in told["msg"] and machine.said() == []
+
+    def test_check_mode_only_tells(self, run: Any, machine: Machine) -> None:
+        assert run(kubeadm, joining(), check=True)["changed"] and machine.said() == []
+
+
+class TestInviting:
+    def test_forgets_earlier_lives_and_draws_a_short_one(self, run: Any, machine: Machine) -> None:
+        told = run(kubeadm, {"state": "inviting", "returning": ["w0", "w1"]})
+        assert told["invitation"] == INVITED and not told["changed"]
+        forget, create = machine.said()
+        assert forget.endswith("delete node --ignore-not-found w0 w1")
+        assert create.startswith("kubeadm token create --ttl 15m ")
+
+    def test_nobody_is_about_to_join(self, run: Any, machine: Machine) -> None:
+        assert run(kubeadm, {"state": "inviting"})["invitation"] is None and machine.said() == []
+
+    def test_check_mode_draws_none(self, run: Any, machine: Machine) -> None:
+        assert run(kubeadm, {"state": "inviting", "returning": ["w0"]}, check=True)["invitation"] is None and machine.said() == []
+
+    def test_a_failure_is_told_where_the_answer_is_kept_out_of_logs(self, run: Any, machine: Machine) -> None:
+        (machine.folder / "silent").touch()
+        told = run(kubeadm, {"state": "inviting", "returning": ["w0"]})
+        assert not told["failed"] and told["invitation"] is None and "refused" in told["trouble"]
+
+    def test_other_output_is_an_error_without_the_token(self, run: Any, machine: Machine) -> None:
+        (machine.folder / "join").write_text(f"--token {INVITED['token']}\n")
+        told = run(kubeadm, {"state": "inviting", "returning": ["w0"]})
+        assert "has its output format changed" in told["trouble"] and INVITED["token"] not in str(told)
+
+    def test_ansible_is_told_to_keep_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def seen(argument_spec: dict[str, Any], **_: Any) -> None:
+            assert argument_spec["invitation"]["no_log"] is True
+            raise InterruptedError
+
+        monkeypatch.setattr(kubeadm, "AnsibleModule", seen)
+        with pytest.raises(InterruptedError):
+            kubeadm.main()
+
+
+class TestLeftAndLooked:
+    def test_leaves_once(self, run: Any, machine: Machine) -> None:
+        machine.has("kubelet.conf", "rackwright/applied.json")
+        assert run(kubeadm, {"state": "left"}, check=True)["changed"] and machine.said() == []
+        told = run(kubeadm, {"state": "left"})
+        assert told["actions"] == ["leave the cluster"] and not told["joined"]
+        assert machine.said()[0].startswith("kubeadm reset --force") and not (machine.kubernetes / "rackwright" / "applied.json").exists()
+        assert not run(kubeadm, {"state": "left"})["changed"] and machine.said() == []
+
+    @pytest.mark.parametrize(
+        ("files", "joined"),
+        [([], False), (["kubelet.conf"], True), (["kubelet.conf", "bootstrap-kubelet.conf"], False)],
+        ids=["new", "joined", "cut off"],
+    )
+    def test_tells_whether_it_is_one(self, run: Any, machine: Machine, files: list[str], joined: bool) -> None:
+        machine.has(*files)
+        told = run(kubeadm, {"state": "looked"})
+        assert told["joined"] is joined and not told["changed"] and machine.said() == []
