@@ -68,6 +68,11 @@ def main() -> int:
             rows = measure(project, asked.rounds, Path(folder))
         finally:
             project.remove()
+        cluster = clone(Path(folder) / "kubernetes", like="lab-k8s", number=182)
+        try:
+            rows += measure_kubernetes(cluster, asked.rounds)
+        finally:
+            cluster.remove()
     table = as_markdown(rows)
     print(table)
     if asked.write:
@@ -105,6 +110,26 @@ def measure(project: Project, rounds: int, folder: Path) -> list[Row]:
         Row("converge of 4 nodes, nothing to do", converge, looked, "one SSH script", "≤ 4 × one SSH script + 1 s"),
         Row("fabric of 256 nodes, 2048 ports: planned, simulated, compared", fabric, [], "", "≤ 5 s"),
         Row(f"the same driver, {_IDLE_TASKS} tasks that do nothing", idle, looked, "one SSH script", "(no goal: what Ansible costs)"),
+    ]
+
+
+def measure_kubernetes(project: Project, rounds: int) -> list[Row]:
+    """The same for a stack with Kubernetes, beside a bare kubeadm from the same image and bundle."""
+    say("Kubernetes: bundle and image, if they are not cached yet")
+    project.must("up", timeout=3600)
+    image = project.resources()["image"]["outputs"]["image"]
+    floor, up = [], []
+    for number in range(rounds):
+        say(f"Kubernetes from nothing to verified, round {number + 1} of {rounds}")
+        project.must("destroy")
+        floor.append(timed(lambda: shell(["bash", str(HERE / "kubernetes-floor.sh"), image, f"10.{_FLOOR_NET}.0"])))
+        up.append(timed(lambda: project.must("up", timeout=600)))
+    unchanged = [timed(lambda: project.must("up")) for _ in range(rounds)]
+    verify = [timed(lambda: verified(project)) for _ in range(rounds)]
+    return [
+        Row("Kubernetes: nothing → verified at level smoke, bundle and image cached", up, floor, "floor", "≤ 2.0 × floor"),
+        Row("Kubernetes: `pulumi up`, nothing to do", unchanged, [], "", "≤ 2 s"),
+        Row("Kubernetes: `rackwright verify`, passive checks", verify, [], "", "≤ 6 s"),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import socket
 import time
@@ -9,6 +10,8 @@ import time
 from ansible.module_utils.rackwright_probe import ticks
 
 PORTS = {"etcd": 2379, "kube-apiserver": 6443, "kube-controller-manager": 10257, "kube-scheduler": 10259}
+PODS = "/var/lib/kubelet/pods"
+FORGETTING = 40  # seconds the kubelet may take to clear away what a pod that ended left
 PATIENCE = 120  # seconds: the kubelet looks at its folder every 20, and gives a pod 30 to end
 
 
@@ -43,9 +46,16 @@ class StaticPods:
         for _ in ticks(time.monotonic() + PATIENCE):
             running = [part for part, port in PORTS.items() if is_open(port)]
             if not running:
+                self._await_forgotten()
                 return
         self.start()
         raise StaticPodsError(f"after {PATIENCE} s still running: {', '.join(running)} - see `journalctl -u kubelet`; nothing was changed")
+
+    def _await_forgotten(self) -> None:
+        """A pod that comes back while the kubelet still ends it stays pending for minutes."""
+        for _ in ticks(time.monotonic() + FORGETTING):
+            if not any(glob.glob(f"{PODS}/*/containers/{part}") for part in PORTS):
+                return
 
     def start(self) -> None:
         """Give them back to the kubelet."""

@@ -42,6 +42,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "k" / "rackwright").mkdir()
     monkeypatch.setattr(static_pods, "is_open", lambda port: port == 2379 and (tmp_path / "stuck").exists())
     monkeypatch.setattr(static_pods, "PATIENCE", 0)
+    monkeypatch.setattr(static_pods, "PODS", str(tmp_path / "pods"))
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return tmp_path
 

@@ -71,6 +71,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(kubeadm, "STAMP", str(made.kubernetes / "rackwright" / "applied.json"))
     monkeypatch.setattr(kubeadm, "ETCD", str(tmp_path / "etcd"))
     monkeypatch.setattr(static_pods, "is_open", lambda port: False)
+    monkeypatch.setattr(static_pods, "PODS", str(tmp_path / "pods"))
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return made
 
@@ -184,6 +185,13 @@ class TestCertificates:
         seen: list[int] = []
         monkeypatch.setattr(static_pods, "is_open", lambda port: bool(seen.append(len(list((made.kubernetes / "manifests").iterdir())))))
         assert first(renew_before=1000)["changed"] and set(seen) == {0}
+
+    def test_pods_come_back_once_the_kubelet_forgot_them(self, made: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+        left, looks = made.folder / "pods" / "uid" / "containers" / "kube-scheduler", iter(range(9))
+        left.mkdir(parents=True)
+        monkeypatch.setattr(static_pods, "ticks", lambda until: (left.rmdir() if look == 5 else None for look in looks))
+        static_pods.StaticPods(str(made.kubernetes / "manifests"), str(made.kubernetes / "held")).stop()
+        assert next(looks) > 5
 
     def test_a_restart_that_was_cut_off_is_finished(self, first: Any, made: Machine) -> None:
         pods = static_pods.StaticPods(str(made.kubernetes / "manifests"), str(made.kubernetes / "rackwright" / "held"))
