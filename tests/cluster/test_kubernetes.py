@@ -90,7 +90,7 @@ def test_network_is_the_planned_one(ask, planned, expect):
     """The runtime takes the first file in order: a stranger's before ours gives pods addresses that nobody routes."""
     networks = ask(FILES).networks
     expect(next(iter(sorted(networks)), "none"), NETWORK)
-    expect(_ranges(networks[NETWORK]), [planned.pods])
+    expect(_network(networks[NETWORK]), {"plugins": ["bridge", "portmap"], "bridge": "cni0", "gateway": True, "ranges": [planned.pods]})
 
 
 def test_api_answers_here(ask, expect):
@@ -120,7 +120,13 @@ def _described(pods):
     return [pod.described for pod in pods]
 
 
-def _ranges(text):
-    """Ranges out of which a network's configuration gives addresses, of those plugins that give any."""
-    found = (plugin.get("ipam", {}).get("ranges", []) for plugin in json.loads(text)["plugins"])
-    return [one["subnet"] for ranges in found for alternatives in ranges for one in alternatives]
+def _network(text):
+    """What decides whether pods reach each other: the plugins in their order, the bridge, and the ranges that addresses are given out of."""
+    plugins = json.loads(text)["plugins"]
+    found = (plugin.get("ipam", {}).get("ranges", []) for plugin in plugins)
+    return {
+        "plugins": [plugin["type"] for plugin in plugins],
+        "bridge": plugins[0].get("bridge"),
+        "gateway": plugins[0].get("isGateway"),
+        "ranges": [one["subnet"] for ranges in found for alternatives in ranges for one in alternatives],
+    }
