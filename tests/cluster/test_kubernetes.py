@@ -121,7 +121,7 @@ def _described(pods):
 
 
 def _network(text):
-    """What decides whether pods reach each other: the plugins in their order, the bridge, and the ranges that addresses are given out of."""
+    """What decides whether pods reach each other: the plugins in their order, the bridge, the ranges that addresses come out of."""
     plugins = json.loads(text)["plugins"]
     found = (plugin.get("ipam", {}).get("ranges", []) for plugin in plugins)
     return {
