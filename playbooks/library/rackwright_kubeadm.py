@@ -41,6 +41,7 @@ options:
   address: {type: str, description: The node's address (C(joined)).}
   endpoint: {type: str, description: Where the API answers.}
   taints: {type: list, elements: str, default: [], description: Taints it registers with (C(joined)), as C(key=value:Effect).}
+  labels: {type: dict, default: {}, description: Labels it registers with (C(joined)), so that what waits for one may start at once.}
   control_plane: {type: bool, default: false, description: Whether it joins the control plane (C(joined)).}
   invitation: {type: dict, description: What C(inviting) returned.}
   returning: {type: list, elements: str, default: [], description: Nodes about to join (C(inviting)).}
@@ -57,6 +58,7 @@ invitation: {description: Token and digest of the authority (C(inviting)); null 
 """
 
 FOLDER = "/etc/kubernetes"
+KUBELET = "/var/lib/kubelet"
 MANIFESTS = f"{FOLDER}/manifests"
 ETCD = "/var/lib/etcd"
 STAMP = f"{FOLDER}/rackwright/applied.json"
@@ -67,6 +69,7 @@ OF_A_CUT_OFF_INIT = [
 ]
 """What kubeadm's preflight finds of an init that was cut off: its phases may be run again over it."""
 LIFETIME = "15m"  # of an invitation
+ZONE = "topology.kubernetes.io/zone"
 RUNTIME = "unix:///run/containerd/containerd.sock"
 
 
@@ -176,7 +179,9 @@ class Membership:
             return
         if not self.params["invitation"]:
             raise KubeadmError("kubeadm join: there is no invitation - does the first controller answer?")
-        if os.path.exists(f"{FOLDER}/kubelet.conf"):  # A join that was cut off: kubeadm would trip over what it left.
+        # A join that was cut off, or the kubelet's memory of an earlier life: kubeadm would trip over the first, and with the second
+        # a node offers GPUs before anybody has looked at them.
+        if os.path.exists(f"{FOLDER}/kubelet.conf") or os.path.exists(f"{KUBELET}/config.yaml"):
             run("kubeadm", "reset", "--force", "--cri-socket", RUNTIME)
         handle, path = tempfile.mkstemp(suffix=".json")  # Readable by root alone: the token is in it.
         try:
@@ -313,7 +318,7 @@ def joining(params: dict[str, Any]) -> dict[str, Any]:
             "criSocket": RUNTIME,
             "imagePullPolicy": "IfNotPresent",
             "taints": [taint(text) for text in params["taints"]],
-            "kubeletExtraArgs": [{"name": "node-ip", "value": params["address"]}],
+            "kubeletExtraArgs": [{"name": "node-ip", "value": params["address"]}, *registered(params["labels"])],
         },
     }
     if params["control_plane"]:
@@ -322,6 +327,14 @@ def joining(params: dict[str, Any]) -> dict[str, Any]:
             "certificateKey": invited["certificate_key"],
         }
     return document
+
+
+def registered(labels: dict[str, str]) -> list[dict[str, str]]:
+    """The kubelet's argument for labels that a node may register with: those of kubernetes.io are not its own to set, but for its zone
+    (kubernetes.io/docs/reference/access-authn-authz/admission-controllers, NodeRestriction)."""
+    reserved = ("kubernetes.io", "k8s.io")
+    own = {key: value for key, value in labels.items() if key == ZONE or not key.partition("/")[0].endswith(reserved)}
+    return [{"name": "node-labels", "value": ",".join(f"{key}={value}" for key, value in sorted(own.items()))}] if own else []
 
 
 def taint(text: str) -> dict[str, str]:
@@ -345,6 +358,7 @@ def main() -> None:
             "address": {"type": "str"},
             "endpoint": {"type": "str"},
             "taints": {"type": "list", "elements": "str", "default": []},
+            "labels": {"type": "dict", "default": {}},
             "control_plane": {"type": "bool", "default": False},
             "invitation": {"type": "dict", "no_log": True},
             "returning": {"type": "list", "elements": "str", "default": []},

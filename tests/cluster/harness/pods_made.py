@@ -5,7 +5,7 @@ OWNER = {"app.kubernetes.io/managed-by": "rackwright-smoke"}
 PORT = 8080
 NOBODY = "rackwright-nobody"
 """A scheduler that does not exist: what is only to be admitted or refused never runs."""
-LIFETIME = 90
+LIFETIME = 120
 """Seconds after which the kubelet ends a pod of ours even if the run was killed."""
 
 

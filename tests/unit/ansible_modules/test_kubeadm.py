@@ -67,6 +67,7 @@ class Machine:
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine(tmp_path)
     monkeypatch.setattr(kubeadm, "FOLDER", str(made.kubernetes))
+    monkeypatch.setattr(kubeadm, "KUBELET", str(made.folder / "kubelet"))
     monkeypatch.setattr(kubeadm, "MANIFESTS", str(made.kubernetes / "manifests"))
     monkeypatch.setattr(kubeadm, "STAMP", str(made.kubernetes / "rackwright" / "applied.json"))
     monkeypatch.setattr(kubeadm, "ETCD", str(tmp_path / "etcd"))
@@ -216,6 +217,12 @@ class TestJoined:
         machine.said()
         assert not run(kubeadm, joining())["changed"] and machine.said() == []
 
+    def test_registers_with_the_labels_that_are_its_own_to_set(self, run: Any, machine: Machine) -> None:
+        labels = {"nvidia.com/gpu.present": "true", "node-role.kubernetes.io/worker": "", "topology.kubernetes.io/zone": "r1", "a": "b"}
+        run(kubeadm, joining(labels=labels))
+        told = json.loads((machine.folder / "document").read_text())["nodeRegistration"]["kubeletExtraArgs"]
+        assert told[1] == {"name": "node-labels", "value": "a=b,nvidia.com/gpu.present=true,topology.kubernetes.io/zone=r1"}
+
     def test_nobody_else_sees_the_token(self, run: Any, machine: Machine) -> None:
         told = run(kubeadm, joining())
         said = machine.said()
@@ -228,6 +235,12 @@ class TestJoined:
         told = run(kubeadm, joining())
         assert told["failed"] and "couldn't validate the identity" in told["msg"] and INVITED["token"] not in str(told)
         assert not Path(machine.said()[0].split()[3]).exists()
+
+    def test_one_that_was_made_anew_forgets_its_earlier_life(self, run: Any, machine: Machine) -> None:
+        (machine.folder / "kubelet").mkdir()
+        (machine.folder / "kubelet" / "config.yaml").touch()
+        assert run(kubeadm, joining())["changed"]
+        assert [line.split()[1] for line in machine.said()] == ["reset", "join"]
 
     def test_one_that_was_cut_off_begins_anew(self, run: Any, machine: Machine) -> None:
         machine.has("kubelet.conf", "bootstrap-kubelet.conf")
