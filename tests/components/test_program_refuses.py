@@ -50,3 +50,11 @@ def test_a_finished_stack_file_becomes_a_plan(described: dict[str, Any]) -> None
     """Pinned, and with a way in."""
     described["target"]["image"]["id"] = "ami-0123456789abcdef0"
     assert [node.name for node in load(described).nodes] == ["login0", "worker0", "worker1"]
+
+
+def test_further_controllers_of_kubernetes_end_the_program_since_nobody_has_them_join() -> None:
+    described = yaml.safe_load(paths.stack_file("lab-k8s").read_text())["config"][CONFIG_KEY]
+    described["groups"]["login"]["count"] = 3
+    described["scheduler"]["endpoint"] = "10.80.0.5"
+    with pytest.raises(pulumi.RunError, match=r"joining further controllers \(login1, login2\) is not built yet"):
+        program.load(described, "lab-k8s")

@@ -84,15 +84,6 @@ def kubernetes_source_lab(case: Case) -> Iterator[Complaint]:
         yield Complaint("scheduler.source", cause, "leave it out: the lab builds a bundle of its own")
 
 
-@rule("kubernetes-bundle-elsewhere")
-def kubernetes_bundle_elsewhere(case: Case) -> Iterator[Complaint]:
-    """The bundle is built on this machine and reaches nodes by their image."""
-    declared = case.kubernetes
-    if declared is not None and not case.cluster.target.publishes and declared.source is Source.BUNDLE:
-        cause = f"nothing carries the bundle to nodes of target {case.cluster.target.kind}"
-        yield Complaint("scheduler.source", cause, "leave it out, or use `packages`")
-
-
 @rule("kubernetes-accounting", Severity.WARNING)
 def kubernetes_accounting(case: Case) -> Iterator[Complaint]:
     """Accounting is Slurm's database of jobs."""

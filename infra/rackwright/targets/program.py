@@ -35,6 +35,7 @@ def load(configured: object, stack: str) -> Described:
         raise pulumi.RunError(f"stacks/Pulumi.{stack}.yaml: {len(errors)} finding(s)\n" + "\n".join(errors))
     described = Described(loaded.cluster, kubernetes.settled(expand(loaded.cluster, stack), os.environ))
     _refuse_forgettable_state(described.plan)
+    _refuse_what_is_not_built(described.plan)
     _tell(stack, described)
     return described
 
@@ -54,6 +55,14 @@ def _tell(stack: str, described: Described) -> None:
 
 def _lines(found: tuple[Consequence, ...]) -> str:
     return "\n".join(str(consequence) for consequence in found)
+
+
+def _refuse_what_is_not_built(plan: Plan) -> None:
+    """Further controllers of Kubernetes are planned and would stand beside the cluster: nobody has them join its control plane yet."""
+    if plan.scheduler.kind == "kubernetes" and len(plan.scheduler.controllers) > 1:
+        further = ", ".join(plan.scheduler.controllers[1:])
+        cause = f"stacks/Pulumi.{plan.stack}.yaml: groups: joining further controllers ({further}) is not built yet"
+        raise pulumi.RunError(f"{cause}\n  use one controller: its etcd and its authority outlive it")
 
 
 def _refuse_forgettable_state(plan: Plan) -> None:
