@@ -76,7 +76,7 @@ class Kubernetes(Part):
     pods: Annotated[Network4, Change.FORBIDDEN] = Field(default=IPv4Network("10.244.0.0/16"), description="Addresses of pods.")
     services: Annotated[Network4, Change.FORBIDDEN] = Field(default=IPv4Network("10.245.0.0/16"), description="Addresses of services.")
     cni: Annotated[Cni | None, Change.FORBIDDEN] = Field(
-        default=None, description="Who carries packets between pods: plain routes in the lab, calico elsewhere."
+        default=None, description="Who carries packets between pods: plain routes, on AWS calico."
     )
     endpoint: Annotated[Address4 | None, Change.FORBIDDEN] = Field(
         default=None, description="Virtual address of the control plane, which several controllers need."

@@ -39,7 +39,7 @@ def expand_kubernetes(
     members = [node for node in nodes if node.is_in and CARRIES.intersection(node.roles)]
     controllers = [node for node in members if Role.CONTROLLER in node.roles]
     first = controllers[0].address if controllers else "0.0.0.0"
-    cni = declared.cni or (Cni.ROUTES if cluster.target.publishes else Cni.CALICO)
+    cni = declared.cni or (Cni.CALICO if cluster.target.kind == "aws" else Cni.ROUTES)
     bundled = declared.source is Source.BUNDLE or (declared.source is Source.AUTO and cluster.target.publishes)
     expanded = Kubernetes(
         cluster_name=stack,

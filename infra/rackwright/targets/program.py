@@ -15,6 +15,7 @@ from rackwright.errors import CouldNotTell
 from rackwright.handover import applied, paths, site
 from rackwright.model import Severity, has_errors, load_configured
 from rackwright.model.budget import StateKept
+from rackwright.model.kubernetes import Cni
 from rackwright.plan import Plan, expand
 from rackwright.plan.impact import Action, Consequence, Described, impact
 from rackwright.targets import digests, kubernetes
@@ -58,11 +59,19 @@ def _lines(found: tuple[Consequence, ...]) -> str:
 
 
 def _refuse_what_is_not_built(plan: Plan) -> None:
-    """Further controllers of Kubernetes are planned and would stand beside the cluster: nobody has them join its control plane yet."""
-    if plan.scheduler.kind == "kubernetes" and len(plan.scheduler.controllers) > 1:
-        further = ", ".join(plan.scheduler.controllers[1:])
-        cause = f"stacks/Pulumi.{plan.stack}.yaml: groups: joining further controllers ({further}) is not built yet"
-        raise pulumi.RunError(f"{cause}\n  use one controller: its etcd and its authority outlive it")
+    """What of Kubernetes is planned and rendered, and would end half way: further controllers, and networks that no role installs."""
+    if plan.scheduler.kind != "kubernetes":
+        return
+    found = []
+    if further := plan.scheduler.controllers[1:]:
+        found.append(
+            f"groups: joining further controllers ({', '.join(further)}) is not built yet\n  use one: its etcd and authority outlive it"
+        )
+    if plan.scheduler.cni is not Cni.ROUTES:
+        hint = "use `cni: routes`, where all nodes are on one network segment"
+        found.append(f"scheduler.cni: no role installs {plan.scheduler.cni.value} yet\n  {hint}")
+    if found:
+        raise pulumi.RunError("\n".join(f"stacks/Pulumi.{plan.stack}.yaml: {line}" for line in found))
 
 
 def _refuse_forgettable_state(plan: Plan) -> None:
