@@ -56,6 +56,16 @@ def inventory(
     typer.echo(json.dumps(found, indent=2) if as_json else yaml.safe_dump(found, sort_keys=False))
 
 
+def must_run_slurm(stack: str, what: str) -> None:
+    """Raises where the stack's jobs are not Slurm's: `what` is not there for others yet."""
+    scheduler = (load(stack)["all"]["vars"]["cluster"].get("scheduler") or {}).get("kind", "slurm")
+    if scheduler != "slurm":
+        hint = f"`rackwright verify {stack} --level smoke` runs pods on every idle worker"
+        raise BadInput(
+            f"{what} sends its jobs through Slurm, and this stack runs {scheduler.capitalize()}", path=f"stack {stack}", hint=hint
+        )
+
+
 def load(stack: str) -> dict[str, Any]:
     """The inventory of the last run; raises BadInput when the stack is not up."""
     file = paths.inventory(stack)

@@ -1,0 +1,27 @@
+"""What needs Slurm says so on a stack that runs Kubernetes, before it looks for a node."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rackwright.cli import main
+from rackwright.handover import paths
+
+
+@pytest.mark.parametrize(("words", "what"), [(["accept", "lab"], "the acceptance"), (["hardware", "lab", "--job"], "--job")])
+def test_jobs_of_slurm_are_refused(
+    words: list[str], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
+    paths.inventory("lab").parent.mkdir(parents=True)
+    paths.inventory("lab").write_text(yaml.safe_dump({"all": {"vars": {"cluster": {"scheduler": {"kind": "kubernetes"}}}}}))
+    monkeypatch.setattr(sys, "argv", ["rackwright", *words])
+    with pytest.raises(SystemExit) as ended:
+        main.app()
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert f"{what} sends its jobs through Slurm, and this stack runs Kubernetes" in said and "--level smoke" in said
