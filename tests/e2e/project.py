@@ -19,6 +19,8 @@ from typing import Any
 
 import yaml
 
+from rackwright.provider import lab_limits
+
 ROOT = Path(__file__).resolve().parents[2]
 _PARTS = (
     "infra",
@@ -164,6 +166,7 @@ class Project:
             names = _podman(*listing, "-q", "--filter", f"label=rackwright.stack={self.stack}").split()
             if names:
                 _podman(*kind.split(), "--force", *(("--time", "0") if kind == "rm" else ()), *names)
+        lab_limits.forget(self.stack)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
