@@ -28,7 +28,8 @@ def recorded(cluster: str, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]
     """(host, what a module was asked) of every task, in order."""
     folder.mkdir()
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
-    secrets = {"host_keys": {"login0": generate("login0")[1]} if cluster == "aws" else {}}  # what is done with it is not in the record
+    # What is done with these is not in the record.
+    secrets = {"host_keys": {"login0": generate("login0")[1]} if cluster == "aws" else {}, "kubernetes_encryption_key": "a2V5"}
     done = ansible_runner.run(
         private_data_dir=str(folder),
         playbook=str(HERE / "record.yml"),
