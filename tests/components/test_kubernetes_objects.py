@@ -198,7 +198,6 @@ def test_ports_of_stacks_are_their_own() -> None:
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """An engine without the plugin, which may not fetch it."""
-    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
     return {"PULUMI_HOME": str(tmp_path), "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true"}
 
 

@@ -20,7 +20,6 @@ from rackwright.targets import program
 @pytest.fixture
 def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home, and a folder of stack files of its own."""
-    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(paths, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")
     for file in paths.stacks().glob("Pulumi.*.yaml"):
         (tmp_path / file.name).write_text(_filled_in(file.read_text()))

@@ -45,6 +45,9 @@ print("TASK " + json.dumps(mine), flush=True)
 NAMES = {"job": "SLURM_JOB_ID", "visible": "CUDA_VISIBLE_DEVICES", "gpus": "SLURM_STEP_GPUS"}
 HEADSTART = 0.3
 """Seconds by which the interactive jobs come first: behind a batch job they would wait for the scheduler's next round."""
+LATE = frozenset({"mixed none", "allocated none", "mixed- none", "planned none"})
+"""States that slurmctld may show for a while after a node's last job has ended: 15 s were seen, and `planned` until the next backfill."""
+ON_NODES = frozenset({"PENDING", "RUNNING", "SUSPENDED", "STOPPED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "RESIZING"})
 BATCH = """#!/bin/sh
 #SBATCH --job-name=rackwright-batch --nodes=1 --ntasks=1 --mem=64 --time=2
 echo "BATCH $SLURM_JOB_ID $(hostname) $(id -un)"
@@ -74,7 +77,22 @@ def states(nodes):
     rc, out, err = run(["sinfo", "-h", "-N", "-n", ",".join(nodes), "-o", "%N %T %E"], 10)
     if rc:
         raise RuntimeError("sinfo: " + (err.strip() or f"status {rc}"))
-    return {line.split()[0]: line.split(None, 1)[1] for line in out.splitlines() if line.strip()}
+    found = {line.split()[0]: line.split(None, 1)[1] for line in out.splitlines() if line.strip()}
+    late = {name for name, state in found.items() if state in LATE and not jobs_of(name, state)}
+    return {name: "idle none" if name in late else state for name, state in found.items()}
+
+
+def jobs_of(node, state):
+    """Jobs that are on a node, or may wait for it where it is planned for one; the state itself where others' jobs are not shown."""
+    _, config, _ = run(["scontrol", "show", "config"], 10)
+    private = [line for line in config.splitlines() if line.split("=")[0].strip() == "PrivateData"]
+    if not private or "jobs" in private[0]:
+        return [state]
+    which = ["--states=PENDING"] if state.startswith("planned") else ["--states=all", "--nodelist=" + node]
+    rc, out, err = run(["squeue", "--noheader", "--format=%i %T", *which], 10)
+    if rc:
+        raise RuntimeError("squeue: " + (err.strip() or f"status {rc}"))
+    return [line.split()[0] for line in out.splitlines() if line.split()[1:] and line.split()[1] in ON_NODES]
 
 
 def settled(nodes, seconds, completing=0):

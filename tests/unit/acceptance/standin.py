@@ -53,7 +53,8 @@ _SHELL = {
     "runuser": 'shift 3; exec "$@"',
     "sinfo": 'cat "$STANDIN/states"',
     "scancel": 'for last; do :; done; echo "$last" >> "$STANDIN/cancelled"; kill $(cat "$STANDIN/jobs/$last")',
-    "scontrol": 'case "$*" in -V) echo slurm-wlm 24.11.5;; ping) cat "$STANDIN/ping";; *partitions) cat "$STANDIN/partitions";; esac',
+    "scontrol": 'case "$*" in -V) echo slurm-wlm 24.11.5;; ping) cat "$STANDIN/ping";; *partitions) cat "$STANDIN/partitions";; *config) cat "$STANDIN/config";; esac',
+    "squeue": 'cat "$STANDIN/queue"',
     "nvidia-smi": 'case "$*" in *=driver_version*) echo 580.173.02;; *) cat "$STANDIN/gpus-$SLURMD_NODENAME";; esac',
     "cat": 'if [ "$1" = /proc/self/mountinfo ]; then set -- "$STANDIN/mounts-$SLURMD_NODENAME"; fi; exec /usr/bin/cat "$@"',
     "stat": 'if [ "$1" = -f ]; then cat "$STANDIN/size"; else exec /usr/bin/stat "$@"; fi',
@@ -80,6 +81,8 @@ class Standin:
         for name, script in (("srun", _SRUN), ("python3", _PYTHON)):
             self._install(name, f"#!{sys.executable}\n{script}\n")
         self.answer("states", "worker0 idle none\nworker1 idle none\n")
+        self.answer("config", "PluginDir               = /usr/lib/slurm-wlm\nPrivateData             = none\n")
+        self.answer("queue", "12 RUNNING\n")
         self.answer("partitions", captured("slurm-partitions"))
         self.answer("ping", captured("slurm-ping"))
         adapter = captured("fabric-ports").partition("CA 'mlx5_1'")[0]

@@ -136,6 +136,25 @@ def test_a_node_at_work_is_left_in_peace_and_one_that_is_broken_is_unknown(bench
 
 
 @pytest.mark.parametrize(
+    ("state", "queue", "private", "free"),
+    [
+        ("mixed none", "", "none", True),  # slurmctld kept the state for 15 s after the last job had ended
+        ("mixed none", "12 COMPLETED\n13 CANCELLED\n", "none", True),
+        ("mixed none", "12 COMPLETED\n13 RUNNING\n", "none", False),
+        ("mixed none", "", "jobs", False),  # somebody's job is not shown
+        ("planned none", "", "none", True),  # until the next backfill
+        ("planned none", "14 PENDING\n", "none", False),
+        ("completing none", "", "none", False),
+        ("mixed disk", "", "none", False),
+    ],
+)
+def test_a_node_is_at_work_while_a_job_is_on_it_whatever_state_is_left_over(monkeypatch, state, queue, private, free):
+    says = {"sinfo": f"worker1 {state}\n", "scontrol": f"PluginDir = /usr\nPrivateData             = {private}\n", "squeue": queue}
+    monkeypatch.setattr(smoke_side, "run", lambda argv, limit: (0, says[argv[0]], ""))
+    assert (smoke_side.states(["worker1"]) == {"worker1": "idle none"}) is free
+
+
+@pytest.mark.parametrize(
     ("state", "busy", "verdict", "reason"),
     [
         ("mixed none", {"worker1"}, "skipped", "node-busy"),

@@ -27,7 +27,7 @@ def written(stack: str) -> dict[str, Any]:
     return found
 
 
-LAB, HOSTS = written("lab"), written("budget-vms")
+LAB, HOSTS, KUBERNETES = written("lab"), written("budget-vms"), written("lab-k8s")
 
 
 def described(said: dict[str, Any]) -> Described:
@@ -79,6 +79,11 @@ def test_cables_of_a_real_fabric_are_told_as_work_for_people(fields: dict[str, A
 def test_edits_that_move_no_cable_say_nothing_of_cables(fields: dict[str, Any]) -> None:
     found = impact(described(RACK), described(edited(RACK, **fields)))
     assert found and not [consequence for consequence in found if consequence.action is Action.RECABLE]
+
+
+def test_a_worker_joins_the_scheduler_that_there_is() -> None:
+    assert "adds worker2, lets it join Kubernetes and checks it (groups.worker.count)" in told(KUBERNETES, groups__worker__count=3)
+    assert not [words for words in told(KUBERNETES, nodes={"worker1": {"state": "out"}}) if "Slurm" in words]
 
 
 def test_a_simulated_fabric_needs_no_people() -> None:

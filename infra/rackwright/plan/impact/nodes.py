@@ -12,6 +12,7 @@ from rackwright.model.target import LabTarget
 from rackwright.plan.impact.consequence import Action, Consequence, Described, Step, alike, named
 from rackwright.plan.shape import PlanNode
 
+_SCHEDULERS = {"slurm": "Slurm", "kubernetes": "Kubernetes"}
 _SHAPE = (Change.REPLACE, Change.MEMBERS, Change.DATA_LOSS)
 _HARDWARE = tuple((head, "*", what) for head in ("groups", "nodes") for what in ("cpus", "memory", "gpus"))
 
@@ -42,10 +43,10 @@ def coming(step: Step) -> Iterator[Consequence]:
     before = {node.name: node for node in step.old.plan.nodes}
     fresh = [node for node in step.new.plan.nodes if node.name not in before and node.is_in]
     for (works, why), names in alike(fresh, lambda node: (_takes_jobs(node), _membership(step, node))).items():
-        yield Consequence(Action.ADD, tuple(names), why, f"adds {named(names)}{_joining(works, names)}")
+        yield Consequence(Action.ADD, tuple(names), why, f"adds {named(names)}{_joining(step, works, names)}")
     back = [new for old, new in step.stay if new.is_in and not old.is_in]
     for (works, why), names in alike(back, lambda node: (_takes_jobs(node), step.why(("nodes", node.name, "state")))).items():
-        yield Consequence(Action.ADD, tuple(names), why, f"brings {named(names)} back{_joining(works, names)}")
+        yield Consequence(Action.ADD, tuple(names), why, f"brings {named(names)} back{_joining(step, works, names)}")
     made = replaced(step)
     for old, new in step.stay:
         gained = [role.value for role in new.roles if role not in old.roles]
@@ -53,9 +54,9 @@ def coming(step: Step) -> Iterator[Consequence]:
             yield Consequence(Action.ADD, (new.name,), step.why(("groups", new.group)), f"gives {new.name} the role {', '.join(gained)}")
 
 
-def _joining(works: bool, names: list[str]) -> str:
+def _joining(step: Step, works: bool, names: list[str]) -> str:
     it = "them" if len(names) > 1 else "it"
-    return f", lets {it} join Slurm and checks {it}" if works else f" and checks {it}"
+    return f", lets {it} join {_SCHEDULERS[step.new.plan.scheduler.kind]} and checks {it}" if works else f" and checks {it}"
 
 
 def _membership(step: Step, node: PlanNode) -> tuple[str, ...]:
@@ -74,7 +75,7 @@ def going(step: Step) -> Iterator[Consequence]:
         yield Consequence(Action.DRAIN if works else Action.REMOVE, tuple(names), why, words)
     out = [old for old, new in step.stay if old.is_in and not new.is_in]
     for (works, why), names in alike(out, lambda node: (_takes_jobs(node), step.why(("nodes", node.name, "state")))).items():
-        words = f"takes {named(names)} out of {'Slurm, ' if works else ''}phases and checks{', not drained first' if works else ''}"
+        words = f"takes {named(names)} out of {f'{_SCHEDULERS[step.new.plan.scheduler.kind]}, ' if works else ''}phases and checks{', not drained first' if works else ''}"
         yield Consequence(Action.TAKE_OUT, tuple(names), why, words)
 
 
