@@ -111,4 +111,5 @@ def _of_kubernetes(scheduler: Mapping[str, Any]) -> dict[str, str]:
         "NAMESPACE": namespace["name"],
         "NAMESPACE_PODS": str(namespace["pods"]),
         "POD_SECURITY": namespace["pod_security"],
+        "POD_MTU": str(scheduler["network"]["mtu"]),
     }
