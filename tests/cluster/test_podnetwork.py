@@ -40,7 +40,13 @@ def test_runtime_has_its_range(kubernetes_node, cluster, ask, expect):
         "the runtime": _ranges(networks.get(first, "")),
     }
     given = kubernetes_node.range
-    planned = {"the cluster": given, "flannel": given, "of all": cluster.scheduler.pods, "the runtime's file": CONFLIST, "the runtime": [given]}
+    planned = {
+        "the cluster": given,
+        "flannel": given,
+        "of all": cluster.scheduler.pods,
+        "the runtime's file": CONFLIST,
+        "the runtime": [given],
+    }
     expect(found, planned, holds=bool(given) and found == planned)
 
 

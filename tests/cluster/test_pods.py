@@ -134,7 +134,7 @@ def test_pod_security_is_enforced(pods, expect):
 
 
 def test_policies_hold(pods, expect):
-    """Tried from both sides: pods of one namespace reach each other and find names, and no other namespace's pods reach them or are reached."""
+    """Tried from both sides: pods of a namespace reach each other and find names; those of another neither reach them nor are reached."""
     found = pods.data["policies"]
     if not found or "trouble" in found:
         raise CouldNotTell((found or {}).get("trouble") or "no node takes pods")

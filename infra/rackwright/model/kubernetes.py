@@ -76,7 +76,7 @@ class Manifest(Part):
     """A file of the network's maker, applied as it is: the project can fetch none, and applies none whose digest nobody wrote down."""
 
     file: Annotated[str, Change.RUN] = Field(
-        min_length=1, pattern=r"^[^/.][^\\]*$", description="Path below the project's root, like stacks/files/tigera-operator.yaml."
+        min_length=1, pattern=r"^[^/.][^\\]*$", description="Path below the project's root, like site/tigera-operator.yaml."
     )
     sha256: Annotated[str, Change.LIVE] = Field(pattern=r"^[0-9a-f]{64}$", description="Its SHA-256, as `sha256sum FILE` prints it.")
 

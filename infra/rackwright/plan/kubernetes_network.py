@@ -164,7 +164,7 @@ def calico_installation(cluster: Kubernetes) -> Object:
 
 
 def cilium_values(cluster: Kubernetes) -> Object:
-    """For Cilium's chart: ranges as the control plane gives them to nodes, kube-proxy stays. It takes the MTU between nodes and counts down."""
+    """For Cilium's chart: ranges as the control plane gives them out, kube-proxy stays. It takes the MTU between nodes and counts down."""
     network = cluster.network
     routed: Object = {"routingMode": "tunnel", "tunnelProtocol": network.encapsulation.value}
     if network.encapsulation is Encapsulation.NONE:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import IPv4Address
 from typing import Final
 
 from rackwright.catalog.addons import addons
@@ -32,16 +31,10 @@ def pod_network_encapsulation(case: Case) -> Iterator[Complaint]:
 @rule("pod-network-segment")
 def pod_network_segment(case: Case) -> Iterator[Complaint]:
     """Packets that are not wrapped find their way by the address of the next node, which must be on the same segment."""
-    if case.kubernetes is None or _cni(case) is Cni.ROUTES or case.kubernetes.encapsulation is not Encapsulation.NONE:
-        return
-    hint = "leave it out: packets are wrapped then"
-    if case.cluster.target.kind == "aws":
-        yield Complaint(_PATH, "nodes are in subnets of their own, between which a VPC drops packets of pods", hint)
-    places = {member.name: case.cluster.target.place_of(member.name) for member in case.members}
-    far = [name for name, place in places.items() if place and IPv4Address(place.address) not in case.cluster.network.cidr]
-    if far:
-        cause = f"{', '.join(far)}: not in {case.cluster.network.cidr}, so that a router lies between"
-        yield Complaint(_PATH, cause, hint)
+    declared = case.kubernetes
+    if declared is not None and declared.encapsulation is Encapsulation.NONE and case.cluster.target.kind == "aws":
+        cause = "nodes are in subnets of their own, between which a VPC drops packets of pods"
+        yield Complaint(_PATH, cause, "leave it out: packets are wrapped then")
 
 
 @rule("pod-network-mtu-large")
@@ -96,7 +89,9 @@ def pod_network_lab(case: Case) -> Iterator[Complaint]:
     """The bundle has flannel; others are pulled by each node, and no lab was ever made with them."""
     cni = _cni(case)
     if case.kubernetes is not None and case.cluster.target.publishes and cni in _INSTALLED:
-        yield Complaint("scheduler.cni", f"{cni.value} was never run in the lab, and its images are not in the bundle", "use routes or flannel")
+        yield Complaint(
+            "scheduler.cni", f"{cni.value} was never run in the lab, and its images are not in the bundle", "use routes or flannel"
+        )
 
 
 def _cni(case: Case) -> Cni:

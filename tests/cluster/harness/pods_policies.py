@@ -51,7 +51,7 @@ def policies(run, node, other, planned, account):
 
 def _get(address):
     """Words of the probe: one try, short, since silence is what is hoped for."""
-    return ["get", "--timeout", "2s", "http://{}:{}/".format(address, made.PORT)]
+    return ["get", "--timeout", "2s", f"http://{address}:{made.PORT}/"]
 
 
 def _addresses(run, path):

@@ -48,7 +48,10 @@ def metallb(site: Site) -> list[Object]:
 def cilium(site: Site) -> list[Object]:
     """Values of its chart, where the stack declares it."""
     if site.cluster.cni is not Cni.CILIUM:
-        raise BadInput(f"the pods' network of stack {site.plan.stack} is {site.cluster.cni.value}", hint="declare `cni: cilium` before the cluster is made")
+        raise BadInput(
+            f"the pods' network of stack {site.plan.stack} is {site.cluster.cni.value}",
+            hint="declare `cni: cilium` before the cluster is made",
+        )
     return [cilium_values(site.cluster)]
 
 
