@@ -45,7 +45,12 @@ def between(cni: Cni, encapsulation: Encapsulation) -> tuple[str, ...]:
 
 def version(cni: Cni) -> str:
     """The release that manifests and values are written for."""
-    return str(_read()["flannel"]["version"]) if cni is Cni.FLANNEL else addons()[cni.value].version
+    return addons()["cilium"].version if cni is Cni.CILIUM else str(_read()[cni.value]["version"])
+
+
+def source(cni: Cni) -> str:
+    """Where its maker's files are to be had."""
+    return addons()["cilium"].source if cni is Cni.CILIUM else str(_read()[cni.value]["source"])
 
 
 def flannel_image(bundled: bool) -> str:

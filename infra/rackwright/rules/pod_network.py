@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from rackwright.catalog.addons import addons
-from rackwright.catalog.networks import default_cni, encapsulations, overhead
+from rackwright.catalog.networks import default_cni, encapsulations, overhead, source, version
 from rackwright.model.finding import Severity
 from rackwright.model.kubernetes import Cni, Encapsulation, Kubernetes
 from rackwright.rules.registry import Case, Complaint, rule
@@ -63,8 +62,7 @@ def pod_network_manifests(case: Case) -> Iterator[Complaint]:
     """No digest of theirs is known here, and nothing is applied that nobody has pinned."""
     cni = _cni(case)
     if case.kubernetes is not None and cni in _INSTALLED and not case.kubernetes.manifests:
-        row = addons()[cni.value]
-        cause = f"{cni.value} {row.version} is installed from files whose digests are not known here ({row.source})"
+        cause = f"{cni.value} {version(cni)} is installed from files whose digests are not known here ({source(cni)})"
         yield Complaint("scheduler.manifests", cause, "fetch them and write path and SHA-256 of each (docs/kubernetes.md), or use flannel")
 
 
