@@ -19,7 +19,7 @@ def policies(namespace: str, pods: str, nodes: str) -> Iterator[Object]:
     Users of the namespace may add policies of their own, which only ever admit more.
     """
     yield _policy(namespace, DENY, {"policyTypes": _BOTH})
-    peers = [{"podSelector": {}}]
+    peers: list[Object] = [{"podSelector": {}}]
     yield _policy(namespace, "within", {"policyTypes": _BOTH, "ingress": [{"from": peers}], "egress": [{"to": peers}]})
     servers = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
