@@ -199,10 +199,11 @@ class Membership:
         if self.check:
             return
         run("kubeadm", "reset", "--force", "--cri-socket", RUNTIME, "--cleanup-tmp-dir")
-        for leftover in (STAMP, "/etc/cni/net.d/10-rackwright.conflist"):
+        for leftover in (STAMP, "/etc/cni/net.d/10-rackwright.conflist", "/run/flannel/subnet.env"):
             if os.path.exists(leftover):
                 os.unlink(leftover)
-        subprocess.run(["ip", "link", "delete", "cni0"], capture_output=True, check=False)
+        for interface in ("cni0", "flannel.1"):
+            subprocess.run(["ip", "link", "delete", interface], capture_output=True, check=False)
 
     def inviting(self) -> dict[str, str] | None:
         """An invitation for nodes that are about to join."""

@@ -133,6 +133,18 @@ def test_pod_security_is_enforced(pods, expect):
     expect({name: _admission(one, "violates PodSecurity") for name, one in tried.items()}, dict.fromkeys(tried, "refused"))
 
 
+def test_policies_hold(pods, expect):
+    """Tried from both sides: pods of a namespace reach each other and find names; those of another neither reach them nor are reached."""
+    found = pods.data["policies"]
+    if not found or "trouble" in found:
+        raise CouldNotTell((found or {}).get("trouble") or "no node takes pods")
+    wrong = [one["said"] for one in found.values() if one["rc"] is None]
+    if wrong:
+        raise CouldNotTell(f"no command got into the pod: {wrong[0]}")
+    said = {what: "answered" if one["rc"] == 0 else "silence" for what, one in found.items()}
+    expect(said, {"inside": "answered", "names": "answered", "in": "silence", "out": "silence"})
+
+
 def test_claim_is_shared(node, pods, expect):
     """What a pod on one node wrote into the claim, one on another reads."""
     found = pods.storage(node.name)

@@ -165,13 +165,19 @@ def test_a_cluster_without_gpus_or_with_slurm_has_none() -> None:
 @pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "efa-plugin"])
 def test_a_file_says_first_what_it_needs_and_what_was_run(name: str) -> None:
     workload = WORKLOADS[name]
-    written = cli.text("lab-k8s", name, workload, render(lab(), name))
+    plan = changed(scheduler={"kind": "kubernetes", "cni": "cilium"}) if name == "cilium" else lab()
+    written = cli.text("lab-k8s", name, workload, render(plan, name))
     head = [line for line in written.splitlines() if line.startswith("#")]
     for need in workload.needs:
         (line,) = [line for line in head if line.startswith(f"# Needs {need} ")]
         assert line.endswith("Never run by this project." if addons()[need].run == NEVER else f"Run on {addons()[need].run}.")
-    assert list(yaml.safe_load_all(written)) == list(render(lab(), name))
+    assert list(yaml.safe_load_all(written)) == list(render(plan, name))
     assert "&id" not in written
+
+
+def test_cilium_s_values_are_for_a_cluster_that_declares_it() -> None:
+    with pytest.raises(BadInput, match="the pods' network of stack lab-k8s is routes"):
+        render(lab(), "cilium")
 
 
 def test_every_addon_is_needed_by_something() -> None:

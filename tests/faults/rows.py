@@ -14,6 +14,7 @@ from rackwright.catalog.checks import CheckSpec, Feature, Level, checks
 from rackwright.report.declared import Declared
 
 _FILES: Final = tuple(Path(__file__).with_name(name) for name in ("faults.yml", "kubernetes.yml"))
+_OF_FLANNEL: Final = frozenset({Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN})
 LOOK_AGAIN: Final = "! [ -x /usr/local/sbin/rackwright-health ] || /usr/local/sbin/rackwright-health || exit 1"
 """After a fault: the node sees that it is well again, and lifts its drain before Slurm asks it the next time."""
 HELPERS: Final = Path(__file__).with_name("helpers.sh").read_text(encoding="utf-8")
@@ -35,6 +36,8 @@ class Fault:
     @property
     def stack(self) -> str:
         """The committed stack that has the part."""
+        if _OF_FLANNEL.intersection(self.spec.needs):
+            return "lab-k8s-flannel"
         return "lab-k8s" if Feature.KUBERNETES in self.spec.needs else "lab"
 
     @property
@@ -111,4 +114,5 @@ def _of_kubernetes(scheduler: Mapping[str, Any]) -> dict[str, str]:
         "NAMESPACE": namespace["name"],
         "NAMESPACE_PODS": str(namespace["pods"]),
         "POD_SECURITY": namespace["pod_security"],
+        "POD_MTU": str(scheduler["network"]["mtu"]),
     }

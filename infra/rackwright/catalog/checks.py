@@ -77,6 +77,10 @@ class Feature(StrEnum):
     QUOTAS = "quotas"
     CLAIMS = "claims"
     POD_ROUTES = "pod-routes"
+    POD_NETWORK = "pod-network"
+    FLANNEL = "flannel"
+    VXLAN = "vxlan"
+    POLICIES = "policies"
 
 
 @dataclass(frozen=True, slots=True)

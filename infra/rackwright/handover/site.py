@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from rackwright.handover import paths
 from rackwright.model.cluster import Cluster
+from rackwright.model.kubernetes import Kubernetes
 from rackwright.model.phases import AfterPhase
 
 _BESIDE: Final = ("roles", "tasks", "handlers", "files", "templates", "vars", "group_vars", "host_vars", "library", "filter_plugins")
@@ -15,9 +16,11 @@ _BESIDE: Final = ("roles", "tasks", "handlers", "files", "templates", "vars", "g
 
 
 def absent(cluster: Cluster | None) -> frozenset[str]:
-    """The playbooks a cluster names that are no files inside the project."""
+    """The playbooks and manifests a cluster names that are no files inside the project."""
     root = paths.project_root()
     named = {file for files in cluster.phases.values() for file in files} if cluster else set()
+    if cluster is not None and isinstance(cluster.scheduler, Kubernetes):
+        named |= {manifest.file for manifest in cluster.scheduler.manifests}
     return frozenset(file for file in named if not _inside(root, file))
 
 

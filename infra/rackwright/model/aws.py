@@ -128,6 +128,8 @@ class AwsTarget(Part):
 
     simulated: ClassVar[tuple[str, ...]] = ()
     owns_network: ClassVar[bool] = True
+    mtu: ClassVar[int] = 9001
+    """Amazon EC2 user guide: Network maximum transmission unit, jumbo frames within a VPC."""
     publishes: ClassVar[bool] = False
     gives_cgroups: ClassVar[bool] = True
     sets_hostname: ClassVar[bool] = True

@@ -92,6 +92,7 @@ class HostsTarget(Part):
 
     simulated: ClassVar[tuple[str, ...]] = ()
     owns_network: ClassVar[bool] = False
+    mtu: ClassVar[int] = 1500
     publishes: ClassVar[bool] = False
     sets_hostname: ClassVar[bool] = True
     declared_hardware: ClassVar[bool] = False

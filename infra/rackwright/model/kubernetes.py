@@ -24,6 +24,15 @@ class Cni(StrEnum):
     CILIUM = "cilium"
 
 
+class Encapsulation(StrEnum):
+    """What a packet between pods of two nodes is wrapped in. `none` leaves it as it is: for nodes on one network segment."""
+
+    VXLAN = "vxlan"
+    IPIP = "ipip"
+    GENEVE = "geneve"
+    NONE = "none"
+
+
 class Source(StrEnum):
     """Where binaries and images come from: the vendor's repositories and registry, or the bundle that `tools/kubernetes` builds."""
 
@@ -63,6 +72,15 @@ class Namespace(Part):
     )
 
 
+class Manifest(Part):
+    """A file of the network's maker, applied as it is: the project can fetch none, and applies none whose digest nobody wrote down."""
+
+    file: Annotated[str, Change.RUN] = Field(
+        min_length=1, pattern=r"^[^/.][^\\]*$", description="Path below the project's root, like site/tigera-operator.yaml."
+    )
+    sha256: Annotated[str, Change.LIVE] = Field(pattern=r"^[0-9a-f]{64}$", description="Its SHA-256, as `sha256sum FILE` prints it.")
+
+
 class Kubernetes(Part):
     """Kubernetes with stacked etcd; controllers are its control plane."""
 
@@ -76,7 +94,16 @@ class Kubernetes(Part):
     pods: Annotated[Network4, Change.FORBIDDEN] = Field(default=IPv4Network("10.244.0.0/16"), description="Addresses of pods.")
     services: Annotated[Network4, Change.FORBIDDEN] = Field(default=IPv4Network("10.245.0.0/16"), description="Addresses of services.")
     cni: Annotated[Cni | None, Change.FORBIDDEN] = Field(
-        default=None, description="Who carries packets between pods: plain routes, on AWS calico."
+        default=None, description="Who carries packets between pods: plain routes, on AWS flannel."
+    )
+    encapsulation: Annotated[Encapsulation | None, Change.FORBIDDEN] = Field(
+        default=None, description="What packets between nodes are wrapped in: vxlan with flannel, calico and cilium; nothing with routes."
+    )
+    manifests: Annotated[tuple[Manifest, ...], Change.LIVE] = Field(
+        default=(), description="What calico or cilium is installed from, in this order (docs/kubernetes.md says how to get it)."
+    )
+    node_mtu: Annotated[int | None, Change.FORBIDDEN] = Field(
+        default=None, ge=576, le=9216, description="Largest packet, in bytes, of the network between nodes: 1500, on AWS 9001."
     )
     endpoint: Annotated[Address4 | None, Change.FORBIDDEN] = Field(
         default=None, description="Virtual address of the control plane, which several controllers need."

@@ -37,6 +37,8 @@ class LabTarget(Part):
     """Subsystems whose evidence is simulated here."""
     owns_network: ClassVar[bool] = True
     """Whether the network is ours: then only login nodes are published and all others are reached through them."""
+    mtu: ClassVar[int] = 1500
+    """Largest packet, in bytes, of the network between nodes."""
     publishes: ClassVar[bool] = True
     """Whether login nodes are published on addresses of this machine."""
     gives_cgroups: ClassVar[bool] = False

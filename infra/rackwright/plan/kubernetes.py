@@ -7,12 +7,14 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
 from rackwright.catalog.kubernetes import own_image
+from rackwright.catalog.networks import default_cni
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
 from rackwright.model.kubernetes import Cni, Source
 from rackwright.model.kubernetes import Kubernetes as Declared
 from rackwright.model.kubernetes import Namespace as DeclaredNamespace
 from rackwright.model.units import mebibytes
+from rackwright.plan.kubernetes_network import pod_network
 from rackwright.plan.kubernetes_objects import GPU_PRESENT, folders, objects
 from rackwright.plan.kubernetes_shape import Kubernetes, KubernetesNode, Namespace
 from rackwright.plan.shape import PlanNode, Storage
@@ -39,7 +41,7 @@ def expand_kubernetes(
     members = [node for node in nodes if node.is_in and CARRIES.intersection(node.roles)]
     controllers = [node for node in members if Role.CONTROLLER in node.roles]
     first = controllers[0].address if controllers else "0.0.0.0"
-    cni = declared.cni or (Cni.CALICO if cluster.target.kind == "aws" else Cni.ROUTES)
+    cni = declared.cni or default_cni(cluster.target.kind)
     bundled = declared.source is Source.BUNDLE or (declared.source is Source.AUTO and cluster.target.publishes)
     expanded = Kubernetes(
         cluster_name=stack,
@@ -53,6 +55,7 @@ def expand_kubernetes(
         services=str(declared.services),
         dns_address=str(declared.services.network_address + _DNS),
         cni=cni,
+        network=pod_network(declared, cni, str(cluster.network.cidr), cluster.target.mtu),
         nodes=tuple(_node(cluster, declared, cni, node, labels.get(node.name, {})) for node in members),
         namespaces=tuple(_namespace(name, one) for name, one in declared.namespaces.items()),
         drain_timeout_s=declared.drain_timeout,

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from rackwright.catalog.kubernetes import device_plugin, own_image
-from rackwright.model.kubernetes import Cni
+from rackwright.plan.kubernetes_network import network_objects
+from rackwright.plan.kubernetes_policies import policies
 from rackwright.plan.kubernetes_shape import Folder, Kubernetes, Namespace
 from rackwright.plan.shape import PlanNode, Storage
 
@@ -15,7 +16,6 @@ GPU_PRESENT: Final = "nvidia.com/gpu.present"
 """The key that NVIDIA's feature discovery sets on nodes with GPUs."""
 SHARED: Final = "shared"
 """Name of the claim on the cluster's shared file system, in each namespace that has one."""
-_ENFORCING: Final = frozenset({Cni.CALICO, Cni.CILIUM})
 _MANAGED: Final = {"app.kubernetes.io/managed-by": "rackwright"}
 
 
@@ -23,6 +23,7 @@ def objects(cluster: Kubernetes, nodes: Sequence[PlanNode], storage: Sequence[St
     """All of them, each after what it needs."""
     return (
         *(_labelled(node.name, node.labels) for node in cluster.nodes),
+        *network_objects(cluster),
         *_gpus(nodes),
         *(made for namespace in cluster.namespaces for made in _namespace(namespace, cluster, storage)),
     )
@@ -102,8 +103,8 @@ def _namespace(namespace: Namespace, cluster: Kubernetes, storage: Sequence[Stor
             "spec": {"hard": hard},
         }
     yield _limits(name)
-    if cluster.cni in _ENFORCING:
-        yield from _policies(name)
+    if cluster.network.enforces:
+        yield from policies(name, cluster.pods, cluster.network.nodes)
     if namespace.claim_mib is not None and storage:
         yield from _claim(namespace, storage[0])
 
@@ -127,23 +128,6 @@ def _limits(namespace: str) -> Object:
         "kind": "LimitRange",
         "metadata": {"name": "defaults", "namespace": namespace, "labels": _MANAGED},
         "spec": {"limits": [{"type": "Container", "defaultRequest": request}]},
-    }
-
-
-def _policies(namespace: str) -> Iterator[Object]:
-    """Nobody from outside the namespace, all inside it, and DNS: where the network plugin enforces it."""
-    metadata = {"namespace": namespace, "labels": _MANAGED}
-    yield {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {"name": "default-deny", **metadata},
-        "spec": {"podSelector": {}, "policyTypes": ["Ingress"]},
-    }
-    yield {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {"name": "within", **metadata},
-        "spec": {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": {}}]}]},
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from rackwright.model.base import Part
-from rackwright.model.kubernetes import Cni, ObjectsBy, PodSecurity
+from rackwright.model.kubernetes import Cni, Encapsulation, ObjectsBy, PodSecurity
 
 
 class KubernetesNode(Part):
@@ -45,6 +45,33 @@ class Folder(Part):
     mode: str
 
 
+class Manifest(Part):
+    """A file that the network is installed from, on the machine that runs Ansible."""
+
+    file: str
+    """Path from the project's root."""
+    sha256: str
+
+
+class PodNetwork(Part):
+    """How packets go between pods of two nodes."""
+
+    encapsulation: Encapsulation
+    version: str | None
+    """The release that what we write for it is written for; None for plain routes."""
+    nodes: str
+    """Addresses of nodes."""
+    node_mtu: int
+    """Largest packet, in bytes, between nodes."""
+    mtu: int
+    """The same between pods: without what encapsulation takes."""
+    between: tuple[str, ...]
+    """What nodes must take from each other, as `udp/8472`."""
+    enforces: bool
+    """Whether NetworkPolicies hold."""
+    manifests: tuple[Manifest, ...]
+
+
 class Kubernetes(Part):
     """The cluster's control plane and its nodes; controllers in the order in which they are set up."""
 
@@ -63,6 +90,7 @@ class Kubernetes(Part):
     services: str
     dns_address: str
     cni: Cni
+    network: PodNetwork
     nodes: tuple[KubernetesNode, ...]
     namespaces: tuple[Namespace, ...]
     drain_timeout_s: int

@@ -14,7 +14,7 @@ from rackwright.provider.wire import UNKNOWN, Properties
 
 
 class Bundle(Resource):
-    """Inputs: version, digest (of what it is built from). Outputs: `folder`."""
+    """Inputs: version, digest (of what it is built from), extras (parts that only some clusters need). Outputs: `folder`."""
 
     token: ClassVar[str] = "rackwright:kubernetes:Bundle"
     required: ClassVar[tuple[str, ...]] = ("version", "digest")
@@ -25,12 +25,14 @@ class Bundle(Resource):
 
     async def create(self, operation: Operation, news: Properties) -> Made:
         """Build it, unless it is there."""
-        folder = await bundle.provide(news["version"], operation.info, operation.status)
+        folder = await bundle.provide(news["version"], news.get("extras") or [], operation.info, operation.status)
         return Made(operation.name, {**news, "folder": folder})
 
     async def read(self, operation: Operation, state: State) -> Made | None:
         """Whether it is still in the cache."""
-        return Made(state.id, state.outputs) if Path(state.outputs["folder"], bundle.CONTENTS).exists() else None
+        parts = ["", *(state.outputs.get("extras") or [])]
+        there = all(Path(state.outputs["folder"], part, bundle.CONTENTS).exists() for part in parts)
+        return Made(state.id, state.outputs) if there else None
 
     async def update(self, operation: Operation, state: State, news: Properties) -> Made:
         """Other sources make another bundle; the old one stays in the cache."""

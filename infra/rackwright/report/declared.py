@@ -108,6 +108,10 @@ class Declared:
             Feature.QUOTAS: kubernetes and any(_is_limited(one) for one in scheduler["namespaces"]),
             Feature.CLAIMS: kubernetes and bool(scheduler["folders"]),
             Feature.POD_ROUTES: kubernetes and scheduler["cni"] == "routes",
+            Feature.POD_NETWORK: kubernetes and scheduler["cni"] != "routes",
+            Feature.FLANNEL: kubernetes and scheduler["cni"] == "flannel",
+            Feature.VXLAN: kubernetes and scheduler["cni"] == "flannel" and scheduler["network"]["encapsulation"] == "vxlan",
+            Feature.POLICIES: kubernetes and scheduler["network"]["enforces"] and bool(scheduler["namespaces"]),
             Feature.TUNING: any("tuning" in node.get("carries", ()) for node in nodes),
         }
         return frozenset(feature for feature, present in has.items() if present)

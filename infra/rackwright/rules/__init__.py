@@ -35,6 +35,7 @@ from rackwright.rules import (
     nodes,
     partitions,
     phases,
+    pod_network,
     scheduler,
     software,
     software_versions,
@@ -48,7 +49,7 @@ __all__ = ["RULES", "Case", "Rule", "check", "examine"]
 
 SUBJECTS = (
     *(names, network, groups, gpus, software, software_versions, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
-    *(kubernetes, kubernetes_network),
+    *(kubernetes, kubernetes_network, pod_network),
     *(fabric, fabric_floor, phases, node_stack, tuning),
     *(aws_instances, aws_images, aws_disks, aws_network, aws_fabric, aws_capacity, aws_tags, fsx, fsx_repositories, budget, cost),
 )

@@ -75,7 +75,7 @@ def kubernetes_routes_segment(case: Case) -> Iterator[Complaint]:
     """A cloud's network drops what comes from an address it did not give out."""
     if case.kubernetes is not None and case.kubernetes.cni is Cni.ROUTES and case.cluster.target.kind == "aws":
         cause = "plain routes carry packets of pods on one network segment alone, and a VPC drops them"
-        yield Complaint("scheduler.cni", cause, "leave it out, or use calico or cilium")
+        yield Complaint("scheduler.cni", cause, "leave it out, or use flannel, calico or cilium")
 
 
 def _routes(case: Case) -> bool:

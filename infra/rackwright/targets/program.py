@@ -15,7 +15,6 @@ from rackwright.errors import CouldNotTell
 from rackwright.handover import applied, paths, site
 from rackwright.model import Severity, has_errors, load_configured
 from rackwright.model.budget import StateKept
-from rackwright.model.kubernetes import Cni
 from rackwright.plan import Plan, expand
 from rackwright.plan.impact import Action, Consequence, Described, impact
 from rackwright.targets import digests, kubernetes
@@ -59,7 +58,7 @@ def _lines(found: tuple[Consequence, ...]) -> str:
 
 
 def _refuse_what_is_not_built(plan: Plan) -> None:
-    """What of Kubernetes is planned and rendered, and would end half way: further controllers, and networks that no role installs."""
+    """What of Kubernetes is planned and rendered, and would end half way: further controllers."""
     if plan.scheduler.kind != "kubernetes":
         return
     found = []
@@ -67,9 +66,6 @@ def _refuse_what_is_not_built(plan: Plan) -> None:
         found.append(
             f"groups: joining further controllers ({', '.join(further)}) is not built yet\n  use one: its etcd and authority outlive it"
         )
-    if plan.scheduler.cni is not Cni.ROUTES:
-        hint = "use `cni: routes`, where all nodes are on one network segment"
-        found.append(f"scheduler.cni: no role installs {plan.scheduler.cni.value} yet\n  {hint}")
     if found:
         raise pulumi.RunError("\n".join(f"stacks/Pulumi.{plan.stack}.yaml: {line}" for line in found))
 

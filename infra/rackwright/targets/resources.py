@@ -34,8 +34,11 @@ class Bundle(pulumi.CustomResource):
 
     folder: pulumi.Output[str]
 
-    def __init__(self, name: str, *, version: str, digest: str, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("rackwright:kubernetes:Bundle", name, {"version": version, "digest": digest, "folder": None}, opts)
+    def __init__(
+        self, name: str, *, version: str, digest: str, extras: Sequence[str] = (), opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        wanted = {"version": version, "digest": digest, "folder": None} | ({"extras": list(extras)} if extras else {})
+        super().__init__("rackwright:kubernetes:Bundle", name, wanted, opts)
 
 
 class Access(pulumi.CustomResource):

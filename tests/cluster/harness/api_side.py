@@ -76,6 +76,7 @@ def node(one):
         "name": one["metadata"]["name"],
         "labels": one["metadata"].get("labels", {}),
         "taints": [taint["key"] + "=" + taint.get("value", "") + ":" + taint["effect"] for taint in spec.get("taints", ())],
+        "range": spec.get("podCIDR", ""),
         "cordoned": bool(spec.get("unschedulable")),
         "addresses": [each["address"] for each in status.get("addresses", ()) if each["type"] == "InternalIP"],
         "kubelet": status["nodeInfo"]["kubeletVersion"],

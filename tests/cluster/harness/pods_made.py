@@ -112,6 +112,12 @@ def claim(volume_name):
     }
 
 
+def policy(planned):
+    """A NetworkPolicy as a namespace of the plan has it."""
+    metadata = {"name": planned["name"], "labels": dict(OWNER)}
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata, "spec": planned["spec"]}
+
+
 def quota(hard):
     """A quota as a namespace of the plan has it."""
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "quota", "labels": dict(OWNER)}, "spec": {"hard": hard}}

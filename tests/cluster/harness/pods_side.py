@@ -17,6 +17,7 @@ import time
 import names_side as names
 import pods_asked as asked
 import pods_made as made
+import pods_policies
 from pods_api import Api, Refused
 
 OLD = 180
@@ -182,9 +183,12 @@ def smoke(run):
         begun = {node["name"]: begin(run, pool, node, nodes, service, claimed, outside) for node in nodes}
         port = service["ports"][0]["nodePort"] if service else 0
         ports = {name: pool.submit(asked.port, run, address, port, behind(nodes)) for name, address in request["ports"].items() if nodes}
+        kept = request["policies"] and nodes
+        guarded = pool.submit(pods_policies.policies, run, nodes[0], nodes[-1], request["policies"], account) if kept else None
         told["nodes"] = {name: {part: one.result() for part, one in parts.items()} for name, parts in begun.items()}
         told["outside"] = outside.result()
         told["ports"] = {name: one.result() for name, one in ports.items()}
+        told["policies"] = guarded.result() if guarded else None
         told["namespaces"] = {name: one.result() for name, one in copies.items()}
     told["busy"] = sorted(set(held) | set(taken(api, run.namespace)))
     return told

@@ -45,6 +45,8 @@ class Node:
     """By type: `True`, `False` or `Unknown`, and why."""
     capacity: Mapping[str, str]
     allocatable: Mapping[str, str]
+    range: str = ""
+    """Addresses of its pods, where the control plane gives them out."""
 
 
 def parse_nodes(text: str) -> dict[str, Node]:

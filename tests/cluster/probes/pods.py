@@ -133,6 +133,7 @@ def _request(place: Place) -> dict[str, Any]:
         ],
         "ports": {one["name"]: one["address"] for one in inside},
         "namespaces": _namespaces(scheduler),
+        "policies": _policies(scheduler),
         "storage": mount,
         "outside": _outside(place) if place.declared.cluster["network"].get("gateway") else [],
         "seconds": _SECONDS,
@@ -157,6 +158,13 @@ def _namespaces(scheduler: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
+def _policies(scheduler: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """NetworkPolicies of the first namespace that has some, where the network is to hold pods to them: all namespaces have the same."""
+    made = [one for one in scheduler["objects"] if one["kind"] == "NetworkPolicy"] if scheduler["network"]["enforces"] else []
+    first = next((one["metadata"]["namespace"] for one in made), None)
+    return [{"name": one["metadata"]["name"], "spec": one["spec"]} for one in made if one["metadata"]["namespace"] == first]
+
+
 def _shared(place: Place, needed: set[str]) -> str | None:
     """Where the file system is mounted that claims lie on; None where it is not on all nodes that the run needs."""
     first = next(iter(place.declared.cluster.get("storage") or ()), None)
@@ -170,7 +178,7 @@ for name, text in json.loads(zlib.decompress(base64.b64decode(sys.argv[1]))):
     exec(compile(text, name + ".py", "exec"), module.__dict__)
 sys.modules["pods_side"].main(json.loads(sys.argv[2]))
 """
-_SIDES: Final = ("pods_api", "names_side", "pods_made", "pods_asked", "pods_side")
+_SIDES: Final = ("pods_api", "names_side", "pods_made", "pods_asked", "pods_policies", "pods_side")
 
 
 @cache

@@ -18,7 +18,11 @@ from cluster.probes.pods import LEFT, PODS, Pods, parse_devices, parse_left, par
 from rackwright.errors import CouldNotTell
 
 CAPTURED = Path(__file__).parents[1] / "captured" / "pods"
-GOOD = parse_pods((CAPTURED / "good.txt").read_text(encoding="utf-8")).data
+REFUSED = {"rc": 1, "out": "", "said": "dial tcp 10.203.1.4:8080: i/o timeout"}
+ANSWERED = {"rc": 0, "out": "answers-worker0\n", "said": ""}
+HELD = {"inside": ANSWERED, "names": ANSWERED, "in": REFUSED, "out": REFUSED}
+"""What a network that enforces policies would answer; the lab's, where the rest was captured, enforce none."""
+GOOD = {**parse_pods((CAPTURED / "good.txt").read_text(encoding="utf-8")).data, "policies": HELD}
 WORKERS = ("worker0", "worker1")
 NAMES = [name.removeprefix("test_") for name in vars(checks) if name.startswith("test_")]
 
@@ -55,7 +59,6 @@ def test_a_good_run_is_green():
 
 
 FIRST = ("nodes", "worker0")
-REFUSED = {"rc": 1, "out": "", "said": "dial tcp 10.203.1.4:8080: i/o timeout"}
 TAKEN = {"taken": True, "status": 201, "said": ""}
 DEVICES = '{"visible": "0,6", "files": ["/dev/nvidia0", "/dev/nvidia6"], "rdma": []}'
 SAME = DEVICES.replace("0,6", "0,1,2,3,6").replace('6"]', '6", "/dev/nvidia1", "/dev/nvidia2", "/dev/nvidia3"]')
@@ -72,6 +75,7 @@ WRONG = {
     "excess_waits": bad(*FIRST, "gpus", "excess", waits="", phase="Running"),
     "quota_is_enforced": bad("namespaces", "research", "over", **{"requests.nvidia.com/gpu": TAKEN}),
     "pod_security_is_enforced": bad(privileged=TAKEN),
+    "policies_hold": bad("policies", **{"in": ANSWERED}),
     "claim_is_shared": bad(*FIRST, "storage", "read", out="stale\n"),
     "logs_and_exec_work": bad(*FIRST, "network", version=dict(REFUSED, rc=None, said="dial tcp 10.0.0.5:10250: i/o timeout")),
 }
@@ -89,6 +93,17 @@ def test_where_no_pod_runs_nothing_is_told_of_what_it_could_have_asked_for():
     assert {name for (name, worker), error in found.items() if isinstance(error, Mismatch)} == {"run_on_every_node"}
     assert isinstance(found["claim_is_shared", "worker0"], CouldNotTell)
     assert {worker for _, worker in found} == {"worker0"}
+
+
+@pytest.mark.parametrize("what", ["inside", "names", "out"])
+def test_policies_that_keep_too_much_or_too_little_out_are_red(what):
+    found = verdicts(bad("policies", **{what: REFUSED if HELD[what] is ANSWERED else ANSWERED}))
+    assert isinstance(found["policies_hold", "worker0"], Mismatch)
+
+
+@pytest.mark.parametrize("data", [{"trouble": "its pods do not run"}, {**HELD, "in": {"rc": None, "out": "", "said": "no route"}}, None])
+def test_policies_that_could_not_be_tried_are_unknown(data):
+    assert isinstance(verdicts({**GOOD, "policies": data})["policies_hold", "worker0"], CouldNotTell)
 
 
 def test_what_pods_leave_is_red():
@@ -141,6 +156,7 @@ NODE = {"works": True, "gpus": 8, "address": "10.0.0.1", "taints": ["gpu=yes:NoS
 SCHEDULER = {
     "kind": "kubernetes",
     "probe": "rackwright.local/probe:1",
+    "network": {"enforces": False},
     "folders": [{"path": "/mnt/s/kubernetes/research"}],
     "nodes": [{"name": "login0", **NODE, "works": False}, {"name": "w0", **NODE}, {"name": "w1", **NODE}],
     "namespaces": [{"name": "research"}],
@@ -171,6 +187,14 @@ class TestWhatIsAsked:
     def test_namespaces_as_they_are_applied(self):
         (found,) = request(place())["namespaces"]
         assert (found["name"], found["level"], found["hard"]) == ("research", "baseline", {"pods": "40"})
+
+    def test_policies_are_tried_where_the_network_enforces_them(self):
+        policy = {"kind": "NetworkPolicy", "metadata": {"name": "default-deny", "namespace": "research"}, "spec": {"podSelector": {}}}
+        other = {**policy, "metadata": {"name": "default-deny", "namespace": "teaching"}}
+        objects = [*SCHEDULER["objects"], policy, other]
+        found = request(place(objects=objects, network={"enforces": True}))["policies"]
+        assert found == [{"name": "default-deny", "spec": {"podSelector": {}}}]
+        assert request(place(objects=objects))["policies"] == []
 
     def test_storage_counts_only_where_all_have_it(self):
         assert request(place())["storage"] == "/mnt/s"

@@ -11,6 +11,8 @@ from rackwright.report.declared import from_inventory, load
 
 SLURMS = {Feature.HEALTH, Feature.ACCOUNTING, Feature.ACCOUNTS, Feature.QOS, Feature.JOBS_ON_STORAGE}
 KUBERNETESES = {Feature.KUBERNETES, Feature.KUBERNETES_GPUS, Feature.NAMESPACES, Feature.QUOTAS, Feature.CLAIMS, Feature.POD_ROUTES}
+NETWORKS = {Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN, Feature.POLICIES}
+"""Parts that a plan has in place of plain routes."""
 
 
 def without(inventory, *path):
@@ -23,7 +25,7 @@ def without(inventory, *path):
 
 
 def test_the_lab_has_every_part(declared):
-    assert declared.features == frozenset(Feature) - KUBERNETESES
+    assert declared.features == frozenset(Feature) - KUBERNETESES - NETWORKS
 
 
 @pytest.mark.parametrize(
@@ -44,11 +46,11 @@ def test_the_lab_has_every_part(declared):
     ],
 )
 def test_parts_the_plan_lacks(inventory, path, gone):
-    assert set(Feature) - KUBERNETESES - without(inventory, *path).features == gone
+    assert set(Feature) - KUBERNETESES - NETWORKS - without(inventory, *path).features == gone
 
 
 def test_a_cluster_of_kubernetes_has_every_part_but_slurms(kubernetes_inventory):
-    assert from_inventory(kubernetes_inventory).features == frozenset(Feature) - SLURMS - {Feature.SLURM, Feature.SUBMIT}
+    assert from_inventory(kubernetes_inventory).features == frozenset(Feature) - SLURMS - NETWORKS - {Feature.SLURM, Feature.SUBMIT}
 
 
 @pytest.mark.parametrize(
@@ -65,6 +67,23 @@ def test_a_cluster_of_kubernetes_has_every_part_but_slurms(kubernetes_inventory)
 def test_parts_a_plan_with_kubernetes_lacks(kubernetes_inventory, path, gone):
     whole = from_inventory(kubernetes_inventory).features
     assert whole - without(kubernetes_inventory, *path).features == gone
+
+
+@pytest.mark.parametrize(
+    ("cni", "encapsulation", "enforces", "has"),
+    [
+        ("flannel", "vxlan", False, NETWORKS - {Feature.POLICIES}),
+        ("flannel", "none", False, {Feature.POD_NETWORK, Feature.FLANNEL}),
+        ("calico", "vxlan", True, {Feature.POD_NETWORK, Feature.POLICIES}),
+    ],
+)
+def test_networks_have_parts_in_place_of_routes(kubernetes_inventory, cni, encapsulation, enforces, has):
+    routed = from_inventory(kubernetes_inventory).features
+    kubernetes_inventory["all"]["vars"]["cluster"]["scheduler"] |= {
+        "cni": cni,
+        "network": {"encapsulation": encapsulation, "mtu": 1450, "enforces": enforces},
+    }
+    assert from_inventory(kubernetes_inventory).features == (routed - {Feature.POD_ROUTES}) | has
 
 
 def test_a_fabric_of_ethernet_is_known_to_its_switches_alone(inventory):

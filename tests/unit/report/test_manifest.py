@@ -73,9 +73,12 @@ def test_an_empty_group_of_a_part_the_plan_has_is_no_reason_to_be_absent(invento
 
 
 def test_every_check_can_be_owed(owed, kubernetes_inventory):
-    """Each row is reached by a lab with Slurm or one with Kubernetes: none has a group or a need that nothing meets."""
-    other = manifest(from_inventory(kubernetes_inventory), checks(), Level.SMOKE)
-    assert {item.spec.key for found in (owed, other) for item in found.expected.values()} == set(checks())
+    """Each row is reached by a lab with Slurm or one with Kubernetes, of one network or another: none has a need that nothing meets."""
+    found, scheduler = [owed], kubernetes_inventory["all"]["vars"]["cluster"]["scheduler"]
+    for cni in ("routes", "flannel", "calico"):
+        scheduler |= {"cni": cni, "network": {"encapsulation": "vxlan", "mtu": 1450, "enforces": cni == "calico"}}
+        found.append(manifest(from_inventory(kubernetes_inventory), checks(), Level.SMOKE))
+    assert {item.spec.key for one in found for item in one.expected.values()} == set(checks())
 
 
 @pytest.mark.parametrize("key", checks())

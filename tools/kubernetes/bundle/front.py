@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from bootstrap.failure import Failure
@@ -22,12 +23,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--into", type=Path, metavar="FOLDER", help="where it goes instead of the user's cache")
     parser.add_argument("--json", action="store_true", help="one JSON object per line, for a program")
     parser.add_argument("--mirror", metavar="ADDRESS", help="the archive of Debian's packages, where the default one does not answer")
+    parser.add_argument("--with", dest="extras", action="append", default=[], choices=["flannel"], help="what only some clusters need")
     asked = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     machine = Machine.this(os.environ)
     try:
         machine.must_be_linux()
-        provide(machine, ROOMS, asked.into, asked.mirror, asked.json)
+        provide(machine, ROOMS, asked.into, asked.mirror, asked.json, asked.extras)
     except Failure as failure:
         print(f"\n{failure}", file=sys.stderr)
         return 2
@@ -41,7 +43,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def provide(machine: Machine, rooms: Path, into: Path | None, mirror: str | None, as_json: bool) -> None:
+def provide(machine: Machine, rooms: Path, into: Path | None, mirror: str | None, as_json: bool, extras: Sequence[str] = ()) -> None:
     """The bundle is there when this returns, and said where."""
     sought = found.wanted(machine, rooms, into)
     if not found.is_there(sought):
@@ -49,4 +51,9 @@ def provide(machine: Machine, rooms: Path, into: Path | None, mirror: str | None
         from bundle.progress import Lines, Progress
 
         build(machine, rooms, sought, mirror, Lines() if as_json else Progress())
+    if extras:
+        from bundle import extras as parts
+        from bundle.progress import Lines, Progress
+
+        parts.provide(machine, rooms, sought, list(extras), mirror, Lines if as_json else Progress)
     print(json.dumps({"bundle": str(sought.folder)}) if as_json else sought.folder, flush=True)

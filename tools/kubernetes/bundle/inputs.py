@@ -36,6 +36,16 @@ def own_version(rooms: Path, program: str) -> str:
     return _digest(program, [(str(path.relative_to(module)), path) for path in files])
 
 
+def module_digest(rooms: Path, module: Module) -> str:
+    """Of a module's own files: what its programs are made from."""
+    return _digest(module.folder, [(path.name, path) for path in sources(rooms / module.folder)])
+
+
+def files_digest(first: str, files: Iterable[Path]) -> str:
+    """Of files by their names."""
+    return _digest(first, [(path.name, path) for path in files])
+
+
 def _digest(first: str, files: Iterable[tuple[str, Path]]) -> str:
     found = hashlib.sha256(first.encode())
     for name, path in files:

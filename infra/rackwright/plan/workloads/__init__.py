@@ -39,6 +39,7 @@ WORKLOADS: Final[dict[str, Workload]] = {
     "gpu-operator": Workload(
         "NVIDIA's GPU operator where the host owns driver and toolkit", ("gpu-operator",), operators.gpu_operator, values=True
     ),
+    "cilium": Workload("Cilium as this cluster's network, for `scheduler.manifests`", ("cilium",), network.cilium, values=True),
     "efa-plugin": Workload("EFA interfaces for pods", ("efa-plugin",), operators.efa_plugin, values=True),
 }
 

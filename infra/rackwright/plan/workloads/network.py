@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from rackwright.catalog.addons import addons
 from rackwright.errors import BadInput
+from rackwright.model.kubernetes import Cni
 from rackwright.model.layout import FIRST_OFFSET
+from rackwright.plan.kubernetes_network import cilium_values
 from rackwright.plan.workloads.site import RDMA, Site
 
 Object = dict[str, Any]
@@ -41,6 +43,16 @@ def metallb(site: Site) -> list[Object]:
             "spec": {"ipAddressPools": ["cluster"]},
         },
     ]
+
+
+def cilium(site: Site) -> list[Object]:
+    """Values of its chart, where the stack declares it."""
+    if site.cluster.cni is not Cni.CILIUM:
+        raise BadInput(
+            f"the pods' network of stack {site.plan.stack} is {site.cluster.cni.value}",
+            hint="declare `cni: cilium` before the cluster is made",
+        )
+    return [cilium_values(site.cluster)]
 
 
 def selector(site: Site) -> Object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,10 +16,10 @@ CONTENTS: Final = "bundle.json"
 """The list of what is in it, by which a finished bundle is known."""
 
 
-async def provide(version: str, info: Say, status: Say) -> str:
-    """The folder of a finished bundle of that release."""
+async def provide(version: str, extras: Sequence[str], info: Say, status: Say) -> str:
+    """The folder of a finished bundle of that release, with the parts that are asked for."""
     told: list[dict[str, Any]] = []
-    stages: dict[int, str] = {}
+    stages: set[str] = set()
 
     async def heard(line: str) -> None:
         try:
@@ -31,12 +31,13 @@ async def provide(version: str, info: Say, status: Say) -> str:
         if stage is None:
             return
         said = f"bundle {stage}/{event['of']}: {event['what']}"
-        if stage not in stages:
-            stages[stage] = said
+        if said not in stages:
+            stages.add(said)
             await info(said)
         await status(said + (f", {event['detail']}" if event.get("detail") else ""))
 
-    ended = await stream([str(paths.project_root() / "tools" / "kubernetes" / "build"), "--json"], heard)
+    asked = [f"--with={extra}" for extra in extras]
+    ended = await stream([str(paths.project_root() / "tools" / "kubernetes" / "build"), "--json", *asked], heard)
     folder = next((event["bundle"] for event in reversed(told) if "bundle" in event), None)
     if not ended.ok or folder is None:
         raise RackwrightError(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pulumi
 
 from rackwright.handover import paths
-from rackwright.model.kubernetes import ObjectsBy
+from rackwright.model.kubernetes import Cni, ObjectsBy
 from rackwright.plan import Plan
 from rackwright.plan.kubernetes_shape import Kubernetes
 from rackwright.targets import Built, digests, plugins, resources
@@ -26,7 +26,9 @@ def bundle(plan: Plan) -> resources.Bundle | None:
     """Binaries and images, where the plan takes them from no repository and no registry."""
     if plan.scheduler.kind != "kubernetes" or not plan.scheduler.bundled:
         return None
-    return resources.Bundle("kubernetes-bundle", version=plan.scheduler.version, digest=digests.kubernetes_bundle(paths.project_root()))
+    digest = digests.kubernetes_bundle(paths.project_root())
+    extras = ["flannel"] if plan.scheduler.cni is Cni.FLANNEL else []
+    return resources.Bundle("kubernetes-bundle", version=plan.scheduler.version, digest=digest, extras=extras)
 
 
 def settled(plan: Plan, environ: Mapping[str, str]) -> Plan:

@@ -52,9 +52,7 @@ class ClusterObjects(pulumi.ComponentResource):
         if known is not None:
             made: pulumi.Resource = known(resource_name(wanted), **given, opts=options)
             return made
-        given["others"] = {key: value for key, value in wanted.items() if key not in {"apiVersion", "kind", "metadata", "spec"}}
-        own = {key: given[key] for key in ("metadata", "spec", "others") if key in given}
-        return k8s.apiextensions.CustomResource(resource_name(wanted), wanted["apiVersion"], wanted["kind"], **own, opts=options)
+        return k8s.apiextensions.CustomResource(resource_name(wanted), wanted["apiVersion"], wanted["kind"], **given, opts=options)
 
 
 def resource_name(wanted: Object) -> str:
