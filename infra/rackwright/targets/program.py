@@ -59,14 +59,10 @@ def _lines(found: tuple[Consequence, ...]) -> str:
 
 
 def _refuse_what_is_not_built(plan: Plan) -> None:
-    """What of Kubernetes is planned and rendered, and would end half way: further controllers, and networks that no role installs."""
+    """What of Kubernetes is planned and rendered, and would end half way: networks that no role installs."""
     if plan.scheduler.kind != "kubernetes":
         return
     found = []
-    if further := plan.scheduler.controllers[1:]:
-        found.append(
-            f"groups: joining further controllers ({', '.join(further)}) is not built yet\n  use one: its etcd and authority outlive it"
-        )
     if plan.scheduler.cni is not Cni.ROUTES:
         hint = "use `cni: routes`, where all nodes are on one network segment"
         found.append(f"scheduler.cni: no role installs {plan.scheduler.cni.value} yet\n  {hint}")

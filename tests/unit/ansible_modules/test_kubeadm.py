@@ -12,71 +12,6 @@ import pytest
 from ansible.module_utils import rackwright_static_pods as static_pods
 from ansible.modules import rackwright_kubeadm as kubeadm
 
-INVITED = {"token": "abcdef.0123456789abcdef", "authority": "sha256:12"}
-JOIN = f"kubeadm join 10.1.0.16:6443 --token {INVITED['token']} --discovery-token-ca-cert-hash {INVITED['authority']} \n"
-KUBEADM = """#!/bin/sh
-cd {folder}
-echo "kubeadm $*" >> said
-[ ! -e refuse ] || { cat refuse >&2; exit 1; }
-write() {
-  for part in etcd kube-apiserver kube-controller-manager kube-scheduler; do echo "as kubeadm makes it" > k/manifests/$part.yaml; done
-}
-case "$*" in
-  "init --config"*) write; touch k/admin.conf k/kubelet.conf; mkdir -p etcd/member ;;
-  "init phase control-plane"*) write ;;
-  "init phase etcd"*) write ;;
-  "token create"*) cat join ;;
-  "join --config"*) cp "$3" document; stat -c %a "$3" > mode; touch k/kubelet.conf; rm -f k/bootstrap-kubelet.conf ;;
-  "reset"*) rm -f k/*.conf k/manifests/*.yaml ;;
-esac
-"""
-KUBECTL = '#!/bin/sh\necho "kubectl $*" >> {folder}/said\n[ ! -e {folder}/silent ] || {{ echo refused >&2; exit 1; }}\n'
-
-
-class Machine:
-    """A node in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.kubernetes = folder, folder / "k"
-        (self.kubernetes / "manifests").mkdir(parents=True)
-        (self.kubernetes / "rackwright").mkdir()
-        self.config = self.kubernetes / "rackwright" / "kubeadm.yaml"
-        self.config.write_text("clusterName: lab\n")
-        (folder / "join").write_text(JOIN)
-        self.program("kubeadm", KUBEADM)
-        self.program("kubectl", KUBECTL.replace("{{", "{").replace("}}", "}"))
-        self.program("ip", "#!/bin/sh\n")
-
-    def program(self, name: str, text: str) -> None:
-        (self.folder / name).write_text(text.replace("{folder}", str(self.folder)))
-        (self.folder / name).chmod(0o755)
-
-    def has(self, *names: str) -> None:
-        for name in names:
-            (self.kubernetes / name).write_text("")
-
-    def said(self) -> list[str]:
-        """What was said to kubeadm and kubectl since the last look, without looks whether the API answers."""
-        path = self.folder / "said"
-        lines = path.read_text().splitlines() if path.exists() else []
-        path.unlink(missing_ok=True)
-        return [line for line in lines if "/readyz" not in line]
-
-
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    made = Machine(tmp_path)
-    monkeypatch.setattr(kubeadm, "FOLDER", str(made.kubernetes))
-    monkeypatch.setattr(kubeadm, "KUBELET", str(made.folder / "kubelet"))
-    monkeypatch.setattr(kubeadm, "MANIFESTS", str(made.kubernetes / "manifests"))
-    monkeypatch.setattr(kubeadm, "STAMP", str(made.kubernetes / "rackwright" / "applied.json"))
-    monkeypatch.setattr(kubeadm, "ETCD", str(tmp_path / "etcd"))
-    monkeypatch.setattr(static_pods, "is_open", lambda port: False)
-    monkeypatch.setattr(static_pods, "PODS", str(tmp_path / "pods"))
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    return made
-
-
 @pytest.fixture
 def first(run: Any, machine: Machine) -> Any:
     """Runs state=first."""
@@ -258,40 +193,6 @@ class TestJoined:
 
     def test_check_mode_only_tells(self, run: Any, machine: Machine) -> None:
         assert run(kubeadm, joining(), check=True)["changed"] and machine.said() == []
-
-
-class TestInviting:
-    def test_forgets_earlier_lives_and_draws_a_short_one(self, run: Any, machine: Machine) -> None:
-        told = run(kubeadm, {"state": "inviting", "returning": ["w0", "w1"]})
-        assert told["invitation"] == INVITED and not told["changed"]
-        forget, create = machine.said()
-        assert forget.endswith("delete node --ignore-not-found w0 w1")
-        assert create.startswith("kubeadm token create --ttl 15m ")
-
-    def test_nobody_is_about_to_join(self, run: Any, machine: Machine) -> None:
-        assert run(kubeadm, {"state": "inviting"})["invitation"] is None and machine.said() == []
-
-    def test_check_mode_draws_none(self, run: Any, machine: Machine) -> None:
-        assert run(kubeadm, {"state": "inviting", "returning": ["w0"]}, check=True)["invitation"] is None and machine.said() == []
-
-    def test_a_failure_is_told_where_the_answer_is_kept_out_of_logs(self, run: Any, machine: Machine) -> None:
-        (machine.folder / "silent").touch()
-        told = run(kubeadm, {"state": "inviting", "returning": ["w0"]})
-        assert not told["failed"] and told["invitation"] is None and "refused" in told["trouble"]
-
-    def test_other_output_is_an_error_without_the_token(self, run: Any, machine: Machine) -> None:
-        (machine.folder / "join").write_text(f"--token {INVITED['token']}\n")
-        told = run(kubeadm, {"state": "inviting", "returning": ["w0"]})
-        assert "has its output format changed" in told["trouble"] and INVITED["token"] not in str(told)
-
-    def test_ansible_is_told_to_keep_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def seen(argument_spec: dict[str, Any], **_: Any) -> None:
-            assert argument_spec["invitation"]["no_log"] is True
-            raise InterruptedError
-
-        monkeypatch.setattr(kubeadm, "AnsibleModule", seen)
-        with pytest.raises(InterruptedError):
-            kubeadm.main()
 
 
 class TestLeftAndLooked:
