@@ -35,6 +35,8 @@ class Fault:
     @property
     def stack(self) -> str:
         """The committed stack that has the part."""
+        if Feature.VIRTUAL_ADDRESS in self.spec.needs:
+            return "lab-k8s-ha"
         return "lab-k8s" if Feature.KUBERNETES in self.spec.needs else "lab"
 
     @property

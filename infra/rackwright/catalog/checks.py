@@ -77,6 +77,7 @@ class Feature(StrEnum):
     QUOTAS = "quotas"
     CLAIMS = "claims"
     POD_ROUTES = "pod-routes"
+    VIRTUAL_ADDRESS = "virtual-address"
 
 
 @dataclass(frozen=True, slots=True)

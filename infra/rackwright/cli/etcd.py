@@ -94,7 +94,11 @@ async def _play(stack: str, controllers: Sequence[str], playbook: str, file: Pat
     lost = await ssh.reach(stack, controllers, within=15.0)
     if lost and (needs_all or len(lost) == len(controllers)):
         told = "\n".join(f"{name}: {reason}" for name, reason in lost.items())
-        what = "a member of etcd that is left out would go on with what is there" if needs_all and len(controllers) > 1 else "no controller answers"
+        what = (
+            "a member of etcd that is left out would go on with what is there"
+            if needs_all and len(controllers) > 1
+            else "no controller answers"
+        )
         raise CouldNotTell(f"nothing was touched, {what}\n{told}", hint="`rackwright up` repairs it first")
     applied = await ansible.play(
         paths.project_root(),

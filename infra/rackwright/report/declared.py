@@ -108,6 +108,7 @@ class Declared:
             Feature.QUOTAS: kubernetes and any(_is_limited(one) for one in scheduler["namespaces"]),
             Feature.CLAIMS: kubernetes and bool(scheduler["folders"]),
             Feature.POD_ROUTES: kubernetes and scheduler["cni"] == "routes",
+            Feature.VIRTUAL_ADDRESS: kubernetes and bool(scheduler["virtual_address"]),
             Feature.TUNING: any("tuning" in node.get("carries", ()) for node in nodes),
         }
         return frozenset(feature for feature, present in has.items() if present)

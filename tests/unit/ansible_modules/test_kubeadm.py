@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,13 @@ from typing import Any
 import pytest
 from ansible.module_utils import rackwright_static_pods as static_pods
 from ansible.modules import rackwright_kubeadm as kubeadm
+
+from .kubeadm_machine import INVITED, KEY, KUBEADM, Machine, machine
+
+__all__ = ["machine"]
+
+CONTROLLERS = {"control0": "10.1.0.16", "control1": "10.1.0.17", "control2": "10.1.0.18"}
+
 
 @pytest.fixture
 def first(run: Any, machine: Machine) -> Any:
@@ -193,6 +201,68 @@ class TestJoined:
 
     def test_check_mode_only_tells(self, run: Any, machine: Machine) -> None:
         assert run(kubeadm, joining(), check=True)["changed"] and machine.said() == []
+
+
+def becoming(**more: Any) -> dict[str, Any]:
+    """The arguments of a controller that joins."""
+    return joining(
+        name="control1", address="10.1.0.17", control_plane=True, timeout=1, **{"invitation": {**INVITED, "certificate_key": KEY}, **more}
+    )
+
+
+class TestFurtherControllers:
+    def test_joins_once_and_then_keeps_to_its_configuration(self, run: Any, machine: Machine) -> None:
+        told = run(kubeadm, becoming(config=str(machine.config)))
+        assert told["actions"] == ["join 10.1.0.16:6443 as a controller"] and told["joined"] and KEY not in str(told)
+        machine.said()
+        assert not run(kubeadm, becoming(config=str(machine.config), invitation=None))["changed"] and machine.said() == []
+
+    def test_a_manifest_that_somebody_edited_is_written_again_and_nothing_is_uploaded(self, run: Any, machine: Machine) -> None:
+        run(kubeadm, becoming(config=str(machine.config)))
+        assert not run(kubeadm, becoming(config=str(machine.config), invitation=None))["changed"]
+        machine.said()
+        (machine.kubernetes / "manifests" / "etcd.yaml").write_text("edited")
+        assert run(kubeadm, becoming(config=str(machine.config), invitation=None))["actions"] == ["write the static pods again: etcd"]
+        assert machine.said() == [f"kubeadm init phase {phase} --config {machine.config}" for phase in ("control-plane all", "etcd local")]
+
+    def test_what_its_disks_kept_of_an_earlier_life_is_thrown_away(self, run: Any, machine: Machine) -> None:
+        (machine.folder / "etcd" / "member" / "wal").mkdir(parents=True)
+        (machine.kubernetes / "rackwright" / "applied.json").write_text("{}")
+        assert run(kubeadm, becoming())["changed"]
+        assert [line.split()[1] for line in machine.said()] == ["reset", "join"]
+        assert not (machine.folder / "etcd" / "member" / "wal").exists()
+
+    def test_one_that_was_cut_off_before_its_end_begins_anew(self, run: Any, machine: Machine) -> None:
+        run(kubeadm, becoming())
+        (machine.kubernetes / "rackwright" / "applied.json").unlink()
+        assert run(kubeadm, {"state": "looked", "control_plane": True})["joined"] is False
+        machine.said()
+        assert run(kubeadm, becoming())["changed"] and [line.split()[1] for line in machine.said()] == ["reset", "join"]
+
+    def test_the_first_says_that_the_majority_is_lost(self, first: Any, machine: Machine) -> None:
+        first()
+        (machine.folder / "silent").touch()
+        for address in ("10.1.0.17", "10.1.0.18"):
+            (machine.folder / f"dead-{address}").touch()
+        told = first(timeout=0, controllers=CONTROLLERS)
+        assert told["failed"] and told["msg"].startswith(
+            "etcd has lost its majority: of control0, control1, control2 only control0 answers"
+        )
+
+    def test_no_second_cluster_is_made_beside_one_that_answers(self, first: Any, machine: Machine) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            told = first(endpoint=f"127.0.0.1:{taken.getsockname()[1]}", controllers=CONTROLLERS)
+        assert told["failed"] and "an API answers there already" in told["msg"] and machine.said() == []
+
+    def test_what_etcd_remembers_is_taken_up_without_its_other_members(self, first: Any, machine: Machine) -> None:
+        (machine.folder / "etcd" / "member").mkdir(parents=True)
+        machine.config.write_text("kind: ClusterConfiguration\nclusterName: lab\n")
+        machine.program("kubeadm", KUBEADM.replace("cd {folder}", 'cd {folder}; [ "$2" != --config ] || cp "$3" used'))
+        assert first(controllers=CONTROLLERS)["actions"] == ["take up the cluster that etcd remembers"]
+        assert "force-new-cluster" in (machine.folder / "used").read_text() and "force-new-cluster" not in machine.config.read_text()
+        init, etcd, upload = machine.said()
+        assert init.startswith(f"kubeadm init --config {machine.config}.alone ") and not Path(f"{machine.config}.alone").exists()
+        assert etcd == f"kubeadm init phase etcd local --config {machine.config}" and "upload-config" in upload
 
 
 class TestLeftAndLooked:
