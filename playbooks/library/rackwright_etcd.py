@@ -1,21 +1,26 @@
 """What a Kubernetes cluster holds, saved as a snapshot of etcd and put back from one.
 
-Runs on the first controller. Standard library only, Python 3.9 or newer on the node.
+A restore is done in steps, each on all controllers before the next, and a marker beside the data says how far one has come: whoever
+comes after one that was cut off ends it on all of them the same way. Standard library only, Python 3.9 or newer on the node.
 """
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import os
-import re
 import shutil
+import ssl
 import subprocess
 import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.rackwright_etcd_members import HERE, Members, trust
+from ansible.module_utils.rackwright_kubeadm_commands import FOLDER, KubeadmError, kubectl
 from ansible.module_utils.rackwright_probe import ticks
-from ansible.module_utils.rackwright_static_pods import StaticPods, StaticPodsError
+from ansible.module_utils.rackwright_static_pods import PORTS, StaticPods, StaticPodsError
 
 DOCUMENTATION = r"""
 module: rackwright_etcd
@@ -23,24 +28,34 @@ short_description: A snapshot of etcd, made or put back
 options:
   state:
     description:
-      - C(saved) writes a snapshot to C(path) and reads it back.
-      - C(restored) puts the one in C(path) in the place of what the cluster holds. The control plane is stopped meanwhile; pods go on.
-        A file that is no snapshot, or one of another cluster, is refused before anything is touched. Where the API does not answer
-        afterwards, what was there before is put back. Only for a control plane of one controller.
-    choices: [saved, restored]
+      - C(saved) writes a snapshot to C(path) and reads it back. It takes no majority, only a member that runs.
+      - C(looked) tells how far a restore that was cut off had come on this controller.
+      - C(prepared) unpacks the snapshot in C(path) beside the data, for the members C(members). A file that is no snapshot, or one of
+        another cluster, is refused. Nothing is stopped, and nothing is lost if it ends here.
+      - C(stopped) stops the static pods, C(swapped) puts what was unpacked in the place of the data, C(started) starts them again.
+      - C(awaited) waits until the API and the other parts are ready; where they are not, that is returned, not an error.
+      - C(kept) says that there is no way back any more; C(ended) then removes what was there before.
+      - C(undone) puts what was there before back, and starts the static pods.
+    choices: [saved, looked, prepared, stopped, swapped, started, awaited, kept, ended, undone]
     required: true
-  path: {type: path, required: true, description: The snapshot's file on this node.}
-  timeout: {type: int, default: 180, description: Seconds the API may take to answer (C(restored)).}
+  path: {type: path, description: "The snapshot's file on this node (C(saved), C(prepared))."}
+  name: {type: str, description: "This controller's name (C(prepared), C(awaited))."}
+  members: {type: dict, default: {}, description: "Controllers that are to be etcd's members, name to address (C(prepared))."}
+  token: {type: str, default: restored, description: "Of this one restore, so that members of different ones take no word from each other."}
+  timeout: {type: int, default: 180, description: Seconds that the parts may take to be ready (C(awaited)).}
 """
 
 RETURN = r"""
 snapshot: {description: "What etcdutl says of it: hash, revision, totalKey, totalSize.", returned: success, type: dict}
+stage: {description: "C(prepared), C(swapped) or C(kept) where a restore was cut off; empty where none was.", returned: success, type: str}
+trouble: {description: "What does not become ready, or does not stop; empty where all went well.", returned: success, type: str}
 """
 
-FOLDER = "/etc/kubernetes"
 DATA = "/var/lib/etcd"
+MARKER = "rackwright-restore.json"
 BUMP = 1_000_000_000
 """Revisions skipped by a restore, so that nobody who watched takes an old object for a new one (etcd.io/docs, recovery)."""
+HEALTHY = {"kube-apiserver": "/readyz", "kube-controller-manager": "/healthz", "kube-scheduler": "/healthz"}
 
 
 class EtcdError(Exception):
@@ -73,9 +88,7 @@ def examined(path: str) -> dict[str, Any]:
 
 def save(path: str) -> dict[str, Any]:
     """Write a snapshot that its owner alone reads."""
-    pki = f"{FOLDER}/pki/etcd"
-    trust = [f"--cacert={pki}/ca.crt", f"--cert={pki}/healthcheck-client.crt", f"--key={pki}/healthcheck-client.key"]
-    run("etcdctl", "snapshot", "save", path, "--endpoints=https://127.0.0.1:2379", *trust)
+    run("etcdctl", "snapshot", "save", path, f"--endpoints={HERE}", *trust(f"{FOLDER}/pki/etcd"))
     os.chmod(path, 0o600)
     return examined(path)
 
@@ -86,87 +99,162 @@ def is_of_this_cluster(path: str) -> bool:
         with open(f"{FOLDER}/pki/ca.crt", "rb") as stream:
             authority = stream.read().strip()
     except FileNotFoundError:
-        raise EtcdError(f"{FOLDER}/pki/ca.crt: is missing - is this the first controller? Nothing was touched") from None
+        raise EtcdError(f"{FOLDER}/pki/ca.crt: is missing - does this controller run? Nothing was touched") from None
     with open(path, "rb") as stream:
         return bool(authority) and authority in stream.read()
 
 
-def member(manifest: str) -> list[str]:
-    """How etcd's static pod calls itself, as options of a restore."""
+def is_well(part: str) -> str:
+    """Empty where a part of this control plane answers that it is well."""
+    connection = http.client.HTTPSConnection("127.0.0.1", PORTS[part], context=ssl._create_unverified_context(), timeout=5)
     try:
-        with open(manifest, encoding="utf-8") as stream:
-            said = dict(re.findall(r"^\s*- --([a-z-]+)=(\S+)$", stream.read(), re.MULTILINE))
-        if "," in said["initial-cluster"]:
-            raise EtcdError(f"{manifest}: etcd has several members, and each would need the snapshot - nothing was touched")
-        return [f"--{name}={said[name]}" for name in ("name", "initial-cluster", "initial-advertise-peer-urls")]
-    except (OSError, KeyError) as error:
-        raise EtcdError(f"{manifest}: does not say how etcd runs ({error!r}) - `rackwright up` brings it back first") from None
-
-
-def answers(timeout: int) -> str:
-    """Empty once the API is ready; else what it last said."""
-    said = ""
-    for _ in ticks(time.monotonic() + timeout):
-        try:
-            run("kubectl", f"--kubeconfig={FOLDER}/admin.conf", "--request-timeout=5s", "get", "--raw", "/readyz")
-        except EtcdError as error:
-            said = str(error)
-            continue
-        return ""
-    return said
-
-
-def restore(path: str, pods: StaticPods, timeout: int) -> None:
-    """Put the snapshot in the place of what is there; back again where the API does not come."""
-    options, fresh, before = member(f"{pods.manifests}/etcd.yaml"), f"{DATA}/restored", f"{DATA}/before"
-    if os.path.isdir(before):
-        raise EtcdError(f"{before}: is what a restore that was cut off put aside - keep it or remove it, then run the same again")
-    shutil.rmtree(fresh, ignore_errors=True)
-    # Beside the data, on its volume: a mount cannot be replaced, and a rename does not cross it.
-    run("etcdutl", "snapshot", "restore", path, f"--data-dir={fresh}", f"--bump-revision={BUMP}", "--mark-compacted", *options)
-    pods.stop()
-    try:
-        os.rename(f"{DATA}/member", before)
-        os.rename(f"{fresh}/member", f"{DATA}/member")
+        connection.request("GET", HEALTHY[part])
+        status = connection.getresponse().status
+    except (OSError, http.client.HTTPException) as error:
+        return f"{part} does not answer ({error})"
     finally:
-        pods.start()
-        shutil.rmtree(fresh, ignore_errors=True)
-    said = answers(timeout)
-    if not said:
-        shutil.rmtree(before)
-        return
-    pods.stop()
-    shutil.rmtree(f"{DATA}/member")
-    os.rename(before, f"{DATA}/member")
-    pods.start()
-    raise EtcdError(f"{path}: with it the API does not answer within {timeout} s ({said}) - not restored, what was there is back")
+        connection.close()
+    return "" if status == 200 else f"{part} says status {status}"
+
+
+class Restore:
+    """One step of one restore on this controller."""
+
+    def __init__(self, params: dict[str, Any]) -> None:
+        self.params = params
+        self.pods = StaticPods(f"{FOLDER}/manifests", f"{FOLDER}/rackwright/held")
+        self.fresh, self.before, self.data = f"{DATA}/restored", f"{DATA}/before", f"{DATA}/member"
+
+    def stage(self) -> str:
+        """How far a restore has come; empty where none is under way."""
+        try:
+            with open(f"{DATA}/{MARKER}", encoding="utf-8") as stream:
+                return str(json.load(stream)["stage"])
+        except FileNotFoundError:
+            return "swapped" if os.path.isdir(self.before) else ""
+        except (ValueError, KeyError):
+            return "swapped" if os.path.isdir(self.before) else "prepared"
+
+    def prepared(self) -> dict[str, Any]:
+        """Unpack it. Beside the data, on its volume: a mount cannot be replaced, and a rename does not cross it."""
+        path, members, name = self.params["path"], self.params["members"], self.params["name"]
+        found = examined(path)
+        if not is_of_this_cluster(path):
+            raise EtcdError(f"{path}: is of another cluster, whose authority is not this one's - nothing was touched, take another file")
+        shutil.rmtree(self.fresh, ignore_errors=True)
+        self._mark("prepared")
+        all_of_them = ",".join(f"{one}=https://{address}:2380" for one, address in members.items())
+        own = [f"--name={name}", f"--initial-advertise-peer-urls=https://{members[name]}:2380"]
+        whose = [f"--initial-cluster={all_of_them}", f"--initial-cluster-token={self.params['token']}", *own]
+        run("etcdutl", "snapshot", "restore", path, f"--data-dir={self.fresh}", f"--bump-revision={BUMP}", "--mark-compacted", *whose)
+        return found
+
+    def swapped(self) -> None:
+        """Marked first: what is only half done is undone."""
+        self._mark("swapped")
+        os.rename(self.data, self.before)
+        os.rename(f"{self.fresh}/member", self.data)
+
+    def kept(self) -> None:
+        """From here on it is ended, by whoever comes."""
+        self._mark("kept")
+
+    def ended(self) -> None:
+        """What was there before goes, and the marker after it."""
+        for folder in (self.before, self.fresh):
+            shutil.rmtree(folder, ignore_errors=True)
+        self._unmark()
+        self.pods.start()
+
+    def undone(self) -> None:
+        """As it was."""
+        if os.path.isdir(self.before):
+            self.pods.stop()
+            shutil.rmtree(self.data, ignore_errors=True)
+            os.rename(self.before, self.data)
+        shutil.rmtree(self.fresh, ignore_errors=True)
+        self._unmark()
+        self.pods.start()
+
+    def awaited(self) -> str:
+        """Empty once etcd, the API and what follows it are ready here, and the API says so of this node's pods; else what is not."""
+        said = ""
+        for _ in ticks(time.monotonic() + self.params["timeout"]):
+            said = self._unready()
+            if not said:
+                return ""
+        return said
+
+    def _unready(self) -> str:
+        for part in HEALTHY:
+            trouble = is_well(part)
+            if trouble:
+                return trouble
+        try:
+            Members(run, EtcdError, FOLDER).found()
+            pods = [f"pod/{part}-{self.params['name']}" for part in PORTS]
+            kubectl("--namespace=kube-system", "wait", "--for=condition=Ready", "--timeout=5s", *pods)
+        except (EtcdError, KubeadmError) as error:
+            return str(error)
+        return ""
+
+    def _mark(self, stage: str) -> None:
+        with open(f"{DATA}/{MARKER}.new", "w", encoding="utf-8") as stream:
+            json.dump({"stage": stage}, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(f"{DATA}/{MARKER}.new", f"{DATA}/{MARKER}")
+
+    def _unmark(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{DATA}/{MARKER}")
+
+
+def done(state: str, params: dict[str, Any], check: bool) -> dict[str, Any]:
+    """What the task returns."""
+    restore = Restore(params)
+    if state == "looked":
+        return {"changed": False, "stage": restore.stage()}
+    if check:
+        return {"changed": state in ("ended", "undone")}
+    if state == "saved":
+        return {"changed": False, "snapshot": save(params["path"])}
+    if state == "prepared":
+        return {"changed": False, "snapshot": restore.prepared()}
+    if state == "awaited":
+        return {"changed": False, "trouble": restore.awaited()}
+    if state == "stopped":
+        try:
+            restore.pods.stop()
+        except StaticPodsError as error:
+            return {"changed": False, "trouble": str(error)}
+    elif state == "started":
+        restore.pods.start()
+    else:
+        getattr(restore, state)()
+    return {"changed": state in ("swapped", "ended", "undone"), "trouble": ""}
 
 
 def main() -> None:
     """The module's entry point."""
+    states = ["saved", "looked", "prepared", "stopped", "swapped", "started", "awaited", "kept", "ended", "undone"]
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["saved", "restored"], "required": True},
-            "path": {"type": "path", "required": True},
+            "state": {"type": "str", "choices": states, "required": True},
+            "path": {"type": "path"},
+            "name": {"type": "str"},
+            "members": {"type": "dict", "default": {}},
+            "token": {"type": "str", "default": "restored", "no_log": False},
             "timeout": {"type": "int", "default": 180},
         },
+        required_if=[("state", "saved", ["path"]), ("state", "prepared", ["path", "name", "members"]), ("state", "awaited", ["name"])],
         supports_check_mode=True,
     )
-    path, pods, found = module.params["path"], StaticPods(f"{FOLDER}/manifests", f"{FOLDER}/rackwright/held"), {}
     try:
-        if module.params["state"] == "restored":
-            found = examined(path)
-            if not is_of_this_cluster(path):
-                raise EtcdError(
-                    f"{path}: is of another cluster, whose authority is not this one's - nothing was touched, take another file"
-                )
-            if not module.check_mode:
-                restore(path, pods, module.params["timeout"])
-        elif not module.check_mode:
-            found = save(path)
+        told = done(module.params["state"], module.params, module.check_mode)
     except (EtcdError, StaticPodsError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=module.params["state"] == "restored", snapshot=found)
+    module.exit_json(**told)
 
 
 if __name__ == "__main__":

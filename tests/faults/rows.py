@@ -38,6 +38,8 @@ class Fault:
         """The committed stack that has the part."""
         if _OF_FLANNEL.intersection(self.spec.needs):
             return "lab-k8s-flannel"
+        if Feature.VIRTUAL_ADDRESS in self.spec.needs:
+            return "lab-k8s-ha"
         return "lab-k8s" if Feature.KUBERNETES in self.spec.needs else "lab"
 
     @property

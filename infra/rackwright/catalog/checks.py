@@ -81,6 +81,7 @@ class Feature(StrEnum):
     FLANNEL = "flannel"
     VXLAN = "vxlan"
     POLICIES = "policies"
+    VIRTUAL_ADDRESS = "virtual-address"
 
 
 @dataclass(frozen=True, slots=True)

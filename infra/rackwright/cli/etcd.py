@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -58,7 +58,7 @@ def _backup(stack: str, cluster: Mapping[str, Any], file: Path, *, force: bool) 
         os.close(descriptor)
         draft = Path(name)
         try:
-            _played(stack, cluster, "etcd-backup.yml", draft)
+            _played(stack, cluster, "etcd-backup.yml", draft, needs_all=False)
             backup.publish(draft, file)
         finally:
             draft.unlink(missing_ok=True)
@@ -68,41 +68,45 @@ def _backup(stack: str, cluster: Mapping[str, Any], file: Path, *, force: bool) 
 def _restore(stack: str, cluster: Mapping[str, Any], file: Path, *, force: bool) -> None:
     if not file.is_file():
         raise BadInput("there is no such file", path=str(file), hint=f"`rackwright etcd backup {stack} FILE` writes one")
-    if len(cluster["scheduler"]["controllers"]) > 1:
-        raise BadInput("has several controllers, and a snapshot is put back on one only", path=f"stack {stack}", hint="nothing was touched")
     if not force:
         hint = "`--force` does it: objects made since are gone, and pods that the snapshot does not know end"
         raise BadInput("would replace all that its Kubernetes holds now", path=f"stack {stack}", hint=hint)
-    _played(stack, cluster, "etcd-restore.yml", file)
+    _played(stack, cluster, "etcd-restore.yml", file, needs_all=True)
     typer.echo(
         f"stack {stack}: restored from {file}\n  `rackwright verify {stack}` checks it, `pulumi up -s {stack}` adds what is declared since"
     )
 
 
-def _played(stack: str, cluster: Mapping[str, Any], playbook: str, file: Path) -> None:
-    """Run the playbook with the stack held and its first controller reached."""
+def _played(stack: str, cluster: Mapping[str, Any], playbook: str, file: Path, *, needs_all: bool) -> None:
+    """Run the playbook with the stack held and its controllers reached."""
     try:
-        asyncio.run(_play(stack, cluster["scheduler"]["controllers"][0], playbook, file.absolute()))
+        asyncio.run(_play(stack, cluster["scheduler"]["controllers"], playbook, file.absolute(), needs_all=needs_all))
     except KeyboardInterrupt:
         hint = "the same again, or `rackwright up`, goes on from there"
         raise CouldNotTell(f"interrupted in the middle of {playbook}", path=f"stack {stack}", hint=hint) from None
 
 
-async def _play(stack: str, controller: str, playbook: str, file: Path) -> None:
+async def _play(stack: str, controllers: Sequence[str], playbook: str, file: Path, *, needs_all: bool) -> None:
     from rackwright.provider.drivers import ansible, ssh
     from rackwright.provider.stack_lock import StackLock
 
     await StackLock(stack).hold()
-    lost = await ssh.reach(stack, [controller], within=15.0)
-    if lost:
+    lost = await ssh.reach(stack, controllers, within=15.0)
+    if lost and (needs_all or len(lost) == len(controllers)):
         told = "\n".join(f"{name}: {reason}" for name, reason in lost.items())
-        raise CouldNotTell(f"nothing was touched, the first controller does not answer\n{told}", hint="`rackwright up` repairs it first")
+        what = (
+            "a member of etcd that is left out would go on with what is there"
+            if needs_all and len(controllers) > 1
+            else "no controller answers"
+        )
+        raise CouldNotTell(f"nothing was touched, {what}\n{told}", hint="`rackwright up` repairs it first")
     applied = await ansible.play(
         paths.project_root(),
         playbook,
         inventory=paths.inventory(stack),
         extra_vars=[paths.secrets(stack)],
         values={"backup_file": str(file)},
+        limit=[name for name in controllers if name not in lost],
         on_progress=_progress,
     )
     if applied.reasons:

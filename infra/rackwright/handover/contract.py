@@ -21,7 +21,7 @@ SCHEMA: Final = "rackwright.handover/5"
 _ALWAYS: Final = ("base", "volumes", "sshd", "firewall", "gpu", "fabric", "storage_server", "storage_client")
 BAKED: Final[Mapping[str, tuple[str, ...]]] = {
     "slurm": (*_ALWAYS, "munge", "slurm_controller", "slurm_accounting", "slurm_worker", "slurm_login"),
-    "kubernetes": (*_ALWAYS, "containerd", "kubernetes", "kubernetes_control", "kubernetes_login"),
+    "kubernetes": (*_ALWAYS, "containerd", "keepalived", "kubernetes", "kubernetes_control", "kubernetes_login"),
 }
 """Roles whose install steps a baked image already holds, by the scheduler it is for."""
 

@@ -112,6 +112,7 @@ class Declared:
             Feature.FLANNEL: kubernetes and scheduler["cni"] == "flannel",
             Feature.VXLAN: kubernetes and scheduler["cni"] == "flannel" and scheduler["network"]["encapsulation"] == "vxlan",
             Feature.POLICIES: kubernetes and scheduler["network"]["enforces"] and bool(scheduler["namespaces"]),
+            Feature.VIRTUAL_ADDRESS: kubernetes and bool(scheduler["virtual_address"]),
             Feature.TUNING: any("tuning" in node.get("carries", ()) for node in nodes),
         }
         return frozenset(feature for feature, present in has.items() if present)

@@ -36,7 +36,8 @@ def kubernetes_endpoint_missing(case: Case) -> Iterator[Complaint]:
     names = [member.name for member in case.having(Role.CONTROLLER)]
     if case.kubernetes is not None and len(names) > 1 and case.kubernetes.endpoint is None:
         cause = f"{len(names)} controllers have no address in common"
-        yield Complaint("scheduler.endpoint", cause, "give them a free address of network.cidr, below those of the groups")
+        hint = "give them a free address of network.cidr, below those of the groups; it is known to every node, and so cannot come later"
+        yield Complaint("scheduler.endpoint", cause, hint)
 
 
 @rule("kubernetes-version")

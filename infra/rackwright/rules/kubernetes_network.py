@@ -36,6 +36,14 @@ def kubernetes_endpoint_taken(case: Case) -> Iterator[Complaint]:
         yield Complaint("scheduler.endpoint", f"{endpoint} is {owner}", f"a free address, like {free}")
 
 
+@rule("kubernetes-endpoint-routed")
+def kubernetes_endpoint_routed(case: Case) -> Iterator[Complaint]:
+    """A cloud's network delivers an address to the instance it was given to, whoever else says that it has it."""
+    if case.kubernetes is not None and case.kubernetes.endpoint is not None and case.cluster.target.kind == "aws":
+        cause = "a virtual address moves by ARP, which a VPC does not carry"
+        yield Complaint("scheduler.endpoint", cause, "leave it out and use one controller")
+
+
 @rule("kubernetes-ranges-overlap")
 def kubernetes_ranges_overlap(case: Case) -> Iterator[Complaint]:
     """A packet to an address that two own arrives at either."""

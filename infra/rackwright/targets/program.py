@@ -35,7 +35,6 @@ def load(configured: object, stack: str) -> Described:
         raise pulumi.RunError(f"stacks/Pulumi.{stack}.yaml: {len(errors)} finding(s)\n" + "\n".join(errors))
     described = Described(loaded.cluster, kubernetes.settled(expand(loaded.cluster, stack), os.environ))
     _refuse_forgettable_state(described.plan)
-    _refuse_what_is_not_built(described.plan)
     _tell(stack, described)
     return described
 
@@ -55,19 +54,6 @@ def _tell(stack: str, described: Described) -> None:
 
 def _lines(found: tuple[Consequence, ...]) -> str:
     return "\n".join(str(consequence) for consequence in found)
-
-
-def _refuse_what_is_not_built(plan: Plan) -> None:
-    """What of Kubernetes is planned and rendered, and would end half way: further controllers."""
-    if plan.scheduler.kind != "kubernetes":
-        return
-    found = []
-    if further := plan.scheduler.controllers[1:]:
-        found.append(
-            f"groups: joining further controllers ({', '.join(further)}) is not built yet\n  use one: its etcd and authority outlive it"
-        )
-    if found:
-        raise pulumi.RunError("\n".join(f"stacks/Pulumi.{plan.stack}.yaml: {line}" for line in found))
 
 
 def _refuse_forgettable_state(plan: Plan) -> None:

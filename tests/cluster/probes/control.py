@@ -44,6 +44,23 @@ def parse_etcd(text: str) -> Etcd:
 ETCD = Probe("etcd", on="kubernetes_control", command=f"{sent('control_side.py')} etcd", parse=parse_etcd)
 
 
+def parse_held(text: str) -> bool:
+    """`ip -json address show to ADDRESS`: whether any interface has it.
+
+    >>> parse_held('[{},{"ifname":"eth0","addr_info":[{"local":"10.1.0.10"}]}]')
+    True
+    """
+    return any(one.get("addr_info") for one in json.loads(text))
+
+
+HELD = Probe(
+    "virtual-address",
+    on="kubernetes_control",
+    command=lambda place: f"ip -json -4 address show to {place.declared.cluster['scheduler']['virtual_address'] or '0.0.0.0'}/32",
+    parse=parse_held,
+)
+
+
 @dataclass(frozen=True)
 class Secrets:
     """Secrets at rest."""

@@ -17,6 +17,7 @@ DATABASE: Final = "mariadb.service"
 FABRIC_MANAGER: Final = "nvidia-fabricmanager.service"
 KUBELET: Final = "kubelet.service"
 CONTAINERD: Final = "containerd.service"
+KEEPALIVED: Final = "keepalived.service"
 
 
 def servers_of(storage: Mapping[str, Any], node: str) -> tuple[str, ...]:
@@ -64,6 +65,8 @@ def units_of(place: Place) -> list[str]:
         "nvswitch": (FABRIC_MANAGER,),
         "kubernetes": (CONTAINERD, KUBELET),
     }
+    if (place.declared.cluster.get("scheduler") or {}).get("virtual_address"):
+        by_group["kubernetes_control"] = (KEEPALIVED,)
     needed = [unit for group, units in by_group.items() if name in members.get(group, ()) for unit in units]
     servers = [unit for one in place.declared.cluster.get("storage") or () for unit in servers_of(one, name)]
     return [FIREWALL, *needed, *servers]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.module_utils import rackwright_kubeadm_commands as commands
 from ansible.module_utils import rackwright_static_pods as static_pods
 from ansible.modules import rackwright_etcd as etcd
 
 AUTHORITY = "-----BEGIN CERTIFICATE-----\nours\n-----END CERTIFICATE-----\n"
-MANIFEST = """    - --initial-advertise-peer-urls=https://10.1.0.16:2380
-    - --initial-cluster=login0=https://10.1.0.16:2380
-    - --name=login0
-"""
 ETCDUTL = """#!/bin/sh
 echo "etcdutl $*" >> {folder}/said
 case "$2" in
@@ -21,7 +19,13 @@ case "$2" in
   restore) ls {folder}/k/manifests > {folder}/during; mkdir -p {folder}/data/restored/member; cp "$3" {folder}/data/restored/member/db ;;
 esac
 """
-ETCDCTL = '#!/bin/sh\necho "etcdctl $*" >> {folder}/said\necho snapshot > "$3"\n'
+ETCDCTL = """#!/bin/sh
+echo "etcdctl $*" >> {folder}/said
+case "$2" in
+  save) echo snapshot > "$3" ;;
+  list) echo '{"members": []}' ;;
+esac
+"""
 KUBECTL = "#!/bin/sh\n[ ! -e {folder}/silent ] || { echo refused >&2; exit 1; }\n"
 
 
@@ -36,8 +40,10 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "data" / "member" / "db").write_text("old")
     (tmp_path / "k" / "pki" / "ca.crt").write_text(AUTHORITY)
     for part in static_pods.PORTS:
-        (tmp_path / "k" / "manifests" / f"{part}.yaml").write_text(MANIFEST)
-    monkeypatch.setattr(etcd, "FOLDER", str(tmp_path / "k"))
+        (tmp_path / "k" / "manifests" / f"{part}.yaml").touch()
+    for module in (etcd, commands):
+        monkeypatch.setattr(module, "FOLDER", str(tmp_path / "k"))
+    monkeypatch.setattr(etcd, "is_well", lambda part: "")
     monkeypatch.setattr(etcd, "DATA", str(tmp_path / "data"))
     (tmp_path / "k" / "rackwright").mkdir()
     monkeypatch.setattr(static_pods, "is_open", lambda port: port == 2379 and (tmp_path / "stuck").exists())
@@ -47,16 +53,39 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def restored(run: Any, node: Path, content: str = f"snapshot of {AUTHORITY} and more", **more: Any) -> dict[str, Any]:
-    (node / "file").write_text(content)
-    told: dict[str, Any] = run(etcd, {"state": "restored", "path": str(node / "file"), "timeout": 0}, **more)
+MEMBERS = {"login0": "10.1.0.16", "login1": "10.1.0.17"}
+
+
+def step(run: Any, state: str, **more: Any) -> dict[str, Any]:
+    """One step of a restore."""
+    told: dict[str, Any] = run(etcd, {"state": state, "name": "login0", "timeout": 0, **more})
     return told
+
+
+def prepared(run: Any, node: Path, content: str = f"snapshot of {AUTHORITY} and more", **more: Any) -> dict[str, Any]:
+    """The step that unpacks a file of this content."""
+    (node / "file").write_text(content)
+    given = {"state": "prepared", "path": str(node / "file"), "name": "login0", "members": MEMBERS, "token": "t1"}
+    told: dict[str, Any] = run(etcd, given, **more)
+    return told
+
+
+def up_to(run: Any, node: Path, *states: str) -> None:
+    """A restore that is cut off after these steps."""
+    assert not prepared(run, node)["failed"]
+    for state in states:
+        assert not step(run, state)["failed"], state
 
 
 def is_as_before(node: Path) -> bool:
     """Whether etcd holds what it held, and all static pods are the kubelet's."""
     manifests = sorted(path.stem for path in (node / "k" / "manifests").iterdir())
     return (node / "data" / "member" / "db").read_text() == "old" and manifests == sorted(static_pods.PORTS)
+
+
+def has_nothing_but_data(node: Path) -> bool:
+    """Whether no trace of a restore is left."""
+    return [path.name for path in (node / "data").iterdir()] == ["member"]
 
 
 class TestSaved:
@@ -79,43 +108,90 @@ class TestSaved:
 
 class TestRestored:
     def test_takes_the_place_of_what_is_there(self, run: Any, node: Path) -> None:
-        told = restored(run, node)
-        assert told["changed"] and not told["failed"]
-        assert (node / "data" / "member" / "db").read_text().startswith("snapshot of")
-        assert [path.name for path in (node / "data").iterdir()] == ["member"] and len(list((node / "k" / "manifests").iterdir())) == 4
+        up_to(run, node, "stopped", "swapped", "started")
+        assert step(run, "awaited") == {"changed": False, "failed": False, "trouble": ""}
+        assert not step(run, "kept")["failed"] and step(run, "ended")["changed"]
+        assert (node / "data" / "member" / "db").read_text().startswith("snapshot of") and has_nothing_but_data(node)
+        assert len(list((node / "k" / "manifests").iterdir())) == 4
+
+    def test_all_controllers_are_its_members(self, run: Any, node: Path) -> None:
+        prepared(run, node)
         said = (node / "said").read_text()
-        assert "--name=login0 --initial-cluster=login0=https://10.1.0.16:2380 --initial-advertise-peer-urls=https://10.1.0.16:2380" in said
-        assert f"--bump-revision={etcd.BUMP} --mark-compacted" in said
+        members = "login0=https://10.1.0.16:2380,login1=https://10.1.0.17:2380"
+        assert (
+            f"--initial-cluster={members} --initial-cluster-token=t1 --name=login0 --initial-advertise-peer-urls=https://10.1.0.16:2380"
+            in said
+        )
+        assert f"--bump-revision={etcd.BUMP} --mark-compacted" in said and is_as_before(node)
 
     def test_what_is_no_snapshot_is_refused(self, run: Any, node: Path) -> None:
-        told = restored(run, node, "text")
-        assert told["failed"] and "is no snapshot of etcd" in told["msg"] and "nothing was touched" in told["msg"] and is_as_before(node)
+        told = prepared(run, node, "text")
+        assert told["failed"] and "is no snapshot of etcd" in told["msg"] and "nothing was touched" in told["msg"]
+        assert is_as_before(node) and has_nothing_but_data(node)
 
     def test_one_of_another_cluster_is_refused(self, run: Any, node: Path) -> None:
-        told = restored(run, node, f"snapshot of {AUTHORITY.replace('ours', 'theirs')}")
-        assert told["failed"] and "is of another cluster" in told["msg"] and is_as_before(node)
-
-    def test_of_several_members_none_is_touched(self, run: Any, node: Path) -> None:
-        manifest = node / "k" / "manifests" / "etcd.yaml"
-        manifest.write_text(MANIFEST.replace("--initial-cluster=", "--initial-cluster=login1=https://10.1.0.17:2380,"))
-        assert "etcd has several members" in restored(run, node)["msg"] and is_as_before(node)
-
-    def test_what_was_there_is_back_where_the_api_stays_silent(self, run: Any, node: Path) -> None:
-        (node / "silent").touch()
-        told = restored(run, node)
-        assert told["failed"] and "not restored, what was there is back" in told["msg"] and is_as_before(node)
-        assert [path.name for path in (node / "data").iterdir()] == ["member"]
+        told = prepared(run, node, f"snapshot of {AUTHORITY.replace('ours', 'theirs')}")
+        assert told["failed"] and "is of another cluster" in told["msg"] and is_as_before(node) and has_nothing_but_data(node)
 
     def test_a_control_plane_that_does_not_stop_goes_on(self, run: Any, node: Path) -> None:
         (node / "stuck").touch()
-        told = restored(run, node)
-        assert told["failed"] and "still running: etcd - see `journalctl -u kubelet`; nothing was changed" in told["msg"]
+        prepared(run, node)
+        told = step(run, "stopped")
+        assert "still running: etcd - see `journalctl -u kubelet`; nothing was changed" in told["trouble"] and is_as_before(node)
+
+    @pytest.mark.parametrize("part", ["kube-apiserver", "kube-controller-manager", "kube-scheduler"])
+    def test_it_is_not_ready_before_every_part_is(self, run: Any, node: Path, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+        monkeypatch.setattr(etcd, "is_well", lambda one: f"{one} says status 500" if one == part else "")
+        assert step(run, "awaited")["trouble"] == f"{part} says status 500"
+
+    def test_it_is_not_ready_before_the_api_says_so_of_its_pods(self, run: Any, node: Path) -> None:
+        (node / "silent").touch()
+        assert "refused" in step(run, "awaited")["trouble"]
+
+    def test_check_mode_touches_nothing(self, run: Any, node: Path) -> None:
+        assert not prepared(run, node, check=True)["failed"] and is_as_before(node) and has_nothing_but_data(node)
+
+
+class TestCutOff:
+    @pytest.mark.parametrize(
+        ("states", "stage"),
+        [((), "prepared"), (("stopped",), "prepared"), (("stopped", "swapped"), "swapped"), (("stopped", "swapped", "started"), "swapped")],
+        ids=["unpacked", "stopped", "swapped", "started"],
+    )
+    def test_before_it_is_decided_it_can_be_undone(self, run: Any, node: Path, states: tuple[str, ...], stage: str) -> None:
+        up_to(run, node, *states)
+        assert step(run, "looked")["stage"] == stage
+        assert step(run, "undone")["changed"] and is_as_before(node) and has_nothing_but_data(node)
+        assert step(run, "looked")["stage"] == ""
+
+    def test_once_it_is_decided_it_is_ended(self, run: Any, node: Path) -> None:
+        up_to(run, node, "stopped", "swapped", "started", "kept")
+        assert step(run, "looked")["stage"] == "kept"
+        step(run, "ended")
+        assert (node / "data" / "member" / "db").read_text().startswith("snapshot of") and has_nothing_but_data(node)
+
+    def test_in_the_middle_of_the_swap_it_is_undone(self, run: Any, node: Path) -> None:
+        up_to(run, node, "stopped", "swapped")
+        (node / "data" / "member").rename(node / "data" / "lost")
+        shutil.rmtree(node / "data" / "lost")
+        step(run, "undone")
         assert is_as_before(node)
 
-    def test_what_one_that_was_cut_off_put_aside_is_not_lost(self, run: Any, node: Path) -> None:
-        (node / "data" / "before").mkdir()
-        assert "what a restore that was cut off put aside" in restored(run, node)["msg"] and (node / "data" / "before").exists()
+    def test_in_the_middle_of_undoing_it_is_undone(self, run: Any, node: Path) -> None:
+        up_to(run, node, "stopped", "swapped")
+        shutil.rmtree(node / "data" / "member")
+        (node / "data" / "before").rename(node / "data" / "member")
+        assert step(run, "looked")["stage"] == "swapped"
+        step(run, "undone")
+        assert is_as_before(node) and has_nothing_but_data(node)
 
-    def test_check_mode_only_examines(self, run: Any, node: Path) -> None:
-        assert restored(run, node, check=True)["changed"] and is_as_before(node)
-        assert restored(run, node, "text", check=True)["failed"]
+    def test_one_of_an_older_version_is_known_by_what_it_put_aside(self, run: Any, node: Path) -> None:
+        (node / "data" / "before").mkdir()
+        assert step(run, "looked")["stage"] == "swapped"
+
+    def test_where_none_was_there_is_nothing_to_end(self, run: Any, node: Path) -> None:
+        assert step(run, "looked")["stage"] == ""
+
+    def test_check_mode_only_tells(self, run: Any, node: Path) -> None:
+        up_to(run, node, "stopped", "swapped")
+        assert run(etcd, {"state": "undone"}, check=True)["changed"] and step(run, "looked")["stage"] == "swapped"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,69 +13,11 @@ import pytest
 from ansible.module_utils import rackwright_static_pods as static_pods
 from ansible.modules import rackwright_kubeadm as kubeadm
 
-INVITED = {"token": "abcdef.0123456789abcdef", "authority": "sha256:12"}
-JOIN = f"kubeadm join 10.1.0.16:6443 --token {INVITED['token']} --discovery-token-ca-cert-hash {INVITED['authority']} \n"
-KUBEADM = """#!/bin/sh
-cd {folder}
-echo "kubeadm $*" >> said
-[ ! -e refuse ] || { cat refuse >&2; exit 1; }
-write() {
-  for part in etcd kube-apiserver kube-controller-manager kube-scheduler; do echo "as kubeadm makes it" > k/manifests/$part.yaml; done
-}
-case "$*" in
-  "init --config"*) write; touch k/admin.conf k/kubelet.conf; mkdir -p etcd/member ;;
-  "init phase control-plane"*) write ;;
-  "init phase etcd"*) write ;;
-  "token create"*) cat join ;;
-  "join --config"*) cp "$3" document; stat -c %a "$3" > mode; touch k/kubelet.conf; rm -f k/bootstrap-kubelet.conf ;;
-  "reset"*) rm -f k/*.conf k/manifests/*.yaml ;;
-esac
-"""
-KUBECTL = '#!/bin/sh\necho "kubectl $*" >> {folder}/said\n[ ! -e {folder}/silent ] || {{ echo refused >&2; exit 1; }}\n'
+from .kubeadm_machine import INVITED, KEY, KUBEADM, Machine, machine
 
+__all__ = ["machine"]
 
-class Machine:
-    """A node in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.kubernetes = folder, folder / "k"
-        (self.kubernetes / "manifests").mkdir(parents=True)
-        (self.kubernetes / "rackwright").mkdir()
-        self.config = self.kubernetes / "rackwright" / "kubeadm.yaml"
-        self.config.write_text("clusterName: lab\n")
-        (folder / "join").write_text(JOIN)
-        self.program("kubeadm", KUBEADM)
-        self.program("kubectl", KUBECTL.replace("{{", "{").replace("}}", "}"))
-        self.program("ip", "#!/bin/sh\n")
-
-    def program(self, name: str, text: str) -> None:
-        (self.folder / name).write_text(text.replace("{folder}", str(self.folder)))
-        (self.folder / name).chmod(0o755)
-
-    def has(self, *names: str) -> None:
-        for name in names:
-            (self.kubernetes / name).write_text("")
-
-    def said(self) -> list[str]:
-        """What was said to kubeadm and kubectl since the last look, without looks whether the API answers."""
-        path = self.folder / "said"
-        lines = path.read_text().splitlines() if path.exists() else []
-        path.unlink(missing_ok=True)
-        return [line for line in lines if "/readyz" not in line]
-
-
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    made = Machine(tmp_path)
-    monkeypatch.setattr(kubeadm, "FOLDER", str(made.kubernetes))
-    monkeypatch.setattr(kubeadm, "KUBELET", str(made.folder / "kubelet"))
-    monkeypatch.setattr(kubeadm, "MANIFESTS", str(made.kubernetes / "manifests"))
-    monkeypatch.setattr(kubeadm, "STAMP", str(made.kubernetes / "rackwright" / "applied.json"))
-    monkeypatch.setattr(kubeadm, "ETCD", str(tmp_path / "etcd"))
-    monkeypatch.setattr(static_pods, "is_open", lambda port: False)
-    monkeypatch.setattr(static_pods, "PODS", str(tmp_path / "pods"))
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    return made
+CONTROLLERS = {"control0": "10.1.0.16", "control1": "10.1.0.17", "control2": "10.1.0.18"}
 
 
 @pytest.fixture
@@ -260,38 +203,66 @@ class TestJoined:
         assert run(kubeadm, joining(), check=True)["changed"] and machine.said() == []
 
 
-class TestInviting:
-    def test_forgets_earlier_lives_and_draws_a_short_one(self, run: Any, machine: Machine) -> None:
-        told = run(kubeadm, {"state": "inviting", "returning": ["w0", "w1"]})
-        assert told["invitation"] == INVITED and not told["changed"]
-        forget, create = machine.said()
-        assert forget.endswith("delete node --ignore-not-found w0 w1")
-        assert create.startswith("kubeadm token create --ttl 15m ")
+def becoming(**more: Any) -> dict[str, Any]:
+    """The arguments of a controller that joins."""
+    return joining(
+        name="control1", address="10.1.0.17", control_plane=True, timeout=1, **{"invitation": {**INVITED, "certificate_key": KEY}, **more}
+    )
 
-    def test_nobody_is_about_to_join(self, run: Any, machine: Machine) -> None:
-        assert run(kubeadm, {"state": "inviting"})["invitation"] is None and machine.said() == []
 
-    def test_check_mode_draws_none(self, run: Any, machine: Machine) -> None:
-        assert run(kubeadm, {"state": "inviting", "returning": ["w0"]}, check=True)["invitation"] is None and machine.said() == []
+class TestFurtherControllers:
+    def test_joins_once_and_then_keeps_to_its_configuration(self, run: Any, machine: Machine) -> None:
+        told = run(kubeadm, becoming(config=str(machine.config)))
+        assert told["actions"] == ["join 10.1.0.16:6443 as a controller"] and told["joined"] and KEY not in str(told)
+        machine.said()
+        assert not run(kubeadm, becoming(config=str(machine.config), invitation=None))["changed"] and machine.said() == []
 
-    def test_a_failure_is_told_where_the_answer_is_kept_out_of_logs(self, run: Any, machine: Machine) -> None:
+    def test_a_manifest_that_somebody_edited_is_written_again_and_nothing_is_uploaded(self, run: Any, machine: Machine) -> None:
+        run(kubeadm, becoming(config=str(machine.config)))
+        assert not run(kubeadm, becoming(config=str(machine.config), invitation=None))["changed"]
+        machine.said()
+        (machine.kubernetes / "manifests" / "etcd.yaml").write_text("edited")
+        assert run(kubeadm, becoming(config=str(machine.config), invitation=None))["actions"] == ["write the static pods again: etcd"]
+        assert machine.said() == [f"kubeadm init phase {phase} --config {machine.config}" for phase in ("control-plane all", "etcd local")]
+
+    def test_what_its_disks_kept_of_an_earlier_life_is_thrown_away(self, run: Any, machine: Machine) -> None:
+        (machine.folder / "etcd" / "member" / "wal").mkdir(parents=True)
+        (machine.kubernetes / "rackwright" / "applied.json").write_text("{}")
+        assert run(kubeadm, becoming())["changed"]
+        assert [line.split()[1] for line in machine.said()] == ["reset", "join"]
+        assert not (machine.folder / "etcd" / "member" / "wal").exists()
+
+    def test_one_that_was_cut_off_before_its_end_begins_anew(self, run: Any, machine: Machine) -> None:
+        run(kubeadm, becoming())
+        (machine.kubernetes / "rackwright" / "applied.json").unlink()
+        assert run(kubeadm, {"state": "looked", "control_plane": True})["joined"] is False
+        machine.said()
+        assert run(kubeadm, becoming())["changed"] and [line.split()[1] for line in machine.said()] == ["reset", "join"]
+
+    def test_the_first_says_that_the_majority_is_lost(self, first: Any, machine: Machine) -> None:
+        first()
         (machine.folder / "silent").touch()
-        told = run(kubeadm, {"state": "inviting", "returning": ["w0"]})
-        assert not told["failed"] and told["invitation"] is None and "refused" in told["trouble"]
+        for address in ("10.1.0.17", "10.1.0.18"):
+            (machine.folder / f"dead-{address}").touch()
+        told = first(timeout=0, controllers=CONTROLLERS)
+        assert told["failed"] and told["msg"].startswith(
+            "etcd has lost its majority: of control0, control1, control2 only control0 answers"
+        )
 
-    def test_other_output_is_an_error_without_the_token(self, run: Any, machine: Machine) -> None:
-        (machine.folder / "join").write_text(f"--token {INVITED['token']}\n")
-        told = run(kubeadm, {"state": "inviting", "returning": ["w0"]})
-        assert "has its output format changed" in told["trouble"] and INVITED["token"] not in str(told)
+    def test_no_second_cluster_is_made_beside_one_that_answers(self, first: Any, machine: Machine) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            told = first(endpoint=f"127.0.0.1:{taken.getsockname()[1]}", controllers=CONTROLLERS)
+        assert told["failed"] and "an API answers there already" in told["msg"] and machine.said() == []
 
-    def test_ansible_is_told_to_keep_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def seen(argument_spec: dict[str, Any], **_: Any) -> None:
-            assert argument_spec["invitation"]["no_log"] is True
-            raise InterruptedError
-
-        monkeypatch.setattr(kubeadm, "AnsibleModule", seen)
-        with pytest.raises(InterruptedError):
-            kubeadm.main()
+    def test_what_etcd_remembers_is_taken_up_without_its_other_members(self, first: Any, machine: Machine) -> None:
+        (machine.folder / "etcd" / "member").mkdir(parents=True)
+        machine.config.write_text("kind: ClusterConfiguration\nclusterName: lab\n")
+        machine.program("kubeadm", KUBEADM.replace("cd {folder}", 'cd {folder}; [ "$2" != --config ] || cp "$3" used'))
+        assert first(controllers=CONTROLLERS)["actions"] == ["take up the cluster that etcd remembers"]
+        assert "force-new-cluster" in (machine.folder / "used").read_text() and "force-new-cluster" not in machine.config.read_text()
+        init, etcd, upload = machine.said()
+        assert init.startswith(f"kubeadm init --config {machine.config}.alone ") and not Path(f"{machine.config}.alone").exists()
+        assert etcd == f"kubeadm init phase etcd local --config {machine.config}" and "upload-config" in upload
 
 
 class TestLeftAndLooked:

@@ -23,6 +23,7 @@ class Stack:
         self.lost: dict[str, str] = {}
         self.applied = ansible.Applied()
         self.played: list[tuple[str, str]] = []
+        self.limits: list[list[str]] = []
 
     def etcd(self, *words: str) -> tuple[object, str, str]:
         paths.inventory("lab").write_text(yaml.safe_dump({"all": {"vars": {"cluster": {"scheduler": self.scheduler}}}}))
@@ -41,8 +42,9 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     async def reach(*_: object, **__: object) -> dict[str, str]:
         return found.lost
 
-    async def play(root: Path, playbook: str, *, values: dict[str, Any], **_: object) -> ansible.Applied:
+    async def play(root: Path, playbook: str, *, values: dict[str, Any], limit: list[str], **_: object) -> ansible.Applied:
         found.played.append((playbook, values["backup_file"]))
+        found.limits.append(list(limit))
         if playbook == "etcd-backup.yml":
             Path(values["backup_file"]).write_text("snapshot")
         return found.applied
@@ -101,11 +103,30 @@ def test_slurm_has_no_etcd(stack: Stack, tmp_path: Path) -> None:
     assert code == 2 and "runs no Kubernetes" in err and "accounting-backup.yml" in err
 
 
-def test_several_controllers_are_refused_to_restore(stack: Stack, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("snapshot")
+@pytest.fixture
+def three(stack: Stack) -> Stack:
+    """Three controllers, of which the first does not answer."""
     stack.scheduler["controllers"] = ["login0", "login1", "login2"]
-    code, _, err = stack.etcd("restore", "lab", str(tmp_path / "file"), "--force")
-    assert code == 2 and "has several controllers" in err and stack.played == []
+    stack.lost = {"login0": "no route"}
+    return stack
+
+
+def test_a_backup_needs_one_controller(three: Stack, tmp_path: Path) -> None:
+    assert three.etcd("backup", "lab", str(tmp_path / "new"))[0] == 0
+    assert three.limits == [["login1", "login2"]]
+
+
+def test_a_restore_needs_all_controllers(three: Stack, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("snapshot")
+    code, _, err = three.etcd("restore", "lab", str(tmp_path / "file"), "--force")
+    assert code == 3 and "nothing was touched, a member of etcd that is left out would go on" in err and "login0: no route" in err
+
+
+def test_a_restore_is_put_back_on_all_controllers(three: Stack, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("snapshot")
+    three.lost = {}
+    assert three.etcd("restore", "lab", str(tmp_path / "file"), "--force")[0] == 0
+    assert three.limits == [["login0", "login1", "login2"]]
 
 
 def test_a_controller_that_does_not_answer(stack: Stack, tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ def _content(volume: Volume, plan: Plan) -> str | None:
     return {
         "accounting": "the accounting database",
         "scheduler": "Slurm's queue and job numbers",
-        "etcd": "etcd's data, all objects of the cluster",
+        # The other members have all of it.
+        "etcd": None if plan.scheduler.controllers else "etcd's data, all objects of the cluster",
     }.get(volume.purpose)
 
 

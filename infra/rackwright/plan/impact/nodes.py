@@ -10,7 +10,7 @@ from rackwright.model.hosts import HostsTarget
 from rackwright.model.policy import Change
 from rackwright.model.target import LabTarget
 from rackwright.plan.impact.consequence import Action, Consequence, Described, Step, alike, named
-from rackwright.plan.shape import PlanNode
+from rackwright.plan.shape import Plan, PlanNode
 
 _SCHEDULERS = {"slurm": "Slurm", "kubernetes": "Kubernetes"}
 _SHAPE = (Change.REPLACE, Change.MEMBERS, Change.DATA_LOSS)
@@ -113,9 +113,16 @@ def anew(step: Step) -> Iterator[Consequence]:
 
 def _ends(step: Step, node: PlanNode) -> str:
     away = [shared.mount for shared in step.new.plan.storage if node.name in shared.servers]
-    away += ["Slurm" if step.new.plan.scheduler.kind == "slurm" else "the Kubernetes API"] if Role.CONTROLLER in node.roles else []
+    away += _control_away(step.new.plan) if Role.CONTROLLER in node.roles else []
     ended = ", not drained first: jobs there end" if _takes_jobs(node) else ": sessions there end"
     return f"{ended}; {' and '.join(away)} away meanwhile" if away else ended
+
+
+def _control_away(plan: Plan) -> list[str]:
+    """Of several controllers of Kubernetes another answers."""
+    if plan.scheduler.kind == "slurm":
+        return ["Slurm"]
+    return ["the Kubernetes API"] if len(plan.scheduler.controllers) == 1 else []
 
 
 def _shape_edits(step: Step, node: PlanNode) -> tuple[str, ...]:

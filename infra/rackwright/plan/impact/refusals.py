@@ -12,6 +12,10 @@ from rackwright.plan.impact.nodes import replaced
 
 _UNDO: Final = "undo it, or bring the stack down and up again: `rackwright down` takes its data away"
 _USER: Final = "remove the user, `up`, then add it with its new number; files of the old number stay as they are"
+_ENDPOINT: Final = (
+    "every node knows the control plane by its address: keep it, and one controller where there is none; a stack that is to grow "
+    "says `scheduler.endpoint` from the start: bring it down and up again with it, and apply what it held anew"
+)
 _BLOCKS: Final = "addresses follow groups and their `capacity` in order: leave those alone, and add new groups at the end"
 _HOME: Final = "keep its first server: data cannot follow; or declare a new file system, copy, and remove this one"
 _ROLE: Final = "lower the count of its group, `up`, then bring the node back in its new role"
@@ -21,7 +25,7 @@ def forbidden(step: Step) -> Iterator[Consequence]:
     """Fields that cannot be edited while the stack is up."""
     for edit in step.edits:
         if edit.change is Change.FORBIDDEN:
-            hint = _USER if edit.within("users", "*", "uid") else _UNDO
+            hint = _USER if edit.within("users", "*", "uid") else _ENDPOINT if edit.within("scheduler", "endpoint") else _UNDO
             yield Consequence(Action.REFUSE, (str(edit),), (str(edit),), f"{_said(edit)}: refused", hint)
 
 

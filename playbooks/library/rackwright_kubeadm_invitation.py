@@ -1,0 +1,121 @@
+"""What a controller does for other nodes: it invites them, and has etcd forget those that are gone.
+
+Runs on the controller that speaks for the cluster. Standard library only, Python 3.9 or newer on the node.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.rackwright_etcd_members import Members, without_majority
+from ansible.module_utils.rackwright_joining import certificate_key, invitation
+from ansible.module_utils.rackwright_kubeadm_commands import FOLDER, KubeadmError, kubectl, run
+
+DOCUMENTATION = r"""
+module: rackwright_kubeadm_invitation
+short_description: Nodes that a Kubernetes cluster invites, and members that its etcd forgets
+options:
+  state:
+    description:
+      - C(inviting) draws an invitation that lasts some minutes. Nodes of C(returning) that the cluster or etcd know from an earlier life
+        are forgotten first. With controllers among them the control plane's certificates are laid down for them, under a key that is
+        drawn for this. Nothing is done without C(returning).
+      - C(withdrawn) takes those certificates away again.
+      - C(forgotten) takes the members of C(controllers) out of etcd.
+    choices: [inviting, withdrawn, forgotten]
+    required: true
+  config: {type: path, description: kubeadm's configuration., default: /etc/kubernetes/rackwright/kubeadm.yaml}
+  controllers: {type: dict, default: {}, description: "Controllers of the plan (C(inviting)), or those to forget, name to address."}
+  returning: {type: list, elements: str, default: [], description: Nodes about to join (C(inviting)).}
+"""
+
+RETURN = r"""
+actions: {description: What was, or in check mode would be, done., returned: always, type: list}
+trouble: {description: Why there is no invitation (C(inviting))., returned: where it failed, type: str}
+invitation: {description: Token and digest of the authority (C(inviting)); null where nobody needs one., returned: success, type: dict}
+certificate_key: {description: "Key of the laid-down certificates, where controllers are invited.", returned: success, type: str}
+"""
+
+LIFETIME = "15m"  # of an invitation
+
+
+class Host:
+    """One task: the controller that others are guests of."""
+
+    def __init__(self, params: dict[str, Any], check: bool) -> None:
+        self.params = params
+        self.check = check
+        self.actions: list[str] = []
+        self.members = Members(run, KubeadmError, FOLDER)
+
+    def inviting(self) -> tuple[dict[str, str] | None, str | None]:
+        """An invitation for nodes that are about to join, and the key to the certificates that controllers among them need."""
+        returning = self.params["returning"]
+        if not returning:
+            return None, None
+        self.actions.append(f"invite {', '.join(returning)}")
+        if self.check:
+            return None, None
+        kubectl("delete", "node", "--ignore-not-found", *returning)
+        controllers = {name: address for name, address in self.params["controllers"].items() if name in returning}
+        for member in self.members.gone(controllers) if controllers else ():
+            self.members.remove(member)
+        said = run("kubeadm", "token", "create", "--ttl", LIFETIME, "--description", "rackwright: nodes that join", "--print-join-command")
+        invited = invitation(said)
+        if not invited:
+            raise KubeadmError("kubeadm token create: it printed no join command - has its output format changed?")
+        return invited, self.laid_down() if controllers else None
+
+    def withdrawn(self) -> None:
+        """The certificates that were laid down for joining controllers are taken away: kubeadm itself waits two hours."""
+        if not self.check:
+            kubectl("--namespace=kube-system", "delete", "secret", "kubeadm-certs", "--ignore-not-found")
+
+    def forgotten(self) -> None:
+        """Members of etcd whose nodes leave, or have gone."""
+        for member in self.members.gone(self.params["controllers"]):
+            self.actions.append(f"take {member.name or member.address} out of etcd")
+            if not self.check:
+                self.members.remove(member)
+
+    def laid_down(self) -> str:
+        """Certificates in a secret of the cluster, encrypted with a key that only kubeadm's answer holds."""
+        said = run("kubeadm", "init", "phase", "upload-certs", "--upload-certs", "--config", self.params["config"])
+        key = certificate_key(said)
+        if not key:
+            raise KubeadmError("kubeadm init phase upload-certs: it printed no key - has its output format changed?")
+        return key
+
+
+def main() -> None:
+    """The module's entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["inviting", "withdrawn", "forgotten"], "required": True},
+            "config": {"type": "path", "default": f"{FOLDER}/rackwright/kubeadm.yaml"},
+            "controllers": {"type": "dict", "default": {}},
+            "returning": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    host, state, drawn = Host(module.params, module.check_mode), module.params["state"], (None, None)
+    try:
+        if state == "inviting":
+            drawn = host.inviting()
+        elif state == "withdrawn":
+            host.withdrawn()
+        else:
+            host.forgotten()
+    except KubeadmError as error:
+        if state != "inviting":
+            module.fail_json(msg=str(error), actions=host.actions)
+        told = without_majority(module.params["controllers"]) or str(error)
+        # Its answer is kept out of logs, and with it would be what went wrong.
+        module.exit_json(changed=False, actions=host.actions, invitation=None, certificate_key=None, trouble=told)
+    changed = bool(host.actions) and state != "inviting"
+    module.exit_json(changed=changed, actions=host.actions, invitation=drawn[0], certificate_key=drawn[1])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""Members of etcd, as the one on this node knows them; those that are gone are taken out. Standard library only, Python 3.9 or newer."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from ansible.module_utils.rackwright_probe import ticks
+
+HERE = "https://127.0.0.1:2379"
+CLIENT = 2379
+SETTLES = 40  # seconds: etcd takes a member out only once it has heard from the others for five
+
+
+class Member(NamedTuple):
+    """One member; a name is its own once it has started."""
+
+    number: str
+    name: str
+    address: str
+
+
+def trust(pki: str) -> list[str]:
+    """etcdctl's options for a client of this node."""
+    return [f"--cacert={pki}/ca.crt", f"--cert={pki}/healthcheck-client.crt", f"--key={pki}/healthcheck-client.key"]
+
+
+def parse_members(text: str) -> list[Member]:
+    """`etcdctl member list --write-out=json`.
+
+    >>> parse_members('{"members":[{"ID":255,"name":"c1","peerURLs":["https://10.1.0.17:2380"]}]}')
+    [Member(number='ff', name='c1', address='10.1.0.17')]
+    """
+    return [
+        Member(format(int(one["ID"]), "x"), one.get("name", ""), urlsplit(one["peerURLs"][0]).hostname or "")
+        for one in json.loads(text)["members"]
+    ]
+
+
+def answers(address: str) -> bool:
+    """Whether something listens there on etcd's port for clients."""
+    with socket.socket() as probe:
+        probe.settimeout(2)
+        return probe.connect_ex((address, CLIENT)) == 0
+
+
+def without_majority(controllers: dict[str, str]) -> str:
+    """What to do where too few of etcd's members answer for anything to change; empty where that is not it."""
+    there = [name for name, address in controllers.items() if answers(address)]
+    if len(controllers) < 2 or len(there) * 2 > len(controllers):
+        return ""
+    return (
+        f"etcd has lost its majority: of {', '.join(controllers)} only {', '.join(there) or 'none'} answers, and nothing in the cluster "
+        "can change - bring the others back with their disks and run the same again; where those are lost, `rackwright etcd backup` takes "
+        "what is left, `rackwright etcd restore --force` begins anew with it on those that answer, and `rackwright up` has the others join"
+    )
+
+
+class Members:
+    """etcd's members, through etcdctl on a node that is one. `run` runs a command, and raises `refusal` where it fails."""
+
+    def __init__(self, run: Callable[..., str], refusal: type[Exception], folder: str) -> None:
+        self._run = run
+        self._refusal = refusal
+        self._trust = trust(os.path.join(folder, "pki", "etcd"))
+
+    def found(self) -> list[Member]:
+        """All of them, as a majority agrees."""
+        return parse_members(self._etcdctl("member", "list", "--write-out=json"))
+
+    def gone(self, leaving: dict[str, str]) -> list[Member]:
+        """Those of the leaving nodes, name to address; who answers no more comes first, so that the others are a majority longer."""
+        found = [one for one in self.found() if one.name in leaving or one.address in leaving.values()]
+        return sorted(found, key=lambda one: answers(one.address))
+
+    def remove(self, member: Member) -> None:
+        """Take one out; refused while the others have not settled, which is waited for."""
+        until = time.monotonic() + SETTLES
+        for now in ticks(until):
+            try:
+                self._etcdctl("member", "remove", member.number)
+            except self._refusal as error:
+                if "unhealthy cluster" not in str(error) or now > until:
+                    raise
+                continue
+            return
+
+    def _etcdctl(self, *words: str) -> str:
+        return self._run("etcdctl", *words, f"--endpoints={HERE}", *self._trust)
