@@ -29,6 +29,7 @@ _PRELUDE: Final = Path(__file__).with_name("pod_side.py")
 _NAME: Final = 52
 """Letters of a Job's name: those of its pods are longer, and end at 63."""
 _TIMED_OUT: Final = 124
+_NO_MPI: Final = "its tasks find each other through MPI, and pods of several nodes have nobody who starts them so (the MPI operator does)"
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class Kubernetes:
             "starts": STARTS,
             "seconds": job.limit_s + STARTS,
             "queued": bool(job.gpus_per_node),
+            "refused": _NO_MPI if job.mpi and len(job.nodes) > 1 else "",
         }
 
     def files(self, request: Mapping[str, Any]) -> dict[str, str]:
@@ -151,7 +153,7 @@ class Kubernetes:
             "name": "task",
             "image": self.declared.cluster["scheduler"]["jobs"],
             "imagePullPolicy": "IfNotPresent",
-            "command": [job.interpreter, "-I", "-c", self.sent(job.program), *job.arguments],
+            "command": ["python3", "-I", "-c", self.sent(job.program), *job.arguments],  # the image's, whatever the nodes carry
             "env": _environment(job, label, pods, local),
             "resources": {"requests": requests, **gpus},
             "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},

@@ -129,7 +129,7 @@ def begin(asked):
 def run(asked, gone):
     """One job to its end: what its pods said, why those did not that said nothing."""
     try:
-        lacks = ROOM.lacks(asked["wants"])
+        lacks = asked["refused"] or ROOM.lacks(asked["wants"])
         if lacks:
             ROOM.skip(asked["turn"])
             return {"status": 1, "out": "", "err": lacks, "silent": {}}

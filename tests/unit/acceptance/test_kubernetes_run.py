@@ -63,7 +63,9 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kubernete
 
 def test_a_good_cluster_passes_within_the_users_quota_and_leaves_nothing(bench):
     ended = bench.run("--level", "smoke")
-    assert (ended.status, ended.report["verdict"]) == (0, "passed"), [one for one in ended.report["checks"] if one["verdict"] in ("failed", "unknown")]
+    assert (ended.status, ended.report["verdict"]) == (0, "passed"), [
+        one for one in ended.report["checks"] if one["verdict"] in ("failed", "unknown")
+    ]
     assert [phase["name"] for phase in ended.report["phases"]][:4] == list(SMOKE)
     assert {name: ended.phase(name)["verdict"] for name in SMOKE} == dict.fromkeys(SMOKE, "passed")
     assert (ended.phase("infiniband")["state"], ended.phase("infiniband")["reason"]) == ("skipped", "not-in-plan")
