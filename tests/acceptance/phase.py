@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final, TypeVar
 
 from cluster.harness.compare import Expect, Mismatch
@@ -25,7 +25,8 @@ class Program:
     """A text that tasks run. It is sent with the job, so that it runs also where the shared file system is away, and kept beside results.
 
     It finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, NODE_NAME and JOB_ID in its environment, whatever
-    launched it, and CUDA_VISIBLE_DEVICES as the scheduler set it. It reads no stdin. What it prints is what `Phase.judge` is given.
+    launched it; where it was given GPUs, their numbers on the node as GPUS_GIVEN, and those that it is told to use as GPUS_VISIBLE. It
+    reads no stdin. What it prints is what `Phase.judge` is given.
     """
 
     name: str
@@ -61,6 +62,8 @@ class Job:
     """Jobs of one number run at the same time, and must find room beside each other; lower numbers come first."""
     mpi: bool = False
     """Its tasks find each other through MPI."""
+    shared: bool = False
+    """Whether its tasks read or write the shared file system, which not every launcher gives to every job."""
     interpreter: str = "python3"
     environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -98,6 +101,8 @@ class Output:
     tasks: tuple[Task, ...]
     stderr: str
     seconds: float
+    silent: Mapping[str, str] = field(default_factory=dict)
+    """Why nothing came from a node, where that is known node by node."""
 
     def on(self, node: str) -> tuple[Task, ...]:
         """Its tasks there, by rank."""
@@ -107,8 +112,12 @@ class Output:
         """Its one task there; raises CouldNotTell where there is none."""
         tasks = self.on(node)
         if not tasks:
-            raise CouldNotTell(f"job {self.job.name} said nothing from {node}: {self.trouble or 'no reason given'}")
+            raise CouldNotTell(f"job {self.job.name} said nothing from {node}: {self.why(node)}")
         return tasks[0]
+
+    def why(self, node: str) -> str:
+        """Why nothing came from there."""
+        return self.silent.get(node) or self.trouble or "no reason given"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +126,17 @@ class Part:
 
     name: str
     nodes: tuple[str, ...]
+
+
+def runs_pods(declared: Declared) -> bool:
+    """Whether Kubernetes runs the jobs."""
+    return bool((declared.cluster.get("scheduler") or {}).get("kind") == "kubernetes")
+
+
+def compute_nodes(declared: Declared) -> tuple[str, ...]:
+    """All nodes of the plan that run jobs and are not out; a controller of Kubernetes runs none."""
+    nodes = declared.cluster["scheduler"]["nodes"]
+    return tuple(node["name"] for node in nodes if node["name"] in declared.nodes and node.get("works", True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +169,26 @@ class Scope:
     """What the phase's `questions` were answered, by name."""
     baseline: Mapping[str, float] = field(default_factory=dict)
     """Figures of the first good run on this cluster, by `phase.check[node] name`."""
+    namespace: str | None = None
+    """Of Kubernetes, in which jobs run."""
+    most_gpus: int | None = None
+    """GPUs that all jobs of the user may hold together; None where that is not limited."""
 
     @property
     def compute(self) -> tuple[str, ...]:
         """All compute nodes of the plan that are not out."""
-        return tuple(node["name"] for node in self.declared.cluster["scheduler"]["nodes"] if node["name"] in self.declared.nodes)
+        return compute_nodes(self.declared)
+
+    @property
+    def in_pods(self) -> bool:
+        """Whether jobs run in pods: they see what their image and the device plugin give them, not what the node has."""
+        return runs_pods(self.declared)
+
+    @property
+    def storage(self) -> Mapping[str, Any]:
+        """The shared file system that `mount` is, or lies on."""
+        mount = PurePosixPath(self.mount or "/")
+        return next(one for one in self.declared.cluster["storage"] if mount.is_relative_to(one["mount"]))
 
     def answer(self, question: Probe[Any]) -> Any:
         """The answer to a question of this phase; raises CouldNotTell where there is none."""

@@ -14,7 +14,15 @@ from cluster.probes.smoke import Task, parse_task
 from rackwright.errors import CouldNotTell
 
 _CAREFUL: Final = "\ntry:\n{}\nexcept OSError as error:\n    print('TROUBLE ' + str(error), flush=True)\n"
-TASK: Final = Program("task.py", f"NAMES = {smoke_side.NAMES!r}\n" + _CAREFUL.format(textwrap.indent(smoke_side.TASK, "    ")))
+_NAMES: Final = {
+    "job": "JOB_ID",
+    "visible": "GPUS_VISIBLE",
+    "gpus": "GPUS_GIVEN",
+    "node": "NODE_NAME",
+    "rank": "RANK",
+    "ranks": "WORLD_SIZE",
+}
+TASK: Final = Program("task.py", f"NAMES = {_NAMES!r}\n" + _CAREFUL.format(textwrap.indent(smoke_side.TASK, "    ")))
 """A node that cannot write says so and ends well: a task that ends badly would end the others with it."""
 SHELL: Final = program("shell.py")
 

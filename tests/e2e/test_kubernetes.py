@@ -16,6 +16,7 @@ from rackwright.catalog.kubernetes import own_image
 _SETTINGS = ("fs.file-max", "fs.nr_open", "fs.inotify.max_user_instances", "kernel.pid_max", "kernel.panic", "kernel.panic_on_oops",
              "kernel.core_pattern", "kernel.keys.root_maxkeys", "vm.overcommit_memory", "vm.panic_on_oom", "net.ipv4.ip_forward",
              "net.netfilter.nf_conntrack_max")  # fmt: skip
+ACCEPTED = ("kubernetes_health", "shared_file_system", "task_placement", "gpu_allocation")
 _POD = """
 apiVersion: v1
 kind: Pod
@@ -104,6 +105,25 @@ def test_a_user_runs_a_pod_on_all_eight_gpus_and_the_ninth_waits(lab: Project) -
         assert "Insufficient nvidia.com/gpu" in kubectl(lab, "-n research get pod ninth -o jsonpath={.status.conditions[0].message}")
     finally:
         kubectl(lab, "-n research delete pod eight ninth --ignore-not-found --force --grace-period=0")
+
+
+def test_it_is_accepted_by_jobs_of_an_ordinary_user_and_a_claim_that_takes_nothing_is_named(lab: Project) -> None:
+    said = lab.rackwright("accept", lab.stack, "--level", "smoke")
+    assert said.ok, said.output
+    report = json.loads((lab.home / lab.stack / "acceptance.json").read_text())
+    phases = {phase["name"]: phase["verdict"] for phase in report["phases"]}
+    assert {name: phases[name] for name in ACCEPTED} == dict.fromkeys(ACCEPTED, "passed"), said.output
+    uids = {check["found"] for check in report["checks"] if "job_runs_as_its_user" in check["id"]}
+    assert uids == {"uid 2001"}, said.output
+    assert "No resources found" in kubectl(lab, "-n research get jobs,pods,services")
+    assert lab.ssh("worker1", "mount -o remount,ro /mnt/sharedfs").ok
+    try:
+        said = lab.rackwright("accept", lab.stack, "--phase", "shared-file-system")
+        report = json.loads((lab.home / lab.stack / "acceptance.partial.json").read_text())
+        failed = {check["id"] for check in report["checks"] if check["verdict"] == "failed"}
+        assert said.status == 1 and "shared_file_system.takes_writes[worker1]" in failed, said.output
+    finally:
+        assert lab.ssh("worker1", "mount -o remount,rw /mnt/sharedfs").ok
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def _section(symptom: Symptom) -> Iterator[str]:
         yield from ("| check | why | what now |", "|---|---|---|", *rows, "")
     jobs = [spec for phase in symptom.acceptance for spec in acceptance().values() if spec.subject == phase]
     if jobs:
-        rows = [f"| `{spec.key}` | {_cell(spec.remedy)} |" for spec in jobs]
+        rows = [f"| `{spec.key}` | {_cell(spec.remedy)}{_in_pods(spec)} |" for spec in jobs]
         yield from ("| check of `rackwright accept` | what now |", "|---|---|", *rows, "")
 
 
@@ -54,6 +54,11 @@ def _rows(specs: Iterable[CheckSpec]) -> Iterator[str]:
     for spec in specs:
         job = " (a job)" if spec.kind is Kind.JOB else ""
         yield f"| `{spec.key}`{job} | {_cell(reasons(spec.subject)[spec.name])} | {_cell(spec.remedy)} |"
+
+
+def _in_pods(spec: CheckSpec) -> str:
+    """What else there is to do where Kubernetes runs the jobs."""
+    return f". On Kubernetes: {_cell(spec.remedy_in_pods)}" if spec.remedy_in_pods else ""
 
 
 def _named(step: str) -> str:

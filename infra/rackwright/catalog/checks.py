@@ -69,6 +69,9 @@ class Feature(StrEnum):
     STORAGE = "storage"
     NFS = "nfs"
     JOBS_ON_STORAGE = "jobs-on-storage"
+    JOBS = "jobs"
+    JOBS_SHARE = "jobs-share"
+    JOBS_ON_FABRIC = "jobs-on-fabric"
     TUNING = "tuning"
     USER_GROUPS = "user-groups"
     KUBERNETES = "kubernetes"
@@ -102,6 +105,8 @@ class CheckSpec:
     limit: float | None
     """The number it compares with where that is no matter of the plan; its unit and source stand in checks.yml."""
     remedy: str
+    remedy_in_pods: str = ""
+    """The same where Kubernetes runs the jobs; empty where it is the same."""
     real_only: bool = False
     """Whether it is left out where its hardware is simulated: a figure of a stand-in's speed is none."""
 
@@ -109,6 +114,10 @@ class CheckSpec:
     def key(self) -> str:
         """Subject and name, the id without its node."""
         return f"{self.subject}.{self.name}"
+
+    def in_pods(self) -> CheckSpec:
+        """The check where Kubernetes runs the jobs."""
+        return replace(self, remedy=self.remedy_in_pods) if self.remedy_in_pods else self
 
     def id_on(self, node: str) -> str:
         """The id of its result on a node."""
@@ -155,8 +164,9 @@ def _spec(where: str, subject: str, name: str, defaults: Mapping[str, Any], row:
         health=both.get("health", False),
         limit=both.get("limit"),
         remedy=" ".join(both["remedy"].split()),
+        remedy_in_pods=" ".join(both.get("remedy_in_pods", "").split()),
         real_only=both.get("real_only", False),
     )
 
 
-_KEYS: Final = {"kind", "level", "group", "needs", "hardware", "health", "limit", "remedy", "real_only"}
+_KEYS: Final = {"kind", "level", "group", "needs", "hardware", "health", "limit", "remedy", "remedy_in_pods", "real_only"}

@@ -13,7 +13,6 @@ from typing import Annotated, Final
 import typer
 
 from rackwright.catalog.checks import Level
-from rackwright.cli.connect import must_run_slurm
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.handover import paths
 
@@ -35,7 +34,6 @@ def accept(
     """Accept a cluster: jobs on its idle nodes, phase by phase. Exit codes: 0 as declared, 1 not, 2 bad input, 3 could not tell."""
     if not paths.inventory(stack).is_file():
         raise BadInput("is not up", path=f"stack {stack}", hint=f"`pulumi up -s {stack}` brings it up")
-    must_run_slurm(stack, "the acceptance")
     if level is Level.CHECKS:
         raise BadInput(
             "runs no jobs, and the acceptance is made of them", path="--level checks", hint=f"`rackwright verify {stack}` looks only"

@@ -113,4 +113,10 @@ class Kubernetes(Part):
         description="Who applies labels, plugins, namespaces and claims: `role`, or `pulumi` as resources of the stack (needs its plugin).",
     )
     drain_timeout: Annotated[Seconds, Change.RUN] = Field(default=300, description="How long a leaving node waits for its pods to end.")
+    jobs_image: Annotated[str | None, Change.LIVE] = Field(
+        default=None,
+        min_length=1,
+        description="Image of the acceptance's jobs: one with python3, and with PyTorch and nccl-tests for the phases that measure GPUs. "
+        "When left out, one that each worker makes of its own python3.",
+    )
     namespaces: Annotated[dict[Label, Namespace], Change.LIVE] = Field(default={}, description="Namespaces of users, by name.")

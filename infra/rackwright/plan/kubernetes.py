@@ -61,6 +61,8 @@ def expand_kubernetes(
         drain_timeout_s=declared.drain_timeout,
         objects_by=declared.objects_by,
         probe=own_image("probe") if bundled else None,
+        jobs=declared.jobs_image or own_image("jobs"),
+        makes_jobs=declared.jobs_image is None,
     )
     return expanded.model_copy(update={"objects": objects(expanded, nodes, storage), "folders": folders(expanded, storage)})
 

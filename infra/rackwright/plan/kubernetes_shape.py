@@ -96,6 +96,10 @@ class Kubernetes(Part):
     drain_timeout_s: int
     probe: str | None
     """Image of the pods that checks run; None where nobody has it: it comes with the bundle alone."""
+    jobs: str
+    """Image of the acceptance's jobs."""
+    makes_jobs: bool
+    """Whether workers make it themselves."""
     objects: tuple[dict[str, Any], ...] = ()
     """What is applied to the cluster beyond kubeadm's own, in this order: the one source for the roles and for Pulumi."""
     objects_by: ObjectsBy = ObjectsBy.ROLE

@@ -101,6 +101,10 @@ class Declared:
             Feature.STORAGE: bool(cluster.get("storage")),
             Feature.NFS: any(one["kind"] == "nfs" for one in cluster.get("storage") or ()),
             Feature.JOBS_ON_STORAGE: slurm and bool(cluster.get("storage")),
+            Feature.JOBS: bool(scheduler.get("submit")) and (slurm or any(one["users"] for one in scheduler["namespaces"])),
+            Feature.JOBS_SHARE: bool(cluster.get("storage")) and (slurm or (kubernetes and bool(scheduler["folders"]))),
+            # A pod has the adapters that a device plugin gives it, and no plan has one for them yet.
+            Feature.JOBS_ON_FABRIC: slurm and self.fabric is not None,
             Feature.USER_GROUPS: bool(cluster.get("user_groups")),
             Feature.KUBERNETES: kubernetes,
             Feature.KUBERNETES_GPUS: kubernetes and any(node["gpus"] for node in scheduler["nodes"]),

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from acceptance.harness import slurm
+from acceptance.harness.labelled import of_a_task
+from acceptance.harness.launcher import Launcher
 from acceptance.phase import Job
 from rackwright.report.acceptance import PhaseReport
 from rackwright.report.redact import Redactor
@@ -16,9 +17,12 @@ if TYPE_CHECKING:
     from acceptance.harness.stage import Played, Stage
 
 
-def programs(jobs: Iterable[Job]) -> dict[str, str]:
+def programs(launcher: Launcher, jobs: Iterable[Job], requests: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """The texts that run, as they run, by their place in the run's folder."""
-    return {f"programs/{job.program.name}": slurm.sent(job.program) for job in jobs}
+    found = {f"programs/{job.program.name}": launcher.sent(job.program) for job in jobs}
+    for one in requests:
+        found |= launcher.files(one)
+    return found
 
 
 def jobs_of(played: Played, redact: Redactor) -> tuple[dict[str, Any], ...]:
@@ -52,15 +56,15 @@ def texts(stage: Stage, played: Played, report: PhaseReport, results: Sequence[R
     result = {**report.as_dict(), "checks": [one.as_dict() for one in results]}
     return {
         "meta.json": redact(_json(_meta(stage, played, report))),
-        "stdout": redact(_joined(played, "out")),
-        "stderr": redact(_joined(played, "err") if any(came["err"] for came in played.came.values()) else ""),
+        "stdout": redact(_joined(stage.launcher, played, "out")),
+        "stderr": redact(_joined(stage.launcher, played, "err") if any(came["err"] for came in played.came.values()) else ""),
         "result.json": redact(_json(result)),
     }
 
 
 def _meta(stage: Stage, played: Played, report: PhaseReport) -> dict[str, Any]:
     """What ran, with what, where: versions and environment are the jobs' own word."""
-    heads = [said for came in played.came.values() for said in slurm.heads(came["out"])]
+    heads = [said for came in played.came.values() for said in stage.launcher.heads(came["out"])]
     versions = {said["node"]: said["versions"] for said in heads if "versions" in said}
     for said in heads:  # A driver is known where a job had GPUs.
         if said.get("versions", {}).get("driver"):
@@ -77,7 +81,7 @@ def _meta(stage: Stage, played: Played, report: PhaseReport) -> dict[str, Any]:
         "submitter": stage.sender.name,
         "nodes": list(scope.nodes) if scope else [],
         "left_out": _left_out(stage, scope.states if scope else {}, scope.nodes if scope else ()),
-        "versions": {"slurm": stage.identity["slurm"], "submitter_kernel": stage.identity["kernel"], "nodes": versions},
+        "versions": {**stage.identity["versions"], "submitter_kernel": stage.identity["kernel"], "nodes": versions},
         "environment": next((said["environment"] for said in heads if "environment" in said), {}),
         "jobs": list(report.jobs),
     }
@@ -89,14 +93,14 @@ def _left_out(stage: Stage, states: Mapping[str, str], nodes: Sequence[str]) -> 
     return {**{name: states.get(name, "unknown to the scheduler") for name in stage.sender.compute if name not in nodes}, **out}
 
 
-def _joined(played: Played, stream: str) -> str:
+def _joined(launcher: Launcher, played: Played, stream: str) -> str:
     """What the jobs said, one after the other, each line with the rank of its task before it; what srun itself said comes last."""
     told = []
     for name, output in played.outputs.items():
         text = str(played.came[name][stream])
         told.append(f"=== {name} (job {output.id or 'none'}, status {output.status})")
-        told += [f"{rank}: {line}" for rank, line in slurm.whole_lines(text)]
-        told += [line for line in text.splitlines() if not slurm.of_a_task(line)]
+        told += [f"{rank}: {line}" for rank, line in launcher.whole_lines(text)]
+        told += [line for line in text.splitlines() if not of_a_task(line)]
     return "\n".join([*told, ""])
 
 

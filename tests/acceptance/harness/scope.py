@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from acceptance.phase import Part
+from acceptance.phase import Part, compute_nodes, runs_pods
 from cluster.probes import smoke
 from rackwright.errors import BadInput
 from rackwright.report.declared import Declared
@@ -21,6 +21,8 @@ class Submission:
     name: str
     user: str
     mount: str | None
+    namespace: str | None = None
+    """Of Kubernetes, in which the user's jobs run."""
 
     @property
     def node(self) -> Mapping[str, Any]:
@@ -30,10 +32,18 @@ class Submission:
     @property
     def compute(self) -> tuple[str, ...]:
         """All nodes of the plan that run jobs and are not out."""
-        return tuple(node["name"] for node in self.declared.cluster["scheduler"]["nodes"] if node["name"] in self.declared.nodes)
+        return compute_nodes(self.declared)
+
+    @property
+    def most_gpus(self) -> int | None:
+        """What the namespace's quota lets jobs hold together."""
+        found = next((one for one in self.declared.cluster["scheduler"].get("namespaces", ()) if one["name"] == self.namespace), None)
+        return found["gpus"] if found else None
 
     def parts(self, idle: tuple[str, ...]) -> tuple[Part, ...]:
         """Pieces of the idle nodes that one job can span."""
+        if runs_pods(self.declared):
+            return _alike(self.declared, idle)
         found = []
         for part in smoke.parts(self):
             nodes = tuple(name for name in part["nodes"] if name in idle)
@@ -44,13 +54,15 @@ class Submission:
 
 def submission(declared: Declared, user: str | None) -> Submission:
     """From the plan; raises BadInput where jobs cannot be sent by an ordinary user."""
-    if (declared.cluster.get("scheduler") or {}).get("kind") != "slurm":
+    if not declared.cluster.get("scheduler"):
         raise BadInput(
             "has no scheduler that jobs could be sent to", path=f"stack {declared.stack}", hint="declare `scheduler: {kind: slurm}`"
         )
     senders = declared.members("@submit")
     if not senders:
         raise BadInput("has no node that jobs are sent from", path=f"stack {declared.stack}", hint="give a group the role `login`")
+    if runs_pods(declared):
+        return _in_namespace(declared, senders[0], user)
     name = user or smoke.runner(Submission(declared, senders[0], "", None))
     if name is None:
         raise BadInput(
@@ -58,6 +70,33 @@ def submission(declared: Declared, user: str | None) -> Submission:
         )
     storage = smoke.shared(Submission(declared, senders[0], name, None))
     return Submission(declared, senders[0], name, storage["mount"] if storage else None)
+
+
+def _in_namespace(declared: Declared, sender: str, user: str | None) -> Submission:
+    """A user of Kubernetes works in a namespace: of his the one with a claim, then the one with most GPUs."""
+    spaces = [one for one in declared.cluster["scheduler"]["namespaces"] if one["users"]]
+    name = user or next((who for one in spaces for who in one["users"]), None)
+    his = [one for one in spaces if name in one["users"]]
+    if name is None or not his:
+        known = ", ".join(sorted({who for one in spaces for who in one["users"]}))
+        raise BadInput(
+            "works in no namespace: jobs of the acceptance run in one",
+            path=f"user {name}" if name else f"stack {declared.stack}",
+            hint=f"name one of {known} with --user" if known else "declare `scheduler.namespaces` with `users`",
+        )
+    space = max(his, key=lambda one: (one["claim_mib"] is not None, one["gpus"] is None, one["gpus"] or 0))
+    storage = next(iter(declared.cluster.get("storage") or ()), None)
+    folders = [one["path"] for one in declared.cluster["scheduler"]["folders"] if one["path"].endswith(f"/{space['name']}")]
+    reached = storage is not None and {sender, *compute_nodes(declared)} <= set(storage["clients"])
+    mount = folders[0] if folders and reached and space["claim_mib"] is not None else None
+    return Submission(declared, sender, name, mount, str(space["name"]))
+
+
+def _alike(declared: Declared, idle: tuple[str, ...]) -> tuple[Part, ...]:
+    """Nodes that one job of Kubernetes can span: those with GPUs apart from those without."""
+    gpus = {one["name"]: bool(one["gpus"]) for one in declared.cluster["scheduler"]["nodes"]}
+    found = {name: tuple(node for node in idle if gpus[node] is having) for name, having in (("gpu", True), ("cpu", False))}
+    return tuple(Part(name, nodes) for name, nodes in found.items() if nodes)
 
 
 def idle(states: Mapping[str, str], compute: tuple[str, ...]) -> tuple[str, ...]:

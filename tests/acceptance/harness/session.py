@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from acceptance.harness import baseline
+from acceptance.harness import baseline, launchers
 from acceptance.harness.course import Course
 from acceptance.harness.scope import submission
 from acceptance.harness.stage import open_stage
-from acceptance.harness.submitter import Submitter
-from acceptance.phase import Phase
+from acceptance.harness.submitter import Asking, Submitter, shared_out
+from acceptance.phase import Phase, runs_pods
 from acceptance.phases import phases
 from rackwright.catalog.checks import Level, acceptance
 from rackwright.errors import BadInput, CouldNotTell
@@ -37,13 +38,13 @@ def main(argv: Sequence[str]) -> int:
     chosen = _arguments(argv)
     try:
         declared = load(chosen.inventory)
-        wanted = _wanted(chosen.phase)
+        wanted = _wanted(chosen.phase, in_pods=runs_pods(declared))
         sender = submission(declared, chosen.user)
         owed = _owed(declared, wanted, Level(chosen.level))
         home = chosen.inventory.parent
         redact = redactor(home / "secrets.yml", home / "id_ed25519")
         course = Course(declared, owed, sender, run_name(), home, redact, keep_going=chosen.keep_going)
-        return _run(course, Submitter(declared, chosen.ssh_config, sender.name, sender.user))
+        return _run(course, _submitters(course, chosen.ssh_config))
     except BadInput as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -65,9 +66,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _wanted(asked: Sequence[str]) -> list[str]:
+def _wanted(asked: Sequence[str], *, in_pods: bool) -> list[str]:
     """Names of the phases that were asked for; of all where none was."""
-    names = [phase.name for phase in phases()]
+    names = [phase.name for phase in phases(in_pods=in_pods)]
     for name in asked:
         if _plain(name) not in names:
             raise BadInput("is no phase of the acceptance", path=name, hint=did_you_mean(_plain(name), names))
@@ -80,7 +81,9 @@ def _plain(name: str) -> str:
 
 def _owed(declared: Declared, wanted: Sequence[str], level: Level) -> Manifest:
     """The results that the phases owe which were asked for; the rest is said to be left out."""
-    rows = acceptance()
+    in_pods = runs_pods(declared)
+    known = {phase.name for phase in phases(in_pods=in_pods)}
+    rows = {key: spec.in_pods() if in_pods else spec for key, spec in acceptance().items() if spec.subject in known}
     owed = manifest(declared, {key: spec for key, spec in rows.items() if spec.subject in wanted}, level)
     others = [
         NotRun(key, NotRunReason.PHASE, "only other phases were asked for") for key, spec in rows.items() if spec.subject not in wanted
@@ -88,17 +91,37 @@ def _owed(declared: Declared, wanted: Sequence[str], level: Level) -> Manifest:
     return Manifest(owed.level, owed.expected, (*owed.not_run, *others), owed.empty_groups)
 
 
-def _run(course: Course, submitter: Submitter) -> int:
+def _submitters(course: Course, ssh_config: Path) -> list[Submitter]:
+    """Of the node that jobs are sent from; of Kubernetes also of a controller, since users see no nodes."""
+    declared, sender = course.declared, course.sender
+    found = [Submitter(declared, ssh_config, sender.name, sender.user, launchers.submitting(declared))]
+    if runs_pods(declared):
+        found.append(Submitter(declared, ssh_config, declared.members("@control")[0], "root", launchers.looking()))
+    return found
+
+
+@contextlib.contextmanager
+def _conversation(declared: Declared, submitters: Sequence[Submitter]) -> Iterator[Asking]:
+    """With all of them as with one."""
+    with contextlib.ExitStack() as stack:
+        first, *others = [stack.enter_context(one).ask for one in submitters]
+        if not others:
+            yield first
+            return
+        yield shared_out(first, others[0], {one["name"]: one["taints"] for one in declared.cluster["scheduler"]["nodes"]})
+
+
+def _run(course: Course, submitters: Sequence[Submitter]) -> int:
     """All phases, with the report on record whatever happens."""
     signal.signal(signal.SIGTERM, _interrupt)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     course.record(ended=False)
     ending = ""
     try:
-        with submitter:
-            stage = open_stage(submitter.ask, course.sender, course.run, baseline.load(course.home))
+        with _conversation(course.declared, submitters) as ask:
+            stage = open_stage(ask, course.sender, course.run, baseline.load(course.home))
             course.where = stage.folder or ""
-            for number, phase in enumerate(phases(), start=1):
+            for number, phase in enumerate(phases(in_pods=runs_pods(course.declared)), start=1):
                 _tell(number, phase)
                 course.take(stage, number, phase)
     except KeyboardInterrupt:

@@ -2,41 +2,63 @@
 
 from __future__ import annotations
 
-import ast
-import contextlib
-import json
 import math
-import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from acceptance.harness import labelled
+from acceptance.harness.labelled import HEAD, unlabelled
 from acceptance.phase import Job, Output, Program, Task
 from cluster.probes.smoke import decisive
 from rackwright.errors import BadInput
 from rackwright.report.declared import Declared
 
-HEAD: Final = "rackwright-task "
-"""How the line begins in which a task says who it is."""
+__all__ = ["HEAD", "Slurm", "command", "heads", "output", "partition", "request", "sent", "whole_lines"]
+
 PATIENCE: Final = 45
 """Seconds a job may wait for its nodes, which were idle a moment ago."""
 _PRELUDE: Final = Path(__file__).with_name("task_side.py")
-_LABELLED: Final = re.compile(r" *(\d+): ?(.*)", re.DOTALL)
 _CUT: Final = 1024
 """Bytes after which `srun --label` (seen with 24.11.5) begins a line anew, as if the task had."""
 TIMED_OUT: Final = 124
 
 
+@dataclass(frozen=True)
+class Slurm:
+    """The launcher."""
+
+    declared: Declared
+
+    def sent(self, program: Program) -> str:
+        """By srun, on the tasks' stdin."""
+        return sent(program)
+
+    def request(self, job: Job, run: str, phase: str) -> dict[str, Any]:
+        """One srun."""
+        return request(job, run, phase, self.declared)
+
+    def files(self, request: Mapping[str, Any]) -> dict[str, str]:
+        """None: the command says everything."""
+        return {}
+
+    def output(self, job: Job, came: Mapping[str, Any]) -> Output:
+        """Out of what srun said."""
+        return output(job, came)
+
+    def heads(self, text: str) -> list[dict[str, Any]]:
+        """Out of labelled lines."""
+        return heads(text)
+
+    def whole_lines(self, text: str) -> list[tuple[int, str]]:
+        """With those together that srun cut."""
+        return whole_lines(text)
+
+
 def sent(program: Program) -> str:
-    """The text a job's tasks run: the program, with the lines that say who the task is after its docstring and its `__future__`."""
-    lines = program.text.splitlines(keepends=True)
-    first = 0
-    for statement in ast.parse(program.text).body:
-        words = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-        if not words and not (isinstance(statement, ast.ImportFrom) and statement.module == "__future__"):
-            break
-        first = statement.end_lineno or 0
-    return "".join([*lines[:first], "\n\n", _PRELUDE.read_text(encoding="utf-8"), "\n\n", *lines[first:]])
+    """The text a job's tasks run."""
+    return labelled.preceded(program, _PRELUDE)
 
 
 def command(job: Job, label: str, declared: Declared) -> list[str]:
@@ -94,58 +116,10 @@ def heads(text: str) -> list[dict[str, Any]]:
     return [said for said, _ in _tasks(text)]
 
 
-def _tasks(text: str) -> list[tuple[dict[str, Any], list[str]]]:
-    """What each task said of itself, and its other lines, by rank. One that never said who it is has no place here."""
-    lines: dict[int, list[str]] = {}
-    found: dict[int, dict[str, Any]] = {}
-    for rank, said in whole_lines(text):
-        head = _head(said) if rank not in found else None
-        if head is not None:
-            found[rank] = head
-        else:
-            lines.setdefault(rank, []).append(said)
-    return [(found[rank], lines.get(rank, [])) for rank in sorted(found)]
-
-
 def whole_lines(text: str) -> list[tuple[int, str]]:
     """Lines of tasks with the rank of who said them; those that srun cut are put together again."""
-    found: list[tuple[int, str]] = []
-    open_lines: dict[int, int] = {}
-    for line in text.split("\n"):
-        labelled = _LABELLED.match(line)
-        if not labelled:
-            continue
-        rank, said = int(labelled[1]), labelled[2]
-        if rank in open_lines:
-            place = open_lines.pop(rank)
-            found[place] = (rank, found[place][1] + said)
-        else:
-            place = len(found)
-            found.append((rank, said))
-        if len(said.encode()) == _CUT:
-            open_lines[rank] = place
-    return found
+    return labelled.whole_lines(text, _CUT)
 
 
-def of_a_task(line: str) -> bool:
-    """Whether a line bears the number of a task."""
-    return _LABELLED.match(line) is not None
-
-
-def _head(line: str) -> dict[str, Any] | None:
-    """What a task says of itself; None for every other line, and for one that was torn."""
-    if not line.startswith(HEAD):
-        return None
-    with contextlib.suppress(ValueError):
-        said: dict[str, Any] = json.loads(line.removeprefix(HEAD))
-        return said
-    return None
-
-
-def unlabelled(text: str) -> str:
-    """Lines without the number of the task that said them.
-
-    >>> unlabelled("0: no such file")
-    'no such file'
-    """
-    return "\n".join(match[2] if (match := _LABELLED.match(line)) else line for line in text.splitlines())
+def _tasks(text: str) -> list[tuple[dict[str, Any], list[str]]]:
+    return labelled.tasks(whole_lines(text))

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from acceptance.harness import files, slurm
+from acceptance.harness import files
+from acceptance.harness.launcher import Launcher
+from acceptance.harness.launchers import launcher
 from acceptance.harness.scope import Submission, idle
 from acceptance.harness.submitter import Asking
 from acceptance.phase import Finding, Job, Output, Phase, Scope
@@ -33,7 +35,8 @@ class Stage:
     sender: Submission
     run: str
     identity: Mapping[str, Any]
-    """Who sends the jobs, with which Slurm."""
+    """Who sends the jobs, to which scheduler."""
+    launcher: Launcher
     busy: frozenset[str]
     """Nodes that were at work when the run began: nobody waits for them."""
     folder: str | None
@@ -67,7 +70,8 @@ def open_stage(ask: Asking, sender: Submission, run: str, baseline: Mapping[str,
         path = f"{sender.mount}/validation/results/infra-smoke-{run}"
         trouble = str(ask({"open": path})["trouble"])
         folder = None if trouble else path
-    return Stage(ask, sender, run, came["identity"], busy, folder, trouble, baseline)
+    identity = came["identity"]
+    return Stage(ask, sender, run, identity, launcher(sender, identity), busy, folder, trouble, baseline)
 
 
 def play(stage: Stage, number: int, phase: Phase, played: Played) -> None:
@@ -75,8 +79,9 @@ def play(stage: Stage, number: int, phase: Phase, played: Played) -> None:
     try:
         played.scope = _scope(stage, number, phase)
         jobs = {job.name: job for job in phase.jobs(played.scope)}
-        _prepare(stage, phase, played.scope, jobs)
-        _send(stage, number, phase, jobs, played)
+        played.requests = [stage.launcher.request(job, stage.run, phase.folder(number)) for job in jobs.values()]
+        _prepare(stage, phase, jobs, played)
+        _send(stage, phase, jobs, played)
         for finding in phase.judge(played.scope, played.outputs):  # one by one: what was found before it broke off counts
             played.findings.append(finding)
     except CouldNotTell as error:
@@ -106,38 +111,46 @@ def _scope(stage: Stage, number: int, phase: Phase) -> Scope:
         folder=f"{stage.folder}/{phase.folder(number)}" if stage.folder else None,
         trouble=stage.trouble,
         parts=sender.parts(free),
+        namespace=sender.namespace,
+        most_gpus=sender.most_gpus,
         baseline=stage.baseline,
     )
 
 
-def _prepare(stage: Stage, phase: Phase, scope: Scope, jobs: Mapping[str, Job]) -> None:
+def _prepare(stage: Stage, phase: Phase, jobs: Mapping[str, Job], played: Played) -> None:
     """The programs that will run, once for the run, and what must lie in the phase's folder before any job starts."""
-    if scope.folder is not None and stage.folder is not None:
-        _asked(stage.ask, {"write": stage.folder, "files": files.programs(jobs.values())}, 0)
+    scope = played.scope
+    if scope is not None and scope.folder is not None and stage.folder is not None:
+        _asked(stage.ask, {"write": stage.folder, "files": files.programs(stage.launcher, jobs.values(), played.requests)}, 0)
         _asked(stage.ask, {"write": scope.folder, "files": phase.files(scope)}, 0)
 
 
-def _send(stage: Stage, number: int, phase: Phase, jobs: Mapping[str, Job], played: Played) -> None:
+def _send(stage: Stage, phase: Phase, jobs: Mapping[str, Job], played: Played) -> None:
     """Send the jobs, round by round, ask the questions, and read what came back."""
     assert played.scope is not None
-    declared, scope = stage.sender.declared, played.scope
+    scope = played.scope
     rounds: dict[int, list[dict[str, Any]]] = {}
-    for job in jobs.values():
-        rounds.setdefault(job.round, []).append(slurm.request(job, stage.run, phase.folder(number), declared))
-    played.requests = [one for key in sorted(rounds) for one in rounds[key]]
-    turns = sum(max(one["seconds"] for one in group) * math.ceil(len(group) / _AT_ONCE) for group in rounds.values())
-    longest = turns + sum(one.timeout for one in phase.questions)
+    for job, sent in zip(jobs.values(), played.requests, strict=True):
+        rounds.setdefault(job.round, []).append(sent)
+    longest = sum(map(_patience, rounds.values())) + sum(one.timeout for one in phase.questions)
     request = {
         "rounds": [rounds[key] for key in sorted(rounds)],
         "at_once": _AT_ONCE,
         "questions": [(one.name, one.command, one.timeout) for one in phase.questions],
-        "environment": {"FOLDER": scope.folder or "", "MOUNT": scope.mount or ""},
+        "environment": {"FOLDER": scope.folder or "", "MOUNT": scope.mount or "", "NAMESPACE": stage.sender.namespace or ""},
         "empty": [f"{scope.folder}/{pattern}" for pattern in phase.leaves] if scope.folder else [],
     }
     came = _asked(stage.ask, request, longest)
     played.came = {one["name"]: one for one in came["jobs"]}
-    played.outputs = {name: slurm.output(job, played.came[name]) for name, job in jobs.items()}
+    played.outputs = {name: stage.launcher.output(job, played.came[name]) for name, job in jobs.items()}
     played.scope = replace(scope, answers={name: Raw(**said) for name, said in came["answers"].items()})
+
+
+def _patience(group: list[dict[str, Any]]) -> float:
+    """Seconds that the jobs of a round may take: one after the other where a quota may hold them up."""
+    if any(one.get("queued") for one in group):
+        return float(sum(one["seconds"] for one in group))
+    return float(max(one["seconds"] for one in group) * math.ceil(len(group) / _AT_ONCE))
 
 
 def _asked(ask: Asking, request: dict[str, Any], seconds: float) -> dict[str, Any]:

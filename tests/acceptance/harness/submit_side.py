@@ -1,7 +1,7 @@
 """Runs on the node from which jobs are sent, as an ordinary user: one request a line on stdin, one answer a line on stdout.
 
-Sent as text together with `smoke_side`, standard library only. When stdin ends, whoever asked is gone, however it went: the jobs that it
-started, and no others, are cancelled by their names.
+Sent as text together with `smoke_side` and the side of whatever runs the jobs, which it knows as `jobs_side`; standard library only. When
+stdin ends, whoever asked is gone, however it went: the jobs that it started, and no others, are cancelled by their names.
 """
 
 import concurrent.futures
@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 
+import jobs_side
 import smoke_side
 
 CANCEL_EVERY = 0.3
@@ -23,10 +24,15 @@ running = set()
 
 
 def identity():
-    """Who sends the jobs, from where, with which Slurm."""
+    """Who sends the jobs, from where, to which scheduler."""
     user = pwd.getpwuid(os.getuid())
-    _, version, _ = smoke_side.run(["scontrol", "-V"], 10)
-    return {"user": user.pw_name, "uid": user.pw_uid, "slurm": version.strip().split(" ")[-1], "kernel": os.uname().release}
+    return {
+        "user": user.pw_name,
+        "uid": user.pw_uid,
+        "gid": user.pw_gid,
+        "versions": jobs_side.version(),
+        "kernel": os.uname().release,
+    }
 
 
 def open_folder(path):
@@ -68,23 +74,17 @@ def job(asked):
     try:
         if gone.is_set():
             return {"name": asked["name"], "status": 130, "out": "", "err": "cancelled", "began": began, "ended": began}
-        status, out, err = smoke_side.run(asked["argv"], asked["seconds"], asked["stdin"].encode())
-        if status == 124:
-            cancel(asked["label"])
+        told = jobs_side.run(asked, gone)
     finally:
         running.discard(asked["label"])
-    return {"name": asked["name"], "status": status, "out": out, "err": err, "began": began, "ended": time.time()}
-
-
-def cancel(label):
-    """Cancel the jobs of that name, which only this run gives."""
-    smoke_side.run(["scancel", "--quiet", "--user", pwd.getpwuid(os.getuid()).pw_name, "--name", label], 10)
+    return dict({"name": asked["name"], "began": began, "ended": time.time()}, **told)
 
 
 def jobs(rounds, at_once):
     """Rounds of jobs, those of each at the same time, as far as so many processes go."""
     ended = []
     for one in rounds:
+        jobs_side.begin(one)
         with concurrent.futures.ThreadPoolExecutor(max_workers=min(at_once, len(one))) as pool:
             ended += pool.map(job, one)
     return ended
@@ -99,11 +99,6 @@ def questions(asked):
     return found
 
 
-def states(request):
-    """How the nodes are, once they have ended what they were doing or had the time for it."""
-    return smoke_side.settled(request["nodes"], request["settle_seconds"], request.get("completing_seconds", 0))
-
-
 def answer(request):
     """What a request asks for; what went wrong with it is an answer too."""
     try:
@@ -114,7 +109,7 @@ def answer(request):
         os.environ.update(request.get("environment", {}))
         return {
             "identity": identity() if "identify" in request else None,
-            "states": states(request) if "nodes" in request else {},
+            "states": jobs_side.states(request) if "nodes" in request else {},
             "jobs": jobs(request.get("rounds", ()), request.get("at_once", 1)),
             "answers": questions(request.get("questions", ())),
             "emptied": empty(request.get("empty", ())),
@@ -131,8 +126,9 @@ def listen(requests):
     gone.set()
     while running:
         for label in tuple(running):
-            cancel(label)
+            jobs_side.cancel(label)
         time.sleep(CANCEL_EVERY)
+    jobs_side.end()
     requests.put(None)
 
 

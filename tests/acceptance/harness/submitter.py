@@ -8,12 +8,11 @@ import re
 import shlex
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from cluster.harness import smoke_side
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.report.declared import Declared
 
@@ -33,12 +32,13 @@ _ANSWER: Final = 30.0
 class Submitter:
     """Asks one node, as one user; a context, because leaving it is what cancels the jobs."""
 
-    def __init__(self, declared: Declared, ssh_config: Path, node: str, user: str) -> None:
+    def __init__(self, declared: Declared, ssh_config: Path, node: str, user: str, sides: Sequence[tuple[str, str]]) -> None:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9._-]*", user):
             raise BadInput("is no user name", path=user)
         become = ["sudo", "-n"] if declared.becomes_root(node) else []
         there = shlex.join([*become, "runuser", "-u", user, "--", "python3", "-I", "-S", "-c", _BOOT])
         self.node = node
+        self._sides = sides
         self._command = ["ssh", "-F", str(ssh_config), node, there]
         self._said: queue.Queue[str] = queue.Queue()
         self._complaints: list[str] = []
@@ -50,8 +50,7 @@ class Submitter:
         self._child = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
         threading.Thread(target=self._listen, daemon=True).start()
         threading.Thread(target=self._hear_complaints, daemon=True).start()
-        sides = (Path(smoke_side.__file__), Path(__file__).with_name("submit_side.py"))
-        self._send([(side.stem, side.read_text(encoding="utf-8")) for side in sides])
+        self._send(list(self._sides))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -110,3 +109,19 @@ class Submitter:
 
 Asking = Callable[..., dict[str, Any]]
 """`Submitter.ask`, or what plays it in a test."""
+
+
+def shared_out(submitter: Asking, controller: Asking, taints: Mapping[str, Sequence[str]]) -> Asking:
+    """Two nodes as one: how nodes are is asked of a controller, all else of the node that jobs are sent from. `taints`: the plan's."""
+
+    def ask(request: dict[str, Any], *, seconds: float = 0.0) -> dict[str, Any]:
+        about = {"nodes", "settle_seconds", "completing_seconds"} & set(request)
+        if not about:
+            return submitter(request, seconds=seconds)
+        looked = controller({**{key: request[key] for key in about}, "taints": taints}, seconds=seconds)
+        rest = {key: value for key, value in request.items() if key not in about}
+        if looked["trouble"] or not rest:
+            return looked
+        return {**submitter(rest, seconds=seconds), "states": looked["states"]}
+
+    return ask

@@ -13,6 +13,9 @@ def _launched(head, driver_file="/proc/driver/nvidia/version"):
         environment[name] = environment["SLURM_" + theirs]
     environment["NODE_NAME"] = environment["SLURMD_NODENAME"]
     environment["LOCAL_WORLD_SIZE"] = environment.get("SLURM_NTASKS_PER_NODE", "1")
+    for name, theirs in {"GPUS_GIVEN": "SLURM_STEP_GPUS", "GPUS_VISIBLE": "CUDA_VISIBLE_DEVICES"}.items():
+        if theirs in environment:
+            environment[name] = environment[theirs]
     environment.setdefault("MASTER_PORT", str(20000 + int(environment["JOB_ID"]) % 10000))
     told = {name: int(environment[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")}
     told.update(job=environment["JOB_ID"], node=environment["NODE_NAME"], host=socket.gethostname(), uid=os.getuid())

@@ -22,6 +22,10 @@ ORDER: Final = (
 """Modules of this package; a phase's name is its module's."""
 
 
-def phases() -> tuple[Phase, ...]:
+IN_PODS: Final = ("kubernetes_health", *ORDER[1:])
+"""The same where Kubernetes runs the jobs."""
+
+
+def phases(*, in_pods: bool = False) -> tuple[Phase, ...]:
     """All of them, in order."""
-    return tuple(import_module(f"{__name__}.{name}").PHASE for name in ORDER)
+    return tuple(import_module(f"{__name__}.{name}").PHASE for name in (IN_PODS if in_pods else ORDER))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 from acceptance.phase import Finding, Job, Outputs, Part, Phase, Question, Scope, compared, skipped, told
 from acceptance.smoke import TASK, answer, arguments, asking, said
+from cluster.harness.probe import Probe
 from cluster.probes.gpu import GPUS
 from cluster.probes.smoke import gpus_to_ask
 from rackwright.errors import CouldNotTell
@@ -35,12 +36,12 @@ def jobs(scope: Scope) -> Sequence[Job]:
         names = [f"{word}-{part.name}-{scope.run}" for word in ("first", "second")]
         met = arguments(meeting=meeting, me=names[0], other=names[1] if second else "")
         found.append(Job(f"none-{part.name}", part.nodes, TASK, arguments()))
-        found.append(Job(f"first-{part.name}", part.nodes, TASK, met, gpus_per_node=first, round=1))
+        found.append(Job(f"first-{part.name}", part.nodes, TASK, met, gpus_per_node=first, round=1, shared=True))
         if second:
             met = arguments(meeting=meeting, me=names[1], other=names[0])
-            found.append(Job(f"second-{part.name}", part.nodes, TASK, met, gpus_per_node=second, round=1))
+            found.append(Job(f"second-{part.name}", part.nodes, TASK, met, gpus_per_node=second, round=1, shared=True))
         count = scope.gpus(part.nodes[0])
-        found.append(asking(f"all-{part.name}", part.nodes, GPUS, gpus_per_node=count, round=_ALL))
+        found.append(asking(f"all-{part.name}", part.nodes, _whole(scope), gpus_per_node=count, round=_ALL))
         if _confined(scope):
             found.append(asking(f"opened-{part.name}", part.nodes, OPENED, gpus_per_node=first, round=_ALL + 1))
     return found
@@ -85,8 +86,16 @@ def _apart(outputs: Outputs, part: Part, node: str) -> Finding:
 
 
 def _all(scope: Scope, outputs: Outputs, part: Part, node: str) -> Finding:
-    gpus = answer(outputs[f"all-{part.name}"], node, GPUS)
+    output = outputs[f"all-{part.name}"]
+    if scope.in_pods and node in output.silent:  # A node that lacks one is never given the pod that asks for all.
+        return compared("all_gpus_answer", node, output.silent[node], f"{scope.gpus(node)} GPUs")
+    gpus = answer(output, node, _whole(scope))
     return compared("all_gpus_answer", node, f"{len(gpus)} GPUs", f"{scope.gpus(node)} GPUs")
+
+
+def _whole(scope: Scope) -> Probe[Any]:
+    """What a job with all GPUs of a node is asked: the driver's word; in pods with simulated ones, which have no driver, their files."""
+    return OPENED if scope.in_pods and "gpu" in scope.declared.simulated else GPUS
 
 
 def _opened(outputs: Outputs, part: Part, node: str) -> Finding:
@@ -96,18 +105,21 @@ def _opened(outputs: Outputs, part: Part, node: str) -> Finding:
 
 
 def _parts(scope: Scope) -> list[Part]:
-    """Pieces of nodes with alike numbers of GPUs; those without have nothing to give."""
+    """Pieces of nodes with alike numbers of GPUs, no more together than the user may hold; those without have nothing to give."""
     found = []
     for part in scope.parts:
         for count, nodes in groupby(sorted(part.nodes, key=scope.gpus), key=scope.gpus):
-            if count:
-                found.append(Part(f"{part.name}-{count}", tuple(nodes)))
+            names = tuple(nodes)
+            at_once = max(1, scope.most_gpus // count) if count and scope.most_gpus is not None else len(names)
+            pieces = [names[start : start + at_once] for start in range(0, len(names) if count else 0, at_once)]
+            found += [Part(f"{part.name}-{count}" + (f"-{number}" if number else ""), piece) for number, piece in enumerate(pieces)]
     return found
 
 
 def _confined(scope: Scope) -> bool:
     """Whether the plan has cgroups keep a job to its devices, and there are devices that could be opened at all."""
-    return bool(scope.declared.cluster["scheduler"].get("cgroups")) and "gpu" not in scope.declared.simulated
+    confines = scope.in_pods or bool(scope.declared.cluster["scheduler"].get("cgroups"))
+    return confines and "gpu" not in scope.declared.simulated
 
 
 PHASE: Final = Phase("gpu_allocation", "GPU allocation", judge, jobs, leaves=("first-*", "second-*"))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Final
 
 from acceptance.phase import Finding, Job, Output, Outputs, Phase, Question, Scope, compared, program, told
 from acceptance.smoke import TASK, answer, arguments, asking, said, trouble
@@ -67,15 +67,17 @@ def jobs(scope: Scope) -> Sequence[Job]:
     """Ask what is mounted; write, all at once; then look, everywhere."""
     if scope.mount is None:
         return ()
-    found = [asking(f"mounts-{part.name}", part.nodes, MOUNTS) for part in scope.parts]
-    found += [asking(f"size-{part.name}", part.nodes, SIZE, environment={"MOUNT": scope.mount}, round=1) for part in scope.parts]
+    found = [asking(f"mounts-{part.name}", part.nodes, MOUNTS, shared=True) for part in scope.parts]
+    found += [
+        asking(f"size-{part.name}", part.nodes, SIZE, environment={"MOUNT": scope.mount}, round=1, shared=True) for part in scope.parts
+    ]
     if scope.folder is None:
         return found
-    how, folders = writing(_storage(scope)), tuple(_folder(scope, part.name) for part in scope.parts)
+    how, folders = writing(scope.storage), tuple(_folder(scope, part.name) for part in scope.parts)
     for number, (part, folder) in enumerate(zip(scope.parts, folders, strict=True)):
         words = arguments(folder=folder, records=how["records"], locks=how["locks"])
-        found.append(Job(f"write-{part.name}", part.nodes, TASK, words, round=2 + number))
-        found.append(Job(f"look-{part.name}", part.nodes, _LOOK, folders, round=_LAST))
+        found.append(Job(f"write-{part.name}", part.nodes, TASK, words, round=2 + number, shared=True))
+        found.append(Job(f"look-{part.name}", part.nodes, _LOOK, folders, round=_LAST, shared=True))
     return found
 
 
@@ -111,14 +113,17 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
 
 
 def _mounted(scope: Scope, output: Output, node: str) -> Finding:
-    one, mounts = _storage(scope), answer(output, node, MOUNTS)
+    one = {**scope.storage, "mount": scope.mount}
+    if scope.in_pods and node in output.silent:  # A pod whose volume is not there never starts.
+        return compared("is_mounted", node, output.silent[node], f"{one['kind']} at {scope.mount}")
+    mounts = answer(output, node, MOUNTS)
     right = is_there(mounts, SimpleNamespace(**one), node)
     found = one["kind"] if right else mounts[scope.mount].type if scope.mount in mounts else "nothing"
     return compared("is_mounted", node, f"{found} at {scope.mount}", f"{one['kind']} at {scope.mount}", holds=right)
 
 
 def _sized(scope: Scope, output: Output, node: str) -> Finding:
-    size, planned = answer(output, node, SIZE), _storage(scope)["size_mib"]
+    size, planned = answer(output, node, SIZE), scope.storage["size_mib"]
     share = acceptance()["shared_file_system.size_matches_plan"].limit or 0.0
     near = abs(size - planned) <= share * planned
     return compared("size_matches_plan", node, f"{size} MiB", f"{planned} MiB within {share:.0%}", holds=near)
@@ -136,7 +141,7 @@ def _shown(check: str, node: str, look: Callable[[], Seen], writers: Sequence[st
 
 
 def _kept(scope: Scope, node: str, look: Callable[[], Seen], writers: Sequence[str]) -> Finding:
-    seen, records = look(), writing(_storage(scope))["records"]
+    seen, records = look(), writing(scope.storage)["records"]
     return compared("keeps_concurrent_writes", node, seen.error or seen.lines, {host[:_NAME]: records for host in writers})
 
 
@@ -160,10 +165,6 @@ def _writers(scope: Scope, outputs: Outputs) -> list[str]:
 
 def _folder(scope: Scope, part: str) -> str:
     return f"{scope.folder}/part-{part}"
-
-
-def _storage(scope: Scope) -> Mapping[str, Any]:
-    return next(one for one in scope.declared.cluster["storage"] if one["mount"] == scope.mount)
 
 
 PHASE: Final = Phase("shared_file_system", "Shared file system", judge, jobs, questions=(HERE,), files=files, leaves=("part-*/*",))

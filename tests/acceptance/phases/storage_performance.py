@@ -31,15 +31,17 @@ def jobs(scope: Scope) -> Sequence[Job]:
     if scope.folder is None:
         return ()
     sizes = (scope.folder, *(_SMALL if _lab(scope) else _REAL))
-    found = [Job(f"together-{part.name}", part.nodes, _SPEED, sizes, limit_s=600, memory_mib=256) for part in scope.parts]
+    found = [Job(f"together-{part.name}", part.nodes, _SPEED, sizes, limit_s=600, memory_mib=256, shared=True) for part in scope.parts]
     found += [
-        Job(f"alone-{node}", (node,), _SPEED, sizes, limit_s=600, memory_mib=256, round=1 + number)
+        Job(f"alone-{node}", (node,), _SPEED, sizes, limit_s=600, memory_mib=256, round=1 + number, shared=True)
         for number, node in enumerate(scope.nodes)
     ]
     last = 1 + len(scope.nodes)
-    found += [Job(f"kill-{part.name}", part.nodes, _KILL, ("write", scope.folder), limit_s=120, round=last) for part in scope.parts]
     found += [
-        Job(f"look-{part.name}", part.nodes, _KILL, ("read", scope.folder, *scope.nodes), limit_s=120, round=last + 1)
+        Job(f"kill-{part.name}", part.nodes, _KILL, ("write", scope.folder), limit_s=120, round=last, shared=True) for part in scope.parts
+    ]
+    found += [
+        Job(f"look-{part.name}", part.nodes, _KILL, ("read", scope.folder, *scope.nodes), limit_s=120, round=last + 1, shared=True)
         for part in scope.parts
     ]
     return found

@@ -37,22 +37,25 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
     """Each node by the jobs that were sent to it."""
     pairs = {node: outputs[name] for name, nodes, _ in reversed(_pairs(scope)) for node in nodes}
     for node in scope.nodes:
-        yield told("one_task_on_one_node", node, partial(_placed, "one_task_on_one_node", node, outputs[f"one-{node}"]))
-        yield told("two_tasks_on_one_node", node, partial(_placed, "two_tasks_on_one_node", node, outputs[f"two-{node}"]))
+        yield told("one_task_on_one_node", node, partial(_placed, scope, "one_task_on_one_node", node, outputs[f"one-{node}"]))
+        yield told("two_tasks_on_one_node", node, partial(_placed, scope, "two_tasks_on_one_node", node, outputs[f"two-{node}"]))
         if node in pairs:
-            yield told("two_tasks_on_two_nodes", node, partial(_placed, "two_tasks_on_two_nodes", node, pairs[node]))
+            yield told("two_tasks_on_two_nodes", node, partial(_placed, scope, "two_tasks_on_two_nodes", node, pairs[node]))
         else:
             alone = len(scope.compute) == 1
             yield skipped("two_tasks_on_two_nodes", node, SkipReason.NOT_IN_PLAN if alone else SkipReason.NODE_BUSY)
 
 
-def _placed(check: str, node: str, output: Output) -> Finding:
+def _placed(scope: Scope, check: str, node: str, output: Output) -> Finding:
     """Which rank ran where; a job that ran nowhere was placed nowhere."""
     job = output.job
     ranks = range(len(job.nodes) * job.tasks_per_node)
     planned = {f"rank {rank}": job.nodes[rank // job.tasks_per_node] for rank in ranks}
     found = {f"rank {task.rank}": task.host for task in output.tasks}
-    return compared(check, node, found or output.trouble, planned)
+    if scope.in_pods and len(job.nodes) > 1:  # Which index comes to which node is for the scheduler to say.
+        found = {**dict.fromkeys(sorted(found), "somewhere"), "nodes": ", ".join(sorted(task.host for task in output.tasks))}
+        planned = {**dict.fromkeys(sorted(planned), "somewhere"), "nodes": ", ".join(sorted(job.nodes))}
+    return compared(check, node, found if output.tasks else output.why(node), planned)
 
 
 PHASE: Final = Phase("task_placement", "Task placement", judge, jobs)

@@ -16,9 +16,9 @@ import time
 TASK = """
 import fcntl, json, os, socket, sys, time
 mine = {key: os.environ.get(name) for key, name in NAMES.items()}
-mine.update(node=os.environ.get("SLURMD_NODENAME"), host=socket.gethostname(), uid=os.getuid(), began=time.time())
+rank, ranks = int(mine.pop("rank")), int(mine.pop("ranks"))
+mine.update(host=socket.gethostname(), uid=os.getuid(), began=time.time())
 folder, records, locks, meeting, me, other = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5], sys.argv[6]
-rank, ranks = int(os.environ["SLURM_PROCID"]), int(os.environ["SLURM_NTASKS"])
 if folder:
     with open(os.path.join(folder, "from-" + mine["host"]), "w") as own:
         own.write("written by a job on " + mine["host"])
@@ -42,7 +42,14 @@ if other:
 mine["ended"] = time.time()
 print("TASK " + json.dumps(mine), flush=True)
 """
-NAMES = {"job": "SLURM_JOB_ID", "visible": "CUDA_VISIBLE_DEVICES", "gpus": "SLURM_STEP_GPUS"}
+NAMES = {
+    "job": "SLURM_JOB_ID",
+    "visible": "CUDA_VISIBLE_DEVICES",
+    "gpus": "SLURM_STEP_GPUS",
+    "node": "SLURMD_NODENAME",
+    "rank": "SLURM_PROCID",
+    "ranks": "SLURM_NTASKS",
+}
 HEADSTART = 0.3
 """Seconds by which the interactive jobs come first: behind a batch job they would wait for the scheduler's next round."""
 LATE = frozenset({"mixed none", "allocated none", "mixed- none", "planned none"})

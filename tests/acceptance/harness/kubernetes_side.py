@@ -1,0 +1,289 @@
+"""Runs beside `submit_side`, which calls it `jobs_side`: Jobs of Kubernetes, in the name of the user whose kubeconfig lies in his home.
+
+Sent as text with `pods_api`, standard library only. Every Job has a deadline and a time to live, so that nothing stays of a run that was
+killed together with this.
+"""
+
+import contextlib
+import functools
+import os
+import threading
+import time
+
+from pods_api import Api, Refused
+
+RUN = "rackwright-accept"
+"""The label of whatever belongs to a run."""
+LOOK_EVERY = 0.3
+PLACED = 20
+"""Seconds that the scheduler may find no node for a pod: a device that has just come back is not yet with it."""
+MOUNTED = 15
+"""Seconds that a volume may fail to be mounted."""
+AFTER_A_FAILURE = 10
+"""Seconds that the others get once one has failed: they may wait for it in vain."""
+HOPELESS = {
+    "ErrImageNeverPull",
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+}
+ENDED = ("Succeeded", "Failed")
+made = set()
+"""Namespaces and runs that anything was made for."""
+
+
+@functools.cache
+def api():
+    """In the user's name."""
+    path = os.environ.get("KUBECONFIG") or os.path.join(os.environ["HOME"], ".kube", "config")
+    try:
+        return Api(path)
+    except KeyError as missing:
+        raise RuntimeError(f"{path}: holds no {missing}, which a kubeconfig of this cluster has") from None
+
+
+def version():
+    """What runs the jobs, and its release."""
+    try:
+        return {"kubernetes": api().get("/version")["gitVersion"]}
+    except Refused as refused:
+        raise RuntimeError("the API refuses this user: " + str(refused)) from None
+
+
+class Room:
+    """What the namespace's quota leaves: jobs enter in the order in which they were sent, so that two that must meet come together."""
+
+    def __init__(self):
+        self.changed = threading.Condition()
+        self.limits = None
+        self.held = {}
+        self.next = 0
+
+    def measure(self, namespace):
+        """Limits less what others hold, once: afterwards what is held is our own."""
+        if self.limits is None:
+            self.limits = {}
+            for quota in api().get("/api/v1/namespaces/" + namespace + "/resourcequotas")["items"]:
+                status = quota.get("status") or {}
+                for key, hard in (status.get("hard") or {}).items():
+                    if key in ("pods", "requests.nvidia.com/gpu"):
+                        left = int(hard) - int((status.get("used") or {}).get(key, 0))
+                        self.limits[key] = min(left, self.limits.get(key, left))
+
+    def lacks(self, wants):
+        """Why a job would never fit; empty where it does."""
+        short = [
+            f"{key}: {self.limits[key]} are left, the job needs {count}"
+            for key, count in wants.items()
+            if count > self.limits.get(key, count)
+        ]
+        return "the namespace's quota is too small: " + ", ".join(short) if short else ""
+
+    def fits(self, wants):
+        """Whether there is room now."""
+        return all(self.held.get(key, 0) + count <= self.limits.get(key, count) or key not in self.limits for key, count in wants.items())
+
+    def enter(self, turn, wants, gone):
+        """Wait for one's turn and for room; false where nobody waits any more."""
+        with self.changed:
+            while not gone.is_set():
+                if self.next >= turn and self.fits(wants):
+                    self.next = turn + 1
+                    for key, count in wants.items():
+                        self.held[key] = self.held.get(key, 0) + count
+                    self.changed.notify_all()
+                    return True
+                self.changed.wait(0.5)
+        return False
+
+    def skip(self, turn):
+        """A job that never fits lets the next one pass."""
+        with self.changed:
+            while self.next < turn:
+                self.changed.wait(0.5)
+            self.next = turn + 1
+            self.changed.notify_all()
+
+    def leave(self, wants):
+        """Room for others."""
+        with self.changed:
+            for key, count in wants.items():
+                self.held[key] -= count
+            self.changed.notify_all()
+
+
+ROOM = Room()
+
+
+def begin(asked):
+    """A round begins: its jobs enter in this order."""
+    if asked:
+        ROOM.measure(asked[0]["namespace"])
+    ROOM.next = 0
+    for turn, one in enumerate(asked):
+        one["turn"] = turn
+
+
+def run(asked, gone):
+    """One job to its end: what its pods said, why those did not that said nothing."""
+    try:
+        lacks = asked["refused"] or ROOM.lacks(asked["wants"])
+        if lacks:
+            ROOM.skip(asked["turn"])
+            return {"status": 1, "out": "", "err": lacks, "silent": {}}
+        if not ROOM.enter(asked["turn"], asked["wants"], gone):
+            return {"status": 130, "out": "", "err": "cancelled", "silent": {}}
+        try:
+            return Course(asked, gone).run()
+        finally:
+            ROOM.leave(asked["wants"])
+    except (Refused, OSError) as error:
+        return {"status": 1, "out": "", "err": str(error), "silent": {}}
+
+
+def objects(namespace, kind):
+    """Where objects of a kind lie."""
+    return {
+        "Job": "/apis/batch/v1/namespaces/{}/jobs",
+        "Service": "/api/v1/namespaces/{}/services",
+        "Pod": "/api/v1/namespaces/{}/pods",
+        "Event": "/api/v1/namespaces/{}/events",
+    }[kind].format(namespace)
+
+
+class Course:
+    """One job on its way."""
+
+    def __init__(self, asked, gone):
+        self.asked, self.gone = asked, gone
+        self.namespace, self.label = asked["namespace"], asked["label"]
+        self.began = time.time()
+        self.pods, self.stuck, self.late, self.failed = {}, {}, False, None
+
+    def run(self):
+        """Make it, follow it, read it, take it back."""
+        made.add((self.namespace, self.asked["run"]))
+        try:
+            for one in self.asked["objects"]:
+                api().post(objects(self.namespace, one["kind"]), one)
+            while not self.over():
+                time.sleep(LOOK_EVERY)
+            return self.told()
+        finally:
+            remove(self.namespace, self.label)
+
+    def over(self):
+        """Whether there is nothing more to wait for."""
+        found = api().get(objects(self.namespace, "Pod") + "?labelSelector=job-name%3D" + self.label)["items"]
+        self.pods = {
+            int((pod["metadata"].get("annotations") or {}).get("batch.kubernetes.io/job-completion-index", 0)): pod for pod in found
+        }
+        waited = time.time() - self.began
+        self.stuck = {index: why for index in range(self.asked["pods"]) if (why := self.hopeless(self.pods.get(index), waited))}
+        ended = {index for index, pod in self.pods.items() if pod["status"].get("phase") in ENDED}
+        if self.failed is None and (self.stuck or any(self.pods[index]["status"]["phase"] == "Failed" for index in ended)):
+            self.failed = time.time()
+        self.late = waited > self.asked["seconds"]
+        waiting = self.failed is not None and time.time() - self.failed < AFTER_A_FAILURE
+        running = set(range(self.asked["pods"])) - ended - set(self.stuck)
+        return not running or self.late or self.gone.is_set() or (self.failed is not None and not waiting)
+
+    def hopeless(self, pod, waited):
+        """Why a pod will not run; empty where it does, or still may."""
+        if pod is None:
+            return (self.event(self.label) or "no pod was made for it") if waited > PLACED else ""
+        status = pod["status"]
+        if status.get("phase") != "Pending":
+            return ""
+        for condition in status.get("conditions") or []:
+            if condition["type"] == "PodScheduled" and condition["status"] == "False":
+                return (condition.get("message") or "no node was found for it") if waited > PLACED else ""
+        for container in status.get("containerStatuses") or []:
+            waits = (container.get("state") or {}).get("waiting") or {}
+            if waits.get("reason") in HOPELESS:
+                return ": ".join(filter(None, (waits["reason"], waits.get("message"))))
+        if waited > MOUNTED:
+            said = self.event(pod["metadata"]["name"], "FailedMount")
+            return said or (f"it did not start within {waited:.0f} s" if waited > self.asked["starts"] else "")
+        return ""
+
+    def event(self, name, reason=""):
+        """The last warning about an object."""
+        found = api().get(objects(self.namespace, "Event") + "?fieldSelector=type%3DWarning%2CinvolvedObject.name%3D" + name)["items"]
+        said = [one for one in found if not reason or one.get("reason") == reason]
+        return "{}: {}".format(said[-1].get("reason"), said[-1].get("message")) if said else ""
+
+    def told(self):
+        """What is known at its end."""
+        out, err, codes = [], [], []
+        for index, pod in sorted(self.pods.items()):
+            if pod["status"].get("phase") not in (*ENDED, "Running"):
+                continue
+            text = self.log(pod)
+            out += text.splitlines() if self.asked["labelled"] else [f"{index}: {line}" for line in text.splitlines()]
+            code, said = ending(pod)
+            codes.append(code)
+            err += [f"{index}: {line}" for line in said.splitlines()]
+        err += [f"pod {index}: {why}" for index, why in sorted(self.stuck.items())]
+        if self.gone.is_set():
+            status = 130
+        elif self.late:
+            status = 124
+        else:
+            status = max(codes, default=1) or (1 if self.stuck or len(codes) < self.asked["pods"] else 0)
+        return {"status": status, "out": "\n".join([*out, ""]), "err": "\n".join(err), "silent": self.silent()}
+
+    def log(self, pod):
+        """What a pod has printed."""
+        with contextlib.suppress(Refused, OSError):
+            return str(api().call("GET", objects(self.namespace, "Pod") + "/" + pod["metadata"]["name"] + "/log"))
+        return ""
+
+    def silent(self):
+        """Nodes on which nothing ran, and why; one that no pod came to is one that a pod without a place was meant for."""
+        on = {index: pod["spec"].get("nodeName") for index, pod in self.pods.items()}
+        told = {on[index]: why for index, why in self.stuck.items() if on.get(index)}
+        homeless = [why for index, why in self.stuck.items() if not on.get(index)]
+        empty = [node for node in self.asked["nodes"] if node not in on.values()]
+        told.update(zip(empty, homeless))
+        for pod in self.pods.values():
+            if pod["status"].get("phase") == "Failed":
+                told.setdefault(pod["spec"].get("nodeName") or "", ending(pod)[1].strip().rpartition("\n")[2] or "it failed")
+        return told
+
+
+def ending(pod):
+    """How a pod's container ended, and its last words."""
+    for container in pod["status"].get("containerStatuses") or []:
+        over = (container.get("state") or {}).get("terminated")
+        if over:
+            return over["exitCode"], over.get("message") or (over.get("reason") or "" if over["exitCode"] else "")
+    if pod["status"].get("phase") == "Failed":
+        return 1, ": ".join(filter(None, (pod["status"].get("reason"), pod["status"].get("message"))))
+    return 0, ""
+
+
+def remove(namespace, label):
+    """A job with its pods, and its service."""
+    for kind in ("Job", "Service"):
+        with contextlib.suppress(Refused, OSError):
+            api().delete(objects(namespace, kind) + "/" + label, grace=0 if kind == "Job" else None)
+
+
+def cancel(_label):
+    """Its own thread hears that nobody asks any more, and removes it."""
+
+
+def end():
+    """Whatever is left of the run is removed, and its pods are gone."""
+    for namespace, name in made:
+        query = "?labelSelector=" + RUN + "%3D" + name
+        ends = time.time() + 10
+        with contextlib.suppress(Refused, OSError):
+            for kind in ("Job", "Service"):
+                for one in api().get(objects(namespace, kind) + query)["items"]:
+                    api().delete(objects(namespace, kind) + "/" + one["metadata"]["name"])
+            while api().get(objects(namespace, "Pod") + query)["items"] and time.time() < ends:
+                time.sleep(LOOK_EVERY)

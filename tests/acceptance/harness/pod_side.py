@@ -1,0 +1,58 @@
+def _launched(head, driver_file="/proc/driver/nvidia/version", last_words="/dev/termination-log"):
+    # Put in front of every program that runs in a pod: who this task is, in the words of any launcher, and what it runs on.
+    import glob
+    import json
+    import os
+    import re
+    import socket
+    import subprocess
+    import sys
+    import threading
+
+    def spawned(count, first):
+        # Tasks that share a pod's GPUs: this program again, once for each, every line with the rank of who said it.
+        with open("/proc/self/cmdline") as file:
+            command = file.read().split("\0")[:-1]
+        pipe = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
+        children = [subprocess.Popen(command, env=dict(os.environ, LOCAL_RANK=str(rank)), **pipe) for rank in range(count)]
+
+        def hear(rank, child):
+            for line in child.stdout:
+                sys.stdout.buffer.write(b"%d: " % (first + rank) + line.rstrip(b"\n") + b"\n")
+                sys.stdout.buffer.flush()
+
+        heard = [threading.Thread(target=hear, args=pair) for pair in enumerate(children)]
+        [one.start() for one in heard]
+        [one.join() for one in heard]
+        return max(abs(child.wait()) for child in children)
+
+    environment = os.environ
+    if os.path.exists(last_words):  # A pod's log has both streams in one; what is complained about is told apart here.
+        os.dup2(os.open(last_words, os.O_WRONLY | os.O_APPEND), 2)
+    local = int(environment.setdefault("LOCAL_WORLD_SIZE", "1"))
+    first = int(environment["JOB_COMPLETION_INDEX"]) * local
+    if local > 1 and "LOCAL_RANK" not in environment:
+        sys.exit(spawned(local, first))
+    environment["RANK"] = str(first + int(environment.setdefault("LOCAL_RANK", "0")))
+    given = sorted(int(path[len("/dev/nvidia") :]) for path in glob.glob("/dev/nvidia[0-9]*"))
+    environment["GPUS_GIVEN"] = ",".join(map(str, given))
+    if environment.get("NVIDIA_VISIBLE_DEVICES", "void") not in ("void", "none", "all", ""):
+        environment["GPUS_VISIBLE"] = environment["NVIDIA_VISIBLE_DEVICES"]
+    # Programs speak of nodes, and a pod's own name says nothing of where it is.
+    socket.gethostname = lambda: environment["NODE_NAME"]
+    told = {name: int(environment[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")}
+    told.update(job=environment["JOB_ID"], node=environment["NODE_NAME"], host=environment["HOST_ADDRESS"], uid=os.getuid())
+    if told["LOCAL_RANK"] == 0:
+        driver = None
+        if os.path.exists(driver_file):
+            with open(driver_file) as file:
+                found = re.search(r"\b\d+\.\d+(?:\.\d+)?\b", file.read())
+            driver = found and found[0]
+        allowed = re.compile("PATH$|LD_LIBRARY_PATH$|LANG$|(NCCL|UCX|FI|CUDA|OMP)_|NVIDIA_VISIBLE_DEVICES$|JOB_COMPLETION_INDEX$")
+        told["environment"] = {name: environment[name] for name in sorted(environment) if allowed.match(name)}
+        told["versions"] = {"kernel": os.uname().release, "driver": driver, "python": sys.version.split()[0]}
+    print(head + json.dumps(told), flush=True)
+
+
+_launched("rackwright-task ")
+del _launched

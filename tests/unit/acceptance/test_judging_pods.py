@@ -1,0 +1,182 @@
+"""What phases make of what pods said: written outputs, good and bad, without a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import replace
+from types import ModuleType
+
+import pytest
+
+from acceptance.phase import Output, Part, Scope, Task
+from acceptance.phases import gpu_allocation, kubernetes_health, shared_file_system, task_placement
+from cluster.harness.probe import Raw
+from rackwright import handover
+from rackwright.catalog.checks import acceptance
+from rackwright.errors import CouldNotTell
+from rackwright.handover import Host, paths
+from rackwright.model import load_stack
+from rackwright.plan import expand
+from rackwright.report.declared import from_inventory
+from rackwright.report.verdict import Verdict
+
+from .test_judging import NODES, answered, bad, judged, spoken
+
+FOLDER = "/mnt/sharedfs/kubernetes/research"
+ANSWERS = {
+    "acceptance-ready": Raw(out="ok"),
+    "acceptance-claim": Raw(out=json.dumps({"status": {"phase": "Bound", "capacity": {"storage": "10Gi"}}})),
+}
+MOUNTED = f"1 0 0:1 / / rw - overlay overlay rw\n2 1 0:2 /kubernetes/research {FOLDER} rw,nosuid,nodev - fuse.mfs mfs#storage0:9421 rw\n"
+
+
+@pytest.fixture
+def scope() -> Scope:
+    """The lab with Kubernetes, idle."""
+    plan = expand(load_stack(paths.stack_file("lab-k8s")).cluster, "lab-k8s")
+    hosts = {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", f"id-{node.name}") for node in plan.nodes}
+    return Scope(
+        declared=from_inventory(handover.inventory(plan, hosts)),
+        nodes=NODES,
+        states=dict.fromkeys(NODES, "idle none"),
+        busy=frozenset(),
+        run="r",
+        submitter="login0",
+        user="alice",
+        uid=2001,
+        mount=FOLDER,
+        folder=f"{FOLDER}/run/phase",
+        parts=(Part("gpu", NODES),),
+        namespace="research",
+        most_gpus=12,
+        answers=ANSWERS,
+    )
+
+
+def outputs(module: ModuleType, scope: Scope, says, silent=()) -> dict[str, Output]:
+    """Every job of a phase; a node of `silent` has no pod, for the reason there."""
+    why = dict(silent)
+    found = {}
+    for job in module.jobs(scope):
+        here = [node for node in job.nodes if node not in why]
+        tasks = tuple(Task(rank, node, node, 2001, says(job, node)) for rank, node in enumerate(reversed(here)) if says(job, node))
+        mine = {node: why[node] for node in job.nodes if node in why}
+        found[job.name] = Output(job, "7", 1 if mine else 0, "", tasks, "", 1.0, mine)
+    return found
+
+
+class TestKubernetesHealth:
+    def test_good(self, scope):
+        assert not bad(judged(kubernetes_health, scope, outputs(kubernetes_health, scope, lambda job, node: spoken(node))))
+
+    @pytest.mark.parametrize(
+        ("answers", "named"),
+        [
+            ({"acceptance-ready": Raw(rc=1, err="connection refused")}, "api_answers"),
+            ({"acceptance-ready": Raw(out="[-]etcd failed")}, "api_answers"),
+            ({"acceptance-claim": Raw(out='{"status": {"phase": "Pending"}}')}, "claim_is_bound"),
+            ({"acceptance-claim": Raw(out='{"status": {"phase": "Bound", "capacity": {"storage": "9Gi"}}}')}, "claim_is_bound"),
+        ],
+    )
+    def test_an_api_that_is_not_ready_and_a_claim_that_is_not_as_planned(self, scope, answers, named):
+        asked = replace(scope, answers={**ANSWERS, **answers})
+        found = outputs(kubernetes_health, asked, lambda job, node: spoken(node))
+        assert set(bad(judged(kubernetes_health, asked, found))) == {(named, "login0")}
+
+    def test_a_node_that_is_cordoned_unknown_or_runs_nothing(self, scope):
+        states = replace(scope, states={"worker0": "drained cordoned"})
+        found = outputs(
+            kubernetes_health, states, lambda job, node: spoken(node), {"worker1": "ErrImageNeverPull: rackwright.local/jobs:1"}
+        )
+        told = judged(kubernetes_health, states, found)
+        assert set(bad(told)) == {
+            ("node_takes_pods", "worker0"),
+            ("node_takes_pods", "worker1"),
+            ("job_runs", "worker1"),
+            ("job_runs_as_its_user", "worker1"),
+        }
+        assert "ErrImageNeverPull" in told["job_runs", "worker1"].found
+
+    def test_another_user(self, scope):
+        found = outputs(kubernetes_health, scope, lambda job, node: spoken(node, uid=0 if node == "worker1" else 2001))
+        assert set(bad(judged(kubernetes_health, scope, found))) == {("job_runs_as_its_user", "worker1")}
+
+
+class TestSharedFileSystem:
+    def test_a_claim_that_no_pod_gets_and_one_that_is_another_file_system(self, scope):
+        def says(job, node):
+            return answered(MOUNTED if node == "worker0" else MOUNTED.replace("fuse.mfs", "ext4")) if "mounts" in job.name else None
+
+        asked = replace(scope, folder=None)
+        found = {}
+        with contextlib.suppress(CouldNotTell):  # nothing can be written
+            for one in shared_file_system.judge(asked, outputs(shared_file_system, asked, says)):
+                found[one.check, one.node] = one
+        assert found["is_mounted", "worker0"].verdict is Verdict.PASSED
+        assert found["is_mounted", "worker1"].verdict is Verdict.FAILED
+
+    def test_a_pod_that_does_not_start_for_want_of_it_is_a_failure(self, scope):
+        silent = {"worker1": "FailedMount: hostPath type check failed"}
+        asked = replace(scope, folder=None)
+        found = outputs(shared_file_system, asked, lambda job, node: answered(MOUNTED) if "mounts" in job.name else None, silent)
+        told = next(one for one in shared_file_system.judge(asked, found) if (one.check, one.node) == ("is_mounted", "worker1"))
+        assert told.verdict is Verdict.FAILED and "FailedMount" in told.found
+
+
+class TestTaskPlacement:
+    def test_whichever_index_is_on_whichever_node(self, scope):
+        found = outputs(task_placement, scope, lambda job, node: "x")
+        for name in ("two-worker0", "two-worker1"):
+            node = name.removeprefix("two-")
+            found[name] = replace(found[name], tasks=tuple(Task(rank, node, node, 2001, "x") for rank in (0, 1)))
+        assert not bad(judged(task_placement, scope, found))
+        both = tuple(Task(rank, "worker0", "worker0", 2001, "x") for rank in (0, 1))
+        found["pair-worker0"] = replace(found["pair-worker0"], tasks=both)
+        assert set(bad(judged(task_placement, scope, found))) == {("two_tasks_on_two_nodes", node) for node in NODES}
+        found["one-worker1"] = replace(found["one-worker1"], tasks=(), silent={"worker1": "0/3 nodes are available"})
+        told = judged(task_placement, scope, found)
+        assert "0/3 nodes" in told["one_task_on_one_node", "worker1"].found
+
+
+class TestGpuAllocation:
+    @staticmethod
+    def says(job, node):
+        """Three of eight each; all where all are asked for."""
+        if job.name.startswith("all-"):
+            return answered("".join(f"/dev/nvidia{number}\n" for number in range(8)))
+        first = 3 if job.name.startswith("second-") else 0
+        given = ",".join(str(first + number) for number in range(job.gpus_per_node))
+        return spoken(node, gpus=given, visible=given or None)
+
+    def test_good_and_no_job_holds_more_than_the_user_may(self, scope):
+        jobs = gpu_allocation.jobs(scope)
+        assert all(job.gpus_per_node * len(job.nodes) <= 12 for job in jobs)
+        assert not bad(judged(gpu_allocation, scope, outputs(gpu_allocation, scope, self.says)))
+
+    def test_a_node_that_lacks_one_is_named(self, scope):
+        found = outputs(gpu_allocation, scope, self.says)
+        name = next(name for name, output in found.items() if name.startswith("all-") and output.job.nodes == ("worker1",))
+        found[name] = replace(found[name], tasks=(), silent={"worker1": "1 Insufficient nvidia.com/gpu"})
+        told = judged(gpu_allocation, scope, found)
+        assert set(bad(told)) == {("all_gpus_answer", "worker1")} and told["all_gpus_answer", "worker1"].verdict is Verdict.FAILED
+
+    def test_gpus_unasked_too_few_and_shared(self, scope):
+        def says(job, node):
+            if node == "worker0":
+                return self.says(job, node)
+            if job.name.startswith("none-"):
+                return spoken(node, gpus="0", visible=None)
+            if job.name.startswith(("first-", "second-")):
+                return spoken(node, gpus="0,1", visible="0,1")
+            return self.says(job, node)
+
+        told = judged(gpu_allocation, scope, outputs(gpu_allocation, scope, says))
+        named = {("gets_no_gpu_unasked", "worker1"), ("gets_the_gpus_it_asks_for", "worker1"), ("shares_no_gpu", "worker1")}
+        assert set(bad(told)) == named
+
+
+def test_every_remedy_speaks_of_kubernetes_in_pods():
+    for key, spec in acceptance().items():
+        if spec.subject in ("kubernetes_health", "task_placement", "gpu_allocation"):
+            assert not {"srun", "scontrol", "slurmd", "gres.conf"} & set(spec.in_pods().remedy.replace("`", " ").split()), key

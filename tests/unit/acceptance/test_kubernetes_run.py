@@ -1,0 +1,134 @@
+"""A whole acceptance on Kubernetes against a stand-in for its API: order, verdicts, what is left out, what an interruption leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rackwright import handover
+from rackwright.handover import Host, paths
+from rackwright.model import load_stack
+from rackwright.plan import expand
+
+from .api_standin import Cluster, serving, until
+from .conftest import Bench
+
+SMOKE = ("kubernetes_health", "shared_file_system", "task_placement", "gpu_allocation")
+_KUBECTL = """case "$*" in
+  *readyz*) printf ok;;
+  *persistentvolumeclaim*) echo '{"status": {"phase": "Bound", "capacity": {"storage": "10240Mi"}}}';;
+esac"""
+
+
+class KubernetesBench(Bench):
+    """The stack of the lab with Kubernetes, beside the stand-in."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        cluster = load_stack(paths.stack_file("lab-k8s")).cluster
+        plan = expand(cluster, "lab")
+        hosts = {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", f"id-{node.name}") for node in plan.nodes}
+        text = yaml.safe_dump(handover.inventory(plan, hosts), sort_keys=False).replace("/mnt/sharedfs", str(self.node.mount))
+        (self.home / "inventory.yml").write_text(text)
+        self.claim = self.node.mount / "kubernetes" / "research"
+        self.claim.mkdir(parents=True)
+        self.node._install("kubectl", f"#!/bin/sh\n{_KUBECTL}\n")
+        for node in ("worker0", "worker1"):
+            line = (self.node.folder / f"mounts-{node}").read_text().replace(str(self.node.mount), str(self.claim))
+            self.node.answer(f"mounts-{node}", line)
+        nodes = {node.name: (node.address, node.gpus.count if node.gpus else 0) for node in plan.nodes if "worker" in node.roles}
+        self.cluster = Cluster(self.node.folder, self.node.tools, nodes, {"pods": "40", "requests.nvidia.com/gpu": "12"})
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """With which a run finds all of it."""
+        return self.node.environment
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesBench]:
+    """Everything is as the plan says."""
+    made = KubernetesBench(tmp_path)
+    with serving(made.cluster) as config:
+        monkeypatch.setenv("KUBECONFIG", str(config))
+        yield made
+
+
+def test_a_good_cluster_passes_within_the_users_quota_and_leaves_nothing(bench):
+    ended = bench.run("--level", "smoke")
+    assert (ended.status, ended.report["verdict"]) == (0, "passed"), [
+        one for one in ended.report["checks"] if one["verdict"] in ("failed", "unknown")
+    ]
+    assert [phase["name"] for phase in ended.report["phases"]][:4] == list(SMOKE)
+    assert {name: ended.phase(name)["verdict"] for name in SMOKE} == dict.fromkeys(SMOKE, "passed")
+    assert (ended.phase("infiniband")["state"], ended.phase("infiniband")["reason"]) == ("skipped", "not-in-plan")
+    assert set(ended.verdicts("gpu_allocation").values()) == {"passed", "skipped"}
+    assert 0 < bench.cluster.most <= 12
+    assert (bench.cluster.jobs, bench.cluster.pods, bench.cluster.services) == ({}, {}, {})
+
+
+def test_results_lie_in_the_claim_with_what_ran(bench):
+    ended = bench.run("--phase", "task-placement")
+    folder = Path(ended.report["results"])
+    assert folder.is_relative_to(bench.claim)
+    meta = json.loads((folder / "03-task-placement" / "meta.json").read_text())
+    assert meta["versions"]["kubernetes"] == "v1.34.1" and set(meta["versions"]["nodes"]) == {"worker0", "worker1"}
+    command = meta["jobs"][0]["command"]
+    objects = json.loads((folder / command[-1]).read_text())["items"]
+    assert command[:2] == ["kubectl", "create"] and [one["kind"] for one in objects] == ["Job"]
+    assert all(job["id"] in bench.cluster.made for job in meta["jobs"])
+
+
+def test_a_node_with_somebodys_gpus_is_left_out_and_a_cordoned_one_is_named(bench):
+    theirs = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "2"}}}], "nodeName": "worker1"}
+    bench.cluster.strange = [{"metadata": {"name": "train", "namespace": "other"}, "spec": theirs}]
+    ended = bench.run("--level", "smoke")
+    assert ended.status == 0
+    busy = {check["node"] for check in ended.report["checks"] if check["reason"] == "node-busy"}
+    assert busy == {"worker0", "worker1"}  # what needs two nodes cannot be seen on the other one either
+    assert not any("worker1" in name for name in bench.cluster.made)
+    bench.cluster.strange, bench.cluster.cordoned = [], {"worker1"}
+    ended = bench.run("--phase", "kubernetes-health")
+    assert ended.status == 3
+    assert ended.verdicts("kubernetes_health")["node_takes_pods[worker1]"] == "failed"
+    found = next(check for check in ended.report["checks"] if "node_takes_pods[worker1]" in check["id"])
+    assert found["found"] == "drained cordoned" and "kubectl uncordon worker1" in found["remedy"]
+
+
+def test_a_node_that_lacks_a_gpu_is_named(bench):
+    address, _ = bench.cluster.nodes["worker1"]
+    bench.cluster.nodes["worker1"] = (address, 7)
+    ended = bench.run("--phase", "gpu-allocation")
+    assert ended.status == 1
+    wrong = [check for check in ended.report["checks"] if check["verdict"] not in ("passed", "skipped")]
+    assert [check["id"] for check in wrong] == ["gpu_allocation.all_gpus_answer[worker1]"]
+    assert "Insufficient nvidia.com/gpu" in wrong[0]["found"] and "kubectl describe node worker1" in wrong[0]["remedy"]
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_is_ended_removes_its_jobs(bench, ending):
+    bench.node._install("stat", '#!/bin/sh\n[ "$1" = -f ] && exec sleep 60\nexec /usr/bin/stat "$@"\n')
+    environment = {**bench.environment, "KUBECONFIG": os.environ["KUBECONFIG"]}
+    command = bench.command("--phase", "shared-file-system")
+    child = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    )
+    until(lambda: any("-size-" in name for name in bench.cluster.jobs), 60)
+    child.send_signal(ending)
+    child.wait(timeout=60)
+    until(lambda: not bench.cluster.jobs and not bench.cluster.pods)
+    report = json.loads((bench.home / "acceptance.partial.json").read_text())
+    assert report["verdict"] == "unknown" and report["totals"]["passed"] == 0
+
+
+@pytest.mark.parametrize(("more", "words"), [(("--user", "bob"), "works in no namespace"), (("--phase", "slurm_health"), "did you mean")])
+def test_bad_input_is_said_and_nothing_is_made(bench, more, words):
+    ended = bench.run(*more)
+    assert ended.status == 2 and words in ended.said and bench.cluster.made == []
