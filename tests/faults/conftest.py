@@ -72,7 +72,7 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         return
     if shutil.which("podman") is None:
         pytest.fail("podman is not installed: faults are set in real nodes (`make doctor` names the command)")
-    if request.param == "lab-k8s" and os.geteuid() != 0:
+    if request.param.startswith("lab-k8s") and os.geteuid() != 0:
         pytest.skip("a node of Kubernetes in the lab needs podman as root")
     project = clone(tmp_path_factory.mktemp("faults-lab") / "checkout", like=request.param)
     try:

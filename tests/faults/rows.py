@@ -35,6 +35,8 @@ class Fault:
     @property
     def stack(self) -> str:
         """The committed stack that has the part."""
+        if Feature.ADDONS in self.spec.needs:
+            return "lab-k8s-addons"
         return "lab-k8s" if Feature.KUBERNETES in self.spec.needs else "lab"
 
     @property
@@ -109,6 +111,7 @@ def _of_kubernetes(scheduler: Mapping[str, Any]) -> dict[str, str]:
         "SERVICE": str(ip_network(scheduler["services"])[1]),
         "DNS": scheduler["dns_address"],
         "NAMESPACE": namespace["name"],
+        "NAMESPACE_GPUS": str(namespace["gpus"]),
         "NAMESPACE_PODS": str(namespace["pods"]),
         "POD_SECURITY": namespace["pod_security"],
     }

@@ -77,6 +77,10 @@ class Feature(StrEnum):
     QUOTAS = "quotas"
     CLAIMS = "claims"
     POD_ROUTES = "pod-routes"
+    ADDONS = "addons"
+    ADDON_HOOKS = "addon-hooks"
+    QUEUES = "queues"
+    MEASUREMENTS = "measurements"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from rackwright.catalog.kubernetes import device_plugin, own_image
-from rackwright.model.kubernetes import Cni
+from rackwright.model.kubernetes import Addon, Cni
+from rackwright.plan.kubernetes_queues import queues
 from rackwright.plan.kubernetes_shape import Folder, Kubernetes, Namespace
 from rackwright.plan.shape import PlanNode, Storage
 
@@ -25,6 +26,7 @@ def objects(cluster: Kubernetes, nodes: Sequence[PlanNode], storage: Sequence[St
         *(_labelled(node.name, node.labels) for node in cluster.nodes),
         *_gpus(nodes),
         *(made for namespace in cluster.namespaces for made in _namespace(namespace, cluster, storage)),
+        *(queues(cluster, nodes, _MANAGED) if any(addon.name == Addon.KUEUE for addon in cluster.addons) else ()),
     )
 
 
