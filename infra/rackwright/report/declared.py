@@ -72,7 +72,7 @@ class Declared:
         scheduler = cluster.get("scheduler") or {}
         slurm = scheduler.get("kind") == "slurm"
         kubernetes = scheduler.get("kind") == "kubernetes"
-        addons = {one["name"] for one in scheduler["addons"]} if kubernetes else set()
+        addons = {one["name"] for one in scheduler.get("addons") or ()} if kubernetes else set()
         gpus = [node["gpus"]["count"] for node in nodes if node.get("gpus")]
         software = cluster.get("software") or {}
         supplied = [node["gpus"] for node in nodes if software and node.get("gpus") and not node["gpus"]["simulated"]]

@@ -10,7 +10,10 @@ from rackwright.errors import BadInput
 from rackwright.report.declared import from_inventory, load
 
 SLURMS = {Feature.HEALTH, Feature.ACCOUNTING, Feature.ACCOUNTS, Feature.QOS, Feature.JOBS_ON_STORAGE}
-KUBERNETESES = {Feature.KUBERNETES, Feature.KUBERNETES_GPUS, Feature.NAMESPACES, Feature.QUOTAS, Feature.CLAIMS, Feature.POD_ROUTES}
+ADDONS = {Feature.ADDONS, Feature.ADDON_HOOKS, Feature.QUEUES, Feature.MEASUREMENTS}
+KUBERNETESES = ADDONS | {
+    *(Feature.KUBERNETES, Feature.KUBERNETES_GPUS, Feature.NAMESPACES, Feature.QUOTAS, Feature.CLAIMS, Feature.POD_ROUTES)
+}
 
 
 def without(inventory, *path):
@@ -59,6 +62,7 @@ def test_a_cluster_of_kubernetes_has_every_part_but_slurms(kubernetes_inventory)
         (("scheduler", "namespaces", 0, "gpus"), {Feature.QUOTAS}),
         (("scheduler", "nodes"), {Feature.KUBERNETES_GPUS}),
         (("scheduler", "cni"), {Feature.POD_ROUTES}),
+        (("scheduler", "addons"), ADDONS),
         (("scheduler",), KUBERNETESES),
     ],
 )
