@@ -30,10 +30,10 @@ REST = (
     {"apiVersion": "v1", "kind": "ServiceAccount"},
 )
 WORK = {
-    "kueue": ({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload"}, ("Finished",)),
+    "kueue": ({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload"}, ("Finished",)),
     "jobset": ({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}, ("Completed", "Failed")),
 }
-"""What an addon looks after, and the conditions of which one says that it is over."""
+"""What an addon looks after, in the version in which it is stored, and the conditions of which one says that it is over."""
 DERIVED = {"kueue": WORK["kueue"][0]}
 """What an addon makes of other objects by itself: gone with it, and made anew by the next one."""
 
