@@ -20,6 +20,7 @@ converge = Converge(
     hosts=built.hosts,
     sources=built.sources,
     bundle=built.bundle,
+    addons=kubernetes.addons(plan),
     secrets={"access_key": access.private_key, "host_keys": built.host_keys, **secrets.drawn(plan)},
     digests=program.converge_digests(described),
     options=program.converge_options(described),

@@ -6,7 +6,8 @@ from cluster.harness.subset import differences
 from cluster.probes.kubernetes import OBJECTS, PODS, path_of
 
 CLAIMS, QUOTAS = ("PersistentVolumeClaim",), ("ResourceQuota",)
-NOT_HERE = ("Node", *QUOTAS)
+QUEUED = ("Topology", "ResourceFlavor", "ClusterQueue", "LocalQueue")
+NOT_HERE = ("Node", *QUOTAS, *QUEUED)
 """Kinds that have checks of their own."""
 SYSTEM = "kube-system"
 PRIVILEGED = "privileged"

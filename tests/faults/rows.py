@@ -40,6 +40,8 @@ class Fault:
             return "lab-k8s-flannel"
         if Feature.VIRTUAL_ADDRESS in self.spec.needs:
             return "lab-k8s-ha"
+        if Feature.ADDONS in self.spec.needs:
+            return "lab-k8s-addons"
         return "lab-k8s" if Feature.KUBERNETES in self.spec.needs else "lab"
 
     @property
@@ -114,6 +116,7 @@ def _of_kubernetes(scheduler: Mapping[str, Any]) -> dict[str, str]:
         "SERVICE": str(ip_network(scheduler["services"])[1]),
         "DNS": scheduler["dns_address"],
         "NAMESPACE": namespace["name"],
+        "NAMESPACE_GPUS": str(namespace["gpus"]),
         "NAMESPACE_PODS": str(namespace["pods"]),
         "POD_SECURITY": namespace["pod_security"],
         "POD_MTU": str(scheduler["network"]["mtu"]),

@@ -9,10 +9,20 @@ from typing import Final
 import yaml
 from pydantic import Field
 
+from rackwright.catalog.kubernetes import OWN
 from rackwright.model.base import Part
 
 _FILE: Final = Path(__file__).with_suffix(".yml")
 NEVER: Final = "never"
+
+
+class Installed(Part):
+    """How one that we install ourselves is built and found."""
+
+    digest: str = Field(pattern=r"^[0-9a-f]{12}$")
+    """Of what is ours of it, in tools/kubernetes/addons."""
+    namespace: str
+    deployment: str
 
 
 class Addon(Part):
@@ -23,6 +33,15 @@ class Addon(Part):
     read: str = Field(pattern=r"^\d{4}-\d{2}$")
     run: str
     """Where it was seen at work."""
+    installed: Installed | None = None
+    """None where nobody but a user installs it."""
+
+
+def image(name: str) -> str:
+    """The image of one that we install, which its part of the bundle has."""
+    one = addons()[name]
+    assert one.installed is not None, f"addons.yml does not say how {name} is installed"
+    return f"{OWN}/{name}:{one.version}-{one.installed.digest}"
 
 
 @cache

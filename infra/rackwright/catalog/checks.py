@@ -85,6 +85,10 @@ class Feature(StrEnum):
     VXLAN = "vxlan"
     POLICIES = "policies"
     VIRTUAL_ADDRESS = "virtual-address"
+    ADDONS = "addons"
+    ADDON_HOOKS = "addon-hooks"
+    QUEUES = "queues"
+    MEASUREMENTS = "measurements"
 
 
 @dataclass(frozen=True, slots=True)

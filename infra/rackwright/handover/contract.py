@@ -33,10 +33,11 @@ def inventory(
     sources: Mapping[str, str] | None = None,
     baked_roles: Iterable[str] | None = None,
     bundle: str | None = None,
+    addons: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The hand-over as Ansible reads it: nodes without a host are left out of everything.
 
-    `sources`: file system -> what clients mount. `bundle`: where on this machine the Kubernetes bundle lies.
+    `sources`: file system -> what clients mount. `bundle`: where on this machine the Kubernetes bundle lies; `addons`: their parts of it.
 
     One node that was made from an older image is enough for the roles to install on all: where nothing is missing that changes nothing.
     """
@@ -47,6 +48,7 @@ def inventory(
     groups: dict[str, Any] = {group: {"hosts": {name: {} for name in names if name in known}} for group, names in plan.groups.items()}
     records = {node.name: {"ansible_host": node.name, "ansible_user": node.user, "node": _node(node, hosts[node.name])} for node in present}
     variables = _variables(plan, tuple(baked), sources or {}) | ({"kubernetes_bundle": bundle} if bundle else {})
+    variables |= {"kubernetes_addons": dict(addons)} if addons else {}
     return {"all": {"vars": variables, "children": groups, "hosts": records}}
 
 

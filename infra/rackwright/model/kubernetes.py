@@ -41,6 +41,14 @@ class Source(StrEnum):
     BUNDLE = "bundle"
 
 
+class Addon(StrEnum):
+    """What runs on the cluster for its users' jobs: queues, sets of jobs, what pods and nodes use."""
+
+    JOBSET = "jobset"
+    KUEUE = "kueue"
+    METRICS_SERVER = "metrics-server"
+
+
 class PodSecurity(StrEnum):
     """Pod Security levels (kubernetes.io/docs/concepts/security/pod-security-standards)."""
 
@@ -111,6 +119,9 @@ class Kubernetes(Part):
     objects_by: Annotated[ObjectsBy, Change.FORBIDDEN] = Field(
         default=ObjectsBy.ROLE,
         description="Who applies labels, plugins, namespaces and claims: `role`, or `pulumi` as resources of the stack (needs its plugin).",
+    )
+    addons: Annotated[tuple[Addon, ...], Change.LIVE] = Field(
+        default=(), description="What is installed for users' jobs; `kueue` gives each namespace a queue for its GPUs."
     )
     drain_timeout: Annotated[Seconds, Change.RUN] = Field(default=300, description="How long a leaving node waits for its pods to end.")
     jobs_image: Annotated[str | None, Change.LIVE] = Field(

@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
+from rackwright.catalog.addons import addons, image
 from rackwright.catalog.kubernetes import own_image
 from rackwright.catalog.networks import default_cni
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
+from rackwright.model.kubernetes import Addon as AddonName
 from rackwright.model.kubernetes import Cni, Source
 from rackwright.model.kubernetes import Kubernetes as Declared
 from rackwright.model.kubernetes import Namespace as DeclaredNamespace
 from rackwright.model.units import mebibytes
 from rackwright.plan.kubernetes_network import pod_network
 from rackwright.plan.kubernetes_objects import GPU_PRESENT, folders, objects
-from rackwright.plan.kubernetes_shape import Kubernetes, KubernetesNode, Namespace
+from rackwright.plan.kubernetes_shape import Addon, Kubernetes, KubernetesNode, Namespace
 from rackwright.plan.shape import PlanNode, Storage
 
 API_PORT: Final = 6443
@@ -60,6 +62,7 @@ def expand_kubernetes(
         namespaces=tuple(_namespace(name, one) for name, one in declared.namespaces.items()),
         drain_timeout_s=declared.drain_timeout,
         objects_by=declared.objects_by,
+        addons=tuple(_addon(name) for name in AddonName if name in declared.addons),
         probe=own_image("probe") if bundled else None,
         jobs=declared.jobs_image or own_image("jobs"),
         makes_jobs=declared.jobs_image is None,
@@ -100,6 +103,13 @@ def pod_range(pods: IPv4Network, cidr: IPv4Network, address: str) -> IPv4Network
     """
     place = int(IPv4Address(address)) - int(cidr.network_address)
     return IPv4Network((int(pods.network_address) + place * 2 ** (32 - NODE_PREFIX), NODE_PREFIX))
+
+
+def _addon(name: AddonName) -> Addon:
+    row = addons()[name]
+    assert row.installed is not None, f"addons.yml does not say how {name} is installed"
+    found = row.installed
+    return Addon(name=name, version=row.version, image=image(name), namespace=found.namespace, deployment=found.deployment)
 
 
 def _namespace(name: str, one: DeclaredNamespace) -> Namespace:

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from rackwright.catalog.kubernetes import device_plugin, own_image
+from rackwright.model.kubernetes import Addon
 from rackwright.plan.kubernetes_network import network_objects
 from rackwright.plan.kubernetes_policies import policies
+from rackwright.plan.kubernetes_queues import queues
 from rackwright.plan.kubernetes_shape import Folder, Kubernetes, Namespace
 from rackwright.plan.shape import PlanNode, Storage
 
@@ -26,6 +28,7 @@ def objects(cluster: Kubernetes, nodes: Sequence[PlanNode], storage: Sequence[St
         *network_objects(cluster),
         *_gpus(nodes),
         *(made for namespace in cluster.namespaces for made in _namespace(namespace, cluster, storage)),
+        *(queues(cluster, nodes, _MANAGED) if any(addon.name == Addon.KUEUE for addon in cluster.addons) else ()),
     )
 
 

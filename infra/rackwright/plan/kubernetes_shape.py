@@ -38,6 +38,17 @@ class Namespace(Part):
     claim_mib: int | None
 
 
+class Addon(Part):
+    """What is installed for users' jobs, out of its own part of the bundle."""
+
+    name: str
+    version: str
+    image: str
+    namespace: str
+    deployment: str
+    """What runs it."""
+
+
 class Folder(Part):
     """A folder of the shared file system that a claim lies in."""
 
@@ -104,6 +115,8 @@ class Kubernetes(Part):
     """What is applied to the cluster beyond kubeadm's own, in this order: the one source for the roles and for Pulumi."""
     objects_by: ObjectsBy = ObjectsBy.ROLE
     """Who applies them."""
+    addons: tuple[Addon, ...] = ()
+    """In the order in which they are installed."""
     folders: tuple[Folder, ...] = ()
     """Folders of the shared file system that claims lie in."""
 

@@ -11,6 +11,7 @@ _CLASSES = {
     "rackwright:aws:Label": "rackwright.provider.aws_label:AwsLabel",
     "rackwright:hosts:Host": "rackwright.provider.hosts_host:Host",
     "rackwright:kubernetes:Access": "rackwright.provider.kubernetes_access:Access",
+    "rackwright:kubernetes:Addon": "rackwright.provider.kubernetes_addon:Addon",
     "rackwright:kubernetes:Bundle": "rackwright.provider.kubernetes_bundle:Bundle",
     "rackwright:lab:Image": "rackwright.provider.lab_image:Image",
     "rackwright:lab:Label": "rackwright.provider.lab_label:Label",

@@ -90,7 +90,8 @@ def _write(stack: str, inputs: Properties, inventory: Path, settled: Collection[
     _private(paths.secrets(stack), yaml.safe_dump({"secrets": secrets}))
     _private(paths.known_hosts(stack), handover.known_hosts(plan, hosts, settled=settled))
     _private(paths.ssh_config(stack), handover.ssh_config(plan, hosts))
-    handed_over = handover.inventory(plan, hosts, sources=inputs.get("sources"), bundle=inputs.get("bundle"))
+    brought = {key: inputs.get(key) for key in ("sources", "bundle", "addons")}
+    handed_over = handover.inventory(plan, hosts, **brought)
     _private(inventory, yaml.dump(handed_over, Dumper=_DUMPER, sort_keys=False))
     _draw(stack, plan)
     return StackFiles(

@@ -72,6 +72,7 @@ class Declared:
         scheduler = cluster.get("scheduler") or {}
         slurm = scheduler.get("kind") == "slurm"
         kubernetes = scheduler.get("kind") == "kubernetes"
+        addons = {one["name"] for one in scheduler.get("addons") or ()} if kubernetes else set()
         gpus = [node["gpus"]["count"] for node in nodes if node.get("gpus")]
         software = cluster.get("software") or {}
         supplied = [node["gpus"] for node in nodes if software and node.get("gpus") and not node["gpus"]["simulated"]]
@@ -117,6 +118,10 @@ class Declared:
             Feature.VXLAN: kubernetes and scheduler["cni"] == "flannel" and scheduler["network"]["encapsulation"] == "vxlan",
             Feature.POLICIES: kubernetes and scheduler["network"]["enforces"] and bool(scheduler["namespaces"]),
             Feature.VIRTUAL_ADDRESS: kubernetes and bool(scheduler["virtual_address"]),
+            Feature.ADDONS: bool(addons),
+            Feature.ADDON_HOOKS: bool(addons & {"jobset", "kueue"}),
+            Feature.QUEUES: "kueue" in addons,
+            Feature.MEASUREMENTS: "metrics-server" in addons,
             Feature.TUNING: any("tuning" in node.get("carries", ()) for node in nodes),
         }
         return frozenset(feature for feature, present in has.items() if present)

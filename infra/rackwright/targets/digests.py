@@ -46,13 +46,24 @@ def bake(root: Path, scheduler: str) -> str:
     roles = [root / "roles" / role for role in BAKED[scheduler]]
     files = [file for role in roles for pattern in ("tasks/install*.yml", "vars/*.yml") for file in role.glob(pattern)]
     files += [root / "playbooks" / "bake.yml", root / "playbooks" / "action_plugins" / "rackwright_apt.py"]
-    built = ["tools/kubernetes"] if scheduler == "kubernetes" else []
+    built = _bundle(root) if scheduler == "kubernetes" else []
     return _digest(root, [*(str(file.relative_to(root)) for file in files), *built])
 
 
 def kubernetes_bundle(root: Path) -> str:
     """What the bundle of binaries and images is built from."""
-    return _digest(root, ["tools/kubernetes"])
+    return _digest(root, _bundle(root))
+
+
+def kubernetes_addon(root: Path, name: str) -> str:
+    """What an addon's part of the bundle is built from."""
+    return _digest(root, [f"tools/kubernetes/addons/{name}", "tools/kubernetes/bundle"])
+
+
+def _bundle(root: Path) -> list[str]:
+    """All but the addons, each of which is a part of its own."""
+    found = sorted((root / "tools" / "kubernetes").iterdir())
+    return [str(path.relative_to(root)) for path in found if path.name not in {"addons", *_IGNORED}]
 
 
 def _digest(root: Path, parts: Iterable[str]) -> str:

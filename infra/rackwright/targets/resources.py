@@ -41,6 +41,16 @@ class Bundle(pulumi.CustomResource):
         super().__init__("rackwright:kubernetes:Bundle", name, wanted, opts)
 
 
+class Addon(pulumi.CustomResource):
+    """An addon's own part of the bundle, built once for this user."""
+
+    folder: pulumi.Output[str]
+
+    def __init__(self, name: str, *, addon: str, version: str, digest: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        inputs = {"addon": addon, "version": version, "digest": digest, "folder": None}
+        super().__init__("rackwright:kubernetes:Addon", name, inputs, opts)
+
+
 class Access(pulumi.CustomResource):
     """The administrator's way into a Kubernetes, through a port of this machine."""
 
@@ -240,6 +250,7 @@ class Converge(pulumi.CustomResource):
         options: Mapping[str, Any],
         described: str = "",
         bundle: pulumi.Input[str] | None = None,
+        addons: Mapping[str, pulumi.Input[str]] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs = {
@@ -253,6 +264,7 @@ class Converge(pulumi.CustomResource):
             "converged": None,
             "generation": None,
             **({"bundle": bundle} if bundle is not None else {}),
+            **({"addons": addons} if addons else {}),
         }
         super().__init__("rackwright:ansible:Converge", name, inputs, opts)
 

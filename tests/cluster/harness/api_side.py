@@ -4,6 +4,7 @@ Sent as text, standard library only (Python 3.9 or newer). Nothing is written, a
 """
 
 import base64
+import calendar
 import concurrent.futures
 import http.client
 import json
@@ -11,6 +12,7 @@ import os
 import re
 import ssl
 import sys
+import time
 
 ADMIN = "/etc/kubernetes/admin.conf"
 HERE = ("127.0.0.1", 6443)
@@ -40,9 +42,10 @@ class Api:
     def __init__(self, tls):
         self._tls, self._connection = tls, http.client.HTTPSConnection(*HERE, context=tls, timeout=PATIENCE)
 
-    def ask(self, path):
-        """Status and text."""
-        self._connection.request("GET", path)
+    def ask(self, path, body=None):
+        """Status and text; of something new, which has to be a trial."""
+        text = json.dumps(body).encode() if body else None
+        self._connection.request("POST" if body else "GET", path, text, {"Content-Type": "application/json"} if body else {})
         answer = self._connection.getresponse()
         return answer.status, answer.read().decode("utf-8", "replace")
 
@@ -143,6 +146,45 @@ def objects(api, paths):
         if found[path]:
             found[path]["metadata"].pop("managedFields", None)
     return found
+
+
+TRIED = {
+    "kueue": (
+        "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
+        {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor"},
+        {},
+    ),
+    "jobset": (
+        "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets",
+        {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"},
+        {"replicatedJobs": [{"name": "a", "template": {"spec": {"template": {"spec": {"containers": [{"name": "a", "image": "none"}]}}}}}]},
+    ),
+}
+"""By addon: something that its hooks add to, where it would lie, what it says. Tried without being kept (dryRun)."""
+
+
+def hooks(api, names):
+    """What comes back of a trial of each addon, or why nothing does."""
+    found = {}
+    for name in names:
+        path, kind, spec = TRIED[name]
+        status, text = api.ask(path + "?dryRun=All", {**kind, "metadata": {"name": "rackwright-trial"}, "spec": spec})
+        answer = json.loads(text)
+        found[name] = answer if status in (200, 201) else {"refused": f"status {status}: {answer.get('message', '')}"}
+        found[name].get("metadata", {}).pop("managedFields", None)
+    return found
+
+
+def measurements(api, _):
+    """Of each node: how old, in seconds, and what is used. Where nobody measures, why."""
+    status, text = api.ask("/apis/metrics.k8s.io/v1beta1/nodes")
+    if status != 200:
+        return {"trouble": f"status {status}: {' '.join(text.split())[:200]}", "nodes": {}}
+    now, found = time.time(), {}
+    for one in json.loads(text)["items"]:
+        taken = calendar.timegm(time.strptime(one["timestamp"], "%Y-%m-%dT%H:%M:%SZ"))
+        found[one["metadata"]["name"]] = {"age": round(now - taken, 1), **one["usage"]}
+    return {"trouble": "", "nodes": found}
 
 
 def tokens(api, _):

@@ -113,7 +113,7 @@ KUBELETS = Probe(
 )
 
 
-PLURALS = {"DaemonSet": "daemonsets", "LimitRange": "limitranges", "NetworkPolicy": "networkpolicies"}
+PLURALS = {"DaemonSet": "daemonsets", "LimitRange": "limitranges", "NetworkPolicy": "networkpolicies", "Topology": "topologies"}
 
 
 def path_of(one: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible.module_utils import rackwright_applying as applying
 from ansible.modules import rackwright_objects as objects
 
 
@@ -116,7 +117,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     parts["kubernetes"].config, parts["kubernetes"].dynamic = parts["kubernetes.config"], parts["kubernetes.dynamic"]
     for name, part in parts.items():
         monkeypatch.setitem(sys.modules, name, part)
-    monkeypatch.setattr(objects.time, "monotonic", iter(range(10**6)).__next__)  # each look is a second, in the module as in its clock
+    monkeypatch.setattr(applying.time, "monotonic", iter(range(10**6)).__next__)  # each look is a second, in the module as in its clock
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     return made
 

@@ -106,6 +106,10 @@ _KUBERNETES = {
         {"name": "worker1", "controls": False, "works": True, "gpus": 8},
     ],
     "namespaces": [{"name": "research", "users": ["alice"], "gpus": 12, "cpus": None, "memory_mib": None, "pods": None}],
+    "addons": [
+        {"name": name, "version": "1.0.0", "image": f"rackwright.local/{name}:1.0.0", "namespace": name, "deployment": name}
+        for name in ("jobset", "kueue", "metrics-server")
+    ],
     "folders": [{"path": "/mnt/s/kubernetes/research", "mode": "1777"}],
 }  # fmt: skip
 

@@ -10,10 +10,11 @@ from rackwright.errors import BadInput
 from rackwright.report.declared import from_inventory, load
 
 SLURMS = {Feature.HEALTH, Feature.ACCOUNTING, Feature.ACCOUNTS, Feature.QOS, Feature.JOBS_ON_STORAGE}
-KUBERNETESES = {
-    Feature.KUBERNETES, Feature.KUBERNETES_GPUS, Feature.NAMESPACES, Feature.QUOTAS, Feature.CLAIMS, Feature.POD_ROUTES,
+ADDONS = {Feature.ADDONS, Feature.ADDON_HOOKS, Feature.QUEUES, Feature.MEASUREMENTS}
+KUBERNETESES = ADDONS | {
+    *(Feature.KUBERNETES, Feature.KUBERNETES_GPUS, Feature.NAMESPACES, Feature.QUOTAS, Feature.CLAIMS, Feature.POD_ROUTES),
     Feature.VIRTUAL_ADDRESS,
-}  # fmt: skip
+}
 NETWORKS = {Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN, Feature.POLICIES}
 """Parts that a plan has in place of plain routes."""
 
@@ -65,6 +66,7 @@ def test_a_cluster_of_kubernetes_has_every_part_but_slurms(kubernetes_inventory)
         (("scheduler", "nodes"), {Feature.KUBERNETES_GPUS}),
         (("scheduler", "cni"), {Feature.POD_ROUTES}),
         (("scheduler", "virtual_address"), {Feature.VIRTUAL_ADDRESS}),
+        (("scheduler", "addons"), ADDONS),
         (("scheduler",), KUBERNETESES),
     ],
 )

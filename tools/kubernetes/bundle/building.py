@@ -21,8 +21,8 @@ from bundle.progress import Progress
 Job = Callable[[Path, Stage], None]
 
 
-def build(machine: Machine, rooms: Path, wanted: Wanted, mirror: str | None, progress: Progress) -> None:
-    """The bundle is at its place when this returns, built by this process or by one it waited for."""
+def build(wanted: Wanted, progress: Progress, run: Callable[[], None]) -> None:
+    """What is wanted is at its place when this returns, built by `run` or by a process that this one waited for."""
     wanted.folder.parent.mkdir(parents=True, exist_ok=True)
     with wanted.folder.with_name(wanted.folder.name + ".lock").open("w") as lock:
         try:
@@ -31,7 +31,7 @@ def build(machine: Machine, rooms: Path, wanted: Wanted, mirror: str | None, pro
             progress.waiting()
             fcntl.flock(lock, fcntl.LOCK_EX)
         if not is_there(wanted):
-            Building(machine, rooms, wanted, mirror, progress).run()
+            run()
             progress.end()
 
 
@@ -117,10 +117,10 @@ class Building:
             (self._part / folder).mkdir(exist_ok=True)
         archives: dict[str, Any] = {}
         for name in recipe.ARCHIVES:
-            _link(self._work / f"images-{name}" / f"{name}.tar", self._part / "images" / f"{name}.tar")
+            link(self._work / f"images-{name}" / f"{name}.tar", self._part / "images" / f"{name}.tar")
             archives[name] = json.loads((self._work / f"images-{name}" / "archive.json").read_text(encoding="utf-8"))
         for name in recipe.BINARIES:
-            _link(self._programs()[name], self._part / "bin" / name)
+            link(self._programs()[name], self._part / "bin" / name)
         described = {
             "schema": SCHEMA,
             "inputs": self._wanted.inputs,
@@ -145,7 +145,7 @@ class Building:
         return called
 
 
-def _link(source: Path, target: Path) -> None:
+def link(source: Path, target: Path) -> None:
     target.unlink(missing_ok=True)
     os.link(source, target)
 

@@ -24,10 +24,7 @@ class Wanted(NamedTuple):
 
 def wanted(machine: Machine, rooms: Path, into: Path | None) -> Wanted:
     """The bundle of these sources for this machine's processor."""
-    processor = inputs.PROCESSORS.get(machine.processor)
-    if processor is None:
-        known = " and ".join(sorted(inputs.PROCESSORS))
-        raise Failure(f"{machine.processor}: a bundle is built on the processor it is for, and recipes are there for {known}")
+    processor = inputs.processor(machine)
     digest = inputs.digest(rooms, processor)
     version = inputs.version(rooms, recipe.KUBERNETES).lstrip("v")
     return Wanted(into.absolute() if into else machine.cache() / f"kubernetes-{version}-{digest}", digest, processor)

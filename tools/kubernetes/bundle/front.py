@@ -24,12 +24,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object per line, for a program")
     parser.add_argument("--mirror", metavar="ADDRESS", help="the archive of Debian's packages, where the default one does not answer")
     parser.add_argument("--with", dest="extras", action="append", default=[], choices=["flannel"], help="what only some clusters need")
+    parser.add_argument("--addon", metavar="NAME", help="a part of its own: kueue, jobset or metrics-server")
     asked = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     machine = Machine.this(os.environ)
     try:
         machine.must_be_linux()
-        provide(machine, ROOMS, asked.into, asked.mirror, asked.json, asked.extras)
+        if asked.addon:
+            provide_addon(machine, ROOMS, asked.addon, asked.into, asked.mirror, asked.json)
+        else:
+            provide(machine, ROOMS, asked.into, asked.mirror, asked.json, asked.extras)
     except Failure as failure:
         print(f"\n{failure}", file=sys.stderr)
         return 2
@@ -44,16 +48,44 @@ def main(arguments: list[str]) -> int:
 
 
 def provide(machine: Machine, rooms: Path, into: Path | None, mirror: str | None, as_json: bool, extras: Sequence[str] = ()) -> None:
-    """The bundle is there when this returns, and said where."""
-    sought = found.wanted(machine, rooms, into)
-    if not found.is_there(sought):
-        from bundle.building import build  # what only building needs takes longer to load than looking takes
-        from bundle.progress import Lines, Progress
-
-        build(machine, rooms, sought, mirror, Lines() if as_json else Progress())
+    """The bundle is there when this returns, with the parts that are asked for, and said where."""
+    sought = _bundle(machine, rooms, into, mirror, as_json)
     if extras:
         from bundle import extras as parts
         from bundle.progress import Lines, Progress
 
         parts.provide(machine, rooms, sought, list(extras), mirror, Lines if as_json else Progress)
-    print(json.dumps({"bundle": str(sought.folder)}) if as_json else sought.folder, flush=True)
+    _tell(sought.folder, as_json)
+
+
+def provide_addon(machine: Machine, rooms: Path, name: str, into: Path | None, mirror: str | None, as_json: bool) -> None:
+    """An addon's part is there when this returns, and said where; it needs the bundle, which is built first."""
+    from bundle import addons
+
+    if name not in addons.ADDONS:
+        raise Failure(f"there is no addon `{name}`; one of {', '.join(addons.ADDONS)}")
+    addon = addons.ADDONS[name]
+    sought = addons.wanted(machine, rooms, addon, into)
+    if not found.is_there(sought):
+        from bundle.building import build
+        from bundle.progress import Lines, Progress
+
+        kubectl = _bundle(machine, rooms, None, mirror, as_json).folder / "bin" / "kubectl"
+        progress = (Lines if as_json else Progress)(addons.STAGES)
+        build(sought, progress, addons.AddonBuilding(machine, rooms, (addon, sought), kubectl, progress).run)
+    _tell(sought.folder, as_json)
+
+
+def _bundle(machine: Machine, rooms: Path, into: Path | None, mirror: str | None, as_json: bool) -> found.Wanted:
+    sought = found.wanted(machine, rooms, into)
+    if not found.is_there(sought):
+        from bundle.building import Building, build  # what only building needs takes longer to load than looking takes
+        from bundle.progress import Lines, Progress
+
+        progress = Lines() if as_json else Progress()
+        build(sought, progress, Building(machine, rooms, sought, mirror, progress).run)
+    return sought
+
+
+def _tell(folder: Path, as_json: bool) -> None:
+    print(json.dumps({"bundle": str(folder)}) if as_json else folder, flush=True)

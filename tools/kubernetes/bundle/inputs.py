@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bootstrap.failure import Failure
+from bootstrap.machine import Machine
 from bundle import recipe
 from bundle.recipe import Module
 
@@ -21,7 +22,16 @@ def digest(rooms: Path, processor: str) -> str:
     """Twelve hex digits that change with anything that goes into the result. `rooms`: tools/kubernetes."""
     here = Path(__file__).resolve().parent
     files = [path for module in recipe.MODULES for path in sources(rooms / module.folder)]
-    return _digest(processor, [(str(path.relative_to(rooms)), path) for path in files] + [(name, here / name) for name in _DECIDING])
+    return digest_of(processor, [(str(path.relative_to(rooms)), path) for path in files] + [(name, here / name) for name in _DECIDING])
+
+
+def processor(machine: Machine) -> str:
+    """The machine's, as images name it."""
+    found = PROCESSORS.get(machine.processor)
+    if found is None:
+        known = " and ".join(sorted(PROCESSORS))
+        raise Failure(f"{machine.processor}: a bundle is built on the processor it is for, and recipes are there for {known}")
+    return found
 
 
 def sources(module: Path) -> list[Path]:
@@ -33,20 +43,21 @@ def own_version(rooms: Path, program: str) -> str:
     """The version of one of our programs: of its sources and of the modules it may use."""
     module = rooms / recipe.KUBERNETES.folder
     files = sorted([module / "go.mod", module / "go.sum", *(module / program).rglob("*.go")])
-    return _digest(program, [(str(path.relative_to(module)), path) for path in files])
+    return digest_of(program, [(str(path.relative_to(module)), path) for path in files])
 
 
 def module_digest(rooms: Path, module: Module) -> str:
     """Of a module's own files: what its programs are made from."""
-    return _digest(module.folder, [(path.name, path) for path in sources(rooms / module.folder)])
+    return digest_of(module.folder, [(path.name, path) for path in sources(rooms / module.folder)])
 
 
 def files_digest(first: str, files: Iterable[Path]) -> str:
     """Of files by their names."""
-    return _digest(first, [(path.name, path) for path in files])
+    return digest_of(first, [(path.name, path) for path in files])
 
 
-def _digest(first: str, files: Iterable[tuple[str, Path]]) -> str:
+def digest_of(first: str, files: Iterable[tuple[str, Path]]) -> str:
+    """Twelve hex digits over names and contents."""
     found = hashlib.sha256(first.encode())
     for name, path in files:
         try:

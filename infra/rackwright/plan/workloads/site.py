@@ -7,17 +7,16 @@ from functools import cached_property
 from typing import Final, Self
 
 from rackwright.errors import BadInput
+from rackwright.plan import kubernetes_queues
+from rackwright.plan.kubernetes_queues import GPU, HOST, QUEUE
 from rackwright.plan.kubernetes_shape import Kubernetes, KubernetesNode
 from rackwright.plan.shape import Plan
 
-GPU: Final = "nvidia.com/gpu"
 RDMA: Final = "rdma/hca_shared_devices_a"
 EFA: Final = "vpc.amazonaws.com/efa"
-HOST: Final = "kubernetes.io/hostname"
-LEAF: Final = "network.topology.nvidia.com/leaf"
-NVLINK: Final = "network.topology.nvidia.com/accelerator"
-PRODUCT: Final = "nvidia.com/gpu.product"
-QUEUE: Final = "kueue.x-k8s.io/queue-name"
+
+
+__all__ = ["EFA", "GPU", "HOST", "QUEUE", "RDMA", "Site"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Site:
     @cached_property
     def workers(self) -> tuple[KubernetesNode, ...]:
         """Nodes with GPUs that users' pods run on."""
-        found = tuple(node for node in self.cluster.nodes if node.works and node.gpus)
+        found = kubernetes_queues.workers(self.cluster)
         if not found:
             raise BadInput(f"stack {self.plan.stack} has no GPUs for pods", hint="give a group of workers `gpus`")
         return found
@@ -61,12 +60,12 @@ class Site:
     @property
     def products(self) -> tuple[str, ...]:
         """Their GPUs' names, as labels say them."""
-        return tuple(dict.fromkeys(node.labels[PRODUCT] for node in self.workers if PRODUCT in node.labels))
+        return kubernetes_queues.products(self.workers)
 
     @property
     def levels(self) -> tuple[str, ...]:
         """Labels that say who is close to whom, widest first."""
-        return (*(label for label in (LEAF, NVLINK) if all(label in node.labels for node in self.workers)), HOST)
+        return kubernetes_queues.levels(self.workers)
 
     @property
     def rdma(self) -> dict[str, str]:

@@ -13,7 +13,7 @@ from rackwright.plan import Plan
 from rackwright.plan.kubernetes_shape import Kubernetes
 from rackwright.targets import Built, digests, plugins, resources
 
-__all__ = ["applied", "bundle", "folder", "settled"]
+__all__ = ["addons", "applied", "bundle", "folder", "settled"]
 
 
 def folder(plan: Plan) -> pulumi.Output[str] | None:
@@ -29,6 +29,20 @@ def bundle(plan: Plan) -> resources.Bundle | None:
     digest = digests.kubernetes_bundle(paths.project_root())
     extras = ["flannel"] if plan.scheduler.cni is Cni.FLANNEL else []
     return resources.Bundle("kubernetes-bundle", version=plan.scheduler.version, digest=digest, extras=extras)
+
+
+def addons(plan: Plan) -> dict[str, pulumi.Output[str]]:
+    """Where on this machine each addon's part of the bundle lies."""
+    cluster = plan.scheduler
+    if not isinstance(cluster, Kubernetes):
+        return {}
+    root = paths.project_root()
+    return {
+        one.name: resources.Addon(
+            f"kubernetes-{one.name}", addon=one.name, version=one.version, digest=digests.kubernetes_addon(root, one.name)
+        ).folder
+        for one in cluster.addons
+    }
 
 
 def settled(plan: Plan, environ: Mapping[str, str]) -> Plan:

@@ -1,0 +1,58 @@
+"""What is installed on Kubernetes for users' jobs: where it comes from, what it shares out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rackwright.catalog.addons import addons
+from rackwright.model.groups import Role
+from rackwright.model.kubernetes import Addon, Source
+from rackwright.rules.registry import Case, Complaint, rule
+
+
+@rule("addon-source")
+def addon_source(case: Case) -> Iterator[Complaint]:
+    """Images and objects of addons are built here, from pinned modules: no registry's are known to be the same."""
+    declared = case.kubernetes
+    if declared is None or not declared.addons:
+        return
+    if declared.source is Source.PACKAGES or (declared.source is Source.AUTO and not case.cluster.target.publishes):
+        cause = f"{', '.join(declared.addons)} come from the bundle, and this stack takes Kubernetes from the vendor's packages"
+        yield Complaint("scheduler.addons", cause, "say `source: bundle`, or install them by hand and leave the list out")
+
+
+@rule("addon-kueue-gpus")
+def addon_kueue_gpus(case: Case) -> Iterator[Complaint]:
+    """Its queues share GPUs out, and without any there is no queue to name."""
+    if case.kubernetes is not None and Addon.KUEUE in case.kubernetes.addons and not any(one.gpus for one in case.having(Role.WORKER)):
+        yield Complaint(
+            "scheduler.addons", "kueue shares GPUs out, and no worker has any", "give a group of workers `gpus`, or take it out"
+        )
+
+
+@rule("addon-kueue-namespaces")
+def addon_kueue_namespaces(case: Case) -> Iterator[Complaint]:
+    """A queue belongs to a namespace."""
+    if case.kubernetes is not None and Addon.KUEUE in case.kubernetes.addons and not case.kubernetes.namespaces:
+        cause = "kueue gives each namespace its queue, and there is none"
+        yield Complaint(
+            "scheduler.namespaces", cause, "declare the namespaces whose jobs are queued, or take kueue out of scheduler.addons"
+        )
+
+
+@rule("addon-namespace")
+def addon_namespace(case: Case) -> Iterator[Complaint]:
+    """Users of that namespace would be who runs the addon."""
+    for name in case.kubernetes.addons if case.kubernetes else ():
+        installed = addons()[name].installed
+        if installed is not None and case.kubernetes is not None and installed.namespace in case.kubernetes.namespaces:
+            path = f"scheduler.namespaces.{installed.namespace}"
+            yield Complaint(path, f"{name} runs in the namespace {installed.namespace}", "give users' namespace another name")
+
+
+@rule("addon-twice")
+def addon_twice(case: Case) -> Iterator[Complaint]:
+    """One is enough, and the other was perhaps meant to be something else."""
+    listed = case.kubernetes.addons if case.kubernetes else ()
+    for name in sorted({name for name in listed if listed.count(name) > 1}):
+        yield Complaint("scheduler.addons", f"`{name}` is listed {listed.count(name)} times", "list it once")

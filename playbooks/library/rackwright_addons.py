@@ -1,0 +1,140 @@
+"""Addons of a Kubernetes cluster: installed from the objects that come with their part of the bundle, and taken away again.
+
+Runs on a controller; needs python3-kubernetes there. What an addon consists of is told by a label, so that the cluster itself says
+what is installed, whoever's disk was lost.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.rackwright_addon_removal import Removal, unfinished
+from ansible.module_utils.rackwright_applying import Applying, ObjectsError, told
+from ansible.module_utils.rackwright_probe import ticks
+
+DOCUMENTATION = r"""
+module: rackwright_addons
+short_description: Addons of a Kubernetes cluster
+description:
+  - C(state=present) applies the objects of each addon, in order, and waits until its Deployment and its aggregated API serve. It refuses
+    first where an addon that is no longer wanted still has unfinished work to look after.
+  - C(state=absent) deletes what carries the label of an addon that is not wanted, and of wanted ones what their objects no longer say.
+    A definition goes with its last object; one whose objects are people's stays with them, and is told.
+options:
+  state: {choices: [present, absent], required: true, description: Which of the two.}
+  addons: {type: list, elements: dict, required: true, description: "C(name), C(namespace) and C(deployment) of each, in order."}
+  folder: {type: path, default: /opt/rackwright/kubernetes/addons, description: Where each addon has a folder with C(manifests.yaml).}
+  kubeconfig: {type: path, default: /etc/kubernetes/admin.conf, description: Who applies them, and where.}
+  patience: {type: int, default: 180, description: Seconds an addon may take to serve, and what is deleted may take to be gone.}
+"""
+
+RETURN = r"""
+applied: {description: What was, or would be, changed., returned: always, type: list}
+removed: {description: What was, or would be, deleted., returned: always, type: list}
+kept: {description: Definitions that stay with objects which people made., returned: always, type: list}
+"""
+
+
+def described(folder: str, name: str) -> list[dict[str, Any]]:
+    """The objects of an addon, in the order in which they can be applied."""
+    import yaml
+
+    path = os.path.join(folder, name, "manifests.yaml")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        with open(path, encoding="utf-8") as stream:
+            found = [one for one in yaml.load_all(stream, Loader=loader) if one]
+    except FileNotFoundError:
+        raise ObjectsError(f"{path}: it is not there - are the addon's files copied to this node?") from None
+    first = ("Namespace", "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "Role", "ConfigMap", "Secret")
+    last = ("Deployment", "APIService", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    order = {kind: place for place, kind in enumerate((*first, "", *last))}
+    return sorted(found, key=lambda one: order.get(one["kind"], order[""]))
+
+
+def trouble(applying: Applying, addon: dict[str, Any], objects: list[dict[str, Any]]) -> str:
+    """Why an addon does not serve yet; empty when it does."""
+    wanted = [one for one in objects if one["kind"] in ("Deployment", "APIService")]
+    for one in wanted:
+        found = applying.found(one) or {}
+        status = found.get("status", {})
+        if one["kind"] == "Deployment":
+            asked, current = found.get("spec", {}).get("replicas", 1), status.get("observedGeneration") == found["metadata"]["generation"]
+            if not current or status.get("updatedReplicas", 0) < asked or status.get("availableReplicas", 0) < asked:
+                return f"{told(one)} has {status.get('availableReplicas', 0)} of {asked} available"
+        else:
+            condition = next((each for each in status.get("conditions", []) if each["type"] == "Available"), {})
+            if condition.get("status") != "True":
+                return f"{told(one)} is not available: {condition.get('message', 'nothing is said of it')}"
+    return "" if wanted else f"{addon['name']}: its objects have no Deployment"
+
+
+def install(applying: Applying, addon: dict[str, Any], folder: str, patience: int) -> None:
+    """Bring one addon to what its objects say, and wait until it serves."""
+    import time
+
+    objects, before = described(folder, addon["name"]), len(applying.applied)
+    for one in objects:
+        applying.apply(one)
+    if applying.check and len(applying.applied) > before:
+        return
+    said = ""
+    for _ in ticks(time.monotonic() + patience):
+        said = trouble(applying, addon, objects)
+        if not said:
+            return
+    raise ObjectsError(f"{addon['name']}: after {patience} s {said} - see `kubectl -n {addon['namespace']} describe pods`")
+
+
+def run(module: AnsibleModule, applying: Applying) -> dict[str, Any]:
+    """One task."""
+    params = module.params
+    names = [one["name"] for one in params["addons"]]
+    removal = Removal(applying, params["patience"])
+    if params["state"] == "present":
+        waiting = [line for name in removal.strangers(names) for line in unfinished(applying, name)]
+        if waiting:
+            raise ObjectsError(
+                f"taken out of scheduler.addons with work unfinished: {', '.join(waiting)} - wait for it or delete it, then again"
+            )
+        for addon in params["addons"]:
+            install(applying, addon, params["folder"], params["patience"])
+        return {}
+    said = [one for name in names for one in described(params["folder"], name)]
+    removal.run(names, said)
+    return {"removed": removal.removed, "kept": removal.kept}
+
+
+def main() -> None:
+    """The module's entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "required": True},
+            "addons": {"type": "list", "elements": "dict", "required": True},
+            "folder": {"type": "path", "default": "/opt/rackwright/kubernetes/addons"},
+            "kubeconfig": {"type": "path", "default": "/etc/kubernetes/admin.conf"},
+            "patience": {"type": "int", "default": 180},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        from kubernetes import config, dynamic
+        from kubernetes.client import api_client
+    except ImportError as error:
+        module.fail_json(msg=f"python3-kubernetes: {error} - are the install steps done on this node?")
+    applying = None
+    try:
+        config.load_kube_config(config_file=module.params["kubeconfig"])
+        applying = Applying(dynamic.DynamicClient(api_client.ApiClient()), module.check_mode, module.params["patience"])
+        found = {"removed": [], "kept": [], **run(module, applying)}
+    except ObjectsError as error:
+        module.fail_json(msg=str(error), applied=applying.applied if applying else [])
+    except Exception as error:  # the client's own, which are many: a person needs its words, not its stack
+        module.fail_json(msg=f"{module.params['kubeconfig']}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+    module.exit_json(changed=bool(applying.applied or found["removed"]), applied=applying.applied, **found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Serving certificates of kubelets, signed by the cluster's authority: requests are approved once they are seen to say what is planned.
+
+Runs on a controller. Standard library only, Python 3.9 or newer on the node.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import socket
+import ssl
+import subprocess
+import time
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.rackwright_probe import ticks
+
+DOCUMENTATION = r"""
+module: rackwright_kubelet_certificates
+short_description: Serving certificates of kubelets
+description:
+  - A kubelet with C(serverTLSBootstrap) asks the cluster for its certificate, and nobody approves that by itself. A request is approved
+    where it comes from the node that it names and names nothing but that node and its planned address.
+  - Whether a node has its certificate is tried, by a connection to its kubelet that is verified against the authority.
+options:
+  nodes: {type: list, elements: dict, required: true, description: C(name) and C(address) of each node.}
+  authority: {type: path, default: /etc/kubernetes/pki/ca.crt, description: Who has to have signed.}
+  patience: {type: int, default: 60, description: Seconds until every kubelet serves its certificate.}
+"""
+
+RETURN = r"""
+approved: {description: "Requests that were, or in check mode would be, approved.", returned: always, type: list}
+unverified: {description: "Nodes whose kubelets do not serve such a certificate, and why.", returned: always, type: dict}
+"""
+
+SIGNER = "kubernetes.io/kubelet-serving"
+PORT = 10250
+CONF = "/etc/kubernetes/admin.conf"
+
+
+class CertificatesError(Exception):
+    """What the cluster refuses: where, what, what now."""
+
+
+def run(*words: str, stdin: str = "") -> str:
+    """What a command prints."""
+    try:
+        done = subprocess.run(words, input=stdin, capture_output=True, text=True, check=False, timeout=30)
+    except FileNotFoundError:
+        raise CertificatesError(f"{words[0]}: there is no such command - are the install steps done on this node?") from None
+    except subprocess.TimeoutExpired:
+        raise CertificatesError(f"{' '.join(words[:3])}: no end after 30 s") from None
+    if done.returncode:
+        raise CertificatesError(f"{' '.join(words[:3])}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def pending() -> list[dict[str, Any]]:
+    """Requests for serving certificates that nobody has answered."""
+    found = json.loads(run("kubectl", f"--kubeconfig={CONF}", "get", "certificatesigningrequests", "-o", "json"))["items"]
+    return [one for one in found if one["spec"]["signerName"] == SIGNER and not one["status"].get("conditions")]
+
+
+def asked(text: str) -> set[str]:
+    """Names and addresses of a request, as `openssl req -text` prints it.
+
+    >>> sorted(asked("X509v3 Subject Alternative Name:\\n   DNS:w0, IP Address:10.0.0.3\\n Signature Algorithm: x"))
+    ['DNS:w0', 'IP Address:10.0.0.3']
+    """
+    found = re.search(r"Subject Alternative Name:[^\n]*\n\s*([^\n]+)", text)
+    return {part.strip() for part in found[1].split(",")} if found else set()
+
+
+def is_theirs(request: dict[str, Any], addresses: dict[str, str], text: str) -> bool:
+    """Whether a node asks for itself and for nothing else: by who sends it, by its subject, by its names and addresses."""
+    user = request["spec"]["username"]
+    name = user.rpartition("system:node:")[2]
+    subject = re.search(r"Subject:\s*O\s*=\s*system:nodes,\s*CN\s*=\s*system:node:(\S+)", text)
+    if name not in addresses or user != f"system:node:{name}" or not subject or subject[1] != name:
+        return False
+    return asked(text) <= {f"DNS:{name}", f"IP Address:{addresses[name]}"} and f"IP Address:{addresses[name]}" in asked(text)
+
+
+def approve(addresses: dict[str, str], check: bool) -> list[str]:
+    """Approve what is as planned; what is not is left for a person. Renewals are among them, long before the old ones end."""
+    done = []
+    for request in pending():
+        text = run("openssl", "req", "-noout", "-text", stdin=base64.b64decode(request["spec"]["request"]).decode())
+        if is_theirs(request, addresses, text):
+            if not check:
+                run("kubectl", f"--kubeconfig={CONF}", "certificate", "approve", request["metadata"]["name"])
+            done.append(f"{request['spec']['username']} {request['metadata']['name']}")
+    return done
+
+
+def unverified(nodes: list[dict[str, Any]], authority: str) -> dict[str, str]:
+    """Nodes whose kubelet shows no certificate of the authority for its address, and why."""
+    context = ssl.create_default_context(cafile=authority)
+    found = {}
+    for node in nodes:
+        try:
+            with socket.create_connection((node["address"], PORT), timeout=5) as plain:
+                context.wrap_socket(plain, server_hostname=node["address"]).close()
+        except (OSError, ssl.SSLError) as error:
+            found[node["name"]] = getattr(error, "verify_message", "") or str(error)
+    return found
+
+
+def main() -> None:
+    """The module's entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "nodes": {"type": "list", "elements": "dict", "required": True},
+            "authority": {"type": "path", "default": "/etc/kubernetes/pki/ca.crt"},
+            "patience": {"type": "int", "default": 60},
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    addresses = {node["name"]: node["address"] for node in params["nodes"]}
+    approved: list[str] = []
+    wrong: dict[str, str] = {}
+    try:
+        for _ in ticks(time.monotonic() + (0 if module.check_mode else params["patience"])):
+            approved += approve(addresses, module.check_mode)
+            wrong = unverified(params["nodes"], params["authority"])
+            if not wrong or module.check_mode:
+                break
+    except CertificatesError as error:
+        module.fail_json(msg=str(error), approved=approved)
+    except (OSError, ValueError) as error:
+        module.fail_json(msg=f"{params['authority']}: {error}", approved=approved)
+    if wrong and not module.check_mode:
+        lines = "; ".join(f"{name}: {why}" for name, why in sorted(wrong.items()))
+        hint = "`kubectl get csr` shows what was asked for, `journalctl -u kubelet` there says why it asked for nothing"
+        module.fail_json(msg=f"kubelets without a certificate of the cluster: {lines} - {hint}", approved=approved, unverified=wrong)
+    module.exit_json(changed=bool(approved or wrong), approved=approved, unverified=wrong)
+
+
+if __name__ == "__main__":
+    main()

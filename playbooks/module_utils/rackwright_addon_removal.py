@@ -1,0 +1,154 @@
+"""Takes an addon out of a Kubernetes cluster: hooks first, so that nothing asks a service that is gone; definitions and namespaces last."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ansible.module_utils.rackwright_applying import Applying, ObjectsError, told
+from ansible.module_utils.rackwright_probe import ticks
+
+LABEL = "rackwright.addon/name"
+_RBAC = "rbac.authorization.k8s.io/v1"
+DEFINITION = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace"}
+DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment"}
+HOOKS = (
+    {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"},
+    {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"},
+    {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService"},
+)
+REST = (
+    DEPLOYMENT,
+    {"apiVersion": "v1", "kind": "Service"},
+    {"apiVersion": "v1", "kind": "ConfigMap"},
+    {"apiVersion": "v1", "kind": "Secret"},
+    {"apiVersion": _RBAC, "kind": "RoleBinding"},
+    {"apiVersion": _RBAC, "kind": "ClusterRoleBinding"},
+    {"apiVersion": _RBAC, "kind": "Role"},
+    {"apiVersion": _RBAC, "kind": "ClusterRole"},
+    {"apiVersion": "v1", "kind": "ServiceAccount"},
+)
+WORK = {
+    "kueue": ({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload"}, ("Finished",)),
+    "jobset": ({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}, ("Completed", "Failed")),
+}
+"""What an addon looks after, in the version in which it is stored, and the conditions of which one says that it is over."""
+DERIVED = {"kueue": WORK["kueue"][0]}
+"""What an addon makes of other objects by itself: gone with it, and made anew by the next one."""
+
+
+def unfinished(applying: Applying, addon: str) -> list[str]:
+    """Work that waits for an addon, or is done under it, in words."""
+    kind, ends = WORK.get(addon, (None, ()))
+    found = _items(applying, kind) if kind else []
+    return sorted(_named(one) for one in found if not _is_over(one, ends))
+
+
+def _is_over(one: dict[str, Any], ends: tuple[str, ...]) -> bool:
+    conditions = (one.get("status") or {}).get("conditions") or []
+    return any(each["type"] in ends and each["status"] == "True" for each in conditions)
+
+
+def _named(one: dict[str, Any]) -> str:
+    """Whose it is: a workload belongs to the job that somebody made."""
+    owners = one["metadata"].get("ownerReferences") or []
+    kind, name = (owners[0]["kind"], owners[0]["name"]) if owners else (one.get("kind", "Workload"), one["metadata"]["name"])
+    return f"{kind} {one['metadata'].get('namespace', '')}/{name}"
+
+
+def _items(applying: Applying, kind: dict[str, str], label: str = "") -> list[dict[str, Any]]:
+    resource = applying.known(kind)
+    if resource is None:
+        return []
+    listed = resource.get(label_selector=label) if label else resource.get()
+    return [{**kind, **one} for one in listed.to_dict()["items"]]
+
+
+class Removal:
+    """One task. `patience`: seconds that what is deleted may take to be gone."""
+
+    def __init__(self, applying: Applying, patience: int) -> None:
+        self.applying = applying
+        self.patience = patience
+        self.removed: list[str] = []
+        self.kept: list[str] = []
+
+    def strangers(self, names: list[str]) -> list[str]:
+        """Addons that are in the cluster and not wanted."""
+        marked = {one["metadata"]["labels"][LABEL] for kind in (DEPLOYMENT, DEFINITION) for one in _items(self.applying, kind, LABEL)}
+        return sorted(marked - set(names))
+
+    def run(self, names: list[str], said: list[dict[str, Any]]) -> None:
+        """Delete what belongs to addons that are not wanted, and what wanted ones no longer say."""
+        leaving = self.strangers(names)
+        for kind in HOOKS:
+            self._delete(kind, said)
+        for name in leaving:
+            if name in DERIVED:
+                self._empty(DERIVED[name])
+        self._await_deleted(leaving)
+        for kind in REST:
+            self._delete(kind, said)
+        self._definitions(said)
+        self._delete(NAMESPACE, said)
+
+    def _delete(self, kind: dict[str, str], said: list[dict[str, Any]]) -> None:
+        for one in self._unsaid(kind, said):
+            self._gone(kind, one)
+
+    def _unsaid(self, kind: dict[str, str], said: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        named = {(one["metadata"].get("namespace"), one["metadata"]["name"]) for one in said if one["kind"] == kind["kind"]}
+        found = _items(self.applying, kind, LABEL)
+        return [one for one in found if not self._goes(one) and (one["metadata"].get("namespace"), one["metadata"]["name"]) not in named]
+
+    @staticmethod
+    def _goes(one: dict[str, Any]) -> bool:
+        return bool(one["metadata"].get("deletionTimestamp"))
+
+    def _gone(self, kind: dict[str, str], one: dict[str, Any]) -> None:
+        self.removed.append(told(one))
+        if not self.applying.check:
+            metadata = one["metadata"]
+            self.applying.known(kind).delete(name=metadata["name"], namespace=metadata.get("namespace"))
+
+    def _empty(self, kind: dict[str, str]) -> None:
+        for one in _items(self.applying, kind):
+            if not self._goes(one):
+                self._gone(kind, one)
+
+    def _await_deleted(self, leaving: list[str]) -> None:
+        """Until what is being deleted is gone: its addon alone can let it go."""
+        if self.applying.check:
+            return
+        definitions = [one for one in _items(self.applying, DEFINITION, LABEL) if one["metadata"]["labels"][LABEL] in leaving]
+        going: list[str] = []
+        for _ in ticks(time.monotonic() + self.patience):
+            going = [told(one) for each in definitions for one in _items(self.applying, _kind_of(each)) if self._goes(one)]
+            if not going:
+                return
+        raise ObjectsError(f"deleted, and after {self.patience} s still there: {', '.join(going)} - see its finalizers, then again")
+
+    def _definitions(self, said: list[dict[str, Any]]) -> None:
+        for one in self._unsaid(DEFINITION, said):
+            left = [each for each in _items(self.applying, _kind_of(one)) if not self._goes(each)]
+            if left and not self.applying.check:
+                self._leave(one)
+            if left:
+                self.kept.append(f"{one['metadata']['name']} ({len(left)}: {', '.join(sorted(_named(each) for each in left)[:3])})")
+            else:
+                self._gone(DEFINITION, one)
+
+    def _leave(self, one: dict[str, Any]) -> None:
+        """A definition that stays must not have its objects translated by a service that is gone, and is no longer an addon's."""
+        body = {"metadata": {"labels": {LABEL: None}}, "spec": {"conversion": {"strategy": "None", "webhook": None}}}
+        self.applying.client.patch(
+            self.applying.known(DEFINITION), body=body, name=one["metadata"]["name"], content_type="application/merge-patch+json"
+        )
+
+
+def _kind_of(definition: dict[str, Any]) -> dict[str, str]:
+    """The kind that a definition defines, in the version in which it is stored."""
+    spec = definition["spec"]
+    stored = next(each["name"] for each in spec["versions"] if each["storage"])
+    return {"apiVersion": f"{spec['group']}/{stored}", "kind": spec["names"]["kind"]}

@@ -1,0 +1,146 @@
+"""Applies objects to a Kubernetes cluster on the server's side, so that only what they say is ours and what others add stays.
+
+Needs python3-kubernetes where it is used, which is on a controller.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ansible.module_utils.rackwright_probe import ticks
+
+MANAGER = "rackwright"
+OURS = "app.kubernetes.io/managed-by=rackwright"
+
+
+class ObjectsError(Exception):
+    """What the cluster refuses: where, what, what now."""
+
+
+def told(found: dict[str, Any]) -> str:
+    """An object in words."""
+    metadata = found["metadata"]
+    return f"{found['kind']} {metadata['namespace'] + '/' if metadata.get('namespace') else ''}{metadata['name']}"
+
+
+def bare(found: dict[str, Any]) -> dict[str, Any]:
+    """An object without what changes at every look at it."""
+    metadata = {
+        key: value for key, value in found.get("metadata", {}).items() if key not in ("managedFields", "resourceVersion", "generation")
+    }
+    return {**{key: value for key, value in found.items() if key != "status"}, "metadata": metadata}
+
+
+class Applying:
+    """One task."""
+
+    def __init__(self, client: Any, check: bool, patience: int) -> None:
+        self.client = client
+        self.check = check
+        self.patience = patience
+        self.applied: list[str] = []
+        self.pruned: list[str] = []
+        self.absent: list[str] = []
+
+    def apply(self, wanted: dict[str, Any]) -> None:
+        """Bring one object to what it says."""
+        kind = self._kind(wanted)
+        if kind is None:  # its kind comes with an object before it, which check mode did not apply
+            self.applied.append(told(wanted))
+            return
+        metadata = wanted["metadata"]
+        before = (
+            self._registered(kind, metadata["name"])
+            if wanted["kind"] == "Node"
+            else self._get(kind, metadata["name"], metadata.get("namespace"))
+        )
+        if before is None and wanted["kind"] == "Node":
+            self.absent.append(metadata["name"])
+            return
+        if before is None and self.check:
+            self.applied.append(told(wanted))
+            return
+        after = self._sent(kind, wanted, dry=self.check)
+        if before is None or bare(before) != bare(after):
+            self.applied.append(told(wanted))
+
+    def prune(self, kind: dict[str, str], wanted: list[dict[str, Any]]) -> None:
+        """Delete what is ours and no longer said. A kind that the cluster does not know has nothing to delete."""
+        resource = self.known(kind)
+        if resource is None:
+            return
+        named = {(one["metadata"].get("namespace"), one["metadata"]["name"]) for one in wanted if one["kind"] == kind["kind"]}
+        for found in resource.get(label_selector=OURS).to_dict()["items"]:
+            metadata = found["metadata"]
+            if (metadata.get("namespace"), metadata["name"]) in named or metadata.get("deletionTimestamp"):
+                continue
+            self.pruned.append(told({"kind": kind["kind"], **found}))
+            if not self.check:
+                resource.delete(name=metadata["name"], namespace=metadata.get("namespace"))
+
+    def found(self, wanted: dict[str, Any]) -> dict[str, Any] | None:
+        """An object as the cluster has it; None where it has none."""
+        kind = self.known(wanted)
+        return None if kind is None else self._get(kind, wanted["metadata"]["name"], wanted["metadata"].get("namespace"))
+
+    def known(self, wanted: dict[str, Any]) -> Any:
+        """The resource of a kind; None where the cluster does not know it."""
+        from kubernetes.dynamic.exceptions import ResourceNotFoundError
+
+        try:
+            return self.client.resources.get(api_version=wanted["apiVersion"], kind=wanted["kind"])
+        except ResourceNotFoundError:
+            return None
+
+    def _kind(self, wanted: dict[str, Any]) -> Any:
+        """As `known`; a definition that was applied a moment ago is not served at once."""
+        for _ in ticks(time.monotonic() + (0 if self.check else self.patience)):
+            found = self.known(wanted)
+            if found is not None or self.check:
+                return found
+        raise ObjectsError(f"{wanted['apiVersion']} {wanted['kind']}: the cluster knows no such kind")
+
+    def _registered(self, kind: Any, name: str) -> dict[str, Any] | None:
+        """A node, which may be about to register itself."""
+        found = self._get(kind, name, None)
+        for _ in ticks(time.monotonic() + (0 if self.check else self.patience)):
+            if found is not None:
+                break
+            found = self._get(kind, name, None)
+        return found
+
+    def _get(self, kind: Any, name: str, namespace: str | None) -> dict[str, Any] | None:
+        from kubernetes.dynamic.exceptions import NotFoundError
+
+        try:
+            found: dict[str, Any] = kind.get(name=name, namespace=namespace).to_dict()
+        except NotFoundError:
+            return None
+        return found
+
+    def _sent(self, kind: Any, wanted: dict[str, Any], *, dry: bool) -> dict[str, Any]:
+        """The object as the server has it, or would have it, afterwards."""
+        from kubernetes.dynamic.exceptions import DynamicApiError
+
+        refused = ""
+        for _ in ticks(time.monotonic() + self.patience):
+            try:
+                done = self.client.patch(
+                    kind,
+                    body=wanted,
+                    name=wanted["metadata"]["name"],
+                    namespace=wanted["metadata"].get("namespace"),
+                    content_type="application/apply-patch+yaml",
+                    field_manager=MANAGER,
+                    force=True,
+                    query_params=[("fieldManager", MANAGER), ("force", "true"), *([("dryRun", "All")] if dry else [])],
+                )
+            except DynamicApiError as error:
+                refused = f"{error.status} {error.reason}: {error.summary()}"
+                if error.status < 500:
+                    break
+                continue
+            found: dict[str, Any] = done.to_dict()
+            return found
+        raise ObjectsError(f"{told(wanted)}: {refused}")

@@ -1,0 +1,181 @@
+"""Queues, sets of jobs and measurements as their users meet them: proven, a job that waits and one that borrows, an addon taken away."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from project import Project, Said, clone
+
+from rackwright.catalog.kubernetes import own_image
+
+pytestmark = [pytest.mark.soak, pytest.mark.podman, pytest.mark.engine]
+
+_QUEUE = "kueue.x-k8s.io/queue-name"
+
+
+def pods(gpus: int, seconds: int, count: int = 1) -> dict[str, Any]:
+    """A job of pods that hold GPUs for a while."""
+    limits = {"nvidia.com/gpu": str(gpus)}
+    container = {"name": "it", "image": own_image("probe"), "args": ["sleep", str(seconds)], "resources": {"limits": limits}}
+    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
+    return {"parallelism": count, "completions": count, "backoffLimit": 0, "template": {"spec": pod}}
+
+
+def job(name: str, namespace: str, gpus: int, seconds: int) -> dict[str, Any]:
+    """A job for the namespace's queue."""
+    metadata = {"name": name, "namespace": namespace, "labels": {_QUEUE: namespace}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": pods(gpus, seconds)}
+
+
+def jobset(name: str, seconds: int) -> dict[str, Any]:
+    """Two pods with six GPUs each, which have to start together."""
+    metadata = {"name": name, "namespace": "research", "labels": {_QUEUE: "research"}}
+    replicated = [{"name": "workers", "replicas": 1, "template": {"spec": pods(6, seconds, count=2)}}]
+    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": {"replicatedJobs": replicated}}
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A lab with Kubernetes and its addons, up and verified; gone afterwards."""
+    if os.geteuid() != 0:
+        pytest.skip("a node of Kubernetes in the lab needs podman as root")
+    project = clone(tmp_path_factory.mktemp("addons") / "checkout", like="lab-k8s-addons")
+    try:
+        said = project.pulumi("up", timeout=3000)
+        assert said.ok, said.output
+        yield project
+    finally:
+        project.pulumi("destroy")
+        project.remove()
+    assert project.leftovers() == []
+
+
+def ssh(lab: Project, command: str, stdin: str = "") -> Said:
+    """A command on the entry, and what it ended with."""
+    words = ["ssh", "-F", str(lab.home / lab.stack / "ssh_config"), "login0", command]
+    done = subprocess.run(words, input=stdin, capture_output=True, text=True, check=False, timeout=180)
+    return Said(done.returncode, done.stdout + done.stderr, 0)
+
+
+def kubectl(lab: Project, words: str) -> str:
+    """What the administrator's kubectl says."""
+    return ssh(lab, f"kubectl {words}").output.strip()
+
+
+def create(lab: Project, user: str, wanted: dict[str, Any]) -> None:
+    """As a user, who has nothing but the rights of their namespace."""
+    said = ssh(lab, f"runuser -l {user} -c 'kubectl create -f -'", json.dumps(wanted))
+    assert said.ok, said.output
+
+
+def until(look: Callable[[], str], wanted: Callable[[str], bool], seconds: float = 90) -> str:
+    """What is seen once it is as wanted."""
+    ends, seen = time.monotonic() + seconds, look()
+    while not wanted(seen):
+        assert time.monotonic() < ends, seen
+        time.sleep(1)
+        seen = look()
+    return seen
+
+
+def admitted(lab: Project, namespace: str, name: str) -> str:
+    """What Kueue says of a job's turn: `True`, or why not."""
+    found = json.loads(kubectl(lab, f"-n {namespace} get workloads.kueue.x-k8s.io -o json"))["items"]
+    for one in found:
+        if one["metadata"]["ownerReferences"][0]["name"] == name:
+            conditions = {each["type"]: each for each in one.get("status", {}).get("conditions", [])}
+            if conditions.get("Admitted", {}).get("status") == "True":
+                return "True"
+            return str(conditions.get("QuotaReserved", {}).get("message", "nothing is said yet"))
+    return "there is no workload yet"
+
+
+def test_up_ends_with_every_check_passed(lab: Project) -> None:
+    report = lab.report()
+    assert report["verdict"] == "passed"
+    found = {check["id"].partition("[")[0] for check in report["checks"] if check["id"].startswith("addons.")}
+    assert found == {"addons.are_available", "addons.hooks_answer", "addons.queues_match_plan", "addons.measurements_are_told"}
+
+
+def test_a_second_up_changes_nothing(lab: Project) -> None:
+    said = lab.must("up")
+    assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
+
+
+def test_phases_applied_again_change_nothing(lab: Project) -> None:
+    said = lab.must("refresh")
+    assert "warning" not in said.output and "updated" not in said.output, said.output
+
+
+def test_a_queued_job_is_admitted_and_one_over_the_quota_waits_with_kueues_reason(lab: Project) -> None:
+    create(lab, "alice", job("first", "research", 8, 600))
+    until(lambda: admitted(lab, "research", "first"), lambda seen: seen == "True")
+    until(lambda: kubectl(lab, "-n research get job first -o jsonpath={.status.ready}"), lambda seen: seen == "1")
+    create(lab, "alice", job("second", "research", 8, 1))
+    until(lambda: admitted(lab, "research", "second"), lambda seen: "insufficient" in seen and "nvidia.com/gpu" in seen)
+    assert kubectl(lab, "-n research get job second -o jsonpath={.spec.suspend}") == "true"
+    kubectl(lab, "-n research delete job first --wait=true")
+    assert "condition met" in kubectl(lab, "-n research wait job/second --for=condition=Complete --timeout=120s")
+
+
+def test_who_owns_no_gpu_borrows_what_is_spare_and_no_more_than_the_others_leave(lab: Project) -> None:
+    create(lab, "bob", job("small", "vision", 4, 1))
+    assert "condition met" in kubectl(lab, "-n vision wait job/small --for=condition=Complete --timeout=120s")
+    create(lab, "alice", job("owner", "research", 8, 600))
+    until(lambda: admitted(lab, "research", "owner"), lambda seen: seen == "True")
+    create(lab, "bob", job("large", "vision", 8, 600))
+    until(lambda: admitted(lab, "vision", "large"), lambda seen: seen == "True")  # 8 of 16, of which research lends what it does not use
+    create(lab, "alice", job("mine", "research", 4, 1))
+    until(lambda: admitted(lab, "research", "mine"), lambda seen: seen == "True")  # taken back from who borrowed it
+    until(lambda: admitted(lab, "vision", "large"), lambda seen: seen != "True")
+    kubectl(lab, "-n research delete job owner mine --wait=true")
+    kubectl(lab, "-n vision delete job small large --wait=true")
+
+
+def test_a_jobset_runs_and_its_pods_start_together(lab: Project) -> None:
+    create(lab, "alice", jobset("pair", 3))
+    assert "condition met" in kubectl(lab, "-n research wait jobset/pair --for=condition=Completed --timeout=120s")
+
+
+def test_nodes_and_pods_are_measured_and_an_autoscaler_has_its_figure(lab: Project) -> None:
+    lines = kubectl(lab, "top nodes --no-headers").splitlines()
+    assert sorted(line.split()[0] for line in lines) == ["login0", "worker0", "worker1"] and "unknown" not in " ".join(lines)
+    made = kubectl(lab, f"-n vision create deployment idle --image={own_image('probe')} -- /usr/local/bin/probe sleep 900")
+    assert "created" in made, made
+    try:
+        kubectl(lab, "-n vision autoscale deployment idle --cpu=80% --min=1 --max=2")
+        reason = "jsonpath={.status.conditions[?(@.type=='ScalingActive')].reason}"
+        until(lambda: kubectl(lab, f'-n vision get hpa idle -o "{reason}"'), lambda seen: seen == "ValidMetricFound", 180)
+    finally:
+        kubectl(lab, "-n vision delete hpa/idle deployment/idle --wait=true")
+
+
+def test_an_addon_with_unfinished_work_is_not_taken_away(lab: Project) -> None:
+    create(lab, "alice", jobset("late", 900))
+    until(lambda: admitted(lab, "research", "late"), lambda seen: seen == "True")
+    lab.edit(lambda cluster: cluster["scheduler"].update(addons=["kueue", "metrics-server"]))
+    said = lab.pulumi("up", timeout=1800)
+    assert not said.ok and "JobSet research/late" in said.output, said.output
+    kubectl(lab, "-n research delete jobset late pair --wait=true")
+
+
+def test_an_addon_that_nobody_asks_for_any_more_goes_with_all_of_it(lab: Project) -> None:
+    lab.must("up", timeout=1800)
+    assert "not found" in kubectl(lab, "get namespace jobset-system")
+    assert "not found" in kubectl(lab, "get crd jobsets.jobset.x-k8s.io")
+    lab.edit(lambda cluster: cluster["scheduler"].update(addons=[]))
+    lab.must("up", timeout=1800)
+    assert kubectl(lab, "get crd,clusterrole,mutatingwebhookconfiguration,apiservice -l rackwright.addon/name -o name") == ""
+    assert "error" in kubectl(lab, "top nodes").lower()
+    assert lab.report()["verdict"] == "passed"
+
+
+def test_it_goes_and_leaves_nothing(lab: Project) -> None:
+    lab.must("destroy")
+    assert lab.leftovers() == []

@@ -1,0 +1,128 @@
+"""Parts of the bundle with addons: what they hold, what decides them, what outlives an interruption. Go and kubectl are played."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bootstrap.failure import Failure
+from bootstrap.machine import Machine
+from bundle import addons, found, front
+from rackwright.catalog.addons import addons as catalogue
+from rackwright.catalog.addons import image
+from rackwright.model.kubernetes import Addon
+
+ROOMS = Path(__file__).resolve().parents[2] / "tools" / "kubernetes"
+_GO = """
+import pathlib, sys
+here = pathlib.Path(__file__).parent
+if sys.argv[1] == "version":
+    sys.exit(print("go version go1.26.8 linux/amd64"))
+if sys.argv[1] == "list":
+    sys.exit(print(here / "module"))
+with (here / "calls").open("a") as calls:
+    calls.write("build\\n")
+into = pathlib.Path(sys.argv[sys.argv.index("-o") + 1])
+(into / sys.argv[-1].split("/")[-1]).write_text("program")
+"""
+_KUBECTL = """
+import pathlib, sys
+assert sys.argv[1] == "kustomize"
+folder = pathlib.Path(sys.argv[2])
+if not (folder / "upstream" / "default" / "kustomization.yaml").exists():
+    sys.exit("no upstream")
+print((folder / "kustomization.yaml").read_text())
+"""
+
+
+class Played:
+    """A machine whose Go is a script, rooms with the real recipes, and a bundle that is there."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.rooms, self.bin, self.into = folder / "rooms", folder / "bin", folder / "part"
+        shutil.copytree(ROOMS, self.rooms, ignore=shutil.ignore_patterns("bundle", "__pycache__"))
+        self.bin.mkdir()
+        self.script(self.bin / "go", _GO)
+        (self.bin / "module" / "config" / "default").mkdir(parents=True)
+        (self.bin / "module" / "config" / "default" / "kustomization.yaml").write_text("resources: []\n")
+        self.machine = Machine("Linux", "x86_64", folder, {"PATH": str(self.bin), "HOME": str(folder)}, 1000)
+        self.script(folder / "bundle" / "bin" / "kubectl", _KUBECTL)
+        monkeypatch.setattr(front, "_bundle", lambda *_: folder / "bundle")
+
+    @staticmethod
+    def script(path: Path, text: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!{sys.executable}{text}")
+        path.chmod(0o755)
+
+    def provide(self, name: str = "kueue") -> dict[str, Any]:
+        front.provide_addon(self.machine, self.rooms, name, self.into, None, as_json=True)
+        described: dict[str, Any] = json.loads((self.into / "bundle.json").read_text())
+        return described
+
+    def builds(self) -> int:
+        log = self.bin / "calls"
+        return len(log.read_text().split()) if log.exists() else 0
+
+
+@pytest.fixture
+def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Played:
+    return Played(tmp_path, monkeypatch)
+
+
+def test_the_catalogue_names_what_the_recipes_build() -> None:
+    """A stack asks for an image by this name, and the part has it under that one."""
+    for name, addon in addons.ADDONS.items():
+        assert image(name) == addons.image(ROOMS, addon)
+
+
+def test_every_addon_that_a_stack_may_list_has_a_recipe_and_a_row() -> None:
+    assert set(addons.ADDONS) == {each.value for each in Addon} == {name for name, row in catalogue().items() if row.installed}
+
+
+def test_a_part_says_what_is_in_it(played: Played) -> None:
+    described = played.provide()
+    assert (described["addon"], described["version"], described["schema"]) == ("kueue", "0.15.2", found.SCHEMA)
+    (listed,) = described["archives"]["kueue"]["images"]
+    assert listed["name"] == image("kueue")
+    assert (played.into / described["archives"]["kueue"]["file"]).exists()
+    assert image("kueue") in (played.into / "manifests.yaml").read_text() and "{image}" not in (played.into / "manifests.yaml").read_text()
+    assert sorted(path.name for path in played.into.iterdir()) == ["bundle.json", "images", "manifests.yaml"]
+
+
+def test_one_that_is_there_is_not_built_again(played: Played) -> None:
+    played.provide()
+    played.provide()
+    assert played.builds() == 1
+
+
+def test_what_was_compiled_outlives_an_interruption(played: Played) -> None:
+    kubectl = played.bin.parent / "bundle" / "bin" / "kubectl"
+    played.script(kubectl, "\nimport sys\nsys.exit('no room')\n")
+    with pytest.raises(Failure, match="no room"):
+        played.provide()
+    played.script(kubectl, _KUBECTL)
+    played.provide()
+    assert played.builds() == 1
+
+
+def test_its_own_sources_decide_it_and_nobody_elses(played: Played) -> None:
+    def folder() -> Path:
+        return addons.wanted(played.machine, played.rooms, addons.ADDONS["kueue"], None).folder
+
+    before, bundle = folder(), found.wanted(played.machine, played.rooms, None).folder
+    (played.rooms / "addons" / "jobset" / "kustomization.yaml").write_text("other")
+    assert folder() == before
+    (played.rooms / "addons" / "kueue" / "kustomization.yaml").write_text("other")
+    assert folder() != before
+    assert found.wanted(played.machine, played.rooms, None).folder == bundle  # a stack without addons builds nothing anew
+
+
+def test_one_that_nobody_knows_is_refused_with_the_names_of_the_others(played: Played) -> None:
+    with pytest.raises(Failure, match=r"no addon `volcano`; one of kueue, jobset, metrics-server"):
+        played.provide("volcano")
