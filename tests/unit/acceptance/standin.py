@@ -53,7 +53,8 @@ _SHELL = {
     "runuser": 'shift 3; exec "$@"',
     "sinfo": 'cat "$STANDIN/states"',
     "scancel": 'for last; do :; done; echo "$last" >> "$STANDIN/cancelled"; kill $(cat "$STANDIN/jobs/$last")',
-    "scontrol": 'case "$*" in -V) echo slurm-wlm 24.11.5;; ping) cat "$STANDIN/ping";; *partitions) cat "$STANDIN/partitions";; *config) cat "$STANDIN/config";; esac',
+    "scontrol": 'case "$*" in -V) echo slurm-wlm 24.11.5;; ping) cat "$STANDIN/ping";; *partitions) cat "$STANDIN/partitions";; '
+    '*config) cat "$STANDIN/config";; esac',
     "squeue": 'cat "$STANDIN/queue"',
     "nvidia-smi": 'case "$*" in *=driver_version*) echo 580.173.02;; *) cat "$STANDIN/gpus-$SLURMD_NODENAME";; esac',
     "cat": 'if [ "$1" = /proc/self/mountinfo ]; then set -- "$STANDIN/mounts-$SLURMD_NODENAME"; fi; exec /usr/bin/cat "$@"',

@@ -75,7 +75,8 @@ def going(step: Step) -> Iterator[Consequence]:
         yield Consequence(Action.DRAIN if works else Action.REMOVE, tuple(names), why, words)
     out = [old for old, new in step.stay if old.is_in and not new.is_in]
     for (works, why), names in alike(out, lambda node: (_takes_jobs(node), step.why(("nodes", node.name, "state")))).items():
-        words = f"takes {named(names)} out of {f'{_SCHEDULERS[step.new.plan.scheduler.kind]}, ' if works else ''}phases and checks{', not drained first' if works else ''}"
+        scheduler = f"{_SCHEDULERS[step.new.plan.scheduler.kind]}, " if works else ""
+        words = f"takes {named(names)} out of {scheduler}phases and checks{', not drained first' if works else ''}"
         yield Consequence(Action.TAKE_OUT, tuple(names), why, words)
 
 
