@@ -26,7 +26,7 @@ DOCUMENTATION = r"""
 module: rackwright_jobs_image
 short_description: The image of the acceptance's jobs in containerd
 description:
-  - Where containerd's namespace C(k8s.io) has no image of this name, one is made of this node's python3, its standard library and tools.
+  - Where containerd's namespace C(k8s.io) has no image of this name, one is made of this node's python3, its library and a few tools.
 options:
   name: {type: str, required: true, description: Full name of the image.}
 """

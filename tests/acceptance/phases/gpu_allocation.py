@@ -87,7 +87,7 @@ def _apart(outputs: Outputs, part: Part, node: str) -> Finding:
 
 def _all(scope: Scope, outputs: Outputs, part: Part, node: str) -> Finding:
     output = outputs[f"all-{part.name}"]
-    if scope.in_pods and node in output.silent:  # A node that lacks one is never given the pod that asks for all.
+    if scope.in_pods and "Insufficient" in output.silent.get(node, ""):  # A node that lacks one is never given the pod that asks for all.
         return compared("all_gpus_answer", node, output.silent[node], f"{scope.gpus(node)} GPUs")
     gpus = answer(output, node, _whole(scope))
     return compared("all_gpus_answer", node, f"{len(gpus)} GPUs", f"{scope.gpus(node)} GPUs")

@@ -114,7 +114,7 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
 
 def _mounted(scope: Scope, output: Output, node: str) -> Finding:
     one = {**scope.storage, "mount": scope.mount}
-    if scope.in_pods and node in output.silent:  # A pod whose volume is not there never starts.
+    if scope.in_pods and "FailedMount" in output.silent.get(node, ""):  # A pod whose volume is not there never starts.
         return compared("is_mounted", node, output.silent[node], f"{one['kind']} at {scope.mount}")
     mounts = answer(output, node, MOUNTS)
     right = is_there(mounts, SimpleNamespace(**one), node)

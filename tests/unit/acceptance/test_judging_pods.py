@@ -161,6 +161,11 @@ class TestGpuAllocation:
         told = judged(gpu_allocation, scope, found)
         assert set(bad(told)) == {("all_gpus_answer", "worker1")} and told["all_gpus_answer", "worker1"].verdict is Verdict.FAILED
 
+    def test_a_job_that_was_refused_says_nothing_of_gpus(self, scope):
+        found = outputs(gpu_allocation, scope, self.says, {"worker1": "FailedCreate: violates PodSecurity"})
+        told = judged(gpu_allocation, scope, found)
+        assert {one.verdict for (_, node), one in told.items() if node == "worker1"} <= {Verdict.UNKNOWN, Verdict.SKIPPED}
+
     def test_gpus_unasked_too_few_and_shared(self, scope):
         def says(job, node):
             if node == "worker0":
