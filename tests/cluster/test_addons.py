@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from cluster.harness.subset import differences
-from cluster.probes.addons import DEPLOYMENTS, HOOKED, HOOKS, MEASUREMENTS, deployment
-from cluster.probes.kubernetes import OBJECTS, path_of
+from cluster.probes.addons import DEPLOYMENTS, HOOKED, HOOKS, MEASUREMENTS, QUEUES, deployment
+from cluster.probes.kubernetes import QUEUED, path_of
 
-QUEUED = ("Topology", "ResourceFlavor", "ClusterQueue", "LocalQueue")
 WITH_STATUS = ("ClusterQueue", "LocalQueue")
 
 
@@ -24,7 +23,7 @@ def test_hooks_answer(ask, cluster, expect):
 
 def test_queues_match_plan(ask, planned_objects, expect):
     """What a namespace owns and may borrow; and a queue that is not active admits nothing."""
-    live = ask(OBJECTS)
+    live = ask(QUEUES)
     wrong = {f"{one['kind']} {one['metadata']['name']}": list(_wrong(one, live[path_of(one)])) for one in planned_objects(*QUEUED)}
     expect({name: lines for name, lines in wrong.items() if lines}, {})
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from cluster.harness.subset import differences
-from cluster.probes.kubernetes import OBJECTS, PODS, path_of
+from cluster.probes.kubernetes import OBJECTS, PODS, QUEUED, path_of
 
 CLAIMS, QUOTAS = ("PersistentVolumeClaim",), ("ResourceQuota",)
-QUEUED = ("Topology", "ResourceFlavor", "ClusterQueue", "LocalQueue")
 NOT_HERE = ("Node", *QUOTAS, *QUEUED)
 """Kinds that have checks of their own."""
 SYSTEM = "kube-system"

@@ -40,6 +40,19 @@ def jobset(name: str, seconds: int) -> dict[str, Any]:
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": {"replicatedJobs": replicated}}
 
 
+def autoscaler(deployment: str) -> dict[str, Any]:
+    """By CPU, as the rendered model server's is."""
+    metric = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment}
+    spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 2, "metrics": [metric]}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": deployment, "namespace": "vision"},
+        "spec": spec,
+    }
+
+
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A lab with Kubernetes and its addons, up and verified; gone afterwards."""
@@ -149,7 +162,7 @@ def test_nodes_and_pods_are_measured_and_an_autoscaler_has_its_figure(lab: Proje
     made = kubectl(lab, f"-n vision create deployment idle --image={own_image('probe')} -- /usr/local/bin/probe sleep 900")
     assert "created" in made, made
     try:
-        kubectl(lab, "-n vision autoscale deployment idle --cpu=80% --min=1 --max=2")
+        create(lab, "bob", autoscaler("idle"))
         reason = "jsonpath={.status.conditions[?(@.type=='ScalingActive')].reason}"
         until(lambda: kubectl(lab, f'-n vision get hpa idle -o "{reason}"'), lambda seen: seen == "ValidMetricFound", 180)
     finally:
@@ -167,11 +180,14 @@ def test_an_addon_with_unfinished_work_is_not_taken_away(lab: Project) -> None:
 
 def test_an_addon_that_nobody_asks_for_any_more_goes_with_all_of_it(lab: Project) -> None:
     lab.must("up", timeout=1800)
-    assert "not found" in kubectl(lab, "get namespace jobset-system")
-    assert "not found" in kubectl(lab, "get crd jobsets.jobset.x-k8s.io")
+    until(lambda: kubectl(lab, "get namespace jobset-system"), lambda seen: "not found" in seen)
+    until(lambda: kubectl(lab, "get crd jobsets.jobset.x-k8s.io"), lambda seen: "not found" in seen)
     lab.edit(lambda cluster: cluster["scheduler"].update(addons=[]))
     lab.must("up", timeout=1800)
-    assert kubectl(lab, "get crd,clusterrole,mutatingwebhookconfiguration,apiservice -l rackwright.addon/name -o name") == ""
+    until(
+        lambda: kubectl(lab, "get crd,clusterrole,mutatingwebhookconfiguration,apiservice -l rackwright.addon/name -o name"),
+        lambda seen: seen == "",
+    )
     assert "error" in kubectl(lab, "top nodes").lower()
     assert lab.report()["verdict"] == "passed"
 

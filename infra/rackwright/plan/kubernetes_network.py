@@ -85,35 +85,13 @@ def flannel_config(cluster: Kubernetes) -> Object:
 
 def _flanneld(cluster: Kubernetes, metadata: Object, config: str) -> Object:
     """On every node, before any other pod of it; the annotation has its pods made anew when its settings are others."""
-    container = {
-        "name": "flannel",
-        "image": flannel_image(cluster.bundled),
-        "command": ["/usr/local/bin/flanneld" if cluster.bundled else "/opt/bin/flanneld"],
-        "args": ["--ip-masq", "--kube-subnet-mgr", "--iface=$(NODE_ADDRESS)"],
-        "env": [
-            {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
-            for name, path in {
-                "POD_NAME": "metadata.name",
-                "POD_NAMESPACE": "metadata.namespace",
-                "NODE_ADDRESS": "status.hostIP",
-                "NODE_NAME": "spec.nodeName",
-            }.items()
-        ],
-        "securityContext": {"privileged": False, "capabilities": {"add": ["NET_ADMIN", "NET_RAW"]}},
-        "resources": {"requests": {"cpu": "50m", "memory": "50Mi"}},
-        "volumeMounts": [
-            {"name": "run", "mountPath": FLANNEL_FOLDER},
-            {"name": "config", "mountPath": "/etc/kube-flannel", "readOnly": True},
-            {"name": "xtables-lock", "mountPath": "/run/xtables.lock"},
-        ],
-    }
     pod = {
         "hostNetwork": True,
         "priorityClassName": "system-node-critical",
         "serviceAccountName": "flannel",
         "tolerations": [{"operator": "Exists"}],
         "terminationGracePeriodSeconds": 2,
-        "containers": [container],
+        "containers": [_flannel_container(cluster)],
         "volumes": [
             {"name": "run", "hostPath": {"path": FLANNEL_FOLDER, "type": "DirectoryOrCreate"}},
             {"name": "config", "configMap": {"name": "flannel"}},
@@ -129,6 +107,30 @@ def _flanneld(cluster: Kubernetes, metadata: Object, config: str) -> Object:
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},
             "template": {"metadata": {"labels": FLANNEL, "annotations": {"rackwright.node/settings": config}}, "spec": pod},
         },
+    }
+
+
+def _flannel_container(cluster: Kubernetes) -> Object:
+    """flanneld, on the interface that has the node's address in the plan, whichever its default route takes."""
+    told = {
+        "POD_NAME": "metadata.name",
+        "POD_NAMESPACE": "metadata.namespace",
+        "NODE_ADDRESS": "status.hostIP",
+        "NODE_NAME": "spec.nodeName",
+    }
+    return {
+        "name": "flannel",
+        "image": flannel_image(cluster.bundled),
+        "command": ["/usr/local/bin/flanneld" if cluster.bundled else "/opt/bin/flanneld"],
+        "args": ["--ip-masq", "--kube-subnet-mgr", "--iface=$(NODE_ADDRESS)"],
+        "env": [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in told.items()],
+        "securityContext": {"privileged": False, "capabilities": {"add": ["NET_ADMIN", "NET_RAW"]}},
+        "resources": {"requests": {"cpu": "50m", "memory": "50Mi"}},
+        "volumeMounts": [
+            {"name": "run", "mountPath": FLANNEL_FOLDER},
+            {"name": "config", "mountPath": "/etc/kube-flannel", "readOnly": True},
+            {"name": "xtables-lock", "mountPath": "/run/xtables.lock"},
+        ],
     }
 
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from cluster.harness.probe import Place, Probe
-from cluster.probes.kubernetes import _asks, sent
+from cluster.probes.kubernetes import QUEUED, asks, parse_objects, path_of, sent
 
 HOOKED = ("jobset", "kueue")
 """Addons with admission webhooks."""
@@ -49,9 +49,17 @@ def _running(one: dict[str, Any]) -> Running:
 DEPLOYMENTS = Probe(
     "addon-deployments",
     on="kubernetes_control",
-    command=lambda place: f"{sent('api_side.py')} {_asks('objects', *map(deployment, _planned(place)))}",
+    command=lambda place: f"{sent('api_side.py')} {asks('objects', *map(deployment, _planned(place)))}",
     parse=cache(parse_deployments),
 )
+
+
+def _queues(place: Place) -> str:
+    planned = [one for one in place.declared.cluster["scheduler"]["objects"] if one["kind"] in QUEUED]
+    return f"{sent('api_side.py')} {asks('objects', *map(path_of, planned))}"
+
+
+QUEUES = Probe("addon-queues", on="kubernetes_control", command=_queues, parse=cache(parse_objects))
 
 
 def parse_hooks(text: str) -> dict[str, str]:
@@ -75,7 +83,7 @@ def _added(name: str, one: dict[str, Any]) -> str:
 HOOKS = Probe(
     "addon-hooks",
     on="kubernetes_control",
-    command=lambda place: f"{sent('api_side.py')} {_asks('hooks', *(one['name'] for one in _planned(place) if one['name'] in HOOKED))}",
+    command=lambda place: f"{sent('api_side.py')} {asks('hooks', *(one['name'] for one in _planned(place) if one['name'] in HOOKED))}",
     parse=cache(parse_hooks),
 )
 

@@ -25,7 +25,8 @@ def sent(program: str) -> str:
     return f"python3 -I -S -c {shlex.quote(unpacking)}"
 
 
-def _asks(topic: str, *words: str) -> str:
+def asks(topic: str, *words: str) -> str:
+    """A topic and its words, as words of a shell command."""
     return shlex.join([topic, *words])
 
 
@@ -108,7 +109,7 @@ def parse_kubelets(text: str) -> dict[str, Any]:
 KUBELETS = Probe(
     "kubernetes-kubelets",
     on="kubernetes_control",
-    command=lambda place: f"{sent('api_side.py')} {_asks('kubelets', *place.declared.groups['kubernetes'])}",
+    command=lambda place: f"{sent('api_side.py')} {asks('kubelets', *place.declared.groups['kubernetes'])}",
     parse=cache(parse_kubelets),
 )
 
@@ -136,9 +137,13 @@ DNS = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
 """Where kubeadm keeps the cluster's name servers."""
 
 
+QUEUED = ("Topology", "ResourceFlavor", "ClusterQueue", "LocalQueue")
+"""Kinds of Kueue's, asked for by themselves: where it is silent, so is the API server about them."""
+
+
 def _objects(place: Place) -> str:
-    planned = place.declared.cluster["scheduler"]["objects"]
-    return f"{sent('api_side.py')} {_asks('objects', *map(path_of, planned), DNS)}"
+    planned = [one for one in place.declared.cluster["scheduler"]["objects"] if one["kind"] not in QUEUED]
+    return f"{sent('api_side.py')} {asks('objects', *map(path_of, planned), DNS)}"
 
 
 def parse_objects(text: str) -> dict[str, Any]:

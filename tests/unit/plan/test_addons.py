@@ -1,0 +1,82 @@
+"""Addons of a plan: which, from what image, and the queues that follow from its namespaces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from rackwright.handover import paths
+from rackwright.model import load_cluster
+from rackwright.plan import Plan, expand
+from rackwright.plan.kubernetes_shape import Kubernetes
+from rackwright.plan.workloads import render
+
+KUEUE = "kueue.x-k8s.io/v1beta2"
+
+
+def planned(**changes: Any) -> Plan:
+    """The committed lab with addons, its scheduler changed."""
+    described = yaml.safe_load(paths.stack_file("lab-k8s-addons").read_text())["config"]["rackwright:cluster"]
+    described["scheduler"] |= changes
+    cluster = load_cluster(described, "lab-k8s-addons").cluster
+    assert cluster is not None
+    return expand(cluster, "lab-k8s-addons")
+
+
+def scheduler(**changes: Any) -> Kubernetes:
+    found = planned(**changes).scheduler
+    assert isinstance(found, Kubernetes)
+    return found
+
+
+def queues(cluster: Kubernetes) -> dict[str, dict[str, Any]]:
+    return {f"{one['kind']}/{one['metadata']['name']}": one for one in cluster.objects if one["apiVersion"] == KUEUE}
+
+
+def test_they_come_in_the_order_in_which_one_knows_the_other() -> None:
+    """Kueue looks for the kinds that it queues: JobSet's must be there by then. How the list is written does not matter."""
+    for listed in (["kueue", "jobset", "metrics-server"], ["metrics-server", "jobset", "kueue"]):
+        assert [one.name for one in scheduler(addons=listed).addons] == ["jobset", "kueue", "metrics-server"]
+
+
+def test_each_has_the_image_of_its_part() -> None:
+    assert all(one.image.startswith(f"rackwright.local/{one.name}:{one.version}-") for one in scheduler().addons)
+
+
+def test_without_kueue_there_are_no_queues() -> None:
+    assert queues(scheduler(addons=["jobset"])) == {} and scheduler(addons=[]).addons == ()
+
+
+def test_the_queues_are_those_that_are_printed_and_ours_to_take_away() -> None:
+    """One source: what is printed for a Kueue of somebody else's lacks the label by which roles delete."""
+    applied = [one for one in planned().scheduler.objects if one["apiVersion"] == KUEUE]  # type: ignore[union-attr]
+    assert all(one["metadata"].pop("labels") == {"app.kubernetes.io/managed-by": "rackwright"} for one in applied)
+    assert applied == list(render(planned(), "queues"))
+
+
+def test_they_come_after_the_namespaces_that_they_are_for() -> None:
+    kinds = [one["kind"] for one in scheduler().objects]
+    assert kinds.index("LocalQueue") > max(place for place, kind in enumerate(kinds) if kind == "Namespace")
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "gpus"),
+    [
+        ({"research": {"gpus": 12}, "vision": {}}, {"research": 12, "vision": 0, "spare": 4}),
+        ({"research": {"gpus": 16}}, {"research": 16}),
+        ({"research": {"gpus": 16}, "vision": {"gpus": 8}}, {"research": 16, "vision": 8}),
+        ({"vision": {}}, {"vision": 0, "spare": 16}),
+    ],
+    ids=["some-spare", "none-spare", "more-than-there-are", "all-spare"],
+)
+def test_every_gpu_is_owned_once(namespaces: dict[str, Any], gpus: dict[str, int]) -> None:
+    found = {
+        name.partition("/")[2]: one for name, one in queues(scheduler(namespaces=namespaces)).items() if name.startswith("ClusterQueue/")
+    }
+    shares = {name: one["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0] for name, one in found.items()}
+    assert {name: int(share["nominalQuota"]) for name, share in shares.items()} == gpus
+    assert {name for name, share in shares.items() if share.get("borrowingLimit") == "0"} == {
+        name for name, one in namespaces.items() if "gpus" in one
+    }
