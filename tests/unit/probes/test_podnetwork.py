@@ -1,4 +1,4 @@
-"""The network of pods as nodes tell it: flannel's, captured in the lab, and what each check makes of one wrong part."""
+"""The network of pods as nodes tell it, and what each check makes of one wrong part. Its answer: real tools, a network laid by hand."""
 
 from __future__ import annotations
 
