@@ -22,6 +22,13 @@ OPENED: Final = Question(
     parse=lambda text: tuple(text.split()),
 )
 """Device files of GPUs that a job may open: the cgroup's word, not the environment's."""
+FILES: Final = Question(
+    "acceptance-files",
+    on="gpu",
+    command='for f in /dev/nvidia[0-9]*; do [ -e "$f" ] && echo "$f"; done; true',
+    parse=lambda text: tuple(text.split()),
+)
+"""Device files of GPUs that a pod was given; simulated ones cannot be opened, for no driver stands behind them."""
 _ALL: Final = 2
 """Round of the jobs that take every GPU of a node."""
 
@@ -95,7 +102,7 @@ def _all(scope: Scope, outputs: Outputs, part: Part, node: str) -> Finding:
 
 def _whole(scope: Scope) -> Probe[Any]:
     """What a job with all GPUs of a node is asked: the driver's word; in pods with simulated ones, which have no driver, their files."""
-    return OPENED if scope.in_pods and "gpu" in scope.declared.simulated else GPUS
+    return FILES if scope.in_pods and "gpu" in scope.declared.simulated else GPUS
 
 
 def _opened(outputs: Outputs, part: Part, node: str) -> Finding:
