@@ -12,6 +12,7 @@ import pytest
 from project import Project, clone
 
 from rackwright.catalog.kubernetes import own_image
+from rackwright.provider.drivers.control_groups import unmounted
 
 _SETTINGS = ("fs.file-max", "fs.nr_open", "fs.inotify.max_user_instances", "kernel.pid_max", "kernel.panic", "kernel.panic_on_oops",
              "kernel.core_pattern", "kernel.keys.root_maxkeys", "vm.overcommit_memory", "vm.panic_on_oom", "net.ipv4.ip_forward",
@@ -32,6 +33,16 @@ def machine() -> dict[str, str]:
     """What of this machine a node could change: kernel settings and hierarchies of control groups."""
     found = {name: Path("/proc/sys", *name.split(".")).read_text().strip() for name in _SETTINGS}
     found["hierarchies"] = ",".join(sorted(line.split(":")[1] for line in Path("/proc/self/cgroup").read_text().splitlines()))
+    return found
+
+
+def groups_of_pods() -> list[str]:
+    """Control groups of pods in hierarchies that this machine has not mounted: none where no node of Kubernetes is up."""
+    found = []
+    for options in unmounted(Path("/proc/cgroups").read_text(), Path("/proc/self/mountinfo").read_text()):
+        look = 'mount -t cgroup -o "$1" none /mnt && find /mnt/kubepods.slice -type d 2>/dev/null; true'
+        command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", look, "sh", options]
+        found += subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.split()
     return found
 
 
@@ -176,3 +187,4 @@ def test_it_goes_and_leaves_the_machine_as_it_was(lab: Project, before: dict[str
     lab.must("destroy")
     assert lab.leftovers() == []
     assert machine() == before
+    assert groups_of_pods() == []

@@ -27,5 +27,6 @@ class Label(Resource):
     async def delete(self, operation: Operation, state: State) -> None:
         """The last of the stack to go: afterwards nothing with its label may be left."""
         await sweep(state.inputs["stack"])
-        lab_limits.forget(state.inputs["stack"])
+        for stays in lab_limits.forget(state.inputs["stack"]):
+            await operation.warn(stays)
         stack_files.remove(operation.stack)
