@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -52,7 +53,7 @@ class Played:
         (self.bin / "module" / "config" / "default" / "kustomization.yaml").write_text("resources: []\n")
         self.machine = Machine("Linux", "x86_64", folder, {"PATH": str(self.bin), "HOME": str(folder)}, 1000)
         self.script(folder / "bundle" / "bin" / "kubectl", _KUBECTL)
-        monkeypatch.setattr(front, "_bundle", lambda *_: folder / "bundle")
+        monkeypatch.setattr(front, "_bundle", lambda *_: SimpleNamespace(folder=folder / "bundle"))
 
     @staticmethod
     def script(path: Path, text: str) -> None:

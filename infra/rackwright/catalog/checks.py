@@ -79,6 +79,7 @@ class Feature(StrEnum):
     NAMESPACES = "namespaces"
     QUOTAS = "quotas"
     CLAIMS = "claims"
+    POD_NEIGHBOURS = "pod-neighbours"
     POD_ROUTES = "pod-routes"
     POD_NETWORK = "pod-network"
     FLANNEL = "flannel"

@@ -56,8 +56,7 @@ def remove_by_label(stack: str) -> list[str]:
             "podman is not installed, so nobody can look what is left", hint="`make doctor` names the command that installs it"
         )
     removed = asyncio.run(podman.sweep(stack))
-    for stays in lab_limits.forget(stack):
-        typer.echo(stays, err=True)
+    lab_limits.forget(stack)
     if paths.folder(stack).exists():
         stack_files.remove(stack)
         removed.append(f"folder {stack} of the home")

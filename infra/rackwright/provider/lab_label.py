@@ -27,6 +27,5 @@ class Label(Resource):
     async def delete(self, operation: Operation, state: State) -> None:
         """The last of the stack to go: afterwards nothing with its label may be left."""
         await sweep(state.inputs["stack"])
-        for stays in lab_limits.forget(state.inputs["stack"]):
-            await operation.warn(stays)
+        lab_limits.forget(state.inputs["stack"])
         stack_files.remove(operation.stack)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from rackwright.errors import RackwrightError
-from rackwright.provider.drivers import control_groups
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import Properties
 
@@ -55,22 +54,19 @@ class Limits(Resource):
 
     async def delete(self, operation: Operation, state: State) -> None:
         """Give back what was there before, unless another stack needs it or somebody has set something else since."""
-        for stays in forget(state.inputs["stack"]):
-            await operation.warn(stays)
+        forget(state.inputs["stack"])
 
 
-def forget(stack: str) -> list[str]:
-    """A stack needs it no more. With the last one go the control groups that pods left; what of them stays, and why."""
+def forget(stack: str) -> None:
+    """A stack needs it no more."""
     if not LEDGER.exists():
-        return []
+        return
     with _ledger() as ledger:
         ledger["stacks"] = [name for name in ledger.get("stacks", []) if name != stack]
         if not ledger["stacks"]:
             before = ledger.pop("before", None)
             if before is not None:
                 _set(before)
-            return control_groups.remove_pods()
-    return []
 
 
 def _set(value: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from rackwright.handover import paths
-from rackwright.provider.drivers import ssh
+from rackwright.provider.drivers import control_groups, ssh
 from rackwright.provider.drivers.podman import (
     NODE_LABEL,
     SECRET_PREFIX,
@@ -169,6 +169,8 @@ _NESTING: Final = ("--privileged", "--cgroupns=private")
 
 _OWN_HIERARCHY: Final = "umount -l /sys/fs/cgroup/systemd"
 """On cgroup v1, podman 4.3 lays the machine's own systemd hierarchy over a private one: nodes would share it."""
+_NO_HIERARCHY: Final = "mkdir -p /sys/fs/cgroup/{name} && mount -t tmpfs -o ro,size=4k,mode=555 none /sys/fs/cgroup/{name}"
+"""systemd mounts nothing where something is mounted."""
 _KEEP_KERNEL: Final = (
     "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys"
     " && mount --bind /proc/sys/net /proc/sys/net && mount -o remount,bind,rw /proc/sys/net"
@@ -180,7 +182,8 @@ def _init(news: Properties) -> list[str]:
     """The first process."""
     if not news.get("nests"):
         return ["/sbin/init"]
-    steps = [_KEEP_KERNEL, *([] if unified_cgroups() else [_OWN_HIERARCHY]), "exec /sbin/init"]
+    groups = [] if unified_cgroups() else [_OWN_HIERARCHY, *(_NO_HIERARCHY.format(name=name) for name in control_groups.shared())]
+    steps = [_KEEP_KERNEL, *groups, "exec /sbin/init"]
     return ["/bin/sh", "-c", "; ".join(steps)]
 
 

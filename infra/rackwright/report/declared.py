@@ -112,6 +112,7 @@ class Declared:
             Feature.NAMESPACES: kubernetes and bool(scheduler["namespaces"]),
             Feature.QUOTAS: kubernetes and any(_is_limited(one) for one in scheduler["namespaces"]),
             Feature.CLAIMS: kubernetes and bool(scheduler["folders"]),
+            Feature.POD_NEIGHBOURS: kubernetes and sum("worker" in node["roles"] for node in nodes) > 1,
             Feature.POD_ROUTES: kubernetes and scheduler["cni"] == "routes",
             Feature.POD_NETWORK: kubernetes and scheduler["cni"] != "routes",
             Feature.FLANNEL: kubernetes and scheduler["cni"] == "flannel",

@@ -178,7 +178,9 @@ def storage(run, node, neighbour, claim):
     if refused or not run.until(lambda pods: phase(pods, name) == "Running", AT_MOST):
         return {"pod": dict(seen(run.pods.get(name)), **({"why": refused} if refused else {}))}
     wrote = run.inside(name, ["write", "/shared/from-" + node["name"], text + node["name"]])
-    told, ends = {"rc": None, "out": "", "said": "its neighbour wrote nothing"}, time.time() + run.left(8)
+    told = {"rc": None, "out": "", "said": "its neighbour wrote nothing"}
+    run.until(lambda pods: phase(pods, "shared-" + neighbour) == "Running", AT_MOST)
+    ends = time.time() + run.left(8)
     while wrote["rc"] == 0 and time.time() < ends:
         told = run.inside(name, ["read", "/shared/from-" + neighbour])
         if told["rc"] == 0 or told["rc"] is None:

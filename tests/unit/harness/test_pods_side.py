@@ -14,7 +14,7 @@ import pytest
 
 import cluster
 
-SIDES = ("pods_api", "names_side", "pods_made", "pods_asked", "pods_side")
+SIDES = ("pods_api", "names_side", "pods_made", "pods_asked", "pods_policies", "pods_side")
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,6 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file.write_text("128\n")
     monkeypatch.setattr(lab_limits, "SETTING", file)
     monkeypatch.setattr(lab_limits, "LEDGER", tmp_path / "run" / "inotify.json")
-    monkeypatch.setattr(lab_limits.control_groups, "remove_pods", lambda: ["some stay"])
     return file
 
 
@@ -86,9 +85,3 @@ def test_a_stack_that_never_asked_changes_nothing(setting: Path) -> None:
     forget("b")
     assert setting.read_text() == "1024\n"
     end(made)
-
-
-def test_control_groups_of_pods_go_with_the_last_stack() -> None:
-    """As long as there is another, they may be its own."""
-    make("a"), make("b")
-    assert (forget("a"), forget("b")) == ([], ["some stay"])

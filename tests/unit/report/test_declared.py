@@ -9,11 +9,12 @@ from rackwright.catalog.checks import Feature
 from rackwright.errors import BadInput
 from rackwright.report.declared import from_inventory, load
 
-SLURMS = {Feature.HEALTH, Feature.ACCOUNTING, Feature.ACCOUNTS, Feature.QOS, Feature.JOBS_ON_STORAGE}
+JOBS = {Feature.JOBS, Feature.JOBS_SHARE}
+SLURMS = {Feature.HEALTH, Feature.ACCOUNTING, Feature.ACCOUNTS, Feature.QOS, Feature.JOBS_ON_STORAGE, Feature.JOBS_ON_FABRIC}
 ADDONS = {Feature.ADDONS, Feature.ADDON_HOOKS, Feature.QUEUES, Feature.MEASUREMENTS}
 KUBERNETESES = ADDONS | {
     *(Feature.KUBERNETES, Feature.KUBERNETES_GPUS, Feature.NAMESPACES, Feature.QUOTAS, Feature.CLAIMS, Feature.POD_ROUTES),
-    Feature.VIRTUAL_ADDRESS,
+    *(Feature.VIRTUAL_ADDRESS, Feature.POD_NEIGHBOURS),
 }
 NETWORKS = {Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN, Feature.POLICIES}
 """Parts that a plan has in place of plain routes."""
@@ -38,8 +39,8 @@ def test_the_lab_has_every_part(declared):
         (("users",), {Feature.USERS}),
         (("software",), {Feature.GPU_SOFTWARE, Feature.NVSWITCH, Feature.DCGM}),
         (("software", "versions", "dcgm"), {Feature.DCGM}),
-        (("storage",), {Feature.STORAGE, Feature.NFS, Feature.JOBS_ON_STORAGE}),
-        (("scheduler",), SLURMS | {Feature.SLURM, Feature.SUBMIT}),
+        (("storage",), {Feature.STORAGE, Feature.NFS, Feature.JOBS_ON_STORAGE, Feature.JOBS_SHARE}),
+        (("scheduler",), SLURMS | JOBS | {Feature.SLURM, Feature.SUBMIT}),
         (("scheduler", "health_interval_s"), {Feature.HEALTH}),
         (("scheduler", "accounting"), {Feature.ACCOUNTING, Feature.ACCOUNTS, Feature.QOS}),
         (("scheduler", "accounts"), {Feature.ACCOUNTS}),
@@ -60,19 +61,27 @@ def test_a_cluster_of_kubernetes_has_every_part_but_slurms(kubernetes_inventory)
 @pytest.mark.parametrize(
     ("path", "gone"),
     [
-        (("scheduler", "folders"), {Feature.CLAIMS}),
-        (("scheduler", "namespaces"), {Feature.NAMESPACES, Feature.QUOTAS}),
+        (("scheduler", "folders"), {Feature.CLAIMS, Feature.JOBS_SHARE}),
+        (("scheduler", "namespaces"), {Feature.NAMESPACES, Feature.QUOTAS, Feature.JOBS}),
         (("scheduler", "namespaces", 0, "gpus"), {Feature.QUOTAS}),
         (("scheduler", "nodes"), {Feature.KUBERNETES_GPUS}),
         (("scheduler", "cni"), {Feature.POD_ROUTES}),
         (("scheduler", "virtual_address"), {Feature.VIRTUAL_ADDRESS}),
         (("scheduler", "addons"), ADDONS),
-        (("scheduler",), KUBERNETESES),
+        (("scheduler",), KUBERNETESES | JOBS),
     ],
 )
 def test_parts_a_plan_with_kubernetes_lacks(kubernetes_inventory, path, gone):
     whole = from_inventory(kubernetes_inventory).features
     assert whole - without(kubernetes_inventory, *path).features == gone
+
+
+def test_the_only_worker_has_nobody_to_reach(kubernetes_inventory):
+    nodes = kubernetes_inventory["all"]["children"]["nodes"]["hosts"]
+    workers = [name for name in nodes if "worker" in kubernetes_inventory["all"]["hosts"][name]["node"]["roles"]]
+    for name in workers[1:]:
+        del nodes[name]
+    assert Feature.POD_NEIGHBOURS not in from_inventory(kubernetes_inventory).features
 
 
 @pytest.mark.parametrize(

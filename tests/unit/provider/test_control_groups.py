@@ -1,0 +1,43 @@
+"""Hierarchies of control groups that all nodes would share, as the kernel and this machine's mounts tell them."""
+
+from __future__ import annotations
+
+
+import pytest
+
+from rackwright.provider import lab_node
+from rackwright.provider.drivers.control_groups import unmounted
+
+KERNEL = "#subsys_name\thierarchy\tnum_cgroups\tenabled\n"
+MOUNTS = "30 20 0:9 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n31 20 0:10 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ("cpu 1 9 1", []),
+        ("cpu 1 9 1\nhugetlb 0 9 1", ["hugetlb"]),
+        ("cpu 1 9 1\nhugetlb 11 9 1", ["hugetlb"]),  # somebody's, and not mounted here
+        ("cpu 1 9 1\nrdma 0 1 0", []),  # the kernel was told to go without
+        ("net_cls 0 1 1\nnet_prio 0 1 1\ncpu 1 9 1", ["net_cls,net_prio"]),
+        ("net_cls 0 1 1\ncpu 1 9 1", ["net_cls"]),
+    ],
+)
+def test_what_the_machine_has_not_mounted(rows: str, found: list[str]) -> None:
+    assert unmounted(KERNEL + rows + "\n", MOUNTS) == found
+
+
+def test_a_machine_with_one_hierarchy_has_none_to_share() -> None:
+    assert unmounted(KERNEL, "30 20 0:9 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n") == []
+
+
+def test_a_node_that_runs_containers_is_kept_from_them_before_its_systemd_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab_node, "unified_cgroups", lambda: False)
+    monkeypatch.setattr(lab_node.control_groups, "shared", lambda: ["hugetlb"])
+    first = lab_node._init({"nests": True})[-1]
+    assert 0 < first.index(" /sys/fs/cgroup/hugetlb") < first.index("exec /sbin/init")
+
+
+def test_other_nodes_start_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab_node.control_groups, "shared", lambda: ["hugetlb"])
+    assert lab_node._init({}) == ["/sbin/init"]
