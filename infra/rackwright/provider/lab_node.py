@@ -180,11 +180,12 @@ _KEEP_KERNEL: Final = (
 
 def _init(news: Properties) -> list[str]:
     """The first process."""
-    if not news.get("nests"):
-        return ["/sbin/init"]
-    groups = [] if unified_cgroups() else [_OWN_HIERARCHY, *(_NO_HIERARCHY.format(name=name) for name in control_groups.shared())]
-    steps = [_KEEP_KERNEL, *groups, "exec /sbin/init"]
-    return ["/bin/sh", "-c", "; ".join(steps)]
+    nests = news.get("nests")
+    steps = [_KEEP_KERNEL] if nests else []
+    if not unified_cgroups() and not rootless():
+        steps += [_OWN_HIERARCHY] if nests else []
+        steps += [_NO_HIERARCHY.format(name=name) for name in control_groups.shared()]
+    return ["/bin/sh", "-c", "; ".join([*steps, "exec /sbin/init"])] if steps else ["/sbin/init"]
 
 
 def _gpus(count: int) -> Iterator[str]:

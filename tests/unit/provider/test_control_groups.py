@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 
 from rackwright.provider import lab_node
@@ -31,13 +30,22 @@ def test_a_machine_with_one_hierarchy_has_none_to_share() -> None:
     assert unmounted(KERNEL, "30 20 0:9 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n") == []
 
 
-def test_a_node_that_runs_containers_is_kept_from_them_before_its_systemd_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def hybrid(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A machine with cgroup v1, where root runs the nodes, that has not mounted one of the hierarchies."""
     monkeypatch.setattr(lab_node, "unified_cgroups", lambda: False)
+    monkeypatch.setattr(lab_node, "rootless", lambda: False)
     monkeypatch.setattr(lab_node.control_groups, "shared", lambda: ["hugetlb"])
-    first = lab_node._init({"nests": True})[-1]
+    return monkeypatch
+
+
+@pytest.mark.parametrize("nests", [True, False])
+def test_nodes_are_kept_from_them_before_their_systemd_starts(hybrid: pytest.MonkeyPatch, nests: bool) -> None:
+    first = lab_node._init({"nests": nests})[-1]
     assert 0 < first.index(" /sys/fs/cgroup/hugetlb") < first.index("exec /sbin/init")
 
 
-def test_other_nodes_start_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lab_node.control_groups, "shared", lambda: ["hugetlb"])
+@pytest.mark.parametrize(("name", "value"), [("unified_cgroups", True), ("rootless", True)])
+def test_nodes_that_cannot_make_any_start_as_they_are(hybrid: pytest.MonkeyPatch, name: str, value: bool) -> None:
+    hybrid.setattr(lab_node, name, lambda: value)
     assert lab_node._init({}) == ["/sbin/init"]
