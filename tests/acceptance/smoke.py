@@ -22,7 +22,9 @@ _NAMES: Final = {
     "rank": "RANK",
     "ranks": "WORLD_SIZE",
 }
-TASK: Final = Program("task.py", f"NAMES = {_NAMES!r}\n" + _CAREFUL.format(textwrap.indent(smoke_side.TASK, "    ")))
+_MEETS: Final = 30
+"""Seconds that a job waits for the other one: longer than a kubelet takes to ask a second time for what its pod needs."""
+TASK: Final = Program("task.py", f"NAMES = {_NAMES!r}\nPATIENCE = {_MEETS}\n" + _CAREFUL.format(textwrap.indent(smoke_side.TASK, "    ")))
 """A node that cannot write says so and ends well: a task that ends badly would end the others with it."""
 SHELL: Final = program("shell.py")
 

@@ -11,6 +11,9 @@ BEHIND = 3
 """Pods behind the service: each more makes it less likely that a few calls meet all of them."""
 CALLS = 30
 """Calls of the service from one pod until it has met all: of three, one is missed by chance once in 60 000 times."""
+KNOWN = 15
+"""Seconds after which a pod that runs is behind its service on every node: kube-proxies hear of it one after another, and a new one, on a
+busy machine, was seen to need more than 5 (2026-11-23)."""
 AT_MOST = 45
 """Seconds a pod may take to run: ten at once on two busy cores took up to 16 (measured 2026-11-22), and a kubelet whose API server was away
 asks again after pauses that grow to 30 (client-go, tools/cache/reflector.go)."""
@@ -113,14 +116,16 @@ def reach(run, name, other):
 
 def calls(run, name, where, behind):
     """Who answers behind the service's address: asked until all have, or often enough."""
-    found, said, ends = set(), "", time.time() + run.left(8)
     run.until(lambda pods: all(address(pods, one) for one in behind), AT_MOST)
-    for _ in range(CALLS):
+    found, said, asked, knows = set(), "", 0, time.time() + run.left(KNOWN)
+    while asked < CALLS or time.time() < knows:
+        asked += 1
         told = run.inside(name, ["get", "--timeout", "2s", f"http://{where}:{made.PORT}/"])
         found |= {told["out"].strip()} if told["rc"] == 0 else set()
         said = said if told["rc"] == 0 else told["said"]
-        if found >= behind or time.time() > ends or told["rc"] is None:
+        if found >= behind or told["rc"] is None or (said and time.time() > knows):
             break
+        time.sleep(0.2 if told["rc"] else 0)
     running = sorted(one for one in behind if address(run.pods, one))
     return {"found": sorted(found), "behind": running, "said": said, "rc": told["rc"]}
 
@@ -129,8 +134,7 @@ def port(run, where, number, behind):
     """Who answers on the service's port of a node, asked from here until all have; and what went wrong once kube-proxy knew of it."""
     run.until(lambda pods: all(address(pods, one) for one in behind), AT_MOST)
     running = {one for one in behind if address(run.pods, one)}
-    # A pod that runs is behind the port a moment later, on each node when its kube-proxy has heard of it.
-    found, said, calls, knows = set(), "", 0, time.time() + run.left(5)
+    found, said, calls, knows = set(), "", 0, time.time() + run.left(KNOWN)
     while running - found and (calls < CALLS or time.time() < knows) and not (said and time.time() > knows):
         calls += 1
         try:

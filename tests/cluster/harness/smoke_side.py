@@ -36,7 +36,7 @@ if folder:
 if other:
     place = os.path.join(meeting, "%s-" + mine["host"])
     open(place % me, "w").close()
-    patience = time.time() + 8
+    patience = time.time() + PATIENCE
     while os.path.basename(place % other) not in os.listdir(meeting) and time.time() < patience:
         time.sleep(0.05)
 mine["ended"] = time.time()
@@ -123,7 +123,7 @@ def srun(part, gpus, folder, request, meeting="", me="", other=""):
     command = ["srun", "--job-name=rackwright-smoke", "--partition=" + part["partition"], "--nodelist=" + ",".join(part["nodes"])]
     command += [f"--nodes={len(part['nodes'])}", "--ntasks-per-node=1", "--cpus-per-task=1", "--mem=64", "--time=2", "--kill-on-bad-exit"]
     command += [f"--gres=gpu:{gpus}"] if gpus else []
-    task = "NAMES = " + repr(NAMES) + TASK
+    task = "NAMES = " + repr(NAMES) + "\nPATIENCE = 8" + TASK
     command += ["python3", "-I", "-S", "-c", task, folder or "", str(request["records"]), "locks" if request["locks"] else ""]
     command += [meeting, me, other]
     rc, out, err = run(command, request["seconds"])

@@ -1,4 +1,4 @@
-"""The network of pods as nodes tell it, and what each check makes of one wrong part. Its answer: real tools, a network laid by hand."""
+"""The network of pods as nodes tell it, and what each check makes of one wrong part. Its answer: a worker of the lab with flannel."""
 
 from __future__ import annotations
 
