@@ -11,12 +11,11 @@ BEHIND = 3
 """Pods behind the service: each more makes it less likely that a few calls meet all of them."""
 CALLS = 30
 """Calls of the service from one pod until it has met all: of three, one is missed by chance once in 60 000 times."""
-KNOWN = 15
-"""Seconds after which a pod that runs is behind its service on every node: kube-proxies hear of it one after another, and a new one, on a
-busy machine, was seen to need more than 5 (2026-11-23)."""
 AT_MOST = 45
 """Seconds a pod may take to run: ten at once on two busy cores took up to 16 (measured 2026-11-22), and a kubelet whose API server was away
 asks again after pauses that grow to 30 (client-go, tools/cache/reflector.go)."""
+KNOWN = 45
+"""Seconds after which name servers and every node's kube-proxy know of a service and of its pods: they watch as kubelets do."""
 MOST_PODS = 64
 """Pods up to which a quota that counts nothing else is filled up to be tried."""
 _ALL = 8
@@ -92,13 +91,23 @@ def network(run, node, others, behind, service, outside):
         return {"pod": dict(seen(run.pods.get(name)), **({"why": refused} if refused else {}))}
     told = {"pod": seen(run.pods.get(name)), "version": run.inside(name, ["version"])}
     told["reach"] = {other: reach(run, name, "answers-" + other) for other in others}
-    told["names"] = {one: run.inside(name, ["lookup", one]) for one in ("answers", "kubernetes.default")}
+    knows = time.time() + run.left(KNOWN)
+    told["names"] = {one: looked_up(run, name, one, knows) for one in ("answers", "kubernetes.default")}
     if outside.result():
         known = outside.result()["name"].rstrip(".") + "."
-        told["outside"] = run.inside(name, ["lookup", known])
+        told["outside"] = looked_up(run, name, known, knows if any(outside.result()["servers"].values()) else 0)
         # What CoreDNS has once heard it goes on saying for 30 s; a name that nobody has asked for yet has to be handed on.
         told["unheard"] = run.inside(name, ["lookup", f"{run.request['token']}-{node['name']}.{known}"])
     told["service"] = calls(run, name, service["clusterIP"], behind)
+    return told
+
+
+def looked_up(run, name, wanted, knows):
+    """What a pod is told of a name, asked again until then where it is told nothing."""
+    told = run.inside(name, ["lookup", wanted])
+    while told["rc"] not in (0, None) and time.time() < knows:
+        time.sleep(0.3)
+        told = run.inside(name, ["lookup", wanted])
     return told
 
 
@@ -178,6 +187,7 @@ def _comes_to_bound(run, path):
 def storage(run, node, neighbour, claim):
     """A pod with the claim: it writes its own file and reads its neighbour's."""
     name, text = "shared-" + node["name"], "written on "
+    planned = text + neighbour
     refused = claim.result() or run.make(made.pod(name, ["sleep", "60"], run.request, node, claim="shared"))
     if refused or not run.until(lambda pods: phase(pods, name) == "Running", AT_MOST):
         return {"pod": dict(seen(run.pods.get(name)), **({"why": refused} if refused else {}))}
@@ -187,10 +197,10 @@ def storage(run, node, neighbour, claim):
     ends = time.time() + run.left(8)
     while wrote["rc"] == 0 and time.time() < ends:
         told = run.inside(name, ["read", "/shared/from-" + neighbour])
-        if told["rc"] == 0 or told["rc"] is None:
+        if told["rc"] is None or told["out"].strip() == planned:
             break
         time.sleep(0.3)
-    return {"pod": seen(run.pods.get(name)), "wrote": wrote, "read": told, "neighbour": neighbour, "planned": text + neighbour}
+    return {"pod": seen(run.pods.get(name)), "wrote": wrote, "read": told, "neighbour": neighbour, "planned": planned}
 
 
 def gpus(run, node):

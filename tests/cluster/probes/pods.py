@@ -17,7 +17,7 @@ from cluster.harness.probe import NodeBusy, Place, Probe, Stage
 from cluster.probes.smoke import gpus_to_ask
 from rackwright.errors import CouldNotTell
 
-_SECONDS: Final = 70
+_SECONDS: Final = 100
 """Seconds after which the run begins to take everything back."""
 _LEVEL: Final = "pod-security.kubernetes.io/enforce"
 _NEEDS_MORE: Final = frozenset({"gpus", "storage"})
@@ -197,7 +197,7 @@ def _command(place: Place) -> str:
     return f"python3 -I -S -c {shlex.quote(_BOOT)} {_packed()} {shlex.quote(json.dumps(_request(place)))}"
 
 
-PODS: Final = Probe("pods", on="@control", command=_command, parse=parse_pods, timeout=85, stage=Stage.JOBS)
+PODS: Final = Probe("pods", on="@control", command=_command, parse=parse_pods, timeout=115, stage=Stage.JOBS)
 
 
 def parse_left(text: str) -> tuple[str, ...]:
