@@ -87,8 +87,8 @@ class Run:
         """What a pod has printed: {"text", "said"}."""
         try:
             return {"text": self.api.call("GET", self.path + "/pods/" + name + "/log"), "said": ""}
-        except Refused as refused:
-            return {"text": "", "said": str(refused)}
+        except (Refused, OSError) as error:  # OSError: the kubelet does not answer the API, which goes on waiting for it.
+            return {"text": "", "said": str(error)}
 
     def drop(self, *names):
         """Delete pods, and wait until they are gone."""

@@ -134,3 +134,13 @@ ANSWER = (
 
 def test_addresses_are_read_past_aliases(sides):
     assert sides.names_side.addresses(bytes.fromhex("".join(ANSWER))) == ["10.83.0.16"]
+
+
+def test_a_kubelet_that_is_silent_is_said_of_the_log_alone(sides):
+    """One node's silence is no reason to know nothing of the others."""
+
+    def silent(method, path):
+        raise TimeoutError("The read operation timed out")
+
+    run = SimpleNamespace(api=SimpleNamespace(call=silent), path="/api/v1/namespaces/x")
+    assert sides.pods_side.Run.log(run, "plain") == {"text": "", "said": "The read operation timed out"}
