@@ -177,7 +177,9 @@ doctor_api_server() {
     cp $manifest /run/kube-apiserver.kept
     sed "s/^    - kube-apiserver\$/&\n    - $1/" /run/kube-apiserver.kept > /run/kube-apiserver.new && cp /run/kube-apiserver.new $manifest
   }
-  for _ in $(seq 300); do
+  for turn in $(seq 300); do
+    # Those who lost their lease end, and a kubelet that saw them end often starts them again only minutes later; a new one at once.
+    [ "$turn" = 60 ] && systemctl restart kubelet
     now=$(pidof kube-apiserver) && [ "$now" != "$before" ] && kubectl get --raw /readyz > /dev/null 2>&1 && controllers_lead "$begun" && return
     sleep 0.3
   done
