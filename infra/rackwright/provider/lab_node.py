@@ -22,7 +22,6 @@ from rackwright.provider.drivers.podman import (
     must,
     podman,
     rootless,
-    unified_cgroups,
 )
 from rackwright.provider.resource import Finding, Made, Operation, Resource, State
 from rackwright.provider.wire import UNKNOWN, Properties
@@ -182,7 +181,7 @@ def _init(news: Properties) -> list[str]:
     """The first process."""
     nests = news.get("nests")
     steps = [_KEEP_KERNEL] if nests else []
-    if not unified_cgroups() and not rootless():
+    if not control_groups.unified() and not rootless():
         steps += [_OWN_HIERARCHY] if nests else []
         steps += [_NO_HIERARCHY.format(name=name) for name in control_groups.shared()]
     return ["/bin/sh", "-c", "; ".join([*steps, "exec /sbin/init"])] if steps else ["/sbin/init"]

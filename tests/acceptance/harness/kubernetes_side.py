@@ -19,7 +19,7 @@ PLACED = 20
 """Seconds that the scheduler may find no node for a pod: a device that has just come back is not yet with it."""
 MOUNTED = 40
 """Seconds that a volume may fail to be mounted. A kubelet may ask for a claim before the API knows that one of its pods has it, and asks
-again after 10 to 15 s (workerBackOffPeriod, pkg/kubelet/kubelet.go)."""
+again after 10 to 15 s (backOffPeriod, pkg/kubelet/kubelet.go; its jitter, pod_workers.go)."""
 AFTER_A_FAILURE = 10
 """Seconds that the others get once one has failed: they may wait for it in vain."""
 HOPELESS = {

@@ -42,6 +42,8 @@ if other:
 mine["ended"] = time.time()
 print("TASK " + json.dumps(mine), flush=True)
 """
+MEETS = 8
+"""Seconds that one job waits to see the other: both are sent at once, to idle nodes."""
 NAMES = {
     "job": "SLURM_JOB_ID",
     "visible": "CUDA_VISIBLE_DEVICES",
@@ -123,7 +125,7 @@ def srun(part, gpus, folder, request, meeting="", me="", other=""):
     command = ["srun", "--job-name=rackwright-smoke", "--partition=" + part["partition"], "--nodelist=" + ",".join(part["nodes"])]
     command += [f"--nodes={len(part['nodes'])}", "--ntasks-per-node=1", "--cpus-per-task=1", "--mem=64", "--time=2", "--kill-on-bad-exit"]
     command += [f"--gres=gpu:{gpus}"] if gpus else []
-    task = "NAMES = " + repr(NAMES) + "\nPATIENCE = 8" + TASK
+    task = "NAMES = " + repr(NAMES) + "\nPATIENCE = " + repr(MEETS) + TASK
     command += ["python3", "-I", "-S", "-c", task, folder or "", str(request["records"]), "locks" if request["locks"] else ""]
     command += [meeting, me, other]
     rc, out, err = run(command, request["seconds"])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
 from rackwright.provider import lab_node
+from rackwright.provider.drivers import control_groups
 from rackwright.provider.drivers.control_groups import unmounted
 
 KERNEL = "#subsys_name\thierarchy\tnum_cgroups\tenabled\n"
@@ -26,14 +29,10 @@ def test_what_the_machine_has_not_mounted(rows: str, found: list[str]) -> None:
     assert unmounted(KERNEL + rows + "\n", MOUNTS) == found
 
 
-def test_a_machine_with_one_hierarchy_has_none_to_share() -> None:
-    assert unmounted(KERNEL, "30 20 0:9 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n") == []
-
-
 @pytest.fixture
 def hybrid(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A machine with cgroup v1, where root runs the nodes, that has not mounted one of the hierarchies."""
-    monkeypatch.setattr(lab_node, "unified_cgroups", lambda: False)
+    monkeypatch.setattr(lab_node.control_groups, "unified", lambda: False)
     monkeypatch.setattr(lab_node, "rootless", lambda: False)
     monkeypatch.setattr(lab_node.control_groups, "shared", lambda: ["hugetlb"])
     return monkeypatch
@@ -45,7 +44,7 @@ def test_nodes_are_kept_from_them_before_their_systemd_starts(hybrid: pytest.Mon
     assert 0 < first.index(" /sys/fs/cgroup/hugetlb") < first.index("exec /sbin/init")
 
 
-@pytest.mark.parametrize(("name", "value"), [("unified_cgroups", True), ("rootless", True)])
-def test_nodes_that_cannot_make_any_start_as_they_are(hybrid: pytest.MonkeyPatch, name: str, value: bool) -> None:
-    hybrid.setattr(lab_node, name, lambda: value)
+@pytest.mark.parametrize(("where", "name"), [(control_groups, "unified"), (lab_node, "rootless")])
+def test_nodes_that_cannot_make_any_start_as_they_are(hybrid: pytest.MonkeyPatch, where: ModuleType, name: str) -> None:
+    hybrid.setattr(where, name, lambda: True)
     assert lab_node._init({}) == ["/sbin/init"]

@@ -7,19 +7,23 @@ start ("unable to apply cgroup configuration"). Hierarchies with groups also out
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 _JOINED: Final = ("net_cls", "net_prio")
-"""What systemd mounts as one (src/shared/cgroup-setup.c)."""
+"""What systemd mounts as one (src/shared/mount-setup.c, join_with)."""
+
+
+@cache
+def unified() -> bool:
+    """Whether this machine has cgroup v2 alone (`man 7 cgroups`): its systemd mounts that one, and so does a node's."""
+    return Path("/sys/fs/cgroup/cgroup.controllers").exists()
 
 
 def shared() -> list[str]:
-    """Where below /sys/fs/cgroup systemd in a node would mount what all nodes share; none on a machine with cgroup v2 alone."""
-    try:
-        return unmounted(Path("/proc/cgroups").read_text(encoding="ascii"), Path("/proc/self/mountinfo").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return []
+    """Where below /sys/fs/cgroup systemd in a node would mount what all nodes share, on a machine that is not `unified`."""
+    return unmounted(Path("/proc/cgroups").read_text(encoding="ascii"), Path("/proc/self/mountinfo").read_text(encoding="utf-8"))
 
 
 def unmounted(controllers: str, mounts: str) -> list[str]:

@@ -12,11 +12,10 @@ import resource
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 from rackwright.errors import RackwrightError
+from rackwright.provider.drivers import control_groups
 from rackwright.provider.drivers.process import Ended, Interruption, run
 
 STACK_LABEL: Final = "rackwright.stack"
@@ -53,12 +52,6 @@ async def must(*arguments: str, stdin: bytes | None = None, timeout: float = 120
     if not ended.ok:
         raise RackwrightError(f"podman {arguments[0]}: {_last_line(ended.stderr)}", hint=_hint(ended.stderr))
     return ended.stdout.strip()
-
-
-@cache
-def unified_cgroups() -> bool:
-    """Whether this machine has cgroup v2 alone (`man 7 cgroups`)."""
-    return Path("/sys/fs/cgroup/cgroup.controllers").exists()
 
 
 def rootless() -> bool:
@@ -227,7 +220,7 @@ def _container(found: Mapping[str, Any]) -> Container:
 
 def _runtime() -> Sequence[str]:
     """crun refuses hybrid cgroup hierarchies; runc takes them."""
-    return () if unified_cgroups() else ("--runtime", "runc")
+    return () if control_groups.unified() else ("--runtime", "runc")
 
 
 def _limit(name: str, kind: int, wanted: int) -> list[str]:
