@@ -31,7 +31,7 @@ def lab(stack: Project) -> Project:
         if said.ok or not _only_unknown(stack):
             break
         said = stack.pulumi("up", timeout=2400)
-    assert said.ok, said.output
+    assert said.ok, said.end
     return stack
 
 

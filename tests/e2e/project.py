@@ -39,6 +39,8 @@ _PARTS = (
 )
 _PATIENCE = 900.0
 """Seconds before a run counts as hung: a starved machine is slow, which is no failure."""
+_LAST = 80
+"""Lines of an engine's output that its reasons take, with those of the checks that are red."""
 _SKIPPED = shutil.ignore_patterns("__pycache__", "*.pyc", ".mypy_cache", ".ruff_cache", ".pytest_cache")
 
 
@@ -59,6 +61,11 @@ class Said:
     def ok(self) -> bool:
         """Whether it ended with 0."""
         return self.status == 0
+
+    @property
+    def end(self) -> str:
+        """The last lines of what it said: an engine's reasons stand there, after hundreds of lines of progress."""
+        return "\n".join(self.output.splitlines()[-_LAST:])
 
 
 @dataclass
@@ -123,7 +130,7 @@ class Project:
     def must(self, verb: str, *options: str, timeout: float = _PATIENCE) -> Said:
         """Run Pulumi on the stack; it has to succeed."""
         said = self.pulumi(verb, *options, timeout=timeout)
-        assert said.ok, said.output
+        assert said.ok, said.end
         return said
 
     def rackwright(self, *arguments: str, timeout: float = _PATIENCE) -> Said:

@@ -31,7 +31,7 @@ def wrong(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def test_the_lab_is_accepted_by_jobs_of_an_ordinary_user(lab: Project) -> None:
     said, report = accept(lab)
-    assert said.ok, said.output
+    assert said.ok, said.end
     phases = {phase["name"]: phase for phase in report["phases"]}
     assert [phases[name]["verdict"] for name in SMOKE] == ["passed"] * 5, said.output
     assert {phase["verdict"] for phase in phases.values()} <= {"passed", "skipped"}, said.output
@@ -94,7 +94,7 @@ def test_a_node_at_work_is_left_out_and_said(healthy: Project) -> None:
         # A node that just came back is given batch jobs at slurmctld's next turn (sched_interval, 60 s).
         until(lambda: "worker1" in healthy.as_user("squeue -h -t R -o %N").output, seconds=120)
         said, report = accept(healthy, "--level", "smoke")
-        assert said.ok, said.output
+        assert said.ok, said.end
         busy = [check for check in report["checks"] if check["reason"] == "node-busy"]
         # What needs two nodes cannot be seen on the other one either.
         assert {check["id"] for check in busy if check["node"] != "worker1"} == {"task_placement.two_tasks_on_two_nodes[worker0]"}, (

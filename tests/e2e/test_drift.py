@@ -55,7 +55,7 @@ def test_a_stopped_node_is_started_converged_and_checked(healthy: Project) -> No
 
 def test_a_paused_node_is_unknown_within_15_seconds_and_holds_up_nobody(healthy: Project) -> None:
     before = healthy.rackwright("verify", healthy.stack)
-    assert before.ok, before.output
+    assert before.ok, before.end
     _podman("pause", f"{healthy.stack}-worker1")
     said = healthy.rackwright("verify", healthy.stack, "--json")
     _podman("unpause", f"{healthy.stack}-worker1")

@@ -49,7 +49,7 @@ def lab(before: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Ite
     project = clone(tmp_path_factory.mktemp("kubernetes") / "checkout", like="lab-k8s")
     try:
         said = project.pulumi("up", timeout=2400)
-        assert said.ok, said.output
+        assert said.ok, said.end
         yield project
     finally:
         project.pulumi("destroy")
@@ -113,7 +113,7 @@ def test_a_user_runs_a_pod_on_all_eight_gpus_and_the_ninth_waits(lab: Project) -
 
 def test_it_is_accepted_by_jobs_of_an_ordinary_user_and_a_claim_that_takes_nothing_is_named(lab: Project) -> None:
     said = lab.rackwright("accept", lab.stack, "--level", "smoke")
-    assert said.ok, said.output
+    assert said.ok, said.end
     report = json.loads((lab.home / lab.stack / "acceptance.json").read_text())
     phases = {phase["name"]: phase["verdict"] for phase in report["phases"]}
     assert {name: phases[name] for name in ACCEPTED} == dict.fromkeys(ACCEPTED, "passed"), said.output

@@ -61,7 +61,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     project = clone(tmp_path_factory.mktemp("addons") / "checkout", like="lab-k8s-addons")
     try:
         said = project.pulumi("up", timeout=3000)
-        assert said.ok, said.output
+        assert said.ok, said.end
         yield project
     finally:
         project.pulumi("destroy")
@@ -84,7 +84,7 @@ def kubectl(lab: Project, words: str) -> str:
 def create(lab: Project, user: str, wanted: dict[str, Any]) -> None:
     """As a user, who has nothing but the rights of their namespace."""
     said = ssh(lab, f"runuser -l {user} -c 'kubectl create -f -'", json.dumps(wanted))
-    assert said.ok, said.output
+    assert said.ok, said.end
 
 
 def until(look: Callable[[], str], wanted: Callable[[str], bool], seconds: float = 90) -> str:

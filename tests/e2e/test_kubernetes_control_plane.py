@@ -39,7 +39,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     project = clone(tmp_path_factory.mktemp("controllers") / "checkout", like="lab-k8s-ha")
     try:
         said = project.pulumi("up", timeout=2400)
-        assert said.ok, said.output
+        assert said.ok, said.end
         yield project
     finally:
         project.pulumi("destroy")
@@ -81,7 +81,7 @@ def members(lab: Project, asked: str = "controller0") -> list[str]:
     pki = "/etc/kubernetes/pki/etcd"
     trust = f"--cacert={pki}/ca.crt --cert={pki}/healthcheck-client.crt --key={pki}/healthcheck-client.key"
     said = lab.ssh(asked, f"etcdctl --endpoints=https://127.0.0.1:2379 {trust} member list --write-out=json")
-    assert said.ok, said.output
+    assert said.ok, said.end
     return sorted(one["name"] for one in json.loads(said.output)["members"])
 
 
@@ -193,14 +193,14 @@ def snapshot(lab: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("snapshot") / "file"
     assert "created" in kubectl(lab, "create configmap before --from-literal=a=b")
     said = lab.rackwright("etcd", "backup", lab.stack, str(file))
-    assert said.ok, said.output
+    assert said.ok, said.end
     return file
 
 
 def test_a_snapshot_is_put_back_on_all(lab: Project, snapshot: Path) -> None:
     assert "created" in kubectl(lab, "create configmap after --from-literal=a=b")
     said = lab.rackwright("etcd", "restore", lab.stack, str(snapshot), "--force")
-    assert said.ok, said.output
+    assert said.ok, said.end
     assert "NotFound" in kubectl(lab, "get configmap after") and "before" in kubectl(lab, "get configmap before")
     assert [members(lab, name) for name in CONTROLLERS] == [list(CONTROLLERS)] * 3
     assert settled(lab) == {}
@@ -211,7 +211,7 @@ def test_a_restore_that_is_cut_off_is_ended_by_the_next(lab: Project, snapshot: 
     cut_off(lab, snapshot, lambda: "swapped" in [stage(lab, name) for name in CONTROLLERS])
     assert any(stage(lab, name) for name in CONTROLLERS)
     said = lab.rackwright("etcd", "restore", lab.stack, str(snapshot), "--force")
-    assert said.ok, said.output
+    assert said.ok, said.end
     assert "NotFound" in kubectl(lab, "get configmap after") and [stage(lab, name) for name in CONTROLLERS] == [""] * 3
     assert settled(lab) == {}
 
@@ -222,9 +222,9 @@ def test_a_majority_that_is_lost_is_said_and_the_way_out_leads_out(lab: Project,
     said = lab.pulumi("up", "--refresh", timeout=2400)
     assert not said.ok and "etcd has lost its majority: of controller0, controller1, controller2 only controller1 answers" in said.output
     backup = lab.rackwright("etcd", "backup", lab.stack, str(tmp_path / "left"))
-    assert backup.ok, backup.output
+    assert backup.ok, backup.end
     restore = lab.rackwright("etcd", "restore", lab.stack, str(tmp_path / "left"), "--force")
-    assert restore.ok, restore.output
+    assert restore.ok, restore.end
     lab.must("up", timeout=2400)
     assert members(lab) == list(CONTROLLERS) and "before" in kubectl(lab, "get configmap before")
     assert lab.report()["verdict"] == "passed"
@@ -232,11 +232,11 @@ def test_a_majority_that_is_lost_is_said_and_the_way_out_leads_out(lab: Project,
 
 def test_two_leave_and_come_again(lab: Project) -> None:
     said = scaled(lab, 1)
-    assert said.ok, said.output
+    assert said.ok, said.end
     assert members(lab) == ["controller0"] and "controller1" not in kubectl(lab, "get nodes")
     assert set(lab.incarnations()) & {*CONTROLLERS} == {"controller0"}
     said = scaled(lab, 3)
-    assert said.ok, said.output
+    assert said.ok, said.end
     assert members(lab) == list(CONTROLLERS) and "before" in kubectl(lab, "get configmap before")
     assert lab.report()["verdict"] == "passed"
 

@@ -22,7 +22,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     project = clone(tmp_path_factory.mktemp("flannel") / "checkout", like="lab-k8s-flannel")
     try:
         said = project.pulumi("up", timeout=2400)
-        assert said.ok, said.output
+        assert said.ok, said.end
         yield project
     finally:
         project.pulumi("destroy")

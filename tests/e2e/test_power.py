@@ -94,7 +94,7 @@ def test_a_job_wakes_it_and_runs_there(saving: Project) -> None:
 def test_verify_wakes_it(saving: Project) -> None:
     _falls_asleep(saving)
     said = saving.rackwright("verify", saving.stack, "--level", "smoke")
-    assert said.ok, said.output + _log(saving)
+    assert said.ok, said.end + _log(saving)
 
 
 def test_an_administrator_s_drain_outlasts_the_idle_time(saving: Project) -> None:

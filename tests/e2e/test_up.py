@@ -21,7 +21,7 @@ def test_an_ordinary_user_runs_jobs_on_all_gpus_of_both_workers(lab: Project) ->
 
 def test_a_batch_job_leaves_its_output_on_the_shared_file_system_and_a_record(lab: Project) -> None:
     said = lab.as_user("mkdir -p /mnt/sharedfs/alice && cd /mnt/sharedfs/alice && sbatch --wait --parsable --output=out --wrap=hostname")
-    assert said.ok, said.output
+    assert said.ok, said.end
     job = said.output.split()[-1]
     assert lab.ssh("storage0", "cat /mnt/sharedfs/alice/out").output.strip() in {"worker0", "worker1"}
     assert "COMPLETED" in lab.as_user(f"sacct -n -X -j {job} -o state").output
