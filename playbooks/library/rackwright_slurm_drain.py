@@ -23,8 +23,8 @@ options:
       - C(drained) gives the nodes no more jobs and waits until those they have are over; jobs that outlast C(timeout) are an error that
         names them. The nodes stay drained then, so that the next attempt has less to wait for.
       - C(resumed) waits until the nodes are registered and lifts what rackwright itself, or Slurm at a registration that has since been
-        put right, held against them. What an administrator holds stays held and is told as C(held), and so does a node that drained
-        itself because one of its checks failed: it comes back by itself.
+        put right, held against them; a node that Slurm has given up asking is asked again. What an administrator holds stays held and is
+        told as C(held), and so does a node that drained itself because one of its checks failed: it comes back by itself.
       - C(absent) sets them down, for nodes that are leaving; the configuration then forgets them.
       - Nodes that Slurm does not know are an error for C(resumed), and nothing to do for the others.
     choices: [drained, resumed, absent]
@@ -53,6 +53,8 @@ CURED_BY_REGISTRATION = re.compile(
 )
 # Against a node whose own look, the prolog, failed. One that still finds itself unwell has put its own reason there.
 BY_PROLOG = "Prolog error"
+# Seen with Slurm 24.11: who is DOWN for this is not pinged again, though slurmd went on and only munged or the network was away.
+GIVEN_UP = "not responding"
 HELD = {"DRAIN", "DOWN", "FAIL"}  # flags and base states in which no job is given
 UNREGISTERED = {"NOT_RESPONDING", "INVALID_REG", "UNKNOWN", "REBOOT_ISSUED"}
 ASLEEP = {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP"}
@@ -78,6 +80,11 @@ class Node(NamedTuple):
     @property
     def is_registered(self) -> bool:
         return not self.state & UNREGISTERED or bool(self.state & ASLEEP)
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether slurmctld asks it no more: it comes back only if its slurmd starts anew, or if somebody has it asked again."""
+        return {"DOWN", "NOT_RESPONDING"} <= self.state and self.by == "slurm" and self.reason.lower() == GIVEN_UP
 
     @property
     def is_ours(self) -> bool:
@@ -262,6 +269,9 @@ class Service:
         ready = [name for name in ours if nodes[name].is_registered]
         self.set([name for name in ready if name not in self.lifted], "resume", "RESUME")
         self.lifted.update(ready)
+        given_up = [name for name in ours if nodes[name].is_given_up]
+        self.set([name for name in given_up if name not in self.lifted], "have it asked again", "RESUME")
+        self.lifted.update(given_up)
         lost = [name for name, node in nodes.items() if not node.is_registered and (node.is_ours or not node.is_held)]
         return lost + ([] if self.check else ready)
 

@@ -25,6 +25,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "roll": ("rackwright.cli.roll:roll", "Reboot or apply a stack's workers a few at a time, each drained meanwhile and checked after."),
     "verify": ("rackwright.cli.verify:verify", "Check a live stack against its plan, now."),
     "accept": ("rackwright.cli.accept:accept", "Prove a live stack by jobs of an ordinary user, phase by phase."),
+    "drift": ("rackwright.cli.drift:drift", "What differs from what was declared, now: resources, configuration, behaviour."),
+    "history": ("rackwright.cli.drift:history", "What looks for drift found: since when, still there, healed when."),
     "hardware": ("rackwright.cli.hardware:hardware", "What the nodes have, beside what was planned: CPUs, GPUs, fabric, storage."),
     "status": ("rackwright.cli.status:status", "The verdict on record, with its age and level."),
     "ssh": ("rackwright.cli.connect:ssh", "Log in to a node, or run a command there."),

@@ -117,6 +117,16 @@ def refresh_report(stack: str) -> Path:
     return folder(stack) / "refresh" / "report.json"
 
 
+def drift(stack: str) -> Path:
+    """What the last look for drift found, `rackwright.drift/1`."""
+    return folder(stack) / "drift.json"
+
+
+def drift_history(stack: str) -> Path:
+    """What looks for drift found, and since when (SQLite)."""
+    return folder(stack) / "drift.db"
+
+
 def lock_file(stack: str) -> Path:
     """Held while a run works on the stack."""
     return folder(stack) / ".lock"

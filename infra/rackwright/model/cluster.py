@@ -10,6 +10,7 @@ from pydantic import Field
 from rackwright.model.base import Part
 from rackwright.model.budget import Budget, StateKept
 from rackwright.model.directory import UsersFrom
+from rackwright.model.drift import DriftPolicy
 from rackwright.model.fabric import Fabric
 from rackwright.model.groups import Group, NodeOverride
 from rackwright.model.network import Access, Network
@@ -74,6 +75,7 @@ class Cluster(Part):
     nodes: dict[Label, NodeOverride] = Field(default={}, description="What single nodes have differently, by node name.")
     rolling: Rolling = Field(default=Rolling(), description="How nodes are changed that must have no jobs meanwhile.")
     refresh: Annotated[Refresh, Change.RUN] = Field(default=Refresh.ALL, description="How deep a refresh looks.")
+    drift: Annotated[DriftPolicy, Change.RUN] = Field(default=DriftPolicy(), description="What may differ for a while, and why.")
     phases: Annotated[dict[AfterPhase, tuple[Playbook, ...]], Change.LIVE] = Field(
         default={}, description="Playbooks of your own, run after a phase on every converge: `after_storage: [site/archive.yml]`."
     )

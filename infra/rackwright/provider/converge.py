@@ -16,7 +16,7 @@ from rackwright.provider.diff import Change, Difference, compare
 from rackwright.provider.drivers import ansible, ssh
 from rackwright.provider.drivers.awake import Sleepers, awake
 from rackwright.provider.drivers.rolling import Roll
-from rackwright.provider.resource import Made, Operation, Resource, State
+from rackwright.provider.resource import Made, Operation, Resource, State, only_resources
 from rackwright.provider.wire import UNKNOWN, Properties
 
 _BUSY: Final = 45.0
@@ -67,7 +67,7 @@ class Converge(Resource):
 
     async def read(self, operation: Operation, state: State) -> Made:
         """What the phases would change now. Where it was not looked, what is on record stands, a failure included."""
-        if state.inputs.get("options", {}).get("refresh") == "resources":
+        if only_resources(state.inputs):
             return Made(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
         try:
             lost, applied = await self._play(operation, state.inputs, _settled(state), _sleepers(state.inputs), within=_LOOK, check=True)

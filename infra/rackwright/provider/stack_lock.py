@@ -28,6 +28,12 @@ class StackLock:
             if self._descriptor is None:
                 self._descriptor = await self._acquire()
 
+    def let_go(self) -> None:
+        """Others may go on; nothing where it was not held."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
     async def _acquire(self) -> int:
         path = paths.lock_file(self._stack)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from rackwright.provider import stack_files
 from rackwright.provider.diff import Change, Difference
 from rackwright.provider.drivers.awake import awake, handed_over
 from rackwright.provider.drivers.pytest_run import run_checks
-from rackwright.provider.resource import Made, Operation, Resource, State
+from rackwright.provider.resource import Made, Operation, Resource, State, only_resources
 from rackwright.provider.wire import UNKNOWN, Properties
 
 _PASSED: Final = "passed"
@@ -49,7 +49,7 @@ class Verification(Resource):
 
     async def read(self, operation: Operation, state: State) -> Made:
         """The passive checks now. Where it was not looked, the verdict on record stands."""
-        if state.inputs.get("options", {}).get("refresh") == "resources":
+        if only_resources(state.inputs):
             return Made(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
         try:
             report = await _run(operation, "checks", paths.refresh_results(operation.stack))

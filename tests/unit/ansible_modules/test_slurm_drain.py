@@ -41,7 +41,8 @@ class Controller(drain.Slurm):  # type: ignore[misc]
     def update(self, names: Iterable[str], state: str, reason: str = "") -> None:
         self.updates.append(" ".join(filter(None, [",".join(names), state, reason])))
         for name in names:
-            self.live[name] = ("IDLE", "") if state == "RESUME" else (f"{self.live[name][0]}+{state}", f"{reason} [root")
+            silent = "+NOT_RESPONDING" if "NOT_RESPONDING" in self.live[name][0] else ""
+            self.live[name] = (f"IDLE{silent}", "") if state == "RESUME" else (f"{self.live[name][0]}+{state}", f"{reason} [root")
 
 
 def given(monkeypatch: pytest.MonkeyPatch, controller: Controller) -> Controller:
@@ -179,9 +180,20 @@ class TestResumed:
         assert told["warnings"] == [f"{told['held'][0]}: it comes back by itself once that check is good"]
 
     def test_waits_for_a_lost_node_to_register_before_it_lifts(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        controller = given(monkeypatch, Controller(registered_at=3, w1=("DOWN+NOT_RESPONDING", "Not responding [slurm")))
+        controller = given(monkeypatch, Controller(registered_at=3, w1=("DOWN+NOT_RESPONDING", "Node unexpectedly rebooted [slurm")))
         assert run(drain, asked("resumed", "w1"))["actions"] == ["w1: resume"]
         assert controller.looks > 3
+
+    def test_a_node_that_slurm_has_given_up_asking_is_asked_again_and_waited_for(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        controller = given(monkeypatch, Controller(registered_at=3, w1=("DOWN+NOT_RESPONDING", "Not responding [slurm")))
+        told = run(drain, asked("resumed", "w1"))
+        assert told["actions"] == ["w1: have it asked again"] and controller.updates == ["w1 RESUME"]
+        assert controller.looks > 3
+
+    def test_a_node_that_is_asked_again_and_says_nothing_is_named(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        given(monkeypatch, Controller(registered_at=10**9, w1=("DOWN+NOT_RESPONDING", "Not responding [slurm")))
+        told = run(drain, asked("resumed", "w1", timeout=0))
+        assert told["failed"] and told["msg"].startswith("w1 is")
 
     def test_names_nodes_that_never_register(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         given(monkeypatch, Controller(registered_at=10**9, w0=("IDLE", ""), w1=("UNKNOWN+NOT_RESPONDING", "")))

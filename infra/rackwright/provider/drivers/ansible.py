@@ -29,6 +29,7 @@ class TaskResult:
     phase: str
     task: str
     detail: str = ""
+    role: str = ""
 
     def __str__(self) -> str:
         """Where and what, in one line, then the decisive lines."""

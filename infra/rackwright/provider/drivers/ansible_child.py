@@ -54,7 +54,13 @@ class Reporter:
             self.message = stdout.strip()
 
     def _result(self, data: dict[str, Any], detail: str) -> dict[str, str]:
-        return {"host": data.get("host", ""), "phase": self._phase, "task": data.get("task", ""), "detail": detail}
+        return {
+            "host": data.get("host", ""),
+            "phase": self._phase,
+            "role": data.get("role") or "",
+            "task": data.get("task", ""),
+            "detail": detail,
+        }
 
 
 def phases(playbooks: Iterable[Path]) -> dict[str, str]:

@@ -1,0 +1,135 @@
+"""`rackwright drift` and `rackwright history`: is the cluster still what was declared and proven, and since when is it not?"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Annotated, Final
+
+import typer
+
+from rackwright.drift import allowance
+from rackwright.drift.difference import Layer
+from rackwright.drift.document import Drift
+from rackwright.drift.history import Changes, History
+from rackwright.errors import BadInput, CouldNotTell
+from rackwright.handover import paths
+from rackwright.model.finding import did_you_mean
+
+_KEPT: Final = timedelta(days=400)
+"""How long looks, and differences that were healed, stay on record: a year and a month to compare with."""
+
+
+def drift(
+    stack: Annotated[str, typer.Argument(help="The stack's name.")],
+    heal: Annotated[
+        str, typer.Option(help="Layers to bring back to what is declared, separated by commas, or `all`: says what it will do, does it.")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="The differences as JSON (rackwright.drift/1).")] = False,
+) -> None:
+    """Look at resources, configuration and behaviour at the same time. Exit codes: 0 as declared, 1 not, 2 bad input, 3 could not tell."""
+    chosen = _layers(heal)
+    _must_be_up(stack)
+    found, changes = _looked(stack)
+    if chosen and _healed(stack, chosen, found):
+        found, changes = _looked(stack)
+    _show(found, changes, as_json=as_json)
+    raise typer.Exit(found.state.exit_code)
+
+
+def history(
+    stack: Annotated[str, typer.Argument(help="The stack's name.")],
+    looks: Annotated[int, typer.Option(min=1, help="How many of the last looks to list.")] = 30,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON (rackwright.history/1).")] = False,
+) -> None:
+    """What looks for drift found: each difference with when it was first seen, whether it is still there, and when it was healed."""
+    from rackwright.drift import past
+
+    if not paths.drift_history(stack).is_file():
+        raise BadInput("nobody looked for drift yet", path=f"stack {stack}", hint=f"`rackwright drift {stack}` does")
+    kept = History(paths.drift_history(stack))
+    if as_json:
+        typer.echo(json.dumps(past.as_dict(stack, kept.looks(looks), kept.seen()), indent=1, ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    Console().print(past.render(kept.looks(looks), kept.seen()))
+
+
+def _layers(asked: str) -> tuple[Layer, ...]:
+    """The layers that were named."""
+    if asked == "all":
+        return tuple(Layer)
+    names = [name.strip() for name in asked.split(",") if name.strip()]
+    known = [layer.value for layer in Layer]
+    for name in names:
+        if name not in known:
+            raise BadInput(f"there is no layer `{name}`", path="--heal", hint=did_you_mean(name, [*known, "all"]))
+    return tuple(layer for layer in Layer if layer.value in names)
+
+
+def _must_be_up(stack: str) -> None:
+    if not paths.inventory(stack).is_file():
+        raise BadInput("is not up", path=f"stack {stack}", hint=f"`rackwright up {stack}` brings it up")
+
+
+def _looked(stack: str) -> tuple[Drift, Changes]:
+    """One look, with what the stack file allows, put on record."""
+    from rackwright.cli.drift_looks import look
+    from rackwright.drift import store
+
+    allowed = _allowed(stack)
+    try:
+        found = asyncio.run(look(stack, _progress))
+    except KeyboardInterrupt:
+        raise CouldNotTell("interrupted: nothing is known of the layers that were not looked at", path=f"stack {stack}") from None
+    found = found.with_looks(allowance.applied(found.looks, allowed, date.today()))
+    kept = History(paths.drift_history(stack))
+    changes = kept.record(found)
+    kept.forget(_KEPT, found.started)
+    store.write(found, paths.drift(stack))
+    return found, changes
+
+
+def _allowed(stack: str) -> tuple[allowance.Allowance, ...]:
+    """What the stack file allows as it is now; a stack that is up need not be applied for it."""
+    from rackwright.cli.stack import judge
+
+    cluster = judge(stack).loaded.cluster
+    allowed = cluster.drift.allow if cluster else ()
+    return tuple(allowance.Allowance(one.subject, one.node, one.reason, one.until) for one in allowed)
+
+
+def _healed(stack: str, layers: Sequence[Layer], found: Drift) -> bool:
+    """Whether there was something to bring back in these layers; raises where bringing it back failed."""
+    from rackwright.cli import drift_heal
+
+    if not any(one.layer in layers for one in found.differences) and not any(layer in layers for layer, _, _ in found.unknown):
+        typer.echo(f"nothing to heal in {', '.join(layer.value for layer in layers)}", err=True)
+        return False
+    way = drift_heal.way(layers)
+    typer.echo(f"{way.words}\n  pulumi {' '.join(way.arguments(stack))}", err=True)
+    drift_heal.run(stack, way)
+    return True
+
+
+def _show(found: Drift, changes: Changes, *, as_json: bool) -> None:
+    if as_json:
+        from rackwright.drift.store import as_json as text
+
+        typer.echo(text(found), nl=False)
+        return
+    from rich.console import Console
+
+    from rackwright.drift.terminal import render
+
+    Console().print(render(found, changes))
+
+
+async def _progress(layer: Layer, text: str) -> None:
+    """On a terminal, one line that is overwritten; nowhere else."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{layer.value}: {text}\r", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,136 @@
+"""The three looks of `rackwright drift`, each by who knows its layer: the engine, the phases in check mode, the passive checks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from rackwright.cli.connect import load
+from rackwright.drift import behaviour, configuration, resources
+from rackwright.drift.difference import CLUSTER, Difference, Layer, Look
+from rackwright.drift.document import Drift
+from rackwright.errors import RackwrightError
+from rackwright.handover import is_baked, paths
+from rackwright.provider.drivers import ansible, podman, ssh
+from rackwright.provider.drivers.awake import awake, handed_over
+from rackwright.provider.drivers.process import run
+from rackwright.provider.drivers.pytest_run import run_checks
+from rackwright.provider.resource import ONLY
+from rackwright.provider.stack_lock import StackLock
+from rackwright.report.declared import from_inventory
+
+Progress = Callable[[Layer, str], Awaitable[None]]
+_LAB: Final = "rackwright:lab:Label"
+"""The resource by which a stack's containers are on this machine."""
+_REACH: Final = 10.0
+"""Seconds a node that was there may take to answer when it is only looked at."""
+_ENGINE: Final = 300.0
+"""Seconds after which an engine that looks at resources alone hangs."""
+
+
+async def look(stack: str, progress: Progress) -> Drift:
+    """All layers at the same time; one that nobody could look at has its reason."""
+    declared = from_inventory(load(stack))
+    lock = StackLock(stack)
+    await lock.hold()
+    try:
+        return await _look(stack, declared.plan, progress)
+    finally:
+        lock.let_go()
+
+
+async def _look(stack: str, plan: str, progress: Progress) -> Drift:
+    started, began = datetime.now(UTC), time.monotonic()
+    looks = {Layer.RESOURCES: _resources, Layer.CONFIGURATION: _configuration, Layer.BEHAVIOUR: _behaviour}
+    found = await asyncio.gather(*(_told(layer, one, stack, partial(progress, layer)) for layer, one in looks.items()))
+    return Drift(stack, plan, started, time.monotonic() - began, tuple(found))
+
+
+Saying = Callable[[str], Awaitable[None]]
+
+
+async def _told(layer: Layer, one: Callable[[str, Saying], Awaitable[Look]], stack: str, say: Saying) -> Look:
+    began = time.monotonic()
+    try:
+        return await one(stack, say)
+    except RackwrightError as error:
+        return Look(layer, time.monotonic() - began, unknown=((CLUSTER, str(error)),))
+
+
+async def _resources(stack: str, say: Saying) -> Look:
+    """The engine previews a refresh in which only resources are read."""
+    began = time.monotonic()
+    await say("reading containers, networks, keys")
+    with tempfile.TemporaryDirectory(prefix=".drift-", dir=paths.folder(stack)) as folder:
+        log = Path(folder) / "events"
+        where = ["--cwd", str(paths.project_root()), "--stack", stack]
+        command = [str(Path(sys.executable).with_name("pulumi")), "refresh", *where, "--preview-only", "--event-log", str(log)]
+        ended = await run(command, timeout=_ENGINE, env={**os.environ, ONLY: Layer.RESOURCES.value, "PULUMI_DEBUG_COMMANDS": "true"})
+        events = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
+    found = resources.look(stack, time.monotonic() - began, events)
+    if events or ended.ok:
+        return replace(found, seconds=time.monotonic() - began, differences=(*found.differences, *await _strangers(stack, events)))
+    return Look(Layer.RESOURCES, found.seconds, unknown=((CLUSTER, ended.stderr.strip() or ended.stdout.strip()),))
+
+
+async def _strangers(stack: str, events: Sequence[Mapping[str, Any]]) -> tuple[Difference, ...]:
+    """What carries a lab's label on this machine, beyond what the engine has on record."""
+    if not any(event.get("resOutputsEvent", {}).get("metadata", {}).get("type") == _LAB for event in events):
+        return ()
+    kinds = [(kind, name) for kind, _, name in (item.partition(" ") for item in await podman.stack_leftovers(stack))]
+    return resources.strangers(kinds, resources.recorded(events))
+
+
+async def _configuration(stack: str, say: Saying) -> Look:
+    """The phases, in check mode, on every node that answers."""
+    began = time.monotonic()
+    found = load(stack)
+    cluster, nodes = found["all"]["vars"]["cluster"], list(found["all"]["children"]["nodes"]["hosts"])
+    inventory, own = paths.inventory(stack), paths.site(stack)
+    async with awake(stack, handed_over(inventory), say):
+        lost = await ssh.reach(stack, nodes, within=_REACH)
+        reached = [name for name in nodes if name not in lost]
+        applied = (
+            await ansible.play(
+                paths.project_root(),
+                str(own) if own.exists() else "site.yml",
+                inventory=inventory,
+                extra_vars=[paths.secrets(stack)],
+                limit=reached if lost else (),
+                skip_tags=("install",) if is_baked(cluster) else (),
+                check=True,
+                on_progress=say,
+            )
+            if reached
+            else ansible.Applied()
+        )
+    failed = [asdict(one) for one in (*applied.unreachable, *applied.failed)]
+    looked = configuration.look(stack, time.monotonic() - began, [asdict(one) for one in (*applied.changed, *applied.rolls)], failed)
+    silent = tuple(lost.items()) + (((CLUSTER, applied.message),) if applied.status and applied.message and not failed else ())
+    return Look(looked.layer, looked.seconds, looked.differences, (*silent, *looked.unknown))
+
+
+async def _behaviour(stack: str, say: Saying) -> Look:
+    """The passive checks."""
+    inventory = paths.inventory(stack)
+    async with awake(stack, handed_over(inventory), say):
+        outcome = await run_checks(
+            inventory=inventory,
+            ssh_config=paths.ssh_config(stack),
+            results=paths.refresh_results(stack),
+            level="checks",
+            on_progress=say,
+        )
+    if not outcome.report.exists():
+        return Look(Layer.BEHAVIOUR, 0.0, unknown=((CLUSTER, outcome.said.strip() or "the checks left no report"),))
+    return behaviour.look(json.loads(outcome.report.read_text(encoding="utf-8")))

@@ -1,0 +1,52 @@
+"""Differences that somebody has accepted until a date, and what becomes of those whose date has passed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from fnmatch import fnmatchcase
+
+from rackwright.drift.difference import CLUSTER, Difference, Layer, Look, Weight
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What may differ, where, why, and through which day. `subject` and `node` are patterns as a shell has them (`fnmatch`)."""
+
+    subject: str
+    node: str
+    reason: str
+    until: date
+
+    def covers(self, one: Difference) -> bool:
+        """Whether it is about this difference."""
+        return fnmatchcase(one.subject, self.subject) and fnmatchcase(one.node, self.node)
+
+
+def applied(looks: Iterable[Look], allowed: Sequence[Allowance], today: date) -> tuple[Look, ...]:
+    """The looks with allowed differences as expected ones, and one more difference for each allowance that has expired."""
+    valid = [one for one in allowed if today <= one.until]
+    expired = [_expired(one) for one in allowed if one.until < today]
+    found = [replace(look, differences=tuple(_weighed(one, valid) for one in look.differences)) for look in looks]
+    return tuple(replace(look, differences=(*look.differences, *expired)) if look.layer is Layer.CONFIGURATION else look for look in found)
+
+
+def _weighed(one: Difference, valid: Iterable[Allowance]) -> Difference:
+    for allowance in valid:
+        if allowance.covers(one):
+            return replace(one, weight=Weight.EXPECTED, remedy=f"allowed until {allowance.until}: {allowance.reason}")
+    return one
+
+
+def _expired(allowance: Allowance) -> Difference:
+    what = f"{allowance.subject} on {allowance.node}"
+    return Difference(
+        layer=Layer.CONFIGURATION,
+        node=CLUSTER,
+        subject=f"drift.allow {what}",
+        declared=f"allowed until {allowance.until}: {allowance.reason}",
+        live="expired",
+        weight=Weight.BENIGN,
+        remedy="take it out of `drift.allow` in the stack file, or give it another date and say why",
+    )

@@ -1,0 +1,33 @@
+"""The behaviour layer: a report of the passive checks, read for what is not as declared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rackwright.drift.difference import Difference, Layer, Look
+from rackwright.drift.weights import weights
+
+SPOKEN = "rackwright.report/1"
+
+
+def look(report: Mapping[str, Any]) -> Look:
+    """What failed is a difference; what is unknown stays unknown. Raises ValueError where it is no report that this version reads."""
+    if report.get("schema") != SPOKEN:
+        raise ValueError(f"speaks {report.get('schema')}, not {SPOKEN}")
+    failed = [check for check in report["checks"] if check["verdict"] == "failed"]
+    unknown = [(check["node"], check["reason"]) for check in report["checks"] if check["verdict"] == "unknown"]
+    return Look(Layer.BEHAVIOUR, report["seconds"], tuple(_difference(check) for check in failed), tuple(dict.fromkeys(unknown)))
+
+
+def _difference(check: Mapping[str, Any]) -> Difference:
+    key, _, _ = check["id"].partition("[")
+    return Difference(
+        layer=Layer.BEHAVIOUR,
+        node=check["node"],
+        subject=key,
+        declared=check["expected"],
+        live=check["found"] or check["reason"],
+        weight=weights().of_check(key, check["subject"]),
+        remedy=check["remedy"],
+    )

@@ -1,0 +1,30 @@
+"""The configuration layer: what the phases, in check mode, would change on each node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rackwright.drift.difference import Difference, Layer, Look, Weight
+from rackwright.drift.weights import weights
+
+_HEAL = "`rackwright drift {stack} --heal configuration` applies the phases again"
+_AS_DECLARED = "as the roles write it"
+
+
+def look(stack: str, seconds: float, changed: Iterable[Mapping[str, str]], failed: Iterable[Mapping[str, str]]) -> Look:
+    """Of tasks that would change something, and of those that could not tell: {host, phase, role, task, detail}."""
+    found = tuple(_difference(stack, one) for one in changed)
+    unknown = dict.fromkeys((one["host"], f"{one['phase']}: {one['task']}: {one['detail']}") for one in failed)
+    return Look(Layer.CONFIGURATION, seconds, found, tuple(unknown))
+
+
+def _difference(stack: str, task: Mapping[str, str]) -> Difference:
+    return Difference(
+        layer=Layer.CONFIGURATION,
+        node=task["host"],
+        subject=f"{task['phase']}.{task['task']}",
+        declared=_AS_DECLARED,
+        live=task["detail"] or "would be changed",
+        weight=weights().configuration.get(task["role"], Weight.BREAKING),
+        remedy=_HEAL.format(stack=stack),
+    )

@@ -1,0 +1,80 @@
+"""A look at all layers as one document: `rackwright.drift/1`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from rackwright.drift.difference import Difference, Layer, Look, Weight, heaviest
+
+SCHEMA: Final = "rackwright.drift/1"
+
+
+class State(StrEnum):
+    """What a stack came to; in ascending rank, as verdicts are."""
+
+    CLEAN = "clean"
+    DRIFTED = "drifted"
+    UNKNOWN = "unknown"
+
+    @property
+    def exit_code(self) -> int:
+        """0 as declared, 1 not as declared, 3 could not tell."""
+        return {State.CLEAN: 0, State.DRIFTED: 1, State.UNKNOWN: 3}[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """What differed, at one time."""
+
+    stack: str
+    plan: str
+    started: datetime
+    seconds: float
+    looks: tuple[Look, ...]
+
+    def with_looks(self, looks: Iterable[Look]) -> Drift:
+        """The same look, weighed otherwise."""
+        return replace(self, looks=tuple(looks))
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """Of all layers, the heaviest first; within a weight by node and subject."""
+        order = list(Weight)
+        every = [one for look in self.looks for one in look.differences]
+        return tuple(sorted(every, key=lambda one: (-order.index(one.weight), one.node, one.subject)))
+
+    @property
+    def unknown(self) -> tuple[tuple[Layer, str, str], ...]:
+        """(layer, node, why) of whatever could not be told."""
+        return tuple((look.layer, node, why) for look in self.looks for node, why in look.unknown)
+
+    @property
+    def missing(self) -> tuple[Layer, ...]:
+        """Layers that nobody looked at."""
+        looked = {look.layer for look in self.looks}
+        return tuple(layer for layer in Layer if layer not in looked)
+
+    @property
+    def state(self) -> State:
+        """Clean only where all three layers were looked at, all of each could be told, and nothing differs but what is expected."""
+        if self.unknown or self.missing:
+            return State.UNKNOWN
+        return State.CLEAN if heaviest(self.differences) in (None, Weight.EXPECTED) else State.DRIFTED
+
+    def as_dict(self) -> dict[str, Any]:
+        """In the shape of the contract."""
+        return {
+            "schema": SCHEMA,
+            "stack": self.stack,
+            "plan": self.plan,
+            "started": self.started.isoformat(timespec="milliseconds"),
+            "seconds": round(self.seconds, 3),
+            "layers": [look.as_dict() for look in self.looks],
+            "differences": [one.as_dict() for one in self.differences],
+            "totals": {weight.value: sum(one.weight is weight for one in self.differences) for weight in Weight},
+            "state": self.state.value,
+        }

@@ -1,0 +1,141 @@
+"""What was seen when: every look, and of every difference when it was first seen, whether it is still there, and when it was healed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from rackwright.drift.difference import CLUSTER, Difference, Layer, Weight
+from rackwright.drift.document import Drift, State
+
+_VERSION: Final = 1
+_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS looks (
+  started TEXT PRIMARY KEY, seconds REAL NOT NULL, state TEXT NOT NULL, differences INTEGER NOT NULL, plan TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS differences (
+  first TEXT NOT NULL, last TEXT NOT NULL, healed TEXT, layer TEXT NOT NULL, node TEXT NOT NULL, subject TEXT NOT NULL,
+  declared TEXT NOT NULL, live TEXT NOT NULL, class TEXT NOT NULL, remedy TEXT NOT NULL
+);
+CREATE UNIQUE INDEX IF NOT EXISTS still ON differences (layer, node, subject) WHERE healed IS NULL;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A difference and its time."""
+
+    difference: Difference
+    first: datetime
+    last: datetime
+    healed: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """One look of the past."""
+
+    started: datetime
+    seconds: float
+    state: State
+    differences: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What one look changed in the list."""
+
+    new: tuple[Difference, ...]
+    healed: tuple[Difference, ...]
+    before: State | None
+    """What the look before it came to."""
+
+
+class History:
+    """The looks at one stack, in a file of its own."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def record(self, drift: Drift) -> Changes:
+        """Add a look. A difference that is gone is healed where its layer was looked at and its node said something."""
+        at = drift.started.isoformat()
+        with self._open() as base:
+            past = base.execute("SELECT state FROM looks ORDER BY started DESC LIMIT 1").fetchone()
+            row = (at, drift.seconds, drift.state.value, len(drift.differences), drift.plan)
+            base.execute("INSERT OR REPLACE INTO looks VALUES (?, ?, ?, ?, ?)", row)
+            known = {seen.difference.id: seen for seen in _seen(base, "healed IS NULL")}
+            now = {one.id: one for one in drift.differences}
+            for one in now.values():
+                _keep(base, at, one, known=one.id in known)
+            healed = [seen.difference for id_, seen in known.items() if id_ not in now and _was_looked_at(drift, seen.difference)]
+            for one in healed:
+                where = "healed IS NULL AND layer = ? AND node = ? AND subject = ?"
+                base.execute(f"UPDATE differences SET healed = ? WHERE {where}", (at, one.layer.value, one.node, one.subject))
+        new = tuple(one for id_, one in now.items() if id_ not in known)
+        return Changes(new, tuple(healed), State(past[0]) if past else None)
+
+    def looks(self, most: int) -> list[Past]:
+        """The last ones, the newest first."""
+        with self._open() as base:
+            rows = base.execute("SELECT started, seconds, state, differences FROM looks ORDER BY started DESC LIMIT ?", (most,)).fetchall()
+        return [Past(datetime.fromisoformat(row[0]), row[1], State(row[2]), row[3]) for row in rows]
+
+    def seen(self) -> list[Seen]:
+        """Every difference on record: those that are still there first, then by when they were last seen."""
+        with self._open() as base:
+            return sorted(_seen(base, "1"), key=lambda one: (one.healed is not None, -one.last.timestamp()))
+
+    def forget(self, older_than: timedelta, now: datetime) -> int:
+        """Drop looks, and differences that were healed, before then; how many looks went."""
+        limit = (now - older_than).isoformat()
+        with self._open() as base:
+            base.execute("DELETE FROM differences WHERE healed < ?", (limit,))
+            return base.execute("DELETE FROM looks WHERE started < ?", (limit,)).rowcount
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file.touch(mode=0o600)
+        base = sqlite3.connect(self._file, timeout=10)
+        try:
+            with base:
+                base.executescript(_TABLES)
+                base.execute(f"PRAGMA user_version = {_VERSION}")
+            with base:
+                yield base
+        finally:
+            base.close()
+
+
+def _was_looked_at(drift: Drift, one: Difference) -> bool:
+    """Whether its absence means anything: silence heals nothing."""
+    silent = {(layer, node) for layer, node, _ in drift.unknown}
+    return one.layer not in drift.missing and not silent & {(one.layer, one.node), (one.layer, CLUSTER)}
+
+
+def _keep(base: sqlite3.Connection, at: str, one: Difference, *, known: bool) -> None:
+    said = (one.declared, one.live, one.weight.value, one.remedy)
+    key = (one.layer.value, one.node, one.subject)
+    if known:
+        where = "healed IS NULL AND layer = ? AND node = ? AND subject = ?"
+        base.execute(f"UPDATE differences SET last = ?, declared = ?, live = ?, class = ?, remedy = ? WHERE {where}", (at, *said, *key))
+    else:
+        base.execute("INSERT INTO differences VALUES (?, ?, NULL, ?, ?, ?, ?, ?, ?, ?)", (at, at, *key, *said))
+
+
+def _seen(base: sqlite3.Connection, where: str) -> list[Seen]:
+    fields = "first, last, healed, layer, node, subject, declared, live, class, remedy"
+    found = []
+    for first, last, healed, layer, node, subject, declared, live, weight, remedy in base.execute(
+        f"SELECT {fields} FROM differences WHERE {where}"
+    ):
+        one = Difference(Layer(layer), node, subject, declared, live, Weight(weight), remedy)
+        ended = datetime.fromisoformat(healed) if healed else None
+        found.append(Seen(one, datetime.fromisoformat(first), datetime.fromisoformat(last), ended))
+    return found

@@ -1,0 +1,62 @@
+"""`rackwright history` at a terminal and as `rackwright.history/1`: what is still there, what was healed, and the last looks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from rackwright.drift.history import Past, Seen
+
+SCHEMA: Final = "rackwright.history/1"
+_EVERYWHERE: Final = "the cluster"
+
+
+def as_dict(stack: str, looks: Sequence[Past], seen: Sequence[Seen]) -> dict[str, Any]:
+    """In the shape of the contract."""
+    return {
+        "schema": SCHEMA,
+        "stack": stack,
+        "looks": [
+            {"started": one.started.isoformat(), "seconds": round(one.seconds, 3), "state": one.state.value, "differences": one.differences}
+            for one in looks
+        ],
+        "differences": [
+            {
+                **one.difference.as_dict(),
+                "first": one.first.isoformat(),
+                "last": one.last.isoformat(),
+                "healed": one.healed.isoformat() if one.healed else None,
+            }
+            for one in seen
+        ],
+    }
+
+
+def render(looks: Sequence[Past], seen: Sequence[Seen]) -> RenderableType:
+    """Differences first, then the looks, the newest on top."""
+    differences = _table("first seen", "until", "class", "what", "where")
+    for one in seen:
+        until = f"healed {_short(one.healed)}" if one.healed else "still there"
+        found = one.difference
+        differences.add_row(_short(one.first), until, found.weight.value, found.subject, found.node or _EVERYWHERE)
+    passed = _table("looked", "took", "differences", "state")
+    for look in looks:
+        passed.add_row(_short(look.started), f"{look.seconds:.1f} s", str(look.differences), look.state.value)
+    return Group(differences if seen else Text("nothing ever differed"), Text(), passed)
+
+
+def _table(*heads: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for head in heads:
+        table.add_column(head, overflow="fold")
+    return table
+
+
+def _short(at: datetime) -> str:
+    """Day and minute, where the reader is."""
+    return at.astimezone().strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,22 @@
+"""The last look on disk: drift.json in the stack's folder, replaced whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from rackwright.drift.document import Drift
+
+
+def as_json(found: Drift) -> str:
+    """The document as text."""
+    return json.dumps(found.as_dict(), indent=1, ensure_ascii=False) + "\n"
+
+
+def write(found: Drift, file: Path) -> None:
+    """Write beside and rename, so that a reader never sees half of it; for its owner alone."""
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    beside.touch(mode=0o600)
+    beside.write_text(as_json(found), encoding="utf-8")
+    beside.replace(file)

@@ -1,0 +1,83 @@
+"""A drift document at a terminal: what could not be told, what differs by weight, then one row per layer and the state; for 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from rackwright.drift.difference import Difference, Layer, Weight
+from rackwright.drift.document import Drift, State
+from rackwright.drift.history import Changes
+
+_COLOURS: Final = {Weight.SECURITY: "magenta", Weight.BREAKING: "red", Weight.BENIGN: "yellow", Weight.EXPECTED: "dim"}
+_STATES: Final = {State.CLEAN: ("✓", "green"), State.DRIFTED: ("✗", "red"), State.UNKNOWN: ("?", "yellow")}
+_EVERYWHERE: Final = "the cluster"
+_MOST_ALIKE: Final = 3
+"""Nodes named where many differ in the same way."""
+
+
+def render(found: Drift, changes: Changes | None = None) -> RenderableType:
+    """The document as something rich prints, with what the look changed in the list where that is known."""
+    parts: list[RenderableType] = [_silence(layer, node, why) for layer, node, why in found.unknown]
+    parts += [_difference(list(alike)) for _, alike in groupby(found.differences, key=_likeness)]
+    parts += [_layers(found), _conclusion(found)]
+    if changes and changes.before is not None:
+        parts.append(_since(found, changes))
+    return Group(*parts)
+
+
+def _since(found: Drift, changes: Changes) -> RenderableType:
+    """What is new since the look before, and what went."""
+    told = [f"{len(changes.new)} new since the last look", f"{len(changes.healed)} healed"]
+    return Text(f"  {', '.join(told)}; `rackwright history {found.stack}` has all", style="dim")
+
+
+def _silence(layer: Layer, node: str, why: str) -> RenderableType:
+    title = Text.assemble(("? ", "yellow"), (node or _EVERYWHERE, "bold yellow"), f"  {layer.value} could not be told")
+    return Group(title, Padding(Text(why), (0, 0, 1, 2)))
+
+
+def _likeness(one: Difference) -> tuple[str, ...]:
+    return (one.weight.value, one.layer.value, one.subject, one.declared, one.live)
+
+
+def _difference(alike: list[Difference]) -> RenderableType:
+    one, colour = alike[0], _COLOURS[alike[0].weight]
+    more = f" and {len(alike) - _MOST_ALIKE} more" if len(alike) > _MOST_ALIKE else ""
+    names = ", ".join(each.node or _EVERYWHERE for each in alike[:_MOST_ALIKE]) + more
+    title = Text.assemble((f"{one.weight.value}  ", colour), (one.subject, f"bold {colour}"), f"  {names}", (f"  {one.layer.value}", "dim"))
+    table = Table.grid(padding=(0, 1))
+    for name, value in (("declared", one.declared), ("live", one.live), ("what now", one.remedy)):
+        if value:
+            table.add_row(Text(name, style="dim"), Text(value))
+    return Group(title, Padding(table, (0, 0, 1, 2)))
+
+
+def _layers(found: Drift) -> RenderableType:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("layer")
+    for weight in reversed(Weight):
+        table.add_column(weight.value, justify="right")
+    table.add_column("unknown", justify="right")
+    table.add_column("took", justify="right")
+    for look in found.looks:
+        counts = [_count(one.weight is weight for one in look.differences) for weight in reversed(Weight)]
+        table.add_row(look.layer.value, *counts, _count(True for _ in look.unknown), f"{look.seconds:.1f} s")
+    return table
+
+
+def _count(every: Iterable[bool]) -> str:
+    return str(sum(every) or "·")
+
+
+def _conclusion(found: Drift) -> RenderableType:
+    mark, colour = _STATES[found.state]
+    count = len(found.differences)
+    said = f"{count} difference{'' if count == 1 else 's'} in {found.seconds:.1f} s"
+    return Text.assemble((f"{mark} {found.stack}: {found.state.value}", f"bold {colour}"), f"\n  {said}")

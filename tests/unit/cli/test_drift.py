@@ -1,0 +1,127 @@
+"""`rackwright drift` and `rackwright history`: what they refuse, how they end, and that healing says first what it does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rackwright.cli import drift_looks, main
+from rackwright.drift.difference import Difference, Layer, Look, Weight
+from rackwright.drift.document import Drift
+from rackwright.handover import paths
+
+STOPPED = Difference(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", "inactive", Weight.BREAKING, "start it")
+BEGAN = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a command left behind."""
+
+    code: object
+    out: str
+    err: str
+
+
+class Night:
+    """A stack that is up, what each look at it finds, and what was run on it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.monkeypatch, self.capsys = monkeypatch, capsys
+        self.found: list[tuple[Difference, ...]] = []
+        self.ran: list[list[str]] = []
+        self.status = 0
+
+    async def look(self, stack: str, progress: Any) -> Drift:
+        differences = self.found.pop(0)
+        looks = (Look(Layer.RESOURCES, 1.0), Look(Layer.CONFIGURATION, 1.0), Look(Layer.BEHAVIOUR, 1.0, differences))
+        return Drift(stack, "0" * 12, BEGAN + timedelta(days=-len(self.found)), 2.0, looks)
+
+    def run(self, command: list[str], **_: Any) -> SimpleNamespace:
+        self.ran.append(command[1:])
+        return SimpleNamespace(returncode=self.status)
+
+    def __call__(self, *words: str) -> Ended:
+        self.monkeypatch.setattr(drift_looks, "look", self.look)
+        self.monkeypatch.setattr(subprocess, "run", self.run)
+        self.monkeypatch.setattr(sys, "argv", ["rackwright", *words])
+        with pytest.raises(SystemExit) as ended:
+            main.app()
+        return Ended(ended.value.code, *self.capsys.readouterr())
+
+
+@pytest.fixture
+def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Night:
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
+    paths.prepare("lab")
+    paths.inventory("lab").touch()
+    return Night(monkeypatch, capsys)
+
+
+def test_a_stack_that_is_not_up_is_told_with_what_brings_it_up(night: Night) -> None:
+    said = night("drift", "dev")
+    assert (said.code, night.found) == (2, []) and "rackwright up dev" in said.err
+
+
+def test_a_layer_that_is_none_is_told_before_anything_is_looked_at(night: Night) -> None:
+    said = night("drift", "lab", "--heal", "resources,behavior")
+    assert said.code == 2 and "behaviour" in said.err
+
+
+@pytest.mark.parametrize(("found", "code", "state"), [((), 0, "clean"), ((STOPPED,), 1, "drifted")])
+def test_the_exit_code_says_what_the_document_says(night: Night, found: tuple[Difference, ...], code: int, state: str) -> None:
+    night.found = [found]
+    said = night("drift", "lab", "--json")
+    assert (said.code, json.loads(said.out)["state"]) == (code, state)
+    assert json.loads(paths.drift("lab").read_text()) == json.loads(said.out)
+
+
+@pytest.mark.parametrize("file", [paths.drift, paths.drift_history])
+def test_what_is_kept_is_for_its_owner_alone(night: Night, file: Any) -> None:
+    night.found = [(STOPPED,)]
+    night("drift", "lab")
+    assert file("lab").stat().st_mode & 0o777 == 0o600
+
+
+def test_healing_says_what_it_does_then_does_it_and_looks_again(night: Night) -> None:
+    night.found = [(STOPPED,), ()]
+    said = night("drift", "lab", "--heal", "behaviour")
+    assert said.code == 0 and "healing what is on the hosts" in said.err and "1 healed" in said.out
+    assert len(night.ran) == 1 and night.ran[0][:4] == ["up", "--stack", "lab", "--refresh"] and "--target" in night.ran[0]
+
+
+def test_where_nothing_differs_in_a_layer_nothing_is_run(night: Night) -> None:
+    night.found = [(STOPPED,)]
+    said = night("drift", "lab", "--heal", "resources")
+    assert said.code == 1 and night.ran == [] and "nothing to heal in resources" in said.err
+
+
+def test_a_healing_that_fails_is_no_success(night: Night) -> None:
+    night.found, night.status = [(STOPPED,)], 1
+    said = night("drift", "lab", "--heal", "all")
+    assert said.code == 1 and "failed" in said.err
+
+
+def test_history_tells_since_when_and_until_when(night: Night) -> None:
+    night.found = [(STOPPED,), (STOPPED,), ()]
+    for _ in range(3):
+        night("drift", "lab")
+    kept = json.loads(night("history", "lab", "--json").out)
+    assert [look["state"] for look in kept["looks"]] == ["clean", "drifted", "drifted"]
+    assert [(one["subject"], one["first"], one["healed"]) for one in kept["differences"]] == [
+        ("munge.service_runs", (BEGAN - timedelta(days=2)).isoformat(), BEGAN.isoformat())
+    ]
+    assert "healed" in night("history", "lab").out
+
+
+def test_a_history_nobody_wrote_is_told_with_what_writes_it(night: Night) -> None:
+    said = night("history", "lab")
+    assert said.code == 2 and "rackwright drift lab" in said.err

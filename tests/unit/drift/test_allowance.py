@@ -1,0 +1,46 @@
+"""What somebody has accepted is expected until its day is over, and a finding of its own from then on."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from rackwright.drift.allowance import Allowance, applied
+from rackwright.drift.difference import Difference, Layer, Look, Weight
+
+TODAY = date(2026, 11, 23)
+OPEN = Difference(Layer.BEHAVIOUR, "worker0", "storage.is_mounted", "rw", "ro", Weight.BREAKING, "mount it")
+
+
+def looks(*differences: Difference) -> tuple[Look, ...]:
+    return tuple(Look(layer, 1.0, differences if layer is Layer.BEHAVIOUR else ()) for layer in Layer)
+
+
+def allowance(subject: str = "storage.*", node: str = "worker*", until: date = TODAY) -> Allowance:
+    return Allowance(subject, node, "disk on order", until)
+
+
+def found(*allowed: Allowance) -> list[Difference]:
+    return [one for look in applied(looks(OPEN), allowed, TODAY) for one in look.differences]
+
+
+def test_it_is_expected_through_its_last_day_and_says_why() -> None:
+    (only,) = found(allowance())
+    assert only.weight is Weight.EXPECTED and "disk on order" in only.remedy and only.live == "ro"
+
+
+@pytest.mark.parametrize("other", [{"subject": "munge.*"}, {"node": "login0"}])
+def test_it_covers_nothing_else(other: dict[str, str]) -> None:
+    assert found(allowance(**other)) == [OPEN]  # type: ignore[arg-type]
+
+
+def test_an_expired_one_covers_nothing_and_is_a_difference_itself() -> None:
+    expired, still = found(allowance(until=date(2026, 11, 22)))
+    assert still == OPEN
+    assert (expired.live, expired.weight, expired.node) == ("expired", Weight.BENIGN, "")
+
+
+def test_an_expired_one_is_named_even_where_nothing_differs() -> None:
+    quiet = applied(looks(), [allowance(until=date(2026, 1, 1))], TODAY)
+    assert sum(len(look.differences) for look in quiet) == 1

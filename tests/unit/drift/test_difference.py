@@ -1,0 +1,139 @@
+"""One list out of three layers, and what it comes to."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rackwright.catalog.checks import checks
+from rackwright.drift import behaviour, configuration
+from rackwright.drift.difference import Difference, Layer, Look, Weight, difference, heaviest
+from rackwright.drift.document import Drift, State
+from rackwright.drift.weights import weights
+
+ROOT = Path(__file__).resolve().parents[3]
+QUIET = tuple(Look(layer, 1.0) for layer in Layer)
+
+
+def drift(*looks):
+    """A document of these looks."""
+    return Drift("lab", "0" * 12, datetime(2026, 11, 23, 3, 0, tzinfo=UTC), 5.0, looks)
+
+
+def one(weight=Weight.BREAKING, **changes):
+    """A difference."""
+    said = {
+        "layer": Layer.BEHAVIOUR,
+        "node": "worker0",
+        "subject": "munge.is_active",
+        "declared": "active",
+        "live": "dead",
+        "remedy": "start it",
+    }
+    return Difference(**{**said, **changes}, weight=weight)
+
+
+def check(verdict, **changes):
+    """A check's result as a report has it."""
+    said = {"id": "munge.is_active[worker0]", "node": "worker0", "subject": "munge", "verdict": verdict, "reason": "", "expected": "active"}
+    return {**said, "found": "dead", "remedy": "start it", **changes}
+
+
+def report(*results):
+    return {"schema": "rackwright.report/1", "seconds": 3.9, "checks": list(results)}
+
+
+class TestState:
+    def test_three_quiet_layers_are_clean(self):
+        assert drift(*QUIET).state is State.CLEAN
+
+    @pytest.mark.parametrize("layer", list(Layer))
+    def test_a_layer_that_nobody_looked_at_is_never_clean(self, layer):
+        assert drift(*(look for look in QUIET if look.layer is not layer)).state is State.UNKNOWN
+
+    def test_what_differs_is_drift(self):
+        assert drift(*QUIET[:2], Look(Layer.BEHAVIOUR, 1.0, (one(),))).state is State.DRIFTED
+
+    def test_what_is_expected_is_none(self):
+        assert drift(*QUIET[:2], Look(Layer.BEHAVIOUR, 1.0, (one(Weight.EXPECTED),))).state is State.CLEAN
+
+    def test_a_node_that_says_nothing_is_not_drift_but_unknown_whatever_else_differs(self):
+        looks = (*QUIET[:2], Look(Layer.BEHAVIOUR, 1.0, (one(),), (("worker1", "unreachable"),)))
+        assert (drift(*looks).state, drift(*looks).state.exit_code) == (State.UNKNOWN, 3)
+
+
+def test_the_heaviest_come_first():
+    light, heavy = one(Weight.BENIGN, node="a"), one(Weight.SECURITY, node="z")
+    assert drift(Look(Layer.BEHAVIOUR, 1.0, (light, heavy))).differences == (heavy, light)
+    assert heaviest([light, heavy]) is Weight.SECURITY
+    assert heaviest([]) is None
+
+
+def test_a_difference_is_the_same_whatever_the_live_value_is():
+    assert one(live="dead").id == one(live="failed").id
+    assert one(node="worker1").id != one().id
+
+
+def test_what_was_written_is_read():
+    assert difference(one().as_dict()) == one()
+    with pytest.raises(ValueError, match="harmless"):
+        difference({**one().as_dict(), "class": "harmless"})
+
+
+class TestBehaviour:
+    def test_failed_is_a_difference_and_passed_none(self):
+        assert behaviour.look(report(check("failed"), check("passed", id="x.y[z]"))).differences == (one(),)
+
+    def test_a_reason_stands_in_for_what_was_not_found(self):
+        assert behaviour.look(report(check("failed", found="", reason="gone"))).differences[0].live == "gone"
+
+    def test_what_is_unknown_for_one_reason_is_said_once(self):
+        results = [check("unknown", id=f"x.{n}[worker0]", reason="unreachable") for n in range(9)]
+        assert behaviour.look(report(*results)).unknown == (("worker0", "unreachable"),)
+
+    def test_another_contract_is_refused(self):
+        with pytest.raises(ValueError, match="speaks other/1"):
+            behaviour.look({**report(), "schema": "other/1"})
+
+
+class TestConfiguration:
+    TASK = {"host": "worker0", "phase": "scheduler", "role": "slurm_worker", "task": "Run slurmd", "detail": "/etc/default/slurmd"}
+
+    def test_a_task_that_would_change_something_is_a_difference(self):
+        found = configuration.look("lab", 3.0, [self.TASK], [])
+        (only,) = found.differences
+        assert (only.node, only.subject, only.live, only.weight) == (
+            "worker0",
+            "scheduler.Run slurmd",
+            "/etc/default/slurmd",
+            Weight.BREAKING,
+        )
+        assert "--heal" in only.remedy
+
+    def test_a_task_that_could_not_look_is_unknown(self):
+        found = configuration.look("lab", 3.0, [], [{**self.TASK, "detail": "timed out"}])
+        assert found.unknown == (("worker0", "scheduler: Run slurmd: timed out"),)
+
+
+class TestWeights:
+    def test_every_subject_of_a_check_has_one(self):
+        assert {name for name in weights().behaviour if "." not in name} == {spec.subject for spec in checks().values()}
+
+    def test_a_check_with_one_of_its_own_is_one(self):
+        assert {name for name in weights().behaviour if "." in name} <= set(checks())
+
+    def test_a_checks_own_comes_first(self):
+        assert weights().of_check("munge.key_is_the_same_everywhere", "munge") is Weight.SECURITY
+        assert weights().of_check("munge.is_active", "munge") is Weight.BREAKING
+
+    def test_every_role_has_one(self):
+        assert set(weights().configuration) == {path.name for path in (ROOT / "roles").iterdir() if path.is_dir()}
+
+    def test_nothing_has_two(self):
+        found = yaml.safe_load((ROOT / "infra/rackwright/drift/weights.yml").read_text())
+        for part in found.values():
+            names = [name for names in part.values() for name in names]
+            assert len(names) == len(set(names))

@@ -1,0 +1,78 @@
+"""What a previewed refresh says of resources."""
+
+from __future__ import annotations
+
+import pytest
+
+from rackwright.drift import resources
+from rackwright.drift.difference import Layer, Weight
+
+END = {"summaryEvent": {"resourceChanges": {}}}
+
+
+def event(op, token="rackwright:lab:Node", name="worker0", old=None, new=None):
+    """An event of a resource after it was read."""
+    metadata = {"op": op, "type": token, "urn": f"urn:pulumi:lab::rackwright::{token}::{name}"}
+    return {
+        "resOutputsEvent": {"metadata": {**metadata, "old": {"inputs": old or {}}, "new": {"inputs": new} if new is not None else None}}
+    }
+
+
+def found(*events):
+    return resources.look("lab", 2.0, [*events, END]).differences
+
+
+def test_what_is_the_same_differs_in_nothing():
+    assert found(event("same", old={"status": "running"}, new={"status": "running"})) == ()
+
+
+def test_a_paused_node_differs_in_its_status():
+    (only,) = found(event("update", old={"hostname": "worker0", "status": "running"}, new={"hostname": "worker0", "status": "paused"}))
+    assert (only.layer, only.node, only.subject, only.declared, only.live) == (
+        Layer.RESOURCES,
+        "worker0",
+        "node.status",
+        "running",
+        "paused",
+    )
+
+
+def test_a_deleted_node_is_gone():
+    (only,) = found(event("delete", old={"hostname": "worker0"}))
+    assert (only.node, only.subject, only.live, only.weight) == ("worker0", "node.exists", "gone", Weight.BREAKING)
+
+
+def test_a_network_is_of_no_node():
+    (only,) = found(event("delete", "rackwright:lab:Network", "network", old={"cidr": "10.77.0.0/24"}))
+    assert (only.node, only.subject) == ("", "network network.exists")
+
+
+def test_another_host_key_is_a_matter_of_security_and_no_secret_is_shown():
+    secret = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "aGVsbG8="}
+    (only,) = found(
+        event(
+            "update",
+            old={"hostname": "worker0", "host_key": secret},
+            new={"hostname": "worker0", "host_key": {**secret, "ciphertext": "b"}},
+        )
+    )
+    assert (only.weight, only.declared, only.live) == (Weight.SECURITY, "(secret)", "(secret)")
+
+
+@pytest.mark.parametrize("token", ["rackwright:ansible:Converge", "rackwright:test:Verification", "pulumi:pulumi:Stack"])
+def test_what_has_a_layer_of_its_own_is_left_to_it(token):
+    assert found(event("update", token, old={"a": 1}, new={"a": 2})) == ()
+
+
+def test_an_engine_that_says_an_error_or_nothing_at_its_end_knows_nothing():
+    said = {"diagnosticEvent": {"severity": "error", "message": "no podman\n"}}
+    assert resources.look("lab", 2.0, [said, END]).unknown == (("", "no podman"),)
+    assert "did not come to an end" in resources.look("lab", 2.0, []).unknown[0][1]
+
+
+def test_what_carries_the_label_and_is_not_on_record_is_a_stranger():
+    known = resources.recorded(
+        [{"resOutputsEvent": {"metadata": {"old": {"id": "lab-worker0"}}}}, {"resOutputsEvent": {"metadata": {}}}, END]
+    )
+    (only,) = resources.strangers([("container", "lab-worker0"), ("container", "lab-miner"), ("secret", "rackwright.lab.key")], known)
+    assert (only.subject, only.weight) == ("container lab-miner.stranger", Weight.SECURITY)
