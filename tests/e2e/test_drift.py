@@ -85,18 +85,18 @@ def test_a_look_at_a_healthy_cluster_finds_nothing_in_any_layer(healthy: Project
 
 def test_a_look_names_each_difference_by_layer_node_and_subject_and_heal_takes_them_back(healthy: Project) -> None:
     assert healthy.ssh("worker1", "sudo systemctl stop munge").ok
-    _podman("stop", "--time", "3", f"{healthy.stack}-storage0")
+    _podman("stop", "--time", "3", f"{healthy.stack}-worker0")
     _podman("volume", "create", "--label", f"rackwright.stack={healthy.stack}", f"{healthy.stack}-stranger")
     said = healthy.rackwright("drift", healthy.stack, "--json")
     found = json.loads(said.output[said.output.index("{") :])
     named = {(one["layer"], one["node"], one["subject"]) for one in found["differences"]}
-    assert ("resources", "storage0", "node.status") in named, said.end
+    assert ("resources", "worker0", "node.status") in named, said.end
     assert ("resources", "", f"volume {healthy.stack}-stranger.stranger") in named, said.end
     _podman("volume", "rm", f"{healthy.stack}-stranger")
     assert ("configuration", "worker1", "scheduler.Run MUNGE with that key") in named, said.end
     assert ("behaviour", "worker1", "munge.service_runs") in named, said.end
     assert (said.status, found["state"]) == (3, "unknown"), "who cannot be asked is not green"
-    assert {one["node"] for layer in found["layers"] for one in layer["unknown"]} >= {"storage0"}
+    assert {one["node"] for layer in found["layers"] for one in layer["unknown"]} >= {"worker0"}
     healed = healthy.rackwright("drift", healthy.stack, "--heal", "all", timeout=1800)
     assert healed.status == 0 and "healing all layers" in healed.output and "clean" in healed.output, healed.end
     past = json.loads(healthy.rackwright("history", healthy.stack, "--json").output)
