@@ -22,6 +22,9 @@ from rackwright.model.finding import did_you_mean
 _KEPT: Final = timedelta(days=400)
 """How long looks, and differences that were healed, stay on record: a year and a month to compare with."""
 
+_SHOWN: Final = 30
+"""Looks that the page shows."""
+
 
 def drift(
     stack: Annotated[str, typer.Argument(help="The stack's name.")],
@@ -79,7 +82,6 @@ def _must_be_up(stack: str) -> None:
 def _looked(stack: str) -> tuple[Drift, Changes]:
     """One look, with what the stack file allows, put on record."""
     from rackwright.cli.drift_looks import look
-    from rackwright.drift import store
 
     allowed = _allowed(stack)
     try:
@@ -90,8 +92,24 @@ def _looked(stack: str) -> tuple[Drift, Changes]:
     kept = History(paths.drift_history(stack))
     changes = kept.record(found)
     kept.forget(_KEPT, found.started)
-    store.write(found, paths.drift(stack))
+    _write(found, kept)
     return found, changes
+
+
+def _write(found: Drift, kept: History) -> None:
+    """The look as files: for programs, for a person, for CI systems."""
+    from rackwright.cli.connect import load
+    from rackwright.drift.junit import as_junit
+    from rackwright.drift.page.document import page
+    from rackwright.drift.store import as_json, write
+    from rackwright.report.declared import from_inventory
+
+    declared = from_inventory(load(found.stack))
+    write(as_json(found), paths.drift(found.stack))
+    write(as_junit(found), paths.drift_junit(found.stack))
+    planned = {**declared.cluster, "fabric": declared.fabric}
+    nodes = {**declared.nodes, **declared.out}
+    write(page(found, planned, nodes, kept.looks(_SHOWN), kept.seen()), paths.drift_page(found.stack))
 
 
 def _allowed(stack: str) -> tuple[allowance.Allowance, ...]:
@@ -127,6 +145,7 @@ def _show(found: Drift, changes: Changes, *, as_json: bool) -> None:
     from rackwright.drift.terminal import render
 
     Console().print(render(found, changes))
+    typer.echo(f"  page: {paths.drift_page(found.stack)}")
 
 
 async def _progress(layer: Layer, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The last look on disk: drift.json in the stack's folder, replaced whole."""
+"""The last look on disk: for programs, for a browser, for CI systems, each file replaced whole."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def as_json(found: Drift) -> str:
     return json.dumps(found.as_dict(), indent=1, ensure_ascii=False) + "\n"
 
 
-def write(found: Drift, file: Path) -> None:
+def write(text: str, file: Path) -> None:
     """Write beside and rename, so that a reader never sees half of it; for its owner alone."""
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     beside.touch(mode=0o600)
-    beside.write_text(as_json(found), encoding="utf-8")
+    beside.write_text(text, encoding="utf-8")
     beside.replace(file)

@@ -122,6 +122,16 @@ def drift(stack: str) -> Path:
     return folder(stack) / "drift.json"
 
 
+def drift_page(stack: str) -> Path:
+    """The same for a browser."""
+    return folder(stack) / "drift.html"
+
+
+def drift_junit(stack: str) -> Path:
+    """The same for CI systems."""
+    return folder(stack) / "drift.junit.xml"
+
+
 def drift_history(stack: str) -> Path:
     """What looks for drift found, and since when (SQLite)."""
     return folder(stack) / "drift.db"

@@ -19,6 +19,7 @@ from rackwright.drift.document import Drift
 from rackwright.handover import paths
 
 STOPPED = Difference(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", "inactive", Weight.BREAKING, "start it")
+INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
 BEGAN = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
 
 
@@ -62,7 +63,7 @@ class Night:
 def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Night:
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
     paths.prepare("lab")
-    paths.inventory("lab").touch()
+    paths.inventory("lab").write_text(INVENTORY.read_text(encoding="utf-8"))
     return Night(monkeypatch, capsys)
 
 
@@ -84,7 +85,7 @@ def test_the_exit_code_says_what_the_document_says(night: Night, found: tuple[Di
     assert json.loads(paths.drift("lab").read_text()) == json.loads(said.out)
 
 
-@pytest.mark.parametrize("file", [paths.drift, paths.drift_history])
+@pytest.mark.parametrize("file", [paths.drift, paths.drift_history, paths.drift_page, paths.drift_junit])
 def test_what_is_kept_is_for_its_owner_alone(night: Night, file: Any) -> None:
     night.found = [(STOPPED,)]
     night("drift", "lab")

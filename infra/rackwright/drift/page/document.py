@@ -1,0 +1,162 @@
+"""The page: verdict, layers, picture, what differs with what was declared, and what the last looks came to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from typing import Any, Final
+
+from rackwright.drift.difference import Difference, Layer, Look, Weight
+from rackwright.drift.document import Drift, State
+from rackwright.drift.history import Past, Seen
+from rackwright.drift.page.picture import picture, simulated
+from rackwright.drift.page.state import MARKS, counted
+
+_EVERYWHERE: Final = "the cluster"
+_SAID: Final = {State.CLEAN: "as declared", State.DRIFTED: "not as declared", State.UNKNOWN: "could not be told in full"}
+_MOST_NODES: Final = 40
+"""Nodes to choose from; of more only the layers and classes are."""
+
+
+Nodes = Mapping[str, Mapping[str, Any]]
+"""The records of the hand-over, by name."""
+
+
+def page(found: Drift, cluster: Mapping[str, Any], nodes: Nodes, looks: Sequence[Past], seen: Sequence[Seen]) -> str:
+    """A whole HTML page; every text of others in it is escaped. `looks`: the newest first."""
+    style = files("rackwright.drift.page").joinpath("page.css").read_text(encoding="utf-8")
+    title = f"{found.stack}: {_SAID[found.state]}"
+    return "\n".join(
+        [
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width,initial-scale=1">',
+            f"<title>{escape(title)}</title><style>{style}{_rules(found)}</style></head><body>",
+            *_head(found, simulated(cluster)),
+            _layers(found.looks),
+            "<h2>The cluster</h2>",
+            picture(found, cluster, nodes),
+            *_silences(found),
+            *_differences(found),
+            *_past(looks, seen),
+            "</body></html>\n",
+        ]
+    )
+
+
+def _head(found: Drift, simulated: Sequence[str]) -> list[str]:
+    counts = [f'<span class="{word}">{count} {word}</span>' for word, count in counted(found.differences).items() if count]
+    when = found.started.strftime("%Y-%m-%d %H:%M UTC")
+    told = [
+        f'<h1><span class="{found.state.value}">{MARKS[found.state.value]} {escape(found.stack)}: {_SAID[found.state]}</span></h1>',
+        f"<p>{', '.join(counts) or 'nothing differs'}</p>",
+        f'<p class="dim">looked {when}, {found.seconds:.1f} s, plan {escape(found.plan)}</p>',
+    ]
+    if simulated:
+        told.append(f'<p class="dim">simulated here: {escape(", ".join(simulated))}</p>')
+    return told
+
+
+def _layers(looks: Iterable[Look]) -> str:
+    heads = "".join(f'<th scope="col" class="count">{weight.value}</th>' for weight in reversed(Weight))
+    rows = []
+    for look in looks:
+        counts = "".join(f'<td class="count {word if count else "dim"}">{count}</td>' for word, count in counted(look.differences).items())
+        silent = f'<td class="count {"unknown" if look.unknown else "dim"}">{len(look.unknown)}</td>'
+        rows.append(f'<tr><th scope="row">{look.layer.value}</th>{counts}{silent}<td class="count">{look.seconds:.1f} s</td></tr>')
+    head = f'<tr><th scope="col">layer</th>{heads}<th scope="col" class="count">unknown</th><th scope="col" class="count">took</th></tr>'
+    return f'<div class="wide"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
+
+
+def _silences(found: Drift) -> list[str]:
+    if not found.unknown:
+        return []
+    told = [
+        f'<article class="unknown"><h3>{MARKS["unknown"]} {escape(node or _EVERYWHERE)}, {layer.value}</h3><p>{escape(why)}</p></article>'
+        for layer, node, why in found.unknown
+    ]
+    return ["<h2>Could not be told</h2>", *told]
+
+
+def _differences(found: Drift) -> list[str]:
+    if not found.differences:
+        return []
+    told = [_difference(one) for one in found.differences]
+    return ["<h2>What differs</h2>", "<form>", *_filters(found), "</form>", *told]
+
+
+def _difference(one: Difference) -> str:
+    rows = [("was", "declared", one.declared), ("is", "live", one.live), ("now", "what now", one.remedy)]
+    told = "".join(f'<dt>{name}</dt><dd class="{kind}">{_text(text)}</dd>' for kind, name, text in rows if text)
+    marks = f'data-layer="{one.layer.value}" data-class="{one.weight.value}" data-node="{escape(one.node)}"'
+    head = f"<h3>{one.weight.value}: {escape(one.subject)}</h3><p>{escape(one.node or _EVERYWHERE)}, {one.layer.value}</p>"
+    return f'<article class="{one.weight.value}" {marks}>{head}<dl>{told}</dl></article>'
+
+
+def _text(told: str) -> str:
+    """Escaped, with what stands between backticks as code."""
+    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(told))
+
+
+def _chosen(found: Drift) -> list[str]:
+    """The nodes that can be looked at alone."""
+    names = sorted({one.node for one in found.differences})
+    return names if 1 < len(names) <= _MOST_NODES else []
+
+
+def _filters(found: Drift) -> list[str]:
+    """Boxes that leave layers and classes out, and one node to look at alone; the style does it, no script."""
+    present = {one.weight for one in found.differences}
+    layers = [_box("checkbox", f"layer-{layer.value}", layer.value, on=True) for layer in Layer]
+    classes = [_box("checkbox", f"class-{weight.value}", weight.value, on=True) for weight in reversed(Weight) if weight in present]
+    names = [_box("radio", f"node-{index}", name or _EVERYWHERE) for index, name in enumerate(_chosen(found))]
+    nodes = [_box("radio", "node-all", "all", on=True), *names] if names else []
+    groups = [("layer", layers), ("class", classes), ("node", nodes)]
+    return [f"<fieldset><legend>{name}</legend>{''.join(boxes)}</fieldset>" for name, boxes in groups if len(boxes) > 1]
+
+
+def _box(kind: str, name: str, label: str, *, on: bool = False) -> str:
+    group = ' name="node"' if kind == "radio" else ""
+    return f'<label><input type="{kind}" id="{name}"{group}{" checked" if on else ""}> {escape(label)}</label>'
+
+
+def _rules(found: Drift) -> str:
+    """What each box hides."""
+    unchecked = "body:has(#{0}:not(:checked)) article[data-{1}={2}]{{display:none}}"
+    rules = [unchecked.format(f"layer-{layer.value}", "layer", layer.value) for layer in Layer]
+    rules += [unchecked.format(f"class-{weight.value}", "class", weight.value) for weight in Weight]
+    rules += [
+        f'body:has(#node-{index}:checked) article[data-node]:not([data-node="{escape(name)}"]){{display:none}}'
+        for index, name in enumerate(_chosen(found))
+    ]
+    return "".join(rules)
+
+
+def _past(looks: Sequence[Past], seen: Sequence[Seen]) -> list[str]:
+    """The last looks as bars, and every difference with its time."""
+    if not looks:
+        return []
+    most = max(1, *(look.differences for look in looks))
+    bars = [f'<li class="{one.state.value}" style="height:{max(8, round(100 * one.differences / most))}%"></li>' for one in reversed(looks)]
+    rows = [_row(one) for one in seen]
+    heads = "".join(f'<th scope="col">{name}</th>' for name in ("first seen", "until", "class", "what", "where"))
+    table = f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    listed = "".join(f"<li>{_told(look)}</li>" for look in looks)
+    return [
+        f"<h2>The last {len(looks)} looks</h2>",
+        f'<ol class="looks" aria-hidden="true">{"".join(bars)}</ol>',
+        f"<details><summary>one by one</summary><ol>{listed}</ol></details>",
+        *(["<h2>Since when</h2>", table] if rows else []),
+    ]
+
+
+def _told(look: Past) -> str:
+    return f"{look.started.strftime('%Y-%m-%d %H:%M UTC')}: {look.state.value}, {look.differences} differences, {look.seconds:.1f} s"
+
+
+def _row(one: Seen) -> str:
+    found = one.difference
+    until = f"healed {one.healed.strftime('%Y-%m-%d %H:%M')}" if one.healed else "still there"
+    cells = (one.first.strftime("%Y-%m-%d %H:%M"), until, found.weight.value, found.subject, found.node or _EVERYWHERE)
+    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"

@@ -1,0 +1,107 @@
+"""The cluster as it is planned, each part in the colour of what it came to: SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Final
+
+from rackwright.drift.document import Drift
+from rackwright.drift.page.state import MARKS, of_node, of_subject
+
+_GAP: Final = 12
+_BAND: Final = 44
+"""Height of the fabric and of a file system."""
+_MOST_DRAWN: Final = 16
+"""GPUs of a node drawn one by one."""
+_SERVES: Final = ("login", "controller")
+_KEEPS: Final = ("storage",)
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """How many boxes stand side by side, and how large they are."""
+
+    columns: int
+    width: int
+    height: int
+
+    @property
+    def whole(self) -> int:
+        """The picture's width."""
+        return self.columns * (self.width + _GAP) + _GAP
+
+
+def picture(found: Drift, cluster: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]]) -> str:
+    """`cluster` and the nodes' records are the hand-over's."""
+    rows = _rows(nodes)
+    grid = _grid(max((len(row) for row in rows), default=1))
+    parts, y = [], _GAP
+    for index, row in enumerate(rows):
+        if index == 1 and cluster.get("fabric"):
+            parts.append(_band(grid, y, "fabric", _fabric(cluster["fabric"]), of_subject(found, "fabric")))
+            y += _BAND + _GAP
+        for start in range(0, len(row), grid.columns):
+            line = row[start : start + grid.columns]
+            parts += [_node(grid, column, y, name, nodes[name], of_node(found, name)) for column, name in enumerate(line)]
+            y += grid.height + _GAP
+    for one in cluster.get("storage") or ():
+        parts.append(_band(grid, y, one["name"], f"{one['kind']}, {one['mount']}", of_subject(found, "storage")))
+        y += _BAND + _GAP
+    title = f"<title>{escape(found.stack)} as planned, coloured by what was found</title>"
+    return f'<svg viewBox="0 0 {grid.whole} {y}" role="img">{title}{"".join(parts)}</svg>'
+
+
+def _rows(nodes: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+    """Who serves people, who works, who keeps data."""
+    serve = [name for name, node in nodes.items() if set(node["roles"]) & set(_SERVES)]
+    keep = [name for name, node in nodes.items() if name not in serve and set(node["roles"]) & set(_KEEPS)]
+    return [serve, [name for name in nodes if name not in {*serve, *keep}], keep]
+
+
+def _grid(most: int) -> _Grid:
+    """Few nodes stay readable on a phone; many become tiles."""
+    if most <= 6:
+        return _Grid(2, 190, 64)
+    return _Grid(4, 150, 64) if most <= 32 else _Grid(8, 84, 34)
+
+
+def _node(grid: _Grid, column: int, y: int, name: str, node: Mapping[str, Any], state: str) -> str:
+    x = _GAP + column * (grid.width + _GAP)
+    head = f'<text x="{x + 10}" y="{y + 22}"><tspan class="mark">{MARKS[state]}</tspan> {escape(name)}</text>'
+    rest = _inside(x + 10, y + 36, node) if grid.height > _BAND else ""
+    title = f"<title>{escape(name)}: {state}</title>"
+    return f'<g class="{state}">{title}{_box(x, y, grid.width, grid.height)}{head}{rest}</g>'
+
+
+def _inside(x: int, y: int, node: Mapping[str, Any]) -> str:
+    """Its GPUs one by one, or what it is for."""
+    gpus = node.get("gpus") or {}
+    count = gpus.get("count", 0)
+    if not count:
+        return f'<text class="small" x="{x}" y="{y + 10}">{escape(", ".join(node["roles"]))}</text>'
+    if count > _MOST_DRAWN:
+        return f'<text class="small" x="{x}" y="{y + 10}">{count} GPUs</text>'
+    return "".join(f'<rect class="part" x="{x + index * 10}" y="{y}" width="7" height="12"/>' for index in range(count))
+
+
+def _fabric(fabric: Mapping[str, Any]) -> str:
+    return f"{fabric['kind']}, {fabric['rails']} rails, {len(fabric['switches'])} switches, {fabric['rate_gbps']} Gb/s"
+
+
+def _band(grid: _Grid, y: int, name: str, told: str, state: str) -> str:
+    """Something that all nodes share."""
+    text = f'<text x="{_GAP + 10}" y="{y + 19}"><tspan class="mark">{MARKS[state]}</tspan> {escape(name)}</text>'
+    small = f'<text class="small" x="{_GAP + 10}" y="{y + 35}">{escape(told)}</text>'
+    title = f"<title>{escape(name)}: {state}</title>"
+    return f'<g class="{state}">{title}{_box(_GAP, y, grid.whole - 2 * _GAP, _BAND)}{text}{small}</g>'
+
+
+def _box(x: int, y: int, width: int, height: int) -> str:
+    return f'<rect class="box" x="{x}" y="{y}" width="{width}" height="{height}" rx="6"/>'
+
+
+def simulated(cluster: Mapping[str, Any]) -> Sequence[str]:
+    """What no real hardware stood behind."""
+    return list(cluster.get("simulated") or ())

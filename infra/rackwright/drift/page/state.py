@@ -1,0 +1,40 @@
+"""What a part of the cluster comes to in a look: the word its colour is named after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from rackwright.drift.difference import CLUSTER, Difference, Layer, Weight, heaviest
+from rackwright.drift.document import Drift
+
+CLEAN: Final = "clean"
+UNKNOWN: Final = "unknown"
+MARKS: Final = {CLEAN: "✓", UNKNOWN: "?", "drifted": "✗", "security": "✗", "breaking": "✗", "benign": "!", "expected": "~"}
+"""So that nobody has to tell colours apart."""
+
+
+def of_node(found: Drift, node: str) -> str:
+    """The heaviest of what differs there; unknown where it differs in nothing and could not be asked something."""
+    weight = heaviest(one for one in found.differences if one.node == node)
+    silent = bool(found.missing) or any(name in (node, CLUSTER) for _, name, _ in found.unknown)
+    return _word(weight, silent=silent)
+
+
+def of_subject(found: Drift, subject: str) -> str:
+    """The heaviest of what checks of a subject found anywhere, like `fabric`."""
+    here = [one for one in found.differences if one.layer is Layer.BEHAVIOUR and one.subject.startswith(f"{subject}.")]
+    silent = Layer.BEHAVIOUR in found.missing or any(layer is Layer.BEHAVIOUR and node == CLUSTER for layer, node, _ in found.unknown)
+    return _word(heaviest(here), silent=silent)
+
+
+def counted(every: Iterable[Difference]) -> dict[str, int]:
+    """How many there are of each weight, the heaviest first."""
+    every = list(every)
+    return {weight.value: sum(one.weight is weight for one in every) for weight in reversed(Weight)}
+
+
+def _word(weight: Weight | None, *, silent: bool) -> str:
+    if weight in (None, Weight.EXPECTED) and silent:
+        return UNKNOWN
+    return weight.value if weight else CLEAN

@@ -1,0 +1,46 @@
+"""What a CI system reads."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from xml.etree import ElementTree
+
+from rackwright.drift.difference import Difference, Layer, Look, Weight
+from rackwright.drift.document import Drift
+from rackwright.drift.junit import as_junit
+
+
+def suites(*looks):
+    text = as_junit(Drift("lab", "0" * 12, datetime(2026, 11, 23, tzinfo=UTC), 2.0, looks))
+    return {suite.get("name"): suite for suite in ElementTree.fromstring(text)}
+
+
+def differs(weight, declared="active"):
+    return Difference(Layer.BEHAVIOUR, "worker0", f"munge.{weight.value}", declared, "dead", weight, "start it")
+
+
+def counts(suite):
+    return tuple(int(suite.get(name)) for name in ("tests", "failures", "errors", "skipped"))
+
+
+def test_every_layer_is_a_suite_of_its_own_with_what_was_found():
+    found = suites(
+        Look(Layer.RESOURCES, 1.0),
+        Look(Layer.CONFIGURATION, 1.0, unknown=(("worker1", "unreachable"),)),
+        Look(Layer.BEHAVIOUR, 1.0, (differs(Weight.BREAKING), differs(Weight.EXPECTED))),
+    )
+    assert {name: counts(suite) for name, suite in found.items()} == {
+        "lab resources": (1, 0, 0, 0),
+        "lab configuration": (1, 0, 1, 0),
+        "lab behaviour": (2, 1, 0, 1),
+    }
+    assert found["lab behaviour"].find("testcase/failure").text == "start it"
+
+
+def test_a_layer_nobody_looked_at_is_an_error():
+    assert counts(suites(Look(Layer.RESOURCES, 1.0))["lab behaviour"]) == (1, 0, 1, 0)
+
+
+def test_what_xml_cannot_hold_does_not_break_it():
+    found = suites(Look(Layer.BEHAVIOUR, 1.0, (differs(Weight.BREAKING, declared="\x1b[31m"),)))
+    assert "\N{REPLACEMENT CHARACTER}" in found["lab behaviour"].find("testcase/failure").get("message")

@@ -1,0 +1,166 @@
+"""The page that a person forwards: everything in one file, true to the look, readable by everybody."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from importlib.resources import files
+
+import pytest
+
+from rackwright.drift.difference import Difference, Layer, Look, Weight
+from rackwright.drift.document import Drift, State
+from rackwright.drift.history import Past, Seen
+from rackwright.drift.page.document import page
+
+NOW = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
+FABRIC = {"kind": "infiniband", "rails": 8, "switches": ["leaf1"], "rate_gbps": 400}
+CLUSTER = {"simulated": ["gpu"], "fabric": FABRIC, "storage": [{"name": "sharedfs", "kind": "moosefs", "mount": "/mnt/sharedfs"}]}
+
+
+def node(*roles, gpus=0):
+    return {"roles": list(roles), "gpus": {"count": gpus} if gpus else None}
+
+
+NODES = {"login0": node("login"), "worker0": node("worker", gpus=8), "worker1": node("worker", gpus=8), "storage0": node("storage")}
+
+
+def differs(on, subject="munge.service_runs", weight=Weight.BREAKING, layer=Layer.BEHAVIOUR, **told):
+    return Difference(layer, on, subject, **{"declared": "active", "live": "dead", "weight": weight, "remedy": "`start` it", **told})
+
+
+def shown(*differences, unknown=(), nodes=NODES, looks=(), seen=()):
+    three = (Look(Layer.RESOURCES, 1.0), Look(Layer.CONFIGURATION, 1.0), Look(Layer.BEHAVIOUR, 1.0, differences, unknown))
+    return page(Drift("lab", "0" * 12, NOW, 2.0, three), CLUSTER, nodes, looks, seen)
+
+
+class Balance(HTMLParser):
+    """Whether every element that is opened is closed, in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "input"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def part(html, name):
+    """The class of the picture's part of that name."""
+    return re.search(rf'<g class="(\w+)"><title>{name}: ', html).group(1)
+
+
+def test_it_is_well_formed_whatever_is_in_it():
+    html = shown(
+        differs("worker0"),
+        unknown=(("worker1", "unreachable"),),
+        looks=[Past(NOW, 2.0, State.UNKNOWN, 1)],
+        seen=[Seen(differs("worker0"), NOW, NOW, None)],
+    )
+    parser = Balance()
+    parser.feed(html)
+    assert parser.open == []
+
+
+def test_nothing_in_it_leads_anywhere_or_runs():
+    html = shown(differs("worker0"), looks=[Past(NOW, 2.0, State.CLEAN, 0)])
+    assert not re.search(r"<script|<link|<iframe|https?://|url\(|@import| on[a-z]+=", html)
+
+
+def test_what_others_wrote_is_escaped():
+    html = shown(differs('"><script>x', subject="<b>", declared="<i>", live="&", remedy="<u>"), unknown=(("<s>", "<a>"),))
+    assert not re.search(r"<(script|b|i|u|s|a)>", html)
+
+
+def test_a_verdict_that_is_not_whole_is_no_green_one():
+    html = shown(unknown=(("worker1", "unreachable"),))
+    assert "could not be told in full" in html and 'class="clean">✓ lab' not in html
+
+
+@pytest.mark.parametrize(
+    ("weight", "colour"), [(Weight.SECURITY, "security"), (Weight.BREAKING, "breaking"), (Weight.EXPECTED, "expected")]
+)
+def test_a_node_has_the_colour_of_its_heaviest_difference(weight, colour):
+    html = shown(differs("worker0", weight=weight), differs("worker0", "tuning.x", Weight.EXPECTED))
+    assert (part(html, "worker0"), part(html, "worker1")) == (colour, "clean")
+
+
+def test_a_node_that_said_nothing_is_unknown_even_where_what_differs_is_expected():
+    html = shown(differs("worker0", weight=Weight.EXPECTED), unknown=(("worker0", "unreachable"),))
+    assert part(html, "worker0") == "unknown"
+
+
+def test_what_all_share_has_the_colour_of_what_was_found_about_it():
+    html = shown(differs("worker0", "fabric.links_have_their_rate"))
+    assert (part(html, "fabric"), part(html, "sharedfs")) == ("breaking", "clean")
+
+
+def test_what_nobody_could_ask_is_not_drawn_as_well():
+    html = shown(unknown=(("", "the checks left no report"),))
+    assert part(html, "fabric") == part(html, "worker0") == "unknown"
+
+
+def test_every_box_hides_what_it_is_about_and_nothing_else():
+    html = shown(differs("worker0"), differs("login0", weight=Weight.SECURITY))
+    boxes = set(re.findall(r'<input type="\w+" id="([\w-]+)"', html))
+    rules = set(re.findall(r"body:has\(#([\w-]+):", html))
+    assert boxes - {"node-all"} <= rules
+    assert {"layer-behaviour", "class-security", "class-breaking", "node-0", "node-1"} <= boxes and "class-benign" not in boxes
+    assert 'body:has(#node-1:checked) article[data-node]:not([data-node="worker0"]){display:none}' in html
+
+
+def test_a_large_cluster_is_drawn_whole():
+    many = {"login0": node("login"), **{f"worker{n}": node("worker", gpus=8) for n in range(256)}}
+    html = shown(differs("worker200"), nodes=many)
+    assert html.count("<g class=") == 257 + 2 and part(html, "worker200") == "breaking"
+
+
+def test_what_was_only_simulated_is_said():
+    assert "simulated here: gpu" in shown()
+
+
+def test_the_past_is_told_in_words_too():
+    looks = [Past(NOW - timedelta(days=n), 2.0, State.DRIFTED, n) for n in range(3)]
+    html = shown(looks=looks, seen=[Seen(differs("worker0"), NOW - timedelta(days=2), NOW, NOW)])
+    assert "2026-11-21 03:00 UTC: drifted, 2 differences" in html and "healed 2026-11-23 03:00" in html
+
+
+def luminance(colour):
+    """Relative luminance, WCAG 2.2."""
+    parts = colour.lstrip("#")
+    parts = "".join(one * 2 for one in parts) if len(parts) == 3 else parts
+    channels = [int(parts[n : n + 2], 16) / 255 for n in (0, 2, 4)]
+    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in channels]
+    return sum(share * one for share, one in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def palettes():
+    """The colours of the light page and of the dark one."""
+    style = files("rackwright.drift.page").joinpath("page.css").read_text(encoding="utf-8")
+    light, dark = (dict(re.findall(r"--(\w+):(#\w+)", block)) for block in re.findall(r":root\{([^}]*)\}", style))
+    return {"light": light, "dark": dark}
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+@pytest.mark.parametrize("ground", ["ground", "panel"])
+def test_every_word_can_be_read(mode, ground):
+    """4.5 : 1, WCAG 2.2 success criterion 1.4.3."""
+    colours = palettes()[mode]
+    behind = luminance(colours[ground])
+    for name in set(colours) - {"ground", "panel", "line"}:
+        before = luminance(colours[name])
+        ratio = (max(before, behind) + 0.05) / (min(before, behind) + 0.05)
+        assert ratio >= 4.5, f"{name}: {ratio:.2f}"
+
+
+def test_both_pages_have_all_colours():
+    found = palettes()
+    assert set(found["light"]) == set(found["dark"])
