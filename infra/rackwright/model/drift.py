@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import date
 from typing import Annotated
 
 from pydantic import Field
 
 from rackwright.model.base import Part
 from rackwright.model.policy import Change
+from rackwright.model.units import Day
 
 
 class Allowed(Part):
@@ -19,7 +19,7 @@ class Allowed(Part):
     )
     node: Annotated[str, Change.RUN] = Field(default="*", min_length=1, description="A node's name, or a pattern of names.")
     reason: Annotated[str, Change.RUN] = Field(min_length=5, description="Why, for who reads it in a year.")
-    until: Annotated[date, Change.RUN] = Field(description="The last day; after it the entry itself is a difference.")
+    until: Annotated[Day, Change.RUN] = Field(description="The last day; after it the entry itself is a difference.")
 
 
 class DriftPolicy(Part):
