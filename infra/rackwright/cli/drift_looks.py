@@ -19,7 +19,7 @@ from rackwright.cli.connect import load
 from rackwright.drift import behaviour, configuration, resources
 from rackwright.drift.difference import CLUSTER, Difference, Layer, Look
 from rackwright.drift.document import Drift
-from rackwright.errors import RackwrightError
+from rackwright.errors import CouldNotTell, RackwrightError
 from rackwright.handover import is_baked, paths
 from rackwright.provider.drivers import ansible, podman, ssh
 from rackwright.provider.drivers.awake import awake, handed_over
@@ -42,7 +42,10 @@ async def look(stack: str, progress: Progress) -> Drift:
     """All layers at the same time; one that nobody could look at has its reason."""
     declared = from_inventory(load(stack))
     lock = StackLock(stack)
-    await lock.hold()
+    try:
+        await lock.hold()
+    except RackwrightError as error:
+        raise CouldNotTell(error.cause, hint=error.hint) from None
     try:
         return await _look(stack, declared.plan, progress)
     finally:

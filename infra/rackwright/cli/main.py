@@ -27,6 +27,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "accept": ("rackwright.cli.accept:accept", "Prove a live stack by jobs of an ordinary user, phase by phase."),
     "drift": ("rackwright.cli.drift:drift", "What differs from what was declared, now: resources, configuration, behaviour."),
     "history": ("rackwright.cli.drift:history", "What looks for drift found: since when, still there, healed when."),
+    "schedule": ("rackwright.cli.schedule:schedule", "Look for drift every night: a systemd timer, a crontab line, a workflow."),
     "hardware": ("rackwright.cli.hardware:hardware", "What the nodes have, beside what was planned: CPUs, GPUs, fabric, storage."),
     "status": ("rackwright.cli.status:status", "The verdict on record, with its age and level."),
     "ssh": ("rackwright.cli.connect:ssh", "Log in to a node, or run a command there."),

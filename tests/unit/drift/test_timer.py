@@ -1,0 +1,44 @@
+"""What makes a look run every night says so to systemd, to cron and to GitHub in their own words."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import time
+
+import yaml
+
+from rackwright.drift import timer
+
+NIGHTLY = timer.Nightly(
+    "lab", "/opt/rack wright/bin/rackwright", "/home/a/lab/drift.html", time(3, 5), 900, {"RACKWRIGHT_HOME": "/srv/50%/home"}
+)
+
+
+def test_systemd_starts_it_at_night_not_all_at_once_and_makes_up_for_a_night_it_missed():
+    units = timer.systemd(NIGHTLY)
+    assert set(units) == {"rackwright-drift-lab.service", "rackwright-drift-lab.timer"}
+    for line in ("OnCalendar=*-*-* 03:05:00", "RandomizedDelaySec=900", "Persistent=true"):
+        assert line in units["rackwright-drift-lab.timer"].splitlines()
+
+
+def test_systemd_takes_paths_with_blanks_and_percent_signs_as_they_are():
+    lines = timer.systemd(NIGHTLY)["rackwright-drift-lab.service"].splitlines()
+    assert 'ExecStart="/opt/rack wright/bin/rackwright" drift lab' in lines
+    assert 'Environment="RACKWRIGHT_HOME=/srv/50%%/home"' in lines
+
+
+def test_cron_gets_one_line_in_which_no_percent_sign_ends_the_command():
+    line = timer.crontab(NIGHTLY)
+    assert line.startswith("5 3 * * * sleep $(shuf -n 1 -i 0-900); ") and line.count("\n") == 1
+    command = line.split("; ", 1)[1].replace(r"\%", "%")
+    assert shlex.split(command) == ["RACKWRIGHT_HOME=/srv/50%/home", "/opt/rack wright/bin/rackwright", "drift", "lab"]
+    assert r"50\%" in line
+
+
+def test_github_runs_it_on_ones_own_runner_once_at_a_time_and_keeps_the_page_of_a_bad_night():
+    workflow = yaml.safe_load(timer.github(NIGHTLY))
+    job = workflow["jobs"]["drift"]
+    assert workflow["on"]["schedule"] == [{"cron": "5 3 * * *"}]
+    assert workflow["concurrency"] == {"group": "rackwright-drift-lab"} and workflow["permissions"] == {}
+    assert "self-hosted" in job["runs-on"] and job["steps"][1]["if"] == "always()"
+    assert shlex.split(job["steps"][0]["run"])[-2:] == ["drift", "lab"]
