@@ -11,12 +11,14 @@ from typing import Annotated, Final
 
 import typer
 
-from rackwright.drift import allowance
+from rackwright.cli import drift_told
+from rackwright.drift import allowance, notify
 from rackwright.drift.difference import Layer
 from rackwright.drift.document import Drift
 from rackwright.drift.history import Changes, History
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.handover import paths
+from rackwright.model.drift import DriftPolicy
 from rackwright.model.finding import did_you_mean
 
 _KEPT: Final = timedelta(days=400)
@@ -46,6 +48,9 @@ def drift(
 def history(
     stack: Annotated[str, typer.Argument(help="The stack's name.")],
     looks: Annotated[int, typer.Option(min=1, help="How many of the last looks to list.")] = 30,
+    overdue: Annotated[
+        str, typer.Option(help="Only see whether a look ended within that time, like 26h; if not, tell and exit with 3.")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="The same as JSON (rackwright.history/1).")] = False,
 ) -> None:
     """What looks for drift found: each difference with when it was first seen, whether it is still there, and when it was healed."""
@@ -54,6 +59,8 @@ def history(
     if not paths.drift_history(stack).is_file():
         raise BadInput("nobody looked for drift yet", path=f"stack {stack}", hint=f"`rackwright drift {stack}` does")
     kept = History(paths.drift_history(stack))
+    if overdue:
+        raise typer.Exit(drift_told.overdue(stack, kept, overdue))
     if as_json:
         typer.echo(json.dumps(past.as_dict(stack, kept.looks(looks), kept.seen()), indent=1, ensure_ascii=False))
         return
@@ -83,16 +90,17 @@ def _looked(stack: str) -> tuple[Drift, Changes]:
     """One look, with what the stack file allows, put on record."""
     from rackwright.cli.drift_looks import look
 
-    allowed = _allowed(stack)
+    policy = drift_told.policy(stack)
     try:
         found = asyncio.run(look(stack, _progress))
     except KeyboardInterrupt:
         raise CouldNotTell("interrupted: nothing is known of the layers that were not looked at", path=f"stack {stack}") from None
-    found = found.with_looks(allowance.applied(found.looks, allowed, date.today()))
+    found = found.with_looks(allowance.applied(found.looks, _allowed(policy), date.today()))
     kept = History(paths.drift_history(stack))
     changes = kept.record(found)
     kept.forget(_KEPT, found.started)
     _write(found, kept)
+    drift_told.tell(notify.message(found, changes, paths.drift_page(stack)), policy)
     return found, changes
 
 
@@ -112,13 +120,8 @@ def _write(found: Drift, kept: History) -> None:
     write(page(found, planned, nodes, kept.looks(_SHOWN), kept.seen()), paths.drift_page(found.stack))
 
 
-def _allowed(stack: str) -> tuple[allowance.Allowance, ...]:
-    """What the stack file allows as it is now; a stack that is up need not be applied for it."""
-    from rackwright.cli.stack import judge
-
-    cluster = judge(stack).loaded.cluster
-    allowed = cluster.drift.allow if cluster else ()
-    return tuple(allowance.Allowance(one.subject, one.node, one.reason, one.until) for one in allowed)
+def _allowed(policy: DriftPolicy) -> tuple[allowance.Allowance, ...]:
+    return tuple(allowance.Allowance(one.subject, one.node, one.reason, one.until) for one in policy.allow)
 
 
 def _healed(stack: str, layers: Sequence[Layer], found: Drift) -> bool:

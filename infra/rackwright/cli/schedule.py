@@ -108,10 +108,14 @@ def _installed(nightly: timer.Nightly) -> None:
     for name, text in timer.systemd(nightly).items():
         (folder / name).write_text(text, encoding="utf-8")
     _systemctl("daemon-reload")
-    _systemctl("enable", "--now", f"{nightly.unit}.timer")
+    _systemctl("enable", "--now", *_timers(nightly))
     typer.echo(f"{nightly.stack} is looked at every night from {nightly.at:%H:%M}: {folder / nightly.unit}.timer")
     if os.geteuid() != 0:
         typer.echo("  only while you are logged in, unless `loginctl enable-linger` was run once")
+
+
+def _timers(nightly: timer.Nightly) -> list[str]:
+    return [name for name in timer.systemd(nightly) if name.endswith(".timer")]
 
 
 def _removed(nightly: timer.Nightly) -> None:
@@ -120,7 +124,7 @@ def _removed(nightly: timer.Nightly) -> None:
     if not files:
         typer.echo(f"there is no timer for {nightly.stack}")
         return
-    _systemctl("disable", "--now", f"{nightly.unit}.timer")
+    _systemctl("disable", "--now", *_timers(nightly))
     for file in files:
         file.unlink()
     _systemctl("daemon-reload")

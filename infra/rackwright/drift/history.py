@@ -22,6 +22,7 @@ CREATE TABLE IF NOT EXISTS differences (
   first TEXT NOT NULL, last TEXT NOT NULL, healed TEXT, layer TEXT NOT NULL, node TEXT NOT NULL, subject TEXT NOT NULL,
   declared TEXT NOT NULL, live TEXT NOT NULL, class TEXT NOT NULL, remedy TEXT NOT NULL
 );
+CREATE TABLE IF NOT EXISTS told (what TEXT PRIMARY KEY);
 CREATE UNIQUE INDEX IF NOT EXISTS still ON differences (layer, node, subject) WHERE healed IS NULL;
 """
 
@@ -85,6 +86,11 @@ class History:
         with self._open() as base:
             rows = base.execute("SELECT started, seconds, state, differences FROM looks ORDER BY started DESC LIMIT ?", (most,)).fetchall()
         return [Past(datetime.fromisoformat(row[0]), row[1], State(row[2]), row[3]) for row in rows]
+
+    def told_already(self, what: str) -> bool:
+        """Whether this was told before; from now on it was."""
+        with self._open() as base:
+            return base.execute("INSERT OR IGNORE INTO told VALUES (?)", (what,)).rowcount == 0
 
     def seen(self) -> list[Seen]:
         """Every difference on record: those that are still there first, then by when they were last seen."""

@@ -6,8 +6,12 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import time
+from typing import Final
 
 import yaml
+
+OVERDUE: Final = "26h"
+"""A night and two hours: without a look in that time somebody is told, once for each such silence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +40,38 @@ def systemd(nightly: Nightly) -> dict[str, str]:
 
     systemd.timer(5): a machine that was off at the time looks when it is on again (`Persistent`).
     """
+    look = _service(nightly, f"Look for drift of {nightly.stack}", f"drift {nightly.stack}")
+    watch = _service(nightly, f"See that drift of {nightly.stack} is looked for", f"history {nightly.stack} --overdue {OVERDUE}")
+    every_night = f"OnCalendar=*-*-* {nightly.at:%H:%M}:00\nRandomizedDelaySec={nightly.jitter_s}\nPersistent=true"
+    return {
+        f"{nightly.unit}.service": look,
+        f"{nightly.unit}.timer": _timer(f"Look for drift of {nightly.stack} every night", every_night),
+        f"{nightly.unit}-overdue.service": watch,
+        f"{nightly.unit}-overdue.timer": _timer(
+            f"See that drift of {nightly.stack} is looked for", "OnCalendar=hourly\nRandomizedDelaySec=300"
+        ),
+    }
+
+
+def _service(nightly: Nightly, description: str, words: str) -> str:
     environment = "".join(f"Environment={_systemd_word(f'{name}={value}')}\n" for name, value in nightly.environment.items())
-    service = (
-        f"[Unit]\nDescription=Look for drift of {nightly.stack}\nAfter=network-online.target\nWants=network-online.target\n\n"
-        f"[Service]\nType=oneshot\n{environment}ExecStart={_systemd_word(nightly.program)} drift {nightly.stack}\n"
-        "TimeoutStartSec=1h\nNice=10\n"
+    return (
+        f"[Unit]\nDescription={description}\nAfter=network-online.target\nWants=network-online.target\n\n"
+        f"[Service]\nType=oneshot\n{environment}ExecStart={_systemd_word(nightly.program)} {words}\nTimeoutStartSec=1h\nNice=10\n"
     )
-    timer = (
-        f"[Unit]\nDescription=Look for drift of {nightly.stack} every night\n\n"
-        f"[Timer]\nOnCalendar=*-*-* {nightly.at:%H:%M}:00\nRandomizedDelaySec={nightly.jitter_s}\nPersistent=true\n\n"
-        "[Install]\nWantedBy=timers.target\n"
-    )
-    return {f"{nightly.unit}.service": service, f"{nightly.unit}.timer": timer}
+
+
+def _timer(description: str, when: str) -> str:
+    return f"[Unit]\nDescription={description}\n\n[Timer]\n{when}\n\n[Install]\nWantedBy=timers.target\n"
 
 
 def crontab(nightly: Nightly) -> str:
-    """One line. crontab(5): `%` would end the command, so it is escaped; sh has no random number, so shuf draws it."""
-    words = [*(f"{name}={shlex.quote(value)}" for name, value in nightly.environment.items()), shlex.quote(nightly.program)]
+    """Two lines. crontab(5): `%` would end the command, so it is escaped; sh has no random number, so shuf draws it."""
+    words = " ".join([*(f"{name}={shlex.quote(value)}" for name, value in nightly.environment.items()), shlex.quote(nightly.program)])
     put_off = f"sleep $(shuf -n 1 -i 0-{nightly.jitter_s}); " if nightly.jitter_s else ""
-    command = f"{put_off}{' '.join(words)} drift {nightly.stack}".replace("%", r"\%")
-    return f"{nightly.at.minute} {nightly.at.hour} * * * {command}\n"
+    night = f"{nightly.at.minute} {nightly.at.hour} * * * {put_off}{words} drift {nightly.stack}"
+    hour = f"{(nightly.at.minute + 30) % 60} * * * * {words} history {nightly.stack} --overdue {OVERDUE}"
+    return f"{night}\n{hour}\n".replace("%", r"\%")
 
 
 def github(nightly: Nightly) -> str:

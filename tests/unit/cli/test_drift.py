@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rackwright.cli import drift_looks, main
+from rackwright.cli import drift_looks, drift_told, main
 from rackwright.drift.difference import Difference, Layer, Look, Weight
 from rackwright.drift.document import Drift
 from rackwright.handover import paths
@@ -126,3 +126,20 @@ def test_history_tells_since_when_and_until_when(night: Night) -> None:
 def test_a_history_nobody_wrote_is_told_with_what_writes_it(night: Night) -> None:
     said = night("history", "lab")
     assert said.code == 2 and "rackwright drift lab" in said.err
+
+
+def test_a_silence_is_told_once_and_is_no_green(night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(drift_told, "tell", lambda message, policy: told.append(message))
+    night.found = [()]
+    night("drift", "lab")
+    for _ in range(2):
+        said = night("history", "lab", "--overdue", "1h")
+        assert said.code == 3 and "no look for drift ended" in said.err
+    assert len([message for message in told if message]) == 1
+
+
+def test_a_look_that_was_in_time_is_told_to_nobody(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    night.found = [()]
+    night("drift", "lab")
+    assert night("history", "lab", "--overdue", "30000d").code == 0

@@ -14,6 +14,7 @@ import pytest
 from rackwright.cli import main, schedule
 from rackwright.handover import paths
 
+TIMERS = ["rackwright-drift-lab.timer", "rackwright-drift-lab-overdue.timer"]
 Run = Callable[..., tuple[object, str, str]]
 
 
@@ -51,10 +52,10 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 def test_a_timer_is_installed_and_goes_again(run: Run, systemd: list[list[str]], tmp_path: Path) -> None:
     code, said, _ = run("lab", "--at", "4:30", "--jitter", "0")
     assert code == 0 and "04:30" in said
-    assert systemd == [["daemon-reload"], ["enable", "--now", "rackwright-drift-lab.timer"]]
+    assert systemd == [["daemon-reload"], ["enable", "--now", *TIMERS]]
     assert "OnCalendar=*-*-* 04:30:00" in (tmp_path / "units" / "rackwright-drift-lab.timer").read_text()
     assert run("lab", "--remove")[0] == 0
-    assert systemd[2:] == [["disable", "--now", "rackwright-drift-lab.timer"], ["daemon-reload"]]
+    assert systemd[2:] == [["disable", "--now", *TIMERS], ["daemon-reload"]]
     assert list((tmp_path / "units").iterdir()) == []
     assert "there is no timer" in run("lab", "--remove")[1]
 

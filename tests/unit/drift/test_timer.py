@@ -16,7 +16,7 @@ NIGHTLY = timer.Nightly(
 
 def test_systemd_starts_it_at_night_not_all_at_once_and_makes_up_for_a_night_it_missed():
     units = timer.systemd(NIGHTLY)
-    assert set(units) == {"rackwright-drift-lab.service", "rackwright-drift-lab.timer"}
+    assert set(units) == {f"rackwright-drift-lab{part}.{kind}" for part in ("", "-overdue") for kind in ("service", "timer")}
     for line in ("OnCalendar=*-*-* 03:05:00", "RandomizedDelaySec=900", "Persistent=true"):
         assert line in units["rackwright-drift-lab.timer"].splitlines()
 
@@ -27,9 +27,16 @@ def test_systemd_takes_paths_with_blanks_and_percent_signs_as_they_are():
     assert 'Environment="RACKWRIGHT_HOME=/srv/50%%/home"' in lines
 
 
-def test_cron_gets_one_line_in_which_no_percent_sign_ends_the_command():
-    line = timer.crontab(NIGHTLY)
-    assert line.startswith("5 3 * * * sleep $(shuf -n 1 -i 0-900); ") and line.count("\n") == 1
+def test_somebody_sees_every_hour_that_a_look_ended():
+    units = timer.systemd(NIGHTLY)
+    assert units["rackwright-drift-lab-overdue.service"].count(" history lab --overdue 26h\n") == 1
+    assert "OnCalendar=hourly" in units["rackwright-drift-lab-overdue.timer"]
+
+
+def test_cron_gets_lines_in_which_no_percent_sign_ends_the_command():
+    line, hourly = timer.crontab(NIGHTLY).splitlines()
+    assert hourly.startswith("35 * * * * ") and hourly.endswith(" history lab --overdue 26h")
+    assert line.startswith("5 3 * * * sleep $(shuf -n 1 -i 0-900); ")
     command = line.split("; ", 1)[1].replace(r"\%", "%")
     assert shlex.split(command) == ["RACKWRIGHT_HOME=/srv/50%/home", "/opt/rack wright/bin/rackwright", "drift", "lab"]
     assert r"50\%" in line

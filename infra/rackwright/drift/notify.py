@@ -1,0 +1,126 @@
+"""Who is told when a look for drift came to something else than the one before it, and how."""
+
+from __future__ import annotations
+
+import json
+import os
+import smtplib
+import subprocess
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Final
+
+from rackwright.drift.difference import Weight
+from rackwright.drift.document import Drift, State
+from rackwright.drift.history import Changes
+
+_PATIENCE: Final = 30.0
+"""Seconds that each way of telling may take."""
+_LISTED: Final = 20
+"""Differences that a message lists; the page has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is told."""
+
+    stack: str
+    state: State
+    subject: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """How people are reached; empty ones are not used."""
+
+    mail_to: Sequence[str] = ()
+    mail_from: str = ""
+    mail_server: str = "localhost"
+    """`host` or `host:port`; without a port 25."""
+    webhook_file: Path | None = None
+    """Holds the address and nothing else: who knows it may post there, so it stands in no stack file."""
+    command: Sequence[str] = ()
+    """Gets the message on standard input, RACKWRIGHT_STACK and RACKWRIGHT_STATE in its environment."""
+
+
+def message(found: Drift, changes: Changes, page: Path) -> Message | None:
+    """What there is to tell: another state than before, or something new that is not expected; nothing where all is as it was.
+
+    A first look that is clean is not told.
+    """
+    new = [one for one in changes.new if one.weight is not Weight.EXPECTED]
+    if found.state is (changes.before or State.CLEAN) and not new:
+        return None
+    lines = [f"{found.stack}: {found.state.value}" + (f", was {changes.before.value}" if changes.before else "")]
+    lines += [f"new, {one.weight.value}: {one.subject} on {one.node or 'the cluster'}: {one.live}" for one in new[:_LISTED]]
+    lines += [f"and {len(new) - _LISTED} more"] if len(new) > _LISTED else []
+    lines += [f"unknown: {node or 'the cluster'}, {layer.value}: {why}" for layer, node, why in found.unknown[:_LISTED]]
+    lines += [f"healed: {one.subject} on {one.node or 'the cluster'}" for one in changes.healed[:_LISTED]]
+    body = "\n".join([*lines, "", f"page: {page}", f"now: rackwright drift {found.stack}"])
+    return Message(found.stack, found.state, f"rackwright: {lines[0]}", body)
+
+
+def overdue(stack: str, since: timedelta, most: timedelta) -> Message:
+    """That nobody looked, which a timer that does not run cannot tell."""
+    hours, wanted = since.total_seconds() / 3600, most.total_seconds() / 3600
+    said = f"{stack}: no look for drift ended in {hours:.0f} h (wanted: every {wanted:.0f} h)"
+    unit = f"rackwright-drift-{stack}"
+    return Message(stack, State.UNKNOWN, f"rackwright: {said}", f"{said}\nsee `systemctl status {unit}.timer` and `journalctl -u {unit}`")
+
+
+def send(told: Message, channels: Channels) -> list[str]:
+    """Tell it every way there is; what went wrong, without addresses that are secrets."""
+    wrong = []
+    for name, wanted, way in (
+        ("mail", bool(channels.mail_to), _mail),
+        ("webhook", channels.webhook_file is not None, _webhook),
+        ("command", bool(channels.command), _command),
+    ):
+        try:
+            if wanted:
+                way(told, channels)
+        except (OSError, ValueError, subprocess.SubprocessError, smtplib.SMTPException) as error:
+            wrong.append(f"{name}: nobody was told: {error}")
+    return wrong
+
+
+def _mail(told: Message, channels: Channels) -> None:
+    letter = EmailMessage()
+    letter["Subject"], letter["To"] = told.subject, ", ".join(channels.mail_to)
+    letter["From"] = channels.mail_from or channels.mail_to[0]
+    letter.set_content(told.body)
+    host, _, port = channels.mail_server.partition(":")
+    with smtplib.SMTP(host, int(port or 25), timeout=_PATIENCE) as server:
+        server.send_message(letter)
+
+
+def _webhook(told: Message, channels: Channels) -> None:
+    """`text` is what Slack, Mattermost and others show."""
+    assert channels.webhook_file is not None
+    address = channels.webhook_file.read_text(encoding="utf-8").strip()
+    if not address.startswith(("https://", "http://")):
+        raise ValueError(f"{channels.webhook_file} does not hold an address of http or https")
+    data = {"text": f"{told.subject}\n{told.body}", "stack": told.stack, "state": told.state.value}
+    asked = urllib.request.Request(address, json.dumps(data).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(asked, timeout=_PATIENCE):
+        pass
+
+
+def _command(told: Message, channels: Channels) -> None:
+    environment = {**os.environ, "RACKWRIGHT_STACK": told.stack, "RACKWRIGHT_STATE": told.state.value}
+    done = subprocess.run(
+        list(channels.command),
+        input=f"{told.subject}\n{told.body}\n",
+        text=True,
+        env=environment,
+        timeout=_PATIENCE,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        raise OSError(f"{channels.command[0]} ended with {done.returncode}: {done.stderr.strip()[-200:]}")

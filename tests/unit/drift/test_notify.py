@@ -1,0 +1,145 @@
+"""Who is told what, and that a way that fails keeps no other from telling."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from rackwright.drift import notify
+from rackwright.drift.difference import Difference, Layer, Look, Weight
+from rackwright.drift.document import Drift, State
+from rackwright.drift.history import Changes
+
+PAGE = Path("/home/a/lab/drift.html")
+STOPPED = Difference(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", "inactive", Weight.BREAKING, "start it")
+ALLOWED = Difference(Layer.BEHAVIOUR, "worker0", "gpu.count_matches_plan", "8", "7", Weight.EXPECTED, "")
+
+
+def look(*differences, unknown=()):
+    three = (Look(Layer.RESOURCES, 1.0), Look(Layer.CONFIGURATION, 1.0), Look(Layer.BEHAVIOUR, 1.0, differences, unknown))
+    return Drift("lab", "0" * 12, datetime(2026, 11, 23, tzinfo=UTC), 2.0, three)
+
+
+def told(found, *, new=(), healed=(), before=None):
+    return notify.message(found, Changes(tuple(new), tuple(healed), before), PAGE)
+
+
+class TestWhatIsTold:
+    @pytest.mark.parametrize("before", [None, State.CLEAN])
+    def test_nothing_where_all_is_well_as_it_was(self, before):
+        assert told(look(), before=before) is None
+
+    def test_nothing_where_the_same_differs_as_last_night(self):
+        assert told(look(STOPPED), before=State.DRIFTED) is None
+
+    def test_nothing_of_what_is_expected(self):
+        assert told(look(ALLOWED), new=[ALLOWED], before=State.CLEAN) is None
+
+    def test_that_something_more_differs(self):
+        message = told(look(STOPPED), new=[STOPPED], before=State.DRIFTED)
+        assert "munge.service_runs on worker0: inactive" in message.body and str(PAGE) in message.body
+
+    def test_that_it_is_well_again_and_what_was_healed(self):
+        message = told(look(), healed=[STOPPED], before=State.DRIFTED)
+        assert message.subject == "rackwright: lab: clean, was drifted" and "healed: munge.service_runs" in message.body
+
+    def test_that_nobody_could_tell(self):
+        message = told(look(unknown=(("worker1", "unreachable"),)), before=State.CLEAN)
+        assert message.state is State.UNKNOWN and "unknown: worker1, behaviour: unreachable" in message.body
+
+    def test_that_no_look_ended(self):
+        message = notify.overdue("lab", timedelta(hours=30), timedelta(hours=26))
+        assert "no look for drift ended in 30 h" in message.subject and "rackwright-drift-lab.timer" in message.body
+
+
+MESSAGE = notify.Message("lab", State.DRIFTED, "rackwright: lab: drifted", "worker0\npage")
+
+
+@pytest.fixture
+def webhook():
+    """A server that keeps what is posted to it; its address ends in a secret."""
+    posted = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self):
+            posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(404 if "wrong" in self.path else 204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Hook)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", posted
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def mail():
+    """A mail server that takes one letter (RFC 5321, as far as one letter needs it)."""
+    letters = []
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        connection, _ = listening.accept()
+        with connection, connection.makefile("rwb") as wire:
+
+            def say(text):
+                wire.write(text + b"\r\n")
+                wire.flush()
+
+            say(b"220 here")
+            while line := wire.readline():
+                if line.upper().startswith(b"DATA"):
+                    say(b"354 go on")
+                    letters.append(b"".join(iter(wire.readline, b".\r\n")).decode())
+                say(b"221 bye" if line.upper().startswith(b"QUIT") else b"250 ok")
+                if line.upper().startswith(b"QUIT"):
+                    return
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield f"127.0.0.1:{listening.getsockname()[1]}", letters
+    listening.close()
+
+
+class TestHowItIsTold:
+    def test_by_mail(self, mail):
+        server, letters = mail
+        assert notify.send(MESSAGE, notify.Channels(mail_to=("ops@example.org", "b@example.org"), mail_server=server)) == []
+        assert "To: ops@example.org, b@example.org" in letters[0] and "Subject: rackwright: lab: drifted" in letters[0]
+        assert "worker0" in letters[0]
+
+    def test_by_webhook(self, webhook, tmp_path):
+        address, posted = webhook
+        (tmp_path / "hook").write_text(f"{address}/services/secret\n")
+        assert notify.send(MESSAGE, notify.Channels(webhook_file=tmp_path / "hook")) == []
+        assert posted == [{"text": "rackwright: lab: drifted\nworker0\npage", "stack": "lab", "state": "drifted"}]
+
+    def test_by_a_command_of_ones_own(self, tmp_path):
+        command = ("sh", "-c", f'{{ echo "$RACKWRIGHT_STACK $RACKWRIGHT_STATE"; cat; }} > {tmp_path}/told')
+        assert notify.send(MESSAGE, notify.Channels(command=command)) == []
+        assert (tmp_path / "told").read_text() == "lab drifted\nrackwright: lab: drifted\nworker0\npage\n"
+
+    def test_a_way_that_fails_is_named_and_the_others_are_taken(self, webhook, tmp_path):
+        address, posted = webhook
+        (tmp_path / "hook").write_text(f"{address}/services/secret")
+        channels = notify.Channels(mail_to=("a@b.c",), mail_server="127.0.0.1:1", webhook_file=tmp_path / "hook", command=("false",))
+        wrong = notify.send(MESSAGE, channels)
+        assert [line.split(":")[0] for line in wrong] == ["mail", "command"] and len(posted) == 1
+
+    @pytest.mark.parametrize("held", ["{}/services/secret-wrong", "services/secret", "ftp://services/secret"])
+    def test_where_a_webhook_is_stays_a_secret_also_when_it_fails(self, webhook, tmp_path, held):
+        (tmp_path / "hook").write_text(held.format(webhook[0]))
+        (only,) = notify.send(MESSAGE, notify.Channels(webhook_file=tmp_path / "hook"))
+        assert "nobody was told" in only and "secret" not in only
+
+    def test_nobody_is_told_where_nobody_is_named(self):
+        assert notify.send(MESSAGE, notify.Channels()) == []
