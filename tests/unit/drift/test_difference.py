@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 
 from rackwright.catalog.checks import checks
 from rackwright.drift import behaviour, configuration
@@ -137,3 +140,10 @@ class TestWeights:
         for part in found.values():
             names = [name for names in part.values() for name in names]
             assert len(names) == len(set(names))
+
+
+def test_a_document_is_as_its_schema_says():
+    schema = Draft202012Validator(json.loads(files("rackwright.drift").joinpath("drift.schema.json").read_text(encoding="utf-8")))
+    found = drift(Look(Layer.BEHAVIOUR, 1.0, (one(),), (("worker1", "silent"),))).as_dict()
+    assert list(schema.iter_errors(found)) == []
+    assert list(schema.iter_errors({**found, "state": "fine"})) != []
