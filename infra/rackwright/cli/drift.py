@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
-from rackwright.cli import drift_told
+from rackwright.cli import drift_told, drift_traces
 from rackwright.drift import allowance, notify
 from rackwright.drift.difference import Layer
 from rackwright.drift.document import Drift
@@ -33,12 +33,13 @@ def drift(
     heal: Annotated[
         str, typer.Option(help="Layers to bring back to what is declared, separated by commas, or `all`: says what it will do, does it.")
     ] = "",
+    accept: Annotated[bool, typer.Option("--accept", help="From now on compare with what nodes have now (`traces.*`).")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The differences as JSON (rackwright.drift/1).")] = False,
 ) -> None:
     """Look at resources, configuration and behaviour at the same time. Exit codes: 0 as declared, 1 not, 2 bad input, 3 could not tell."""
     chosen = _layers(heal)
     _must_be_up(stack)
-    found, changes = _looked(stack)
+    found, changes = _looked(stack, accept=accept)
     if chosen and _healed(stack, chosen, found):
         found, changes = _looked(stack)
     _show(found, changes, as_json=as_json)
@@ -86,17 +87,18 @@ def _must_be_up(stack: str) -> None:
         raise BadInput("is not up", path=f"stack {stack}", hint=f"`rackwright up {stack}` brings it up")
 
 
-def _looked(stack: str) -> tuple[Drift, Changes]:
+def _looked(stack: str, *, accept: bool = False) -> tuple[Drift, Changes]:
     """One look, with what the stack file allows, put on record."""
     from rackwright.cli.drift_looks import look
 
     policy = drift_told.policy(stack)
     try:
-        found = asyncio.run(look(stack, _progress))
+        found, traces = asyncio.run(look(stack, _progress))
     except KeyboardInterrupt:
         raise CouldNotTell("interrupted: nothing is known of the layers that were not looked at", path=f"stack {stack}") from None
-    found = found.with_looks(allowance.applied(found.looks, _allowed(policy), date.today()))
     kept = History(paths.drift_history(stack))
+    found = drift_traces.compared(found, traces, kept.seen(), accept=accept)
+    found = found.with_looks(allowance.applied(found.looks, _allowed(policy), date.today()))
     changes = kept.record(found)
     kept.forget(_KEPT, found.started)
     _write(found, kept)

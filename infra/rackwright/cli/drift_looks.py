@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright.cli.connect import load
+from rackwright.cli.drift_traces import Traces, asked
 from rackwright.drift import behaviour, configuration, resources
 from rackwright.drift.difference import CLUSTER, Difference, Layer, Look
 from rackwright.drift.document import Drift
@@ -27,7 +28,7 @@ from rackwright.provider.drivers.process import run
 from rackwright.provider.drivers.pytest_run import run_checks
 from rackwright.provider.resource import ONLY
 from rackwright.provider.stack_lock import StackLock
-from rackwright.report.declared import from_inventory
+from rackwright.report.declared import Declared, from_inventory
 
 Progress = Callable[[Layer, str], Awaitable[None]]
 _LAB: Final = "rackwright:lab:Label"
@@ -38,8 +39,8 @@ _ENGINE: Final = 300.0
 """Seconds after which an engine that looks at resources alone hangs."""
 
 
-async def look(stack: str, progress: Progress) -> Drift:
-    """All layers at the same time; one that nobody could look at has its reason."""
+async def look(stack: str, progress: Progress) -> tuple[Drift, Traces]:
+    """All layers at the same time, and what nodes have; a layer that nobody could look at has its reason."""
     declared = from_inventory(load(stack))
     lock = StackLock(stack)
     try:
@@ -47,16 +48,17 @@ async def look(stack: str, progress: Progress) -> Drift:
     except RackwrightError as error:
         raise CouldNotTell(error.cause, hint=error.hint) from None
     try:
-        return await _look(stack, declared.plan, progress)
+        return await _look(stack, declared, progress)
     finally:
         lock.let_go()
 
 
-async def _look(stack: str, plan: str, progress: Progress) -> Drift:
+async def _look(stack: str, declared: Declared, progress: Progress) -> tuple[Drift, Traces]:
     started, began = datetime.now(UTC), time.monotonic()
     looks = {Layer.RESOURCES: _resources, Layer.CONFIGURATION: _configuration, Layer.BEHAVIOUR: _behaviour}
-    found = await asyncio.gather(*(_told(layer, one, stack, partial(progress, layer)) for layer, one in looks.items()))
-    return Drift(stack, plan, started, time.monotonic() - began, tuple(found))
+    layers = asyncio.gather(*(_told(layer, one, stack, partial(progress, layer)) for layer, one in looks.items()))
+    found, traces = await asyncio.gather(layers, asked(stack, declared))
+    return Drift(stack, declared.plan, started, time.monotonic() - began, tuple(found)), traces
 
 
 Saying = Callable[[str], Awaitable[None]]

@@ -14,11 +14,12 @@ from rackwright.drift.difference import Weight
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """By check or its subject, by role, by property of a resource."""
+    """By check or its subject, by role, by property of a resource, by kind of trace."""
 
     behaviour: Mapping[str, Weight]
     configuration: Mapping[str, Weight]
     resources: Mapping[str, Weight]
+    traces: Mapping[str, Weight]
 
     def of_check(self, key: str, subject: str) -> Weight:
         """The check's own, else its subject's."""

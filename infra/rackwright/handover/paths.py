@@ -132,6 +132,11 @@ def drift_junit(stack: str) -> Path:
     return folder(stack) / "drift.junit.xml"
 
 
+def traces(stack: str) -> Path:
+    """What nodes had when all was well there, `rackwright.traces/1`."""
+    return folder(stack) / "traces.json"
+
+
 def drift_history(stack: str) -> Path:
     """What looks for drift found, and since when (SQLite)."""
     return folder(stack) / "drift.db"

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from rackwright.cli import drift_looks, drift_told, main
+from rackwright.cli.drift_traces import Traces
 from rackwright.drift.difference import Difference, Layer, Look, Weight
 from rackwright.drift.document import Drift
 from rackwright.handover import paths
@@ -38,13 +39,14 @@ class Night:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self.monkeypatch, self.capsys = monkeypatch, capsys
         self.found: list[tuple[Difference, ...]] = []
+        self.traces: list[Traces] = []
         self.ran: list[list[str]] = []
         self.status = 0
 
-    async def look(self, stack: str, progress: Any) -> Drift:
+    async def look(self, stack: str, progress: Any) -> tuple[Drift, Traces]:
         differences = self.found.pop(0)
         looks = (Look(Layer.RESOURCES, 1.0), Look(Layer.CONFIGURATION, 1.0), Look(Layer.BEHAVIOUR, 1.0, differences))
-        return Drift(stack, "0" * 12, BEGAN + timedelta(days=-len(self.found)), 2.0, looks)
+        return Drift(stack, "0" * 12, BEGAN + timedelta(days=-len(self.found)), 2.0, looks), self.traces.pop(0) if self.traces else Traces()
 
     def run(self, command: list[str], **_: Any) -> SimpleNamespace:
         self.ran.append(command[1:])
@@ -143,3 +145,48 @@ def test_a_look_that_was_in_time_is_told_to_nobody(night: Night, monkeypatch: py
     night.found = [()]
     night("drift", "lab")
     assert night("history", "lab", "--overdue", "30000d").code == 0
+
+
+def has(**listening: str) -> Traces:
+    """What one node has."""
+    return Traces({"worker0": {"node": {"life": "a"}, "listening": {name.replace("_", " "): value for name, value in listening.items()}}})
+
+
+def subjects(said: Ended) -> list[str]:
+    return [one["subject"] for one in json.loads(said.out)["differences"]]
+
+
+def test_what_came_since_all_was_well_differs_until_it_goes_or_is_accepted(night: Night) -> None:
+    night.found = [()] * 5
+    night.traces = [has(tcp_22="user 0"), has(tcp_22="user 0", tcp_4444="user 0"), has(tcp_22="user 0", tcp_4444="user 0"), has(), has()]
+    said = [night("drift", "lab", "--json") for _ in range(2)]
+    assert [subjects(one) for one in said] == [[], ["traces.listening tcp 4444"]] and said[1].code == 1
+    assert subjects(night("drift", "lab", "--json", "--accept")) == []
+    assert subjects(night("drift", "lab", "--json")) == ["traces.listening tcp 22", "traces.listening tcp 4444"]
+
+
+def test_what_a_node_has_while_something_differs_there_is_not_what_it_has_when_all_is_well(night: Night) -> None:
+    night.found = [(STOPPED,), (), ()]
+    night.traces = [has(tcp_4444="user 0"), has(), has(tcp_4444="user 0")]
+    assert [subjects(night("drift", "lab", "--json")) for _ in range(3)] == [["munge.service_runs"], [], ["traces.listening tcp 4444"]]
+
+
+def test_an_up_makes_nothing_good_that_differed_before_it(night: Night) -> None:
+    night.found = [()] * 4
+    night.traces = [has(), has(tcp_4444="user 0"), has(tcp_4444="user 0", tcp_80="user 0"), has(tcp_80="user 0")]
+    found = [subjects(night("drift", "lab", "--json")) for _ in range(2)]
+    paths.applied("lab").write_text("another plan")
+    found += [subjects(night("drift", "lab", "--json")) for _ in range(2)]
+    assert found == [[], ["traces.listening tcp 4444"], ["traces.listening tcp 4444"], []]
+
+
+def test_a_node_that_was_made_anew_is_compared_with_itself(night: Night) -> None:
+    night.found = [()] * 2
+    anew = {"worker0": {**has(tcp_80="user 0").nodes["worker0"], "node": {"life": "b"}}}
+    night.traces = [has(), Traces(anew)]
+    assert [subjects(night("drift", "lab", "--json")) for _ in range(2)] == [[], []]
+
+
+def test_a_node_that_does_not_tell_what_it_has_is_unknown(night: Night) -> None:
+    night.found, night.traces = [()], [Traces(silent=(("worker0", "packages could not be read"),))]
+    assert night("drift", "lab").code == 3

@@ -1,0 +1,54 @@
+"""What a node has now against what it had when all was well there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from rackwright.drift.difference import Difference, Layer, Weight
+from rackwright.drift.weights import weights
+
+Kinds = Mapping[str, Mapping[str, str]]
+"""What one node has: kind -> name -> what it is."""
+NOTHING: Final = "nothing"
+LIFE: Final = "life"
+_GUARDED: Final = (
+    "/etc/ssh/",
+    "/etc/pam.d/",
+    "/etc/sudoers",
+    "/etc/security/",
+    "/etc/cron",
+    "/etc/profile",
+    "/etc/ld.so.preload",
+    "/etc/nftables",
+)
+"""Files that decide who gets in and as whom, or what runs unasked."""
+
+
+def differences(node: str, was: Kinds, now: Kinds) -> Iterator[Difference]:
+    """By kind and name. A kind that could not be read now says nothing."""
+    for kind in sorted(set(was) & set(now)):
+        for name in sorted({*was[kind], *now[kind]} - {LIFE}):
+            before, after = was[kind].get(name, NOTHING), now[kind].get(name, NOTHING)
+            if before != after:
+                yield Difference(Layer.BEHAVIOUR, node, subject(kind, name), before, after, _weight(kind, name), _remedy(kind, node))
+
+
+def subject(kind: str, name: str) -> str:
+    """How a trace is named, also in `drift.allow`.
+
+    >>> subject("listening", "tcp 0.0.0.0 4444")
+    'traces.listening tcp 0.0.0.0 4444'
+    """
+    return f"traces.{kind} {name}"
+
+
+def _weight(kind: str, name: str) -> Weight:
+    return Weight.SECURITY if kind == "etc" and name.startswith(_GUARDED) else weights().traces[kind]
+
+
+def _remedy(kind: str, node: str) -> str:
+    return (
+        f"find out on {node} who did it; undo it, or declare it in the stack file, or take it for good: "
+        "`rackwright drift STACK --accept` compares with what is there now"
+    )

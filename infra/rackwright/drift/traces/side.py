@@ -1,0 +1,243 @@
+"""Runs on the node, as root: what it has, by kind, as one JSON object {kind: {name: value}}; what could not be read stands under `trouble`.
+
+Sent as text to the node's python3 (3.9 or newer, standard library only), because a node is not asked to have anything of ours. It reads
+and changes nothing, and no value holds a secret: of passwords only whether there is one, of files only a digest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import socket
+import stat
+import struct
+import subprocess
+
+CHANGING = {
+    "/etc/ld.so.cache", "/etc/machine-id", "/etc/mtab", "/etc/adjtime", "/etc/.updated", "/etc/.pwd.lock", "/etc/resolv.conf.tmp",
+    "/etc/passwd", "/etc/group", "/etc/shadow", "/etc/gshadow", "/etc/passwd-", "/etc/group-", "/etc/shadow-", "/etc/gshadow-",
+    "/etc/subuid-", "/etc/subgid-",
+}  # fmt: skip
+"""What changes by itself, and what is read line by line under `accounts` and `groups`."""
+LARGEST = 4 * 1024 * 1024
+"""Bytes of a file under /etc whose contents count; of a larger one its size does."""
+ORDINARY = 1000
+"""User ids from here on are people's and jobs': what they listen on is work. login.defs(5), UID_MIN."""
+PASSING = re.compile(r"^(user@|user-runtime-dir@|session-|run-|systemd-tmpfiles|getty@|serial-getty@|ssh@|sshd@|.*\.scope$)")
+"""Units that come and go with people, consoles and jobs."""
+CONTAINERS = re.compile(
+    r"^(/run/user/|/run/credentials|/run/containerd/|/run/netns|/var/lib/kubelet/pods/|/var/lib/containers/|/var/spool/slurmd)"
+)
+"""Mounts that come and go with pods, jobs and logins."""
+WORN = re.compile(r"(^|,)(size|nr_inodes|inode64|index|lowerdir|upperdir|workdir|fd|pgrp|timeout|pipe_ino)(=[^,]*)?")
+"""Options of a mount that say nothing of how it is used."""
+DYNAMIC = re.compile(r"^(veth|cni|cali|lxc|flannel|tunl|docker|podman|kube-)")
+"""Links that pods bring."""
+PROTOCOLS = (("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07"))
+"""Tables of /proc/net with the state of a socket that waits: proc(5), include/net/tcp_states.h."""
+
+
+def lines(path: str) -> list[str]:
+    """A file's lines."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read().splitlines()
+
+
+def run(*command: str) -> str:
+    """What a command prints; nothing where there is no such command."""
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=15)
+    except FileNotFoundError:
+        return ""
+    return done.stdout.decode("utf-8", "replace")
+
+
+def digest(path: str) -> str:
+    """What a file is: its kind, mode, owner, and a digest of what is in it."""
+    found = os.lstat(path)
+    if stat.S_ISLNK(found.st_mode):
+        return "-> " + os.readlink(path)
+    told = format(stat.S_IMODE(found.st_mode), "04o") + " " + str(found.st_uid) + ":" + str(found.st_gid)
+    if not stat.S_ISREG(found.st_mode):
+        return told
+    if found.st_size > LARGEST:
+        return told + " " + str(found.st_size) + " bytes"
+    with open(path, "rb") as file:
+        return told + " " + hashlib.sha256(file.read()).hexdigest()[:16]
+
+
+def put(found: dict[str, str], path: str) -> None:
+    """Note what a file is, where it is still there."""
+    with contextlib.suppress(FileNotFoundError):
+        found[path] = digest(path)
+
+
+def accounts() -> dict[str, str]:
+    """Who there is, and whether a password opens the account: shadow(5)."""
+    shadow = {line.split(":")[0]: line.split(":")[1] for line in lines("/etc/shadow") if line.count(":") > 1}
+    found: dict[str, str] = {}
+    for line in lines("/etc/passwd"):
+        fields = line.split(":")
+        if len(fields) == 7:
+            kept = shadow.get(fields[0], "")
+            entry = "without a password" if kept == "" else "locked" if kept[0] in "!*" else "with a password"
+            found[fields[0]] = " ".join([fields[2] + ":" + fields[3], fields[5], fields[6], entry])
+    return found
+
+
+def groups() -> dict[str, str]:
+    """Groups with members: group(5)."""
+    found = [line.split(":") for line in lines("/etc/group") if line.count(":") == 3]
+    return {name: gid + " " + ",".join(sorted(filter(None, members.split(",")))) for name, _, gid, members in found}
+
+
+def keys() -> dict[str, str]:
+    """Keys that open an account, by digest: sshd(8), AUTHORIZED_KEYS FILE FORMAT."""
+    found: dict[str, str] = {}
+    for line in lines("/etc/passwd"):
+        fields = line.split(":")
+        path = os.path.join(fields[5], ".ssh", "authorized_keys") if len(fields) == 7 else ""
+        if path and os.path.isfile(path):
+            for key in lines(path):
+                words = key.split()
+                blob = next((word for word in words if word.startswith("AAAA")), "")
+                if blob and not key.startswith("#"):
+                    options = "with options" if not words[0].startswith(("ssh-", "ecdsa-", "sk-")) else ""
+                    found[fields[0] + " " + hashlib.sha256(blob.encode()).hexdigest()[:16]] = " ".join([path, options]).strip()
+    return found
+
+
+def etc() -> dict[str, str]:
+    """Everything under /etc."""
+    found: dict[str, str] = {}
+    for folder, inner, names in os.walk("/etc"):
+        for name in names + [one for one in inner if os.path.islink(os.path.join(folder, one))]:
+            path = os.path.join(folder, name)
+            if path not in CHANGING:
+                put(found, path)
+    return found
+
+
+def cron() -> dict[str, str]:
+    """Tables of cron outside /etc."""
+    found: dict[str, str] = {}
+    for folder, _, names in os.walk("/var/spool/cron"):
+        for name in names:
+            put(found, os.path.join(folder, name))
+    return found
+
+
+def setuid() -> dict[str, str]:
+    """Programs that run as somebody else than who calls them."""
+    found: dict[str, str] = {}
+    for top in ("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/libexec", "/usr/local"):
+        for folder, _, names in os.walk(top):
+            for name in names:
+                path = os.path.join(folder, name)
+                mode = os.lstat(path).st_mode
+                if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
+                    put(found, path)
+    return found
+
+
+def packages() -> dict[str, str]:
+    """What the package manager has installed, with versions."""
+    if os.path.exists("/var/lib/dpkg/status"):
+        told = run("dpkg-query", "--show", "--showformat=${Package}:${Architecture} ${Version} ${db:Status-Abbrev}\n")
+        rows = [line.split() for line in told.splitlines()]
+        return {row[0]: row[1] for row in rows if len(row) == 3 and row[2] == "ii"}
+    rows = [line.split() for line in run("rpm", "-qa", "--queryformat", "%{NAME}.%{ARCH} %{VERSION}-%{RELEASE}\n").splitlines()]
+    return {row[0]: row[1] for row in rows if len(row) == 2}
+
+
+def units() -> dict[str, str]:
+    """Services that run, and units that failed."""
+    found: dict[str, str] = {}
+    told = run("systemctl", "list-units", "--all", "--plain", "--no-legend", "--type=service,socket,path,timer,mount", "--no-pager")
+    for line in told.splitlines():
+        words = line.split(None, 4)
+        if len(words) < 4 or PASSING.match(words[0]):
+            continue
+        if words[0].endswith(".timer") and words[2] == "active":
+            found[words[0]] = "active"
+        elif words[3] in ("running", "failed", "listening"):
+            found[words[0]] = words[3]
+    return found
+
+
+def mounts() -> dict[str, str]:
+    """What is mounted where, and how: proc(5), mountinfo."""
+    found: dict[str, str] = {}
+    for line in lines("/proc/self/mountinfo"):
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(), after.split()
+        if not CONTAINERS.match(fields[4]):
+            options = ",".join(sorted(set(fields[5].split(",")) | set(filter(None, WORN.sub(",", kind[2]).split(",")))))
+            found[fields[4]] = " ".join([kind[1], kind[0], options])
+    return found
+
+
+def links() -> dict[str, str]:
+    """Network links, how large their packets are, and what they are a part of."""
+    found: dict[str, str] = {}
+    for name in os.listdir("/sys/class/net"):
+        top = os.path.join("/sys/class/net", name)
+        if not DYNAMIC.match(name) and os.path.isdir(top):
+            state = lines(top + "/operstate")[0]
+            found[name] = "mtu " + lines(top + "/mtu")[0] + ", " + state
+    return found
+
+
+def address(text: str) -> tuple[str, int]:
+    """Address and port of a row of /proc/net/tcp: words of 32 bits in the machine's own order."""
+    host, _, port = text.partition(":")
+    raw = b"".join(struct.pack("=I", int(host[at : at + 8], 16)) for at in range(0, len(host), 8))
+    return socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw), int(port, 16)
+
+
+def listening() -> dict[str, str]:
+    """Sockets that wait for others than this node itself, but for what ordinary users opened."""
+    found: dict[str, str] = {}
+    for table, waiting in PROTOCOLS:
+        for line in lines("/proc/net/" + table)[1:] if os.path.exists("/proc/net/" + table) else []:
+            fields = line.split()
+            host, port = address(fields[1])
+            own = host.startswith(("127.", "::ffff:127.")) or host == "::1"
+            if fields[3] == waiting and not own and int(fields[7]) < ORDINARY:
+                found[" ".join([table, host, str(port)])] = "user " + fields[7]
+    return found
+
+
+def node() -> dict[str, str]:
+    """The node itself."""
+    return {
+        "hostname": socket.gethostname(),
+        "kernel": os.uname().release,
+        "life": lines("/etc/machine-id")[0] if os.path.exists("/etc/machine-id") else "",
+        "swap": ", ".join(sorted(line.split()[0] for line in lines("/proc/swaps")[1:])) or "none",
+    }
+
+
+KINDS = {
+    "accounts": accounts, "groups": groups, "keys": keys, "etc": etc, "cron": cron, "setuid": setuid, "packages": packages,
+    "units": units, "mounts": mounts, "links": links, "listening": listening, "node": node,
+}  # fmt: skip
+
+
+def main() -> None:
+    """Everything, each kind for itself: what fails is named and takes nothing else with it."""
+    os.environ.update(LC_ALL="C.UTF-8", PATH="/usr/sbin:/usr/bin:/sbin:/bin")
+    told: dict[str, dict[str, str]] = {"trouble": {}}
+    for name, look in KINDS.items():
+        try:
+            told[name] = look()
+        except Exception as error:
+            told["trouble"][name] = type(error).__name__ + ": " + str(error)
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""What nodes are asked for, and how it is compared."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rackwright.drift.difference import Weight
+from rackwright.drift.traces import side
+from rackwright.drift.traces.compare import differences
+
+
+class TestOnTheNode:
+    @pytest.mark.parametrize(
+        ("row", "told"),
+        [
+            ("0100007F:0016", ("127.0.0.1", 22)),
+            ("00000000:1F90", ("0.0.0.0", 8080)),
+            ("00000000000000000000000001000000:0050", ("::1", 80)),
+            ("0000000000000000FFFF00000100007F:0050", ("::ffff:127.0.0.1", 80)),
+        ],
+    )
+    def test_an_address_is_read_as_the_kernel_writes_it(self, row, told):
+        assert side.address(row) == told
+
+    def test_a_socket_counts_where_others_reach_it_and_no_ordinary_user_opened_it(self, monkeypatch):
+        head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid"
+        row = "   0: {} 00000000:0000 {} 00000000:00000000 00:00000000 00000000  {}        0 12345"
+        table = [row.format("00000000:0016", "0A", 0), row.format("0100007F:0019", "0A", 0)]
+        table += [row.format("00000000:2328", "0A", 2001), row.format("0100A8C0:0016", "01", 0)]
+        monkeypatch.setattr(side, "lines", lambda path: [head, *table] if path == "/proc/net/tcp" else [head])
+        assert side.listening() == {"tcp 0.0.0.0 22": "user 0"}
+
+    @pytest.mark.parametrize(
+        ("kept", "entry"), [("!", "locked"), ("*", "locked"), ("", "without a password"), ("$y$j9T$abc", "with a password")]
+    )
+    def test_of_a_password_it_tells_whether_there_is_one(self, monkeypatch, kept, entry):
+        files = {"/etc/shadow": [f"eve:{kept}:20000:0:99999:7:::"], "/etc/passwd": ["eve:x:0:0::/root:/bin/sh"]}
+        monkeypatch.setattr(side, "lines", files.__getitem__)
+        assert side.accounts() == {"eve": f"0:0 /root /bin/sh {entry}"}
+
+    def test_a_key_that_opens_an_account_is_told_by_digest(self, monkeypatch, tmp_path):
+        (tmp_path / ".ssh").mkdir()
+        file = tmp_path / ".ssh" / "authorized_keys"
+        file.write_text('# a word\nssh-ed25519 AAAAkey me\ncommand="x" ssh-rsa AAAAother\n')
+        told = {"/etc/passwd": [f"eve:x:1:1::{tmp_path}:/bin/sh"], str(file): file.read_text().splitlines()}
+        monkeypatch.setattr(side, "lines", told.__getitem__)
+        found = side.keys()
+        assert sorted(found.values()) == [str(file), f"{file} with options"] and "AAAA" not in str(found)
+
+    def test_options_that_wear_say_nothing_of_a_mount(self, monkeypatch):
+        row = "36 35 98:0 / /mnt rw,noatime shared:1 - {} /dev/x rw,size=1024k,nr_inodes=5,relatime"
+        monkeypatch.setattr(side, "lines", lambda path: [row.format("tmpfs")])
+        assert side.mounts() == {"/mnt": "/dev/x tmpfs noatime,relatime,rw"}
+
+    def test_what_comes_and_goes_with_jobs_and_logins_is_no_mount_of_the_node(self, monkeypatch):
+        row = "36 35 98:0 / {} rw - tmpfs tmpfs rw"
+        monkeypatch.setattr(side, "lines", lambda path: [row.format(top) for top in ("/run/user/2001", "/var/lib/kubelet/pods/a/b")])
+        assert side.mounts() == {}
+
+    def test_of_a_file_it_tells_mode_owner_and_a_digest(self, tmp_path):
+        file = tmp_path / "secret"
+        file.write_text("hush")
+        file.chmod(0o640)
+        before = side.digest(str(file))
+        assert re.fullmatch(r"0640 \d+:\d+ [0-9a-f]{16}", before)
+        file.write_text("hush!")
+        assert side.digest(str(file)) != before
+
+    def test_what_cannot_be_read_is_named_and_takes_nothing_else_with_it(self):
+        program = "import sys; exec(sys.stdin.read().replace('def node()', 'def node_() ').replace(': node,', ': lambda: 1 / 0,'))"
+        text = Path(side.__file__).read_text(encoding="utf-8")
+        done = subprocess.run([sys.executable, "-c", program], input=text, capture_output=True, text=True, check=True)
+        told = json.loads(done.stdout)
+        assert told["trouble"]["node"].startswith("ZeroDivisionError") and "accounts" in told and "node" not in told
+
+
+class TestCompared:
+    WAS = {"etc": {"/etc/hosts": "a", "/etc/ssh/sshd_config": "b"}, "units": {"munge.service": "running"}, "node": {"life": "1"}}
+
+    @pytest.mark.parametrize(
+        ("kind", "name", "value", "weight"),
+        [
+            ("etc", "/etc/hosts", "c", Weight.BENIGN),
+            ("etc", "/etc/ssh/sshd_config", "c", Weight.SECURITY),
+            ("etc", "/etc/sudoers.d/eve", "c", Weight.SECURITY),
+            ("units", "munge.service", None, Weight.BREAKING),
+        ],
+    )
+    def test_what_changed_came_or_went_is_named_with_what_it_means(self, kind, name, value, weight):
+        part = {key: one for key, one in {**self.WAS[kind], name: value}.items() if one is not None}
+        (only,) = differences("worker0", self.WAS, {**self.WAS, kind: part})
+        assert (only.node, only.subject, only.live, only.weight) == ("worker0", f"traces.{kind} {name}", value or "nothing", weight)
+
+    def test_the_same_is_no_difference(self):
+        assert list(differences("worker0", self.WAS, self.WAS)) == []
+
+    def test_a_kind_that_could_not_be_read_differs_in_nothing(self):
+        assert list(differences("worker0", self.WAS, {"node": {"life": "1"}})) == []
