@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
+from typing import Final
 
 from rackwright.drift.difference import CLUSTER, Difference, Layer, Weight
 from rackwright.drift.document import Drift
@@ -13,10 +14,13 @@ from rackwright.drift.history import Seen
 from rackwright.drift.traces import baseline
 from rackwright.drift.traces.compare import Kinds, differences
 from rackwright.handover import paths
-from rackwright.provider.drivers import traces
+from rackwright.provider.drivers import ssh, traces
+from rackwright.provider.drivers.awake import awake, handed_over
 from rackwright.report.declared import Declared
 
 _TROUBLE = "trouble"
+_REACH: Final = 10.0
+"""Seconds a node that was there may take to answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +32,18 @@ class Traces:
 
 
 async def asked(stack: str, declared: Declared) -> Traces:
-    """Every node that is in, at the same time."""
+    """Every node that is in, at the same time, awake and over connections that stand."""
     program = files("rackwright.drift.traces").joinpath("side.py").read_text(encoding="utf-8")
-    told, lost = await traces.ask(stack, program, {name: declared.becomes_root(name) for name in declared.nodes})
-    silent = [(name, f"what it has was not told: {why}") for name, why in lost.items()]
+    async with awake(stack, handed_over(paths.inventory(stack)), _silently):
+        lost = await ssh.reach(stack, declared.nodes, within=_REACH)
+        told, mute = await traces.ask(stack, program, {name: declared.becomes_root(name) for name in declared.nodes if name not in lost})
+    silent = [(name, f"what it has was not told: {why}") for name, why in {**lost, **mute}.items()]
     silent += [(name, f"{kind} could not be read: {why}") for name, found in told.items() for kind, why in found[_TROUBLE].items()]
     return Traces({name: {kind: part for kind, part in found.items() if kind != _TROUBLE} for name, found in told.items()}, tuple(silent))
+
+
+async def _silently(_text: str) -> None:
+    """The layers beside it say what they do."""
 
 
 def compared(found: Drift, now: Traces, past: Iterable[Seen], *, accept: bool) -> Drift:
