@@ -92,12 +92,17 @@ def _looked(stack: str, *, accept: bool = False) -> tuple[Drift, Changes]:
     from rackwright.cli.drift_looks import look
 
     policy = drift_told.policy(stack)
+    if accept and not policy.traces:
+        raise BadInput(
+            "there is nothing to accept", path="--accept", hint="`drift: {traces: true}` in the stack file compares what nodes have"
+        )
     try:
-        found, traces = asyncio.run(look(stack, _progress))
+        found, traces = asyncio.run(look(stack, _progress, with_traces=policy.traces))
     except KeyboardInterrupt:
         raise CouldNotTell("interrupted: nothing is known of the layers that were not looked at", path=f"stack {stack}") from None
     kept = History(paths.drift_history(stack))
-    found = drift_traces.compared(found, traces, kept.seen(), accept=accept)
+    if policy.traces:
+        found = drift_traces.compared(found, traces, kept.seen(), accept=accept)
     found = found.with_looks(allowance.applied(found.looks, _allowed(policy), date.today()))
     changes = kept.record(found)
     kept.forget(_KEPT, found.started)

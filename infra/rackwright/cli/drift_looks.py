@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright.cli.connect import load
-from rackwright.cli.drift_traces import Traces, asked
+from rackwright.cli.drift_traces import Traces, asked, nothing
 from rackwright.drift import behaviour, configuration, resources
 from rackwright.drift.difference import CLUSTER, Difference, Layer, Look
 from rackwright.drift.document import Drift
@@ -39,7 +39,7 @@ _ENGINE: Final = 300.0
 """Seconds after which an engine that looks at resources alone hangs."""
 
 
-async def look(stack: str, progress: Progress) -> tuple[Drift, Traces]:
+async def look(stack: str, progress: Progress, *, with_traces: bool) -> tuple[Drift, Traces]:
     """All layers at the same time, and what nodes have; a layer that nobody could look at has its reason."""
     declared = from_inventory(load(stack))
     lock = StackLock(stack)
@@ -48,16 +48,16 @@ async def look(stack: str, progress: Progress) -> tuple[Drift, Traces]:
     except RackwrightError as error:
         raise CouldNotTell(error.cause, hint=error.hint) from None
     try:
-        return await _look(stack, declared, progress)
+        return await _look(stack, declared, progress, with_traces=with_traces)
     finally:
         lock.let_go()
 
 
-async def _look(stack: str, declared: Declared, progress: Progress) -> tuple[Drift, Traces]:
+async def _look(stack: str, declared: Declared, progress: Progress, *, with_traces: bool) -> tuple[Drift, Traces]:
     started, began = datetime.now(UTC), time.monotonic()
     looks = {Layer.RESOURCES: _resources, Layer.CONFIGURATION: _configuration, Layer.BEHAVIOUR: _behaviour}
     layers = asyncio.gather(*(_told(layer, one, stack, partial(progress, layer)) for layer, one in looks.items()))
-    found, traces = await asyncio.gather(layers, asked(stack, declared))
+    found, traces = await asyncio.gather(layers, asked(stack, declared) if with_traces else nothing())
     return Drift(stack, declared.plan, started, time.monotonic() - began, tuple(found)), traces
 
 

@@ -31,6 +31,11 @@ class Traces:
     silent: tuple[tuple[str, str], ...] = ()
 
 
+async def nothing() -> Traces:
+    """Where nobody wants to know."""
+    return Traces()
+
+
 async def asked(stack: str, declared: Declared) -> Traces:
     """Every node that is in, at the same time, awake and over connections that stand."""
     program = files("rackwright.drift.traces").joinpath("side.py").read_text(encoding="utf-8")

@@ -53,3 +53,7 @@ class DriftPolicy(Part):
 
     allow: Annotated[tuple[Allowed, ...], Change.RUN] = Field(default=(), description="Differences that are expected for a while.")
     notify: Annotated[Notify, Change.RUN] = Field(default=Notify(), description="Who is told when a look comes to something else.")
+    traces: Annotated[bool, Change.RUN] = Field(
+        default=False,
+        description="Compare what nodes have with when all was well: accounts, keys, files under /etc, packages, units, sockets.",
+    )

@@ -18,6 +18,7 @@ from rackwright.cli.drift_traces import Traces
 from rackwright.drift.difference import Difference, Layer, Look, Weight
 from rackwright.drift.document import Drift
 from rackwright.handover import paths
+from rackwright.model.drift import DriftPolicy
 
 STOPPED = Difference(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", "inactive", Weight.BREAKING, "start it")
 INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
@@ -43,7 +44,7 @@ class Night:
         self.ran: list[list[str]] = []
         self.status = 0
 
-    async def look(self, stack: str, progress: Any) -> tuple[Drift, Traces]:
+    async def look(self, stack: str, progress: Any, *, with_traces: bool) -> tuple[Drift, Traces]:
         differences = self.found.pop(0)
         looks = (Look(Layer.RESOURCES, 1.0), Look(Layer.CONFIGURATION, 1.0), Look(Layer.BEHAVIOUR, 1.0, differences))
         return Drift(stack, "0" * 12, BEGAN + timedelta(days=-len(self.found)), 2.0, looks), self.traces.pop(0) if self.traces else Traces()
@@ -147,6 +148,12 @@ def test_a_look_that_was_in_time_is_told_to_nobody(night: Night, monkeypatch: py
     assert night("history", "lab", "--overdue", "30000d").code == 0
 
 
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stack file that wants it."""
+    monkeypatch.setattr(drift_told, "policy", lambda stack: DriftPolicy(traces=True))
+
+
 def has(**listening: str) -> Traces:
     """What one node has."""
     return Traces({"worker0": {"node": {"life": "a"}, "listening": {name.replace("_", " "): value for name, value in listening.items()}}})
@@ -156,6 +163,7 @@ def subjects(said: Ended) -> list[str]:
     return [one["subject"] for one in json.loads(said.out)["differences"]]
 
 
+@pytest.mark.usefixtures("compared")
 def test_what_came_since_all_was_well_differs_until_it_goes_or_is_accepted(night: Night) -> None:
     night.found = [()] * 5
     night.traces = [has(tcp_22="user 0"), has(tcp_22="user 0", tcp_4444="user 0"), has(tcp_22="user 0", tcp_4444="user 0"), has(), has()]
@@ -165,12 +173,14 @@ def test_what_came_since_all_was_well_differs_until_it_goes_or_is_accepted(night
     assert subjects(night("drift", "lab", "--json")) == ["traces.listening tcp 22", "traces.listening tcp 4444"]
 
 
+@pytest.mark.usefixtures("compared")
 def test_what_a_node_has_while_something_differs_there_is_not_what_it_has_when_all_is_well(night: Night) -> None:
     night.found = [(STOPPED,), (), ()]
     night.traces = [has(tcp_4444="user 0"), has(), has(tcp_4444="user 0")]
     assert [subjects(night("drift", "lab", "--json")) for _ in range(3)] == [["munge.service_runs"], [], ["traces.listening tcp 4444"]]
 
 
+@pytest.mark.usefixtures("compared")
 def test_an_up_makes_nothing_good_that_differed_before_it(night: Night) -> None:
     night.found = [()] * 4
     night.traces = [has(), has(tcp_4444="user 0"), has(tcp_4444="user 0", tcp_80="user 0"), has(tcp_80="user 0")]
@@ -180,6 +190,7 @@ def test_an_up_makes_nothing_good_that_differed_before_it(night: Night) -> None:
     assert found == [[], ["traces.listening tcp 4444"], ["traces.listening tcp 4444"], []]
 
 
+@pytest.mark.usefixtures("compared")
 def test_a_node_that_was_made_anew_is_compared_with_itself(night: Night) -> None:
     night.found = [()] * 2
     anew = {"worker0": {**has(tcp_80="user 0").nodes["worker0"], "node": {"life": "b"}}}
@@ -187,6 +198,12 @@ def test_a_node_that_was_made_anew_is_compared_with_itself(night: Night) -> None
     assert [subjects(night("drift", "lab", "--json")) for _ in range(2)] == [[], []]
 
 
+@pytest.mark.usefixtures("compared")
 def test_a_node_that_does_not_tell_what_it_has_is_unknown(night: Night) -> None:
     night.found, night.traces = [()], [Traces(silent=(("worker0", "packages could not be read"),))]
     assert night("drift", "lab").code == 3
+
+
+def test_where_nobody_wants_it_compared_there_is_nothing_to_accept(night: Night) -> None:
+    said = night("drift", "lab", "--accept")
+    assert said.code == 2 and "traces: true" in said.err

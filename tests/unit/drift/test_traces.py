@@ -33,8 +33,10 @@ class TestOnTheNode:
         row = "   0: {} 00000000:0000 {} 00000000:00000000 00:00000000 00000000  {}        0 12345"
         table = [row.format("00000000:0016", "0A", 0), row.format("0100007F:0019", "0A", 0)]
         table += [row.format("00000000:2328", "0A", 2001), row.format("0100A8C0:0016", "01", 0)]
-        monkeypatch.setattr(side, "lines", lambda path: [head, *table] if path == "/proc/net/tcp" else [head])
-        assert side.listening() == {"tcp 0.0.0.0 22": "user 0"}
+        waits = [row.format("00000000:0044", "07", 0), row.format("00000000:9C40", "07", 0)]
+        told = {"/proc/net/tcp": [head, *table], "/proc/net/udp": [head, *waits], "/proc/sys/net/ipv4/ip_local_port_range": ["32768 60999"]}
+        monkeypatch.setattr(side, "lines", lambda path: told.get(path, [head]))
+        assert side.listening() == {"tcp 0.0.0.0 22": "user 0", "udp 0.0.0.0 68": "user 0"}
 
     @pytest.mark.parametrize(
         ("kept", "entry"), [("!", "locked"), ("*", "locked"), ("", "without a password"), ("$y$j9T$abc", "with a password")]

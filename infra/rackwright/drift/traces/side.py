@@ -199,13 +199,15 @@ def address(text: str) -> tuple[str, int]:
 
 
 def listening() -> dict[str, str]:
-    """Sockets that wait for others than this node itself, but for what ordinary users opened."""
+    """Sockets that wait for others than this node itself, but for what ordinary users opened, and who only awaits an answer: udp(7)."""
     found: dict[str, str] = {}
+    lowest, highest = map(int, lines("/proc/sys/net/ipv4/ip_local_port_range")[0].split())
     for table, waiting in PROTOCOLS:
         for line in lines("/proc/net/" + table)[1:] if os.path.exists("/proc/net/" + table) else []:
             fields = line.split()
             host, port = address(fields[1])
-            own = host.startswith(("127.", "::ffff:127.")) or host == "::1"
+            passing = table.startswith("udp") and lowest <= port <= highest
+            own = passing or host.startswith(("127.", "::ffff:127.")) or host == "::1"
             if fields[3] == waiting and not own and int(fields[7]) < ORDINARY:
                 found[" ".join([table, host, str(port)])] = "user " + fields[7]
     return found
