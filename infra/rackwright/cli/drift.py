@@ -57,11 +57,12 @@ def history(
     """What looks for drift found: each difference with when it was first seen, whether it is still there, and when it was healed."""
     from rackwright.drift import past
 
+    if overdue:
+        _must_be_up(stack)
+        raise typer.Exit(drift_told.overdue(stack, History(paths.drift_history(stack)), overdue))
     if not paths.drift_history(stack).is_file():
         raise BadInput("nobody looked for drift yet", path=f"stack {stack}", hint=f"`rackwright drift {stack}` does")
     kept = History(paths.drift_history(stack))
-    if overdue:
-        raise typer.Exit(drift_told.overdue(stack, kept, overdue))
     if as_json:
         typer.echo(json.dumps(past.as_dict(stack, kept.looks(looks), kept.seen()), indent=1, ensure_ascii=False))
         return

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from rackwright.drift.difference import Layer
@@ -52,9 +51,10 @@ def way(layers: Collection[Layer]) -> Way:
 
 def run(stack: str, chosen: Way) -> None:
     """Let Pulumi do it; what it says goes to standard error, since a document may follow. Raises where it fails."""
-    pulumi = Path(sys.executable).with_name("pulumi")
+    from rackwright.cli.move import engine
+
     done = subprocess.run(
-        [str(pulumi), *chosen.arguments(stack)],
+        [str(engine()), *chosen.arguments(stack)],
         cwd=paths.project_root(),
         env={**os.environ, **chosen.environment},
         stdout=sys.stderr,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -73,19 +72,22 @@ async def _told(layer: Layer, one: Callable[[str, Saying], Awaitable[Look]], sta
 
 
 async def _resources(stack: str, say: Saying) -> Look:
-    """The engine previews a refresh in which only resources are read."""
+    """The engine previews a refresh in which only resources are read. Where it failed, silence about resources proves nothing."""
+    from rackwright.cli.move import engine
+
     began = time.monotonic()
     await say("reading containers, networks, keys")
     with tempfile.TemporaryDirectory(prefix=".drift-", dir=paths.folder(stack)) as folder:
         log = Path(folder) / "events"
         where = ["--cwd", str(paths.project_root()), "--stack", stack]
-        command = [str(Path(sys.executable).with_name("pulumi")), "refresh", *where, "--preview-only", "--event-log", str(log)]
+        command = [str(engine()), "refresh", *where, "--preview-only", "--event-log", str(log)]
         ended = await run(command, timeout=_ENGINE, env={**os.environ, ONLY: Layer.RESOURCES.value, "PULUMI_DEBUG_COMMANDS": "true"})
-        events = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
+        events = resources.events(log.read_text(encoding="utf-8")) if log.exists() else []
     found = resources.look(stack, time.monotonic() - began, events)
-    if events or ended.ok:
-        return replace(found, seconds=time.monotonic() - began, differences=(*found.differences, *await _strangers(stack, events)))
-    return Look(Layer.RESOURCES, found.seconds, unknown=((CLUSTER, ended.stderr.strip() or ended.stdout.strip()),))
+    if not ended.ok and (not events or not found.unknown):
+        why = ended.stderr.strip() or ended.stdout.strip() or f"pulumi refresh ended with {ended.status}"
+        found = replace(found, unknown=((CLUSTER, why),))
+    return replace(found, seconds=time.monotonic() - began, differences=(*found.differences, *await _strangers(stack, events)))
 
 
 async def _strangers(stack: str, events: Sequence[Mapping[str, Any]]) -> tuple[Difference, ...]:

@@ -10,16 +10,19 @@ import typer
 from rackwright.drift import notify
 from rackwright.drift.history import History
 from rackwright.errors import BadInput
+from rackwright.handover import paths
 from rackwright.model.drift import DriftPolicy, Notify
 from rackwright.model.units import parse_seconds
 
 
 def policy(stack: str) -> DriftPolicy:
-    """What the stack file says of drift."""
+    """What the stack file says of drift; BadInput with what is wrong in one that cannot be read: it may allow something, or name people."""
     from rackwright.cli.stack import judge
 
-    cluster = judge(stack).loaded.cluster
-    return cluster.drift if cluster else DriftPolicy()
+    judged = judge(stack)
+    if judged.loaded.cluster is None:
+        raise BadInput("\n".join(str(finding) for finding in judged.findings))
+    return judged.loaded.cluster.drift
 
 
 def tell(message: notify.Message | None, found: DriftPolicy) -> None:
@@ -31,17 +34,21 @@ def tell(message: notify.Message | None, found: DriftPolicy) -> None:
 
 
 def overdue(stack: str, kept: History, most: str) -> int:
-    """Whether the last look is younger than that, as an exit code; where it is not, people are told, once for each such silence."""
+    """Whether the last look is younger than that, as an exit code; where it is not, people are told, once for each such silence.
+
+    Before the first look it counts from when the stack came up, so that a timer that never ran is told, too.
+    """
     from pydantic_core import PydanticCustomError
 
     try:
         limit = timedelta(seconds=parse_seconds(most))
     except PydanticCustomError as error:
         raise BadInput(f"`{most}` is no duration", path="--overdue", hint="a number and h or d, like 26h") from error
-    last = kept.looks(1)[0].started
+    looks = kept.looks(1)
+    last = looks[0].started if looks else datetime.fromtimestamp(paths.inventory(stack).stat().st_mtime, UTC)
     since = datetime.now(UTC) - last
     if since <= limit:
-        typer.echo(f"{stack}: the last look was {since.total_seconds() / 3600:.0f} h ago")
+        typer.echo(f"{stack}: {'the last look was' if looks else 'nobody looked yet; it came up'} {since.total_seconds() / 3600:.0f} h ago")
         return 0
     message = notify.overdue(stack, since, limit)
     typer.echo(message.body, err=True)

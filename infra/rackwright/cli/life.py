@@ -6,14 +6,12 @@ import asyncio
 import json
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rackwright.cli import cloud
-from rackwright.errors import CouldNotTell, RackwrightError
+from rackwright.errors import CouldNotTell
 from rackwright.handover import paths
 
 
@@ -64,8 +62,7 @@ def remove_by_label(stack: str) -> list[str]:
 
 
 def _pulumi(verb: str, stack: str) -> int:
-    pulumi = Path(sys.executable).with_name("pulumi")
-    if not pulumi.exists():
-        raise RackwrightError("pulumi is not set up in this environment", hint="run `make`")
-    command = [str(pulumi), verb, "--stack", stack, "--yes", "--skip-preview"]
+    from rackwright.cli.move import engine
+
+    command = [str(engine()), verb, "--stack", stack, "--yes", "--skip-preview"]
     return subprocess.run(command, cwd=paths.project_root(), check=False).returncode

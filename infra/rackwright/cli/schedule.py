@@ -41,7 +41,7 @@ def schedule(
     remove: Annotated[bool, typer.Option("--remove", help="Take the timer away again.")] = False,
 ) -> None:
     """Look for drift every night. A machine that was off at the time looks when it is on again, where systemd starts it."""
-    if not paths.inventory(stack).is_file():
+    if not remove and not paths.inventory(stack).is_file():
         raise BadInput("is not up", path=f"stack {stack}", hint=f"`rackwright up {stack}` brings it up")
     nightly = timer.Nightly(stack, _program(), str(paths.drift_page(stack)), _time(at), _seconds(jitter), _environment())
     if by is Way.CRONTAB:

@@ -36,6 +36,15 @@ CLUSTER: Final = ""
 """The node of a difference that is about all of them."""
 
 
+def where(node: str) -> str:
+    """The node in words.
+
+    >>> where(CLUSTER)
+    'the cluster'
+    """
+    return node or "the cluster"
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """What is declared, what is live instead, on which node."""

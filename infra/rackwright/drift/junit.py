@@ -15,7 +15,7 @@ _LOOK: Final = "the layer was looked at"
 
 
 def as_junit(found: Drift) -> str:
-    """A difference is a failure, what could not be told an error, what is expected is skipped; so is no layer that nobody looked at."""
+    """A difference is a failure; what could not be told, and a layer nobody looked at, is an error; what is expected is skipped."""
     suites = Element("testsuites", name=f"rackwright drift {found.stack}", time=f"{found.seconds:.3f}")
     for look in found.looks:
         suites.append(_suite(found, look))

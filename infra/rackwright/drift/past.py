@@ -10,10 +10,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from rackwright.drift.difference import where
 from rackwright.drift.history import Past, Seen
 
 SCHEMA: Final = "rackwright.history/1"
-_EVERYWHERE: Final = "the cluster"
 
 
 def as_dict(stack: str, looks: Sequence[Past], seen: Sequence[Seen]) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def render(looks: Sequence[Past], seen: Sequence[Seen]) -> RenderableType:
     for one in seen:
         until = f"healed {_short(one.healed)}" if one.healed else "still there"
         found = one.difference
-        differences.add_row(_short(one.first), until, found.weight.value, found.subject, found.node or _EVERYWHERE)
+        differences.add_row(_short(one.first), until, found.weight.value, found.subject, where(found.node))
     passed = _table("looked", "took", "differences", "state")
     for look in looks:
         passed.add_row(_short(look.started), f"{look.seconds:.1f} s", str(look.differences), look.state.value)

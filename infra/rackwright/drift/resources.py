@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -35,6 +36,17 @@ def look(stack: str, seconds: float, events: Iterable[Mapping[str, Any]]) -> Loo
     if not ended:
         unknown.append((CLUSTER, "the engine did not come to an end"))
     return Look(Layer.RESOURCES, seconds, tuple(found), tuple(dict.fromkeys(unknown)))
+
+
+def events(log: str) -> list[dict[str, Any]]:
+    """The engine's events, one per line; a last line that was cut off is left out, and with it the end."""
+    found = []
+    for line in log.splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            break
+    return found
 
 
 def recorded(events: Iterable[Mapping[str, Any]]) -> frozenset[str]:

@@ -11,13 +11,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from rackwright.drift.difference import Difference, Layer, Weight
+from rackwright.drift.difference import Difference, Layer, Weight, where
 from rackwright.drift.document import Drift, State
 from rackwright.drift.history import Changes
 
 _COLOURS: Final = {Weight.SECURITY: "magenta", Weight.BREAKING: "red", Weight.BENIGN: "yellow", Weight.EXPECTED: "dim"}
 _STATES: Final = {State.CLEAN: ("✓", "green"), State.DRIFTED: ("✗", "red"), State.UNKNOWN: ("?", "yellow")}
-_EVERYWHERE: Final = "the cluster"
 _MOST_ALIKE: Final = 3
 """Nodes named where many differ in the same way."""
 
@@ -39,7 +38,7 @@ def _since(found: Drift, changes: Changes) -> RenderableType:
 
 
 def _silence(layer: Layer, node: str, why: str) -> RenderableType:
-    title = Text.assemble(("? ", "yellow"), (node or _EVERYWHERE, "bold yellow"), f"  {layer.value} could not be told")
+    title = Text.assemble(("? ", "yellow"), (where(node), "bold yellow"), f"  {layer.value} could not be told")
     return Group(title, Padding(Text(why), (0, 0, 1, 2)))
 
 
@@ -50,7 +49,7 @@ def _likeness(one: Difference) -> tuple[str, ...]:
 def _difference(alike: list[Difference]) -> RenderableType:
     one, colour = alike[0], _COLOURS[alike[0].weight]
     more = f" and {len(alike) - _MOST_ALIKE} more" if len(alike) > _MOST_ALIKE else ""
-    names = ", ".join(each.node or _EVERYWHERE for each in alike[:_MOST_ALIKE]) + more
+    names = ", ".join(where(each.node) for each in alike[:_MOST_ALIKE]) + more
     title = Text.assemble((f"{one.weight.value}  ", colour), (one.subject, f"bold {colour}"), f"  {names}", (f"  {one.layer.value}", "dim"))
     table = Table.grid(padding=(0, 1))
     for name, value in (("declared", one.declared), ("live", one.live), ("what now", one.remedy)):

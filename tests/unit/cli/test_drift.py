@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from rackwright.cli import drift_looks, drift_told, main
+from rackwright.cli import stack as judging
 from rackwright.cli.drift_traces import Traces
 from rackwright.drift.difference import Difference, Layer, Look, Weight
 from rackwright.drift.document import Drift
@@ -140,6 +142,20 @@ def test_a_silence_is_told_once_and_is_no_green(night: Night, tmp_path: Path, mo
         said = night("history", "lab", "--overdue", "1h")
         assert said.code == 3 and "no look for drift ended" in said.err
     assert len([message for message in told if message]) == 1
+
+
+def test_a_timer_that_never_ran_is_told_from_when_the_stack_came_up(night: Night) -> None:
+    assert night("history", "lab", "--overdue", "1h").code == 0
+    os.utime(paths.inventory("lab"), (0, 0))
+    said = night("history", "lab", "--overdue", "1h")
+    assert said.code == 3 and "no look for drift ended" in said.err
+
+
+def test_a_stack_file_that_cannot_be_read_is_no_empty_one(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = SimpleNamespace(loaded=SimpleNamespace(cluster=None), findings=("drift.alow: is not known",))
+    monkeypatch.setattr(judging, "judge", lambda stack: wrong)
+    said = night("drift", "lab")
+    assert said.code == 2 and "drift.alow" in said.err
 
 
 def test_a_look_that_was_in_time_is_told_to_nobody(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,12 @@ def test_a_timer_is_installed_and_goes_again(run: Run, systemd: list[list[str]],
     assert "there is no timer" in run("lab", "--remove")[1]
 
 
+def test_the_timer_of_a_stack_that_is_gone_can_be_taken_away(run: Run, systemd: list[list[str]], tmp_path: Path) -> None:
+    run("lab")
+    paths.inventory("lab").unlink()
+    assert run("lab", "--remove")[0] == 0 and list((tmp_path / "units").iterdir()) == []
+
+
 def test_the_timer_looks_in_the_home_that_was_chosen(run: Run, systemd: list[list[str]], tmp_path: Path) -> None:
     run("lab")
     assert f'"RACKWRIGHT_HOME={tmp_path}/home"' in (tmp_path / "units" / "rackwright-drift-lab.service").read_text()

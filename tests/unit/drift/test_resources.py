@@ -76,3 +76,9 @@ def test_what_carries_the_label_and_is_not_on_record_is_a_stranger():
     )
     (only,) = resources.strangers([("container", "lab-worker0"), ("container", "lab-miner"), ("secret", "rackwright.lab.key")], known)
     assert (only.subject, only.weight) == ("container lab-miner.stranger", Weight.SECURITY)
+
+
+def test_a_log_that_was_cut_off_has_no_end_and_so_proves_nothing():
+    (only,) = resources.events('{"preludeEvent": {}}\n{"resOutp')
+    assert only == {"preludeEvent": {}}
+    assert resources.look("lab", 1.0, [only]).unknown == (("", "the engine did not come to an end"),)

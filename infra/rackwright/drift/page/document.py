@@ -8,13 +8,12 @@ from html import escape
 from importlib.resources import files
 from typing import Any, Final
 
-from rackwright.drift.difference import Difference, Layer, Look, Weight
+from rackwright.drift.difference import Difference, Layer, Look, Weight, where
 from rackwright.drift.document import Drift, State
 from rackwright.drift.history import Past, Seen
 from rackwright.drift.page.picture import picture, simulated
 from rackwright.drift.page.state import MARKS, counted
 
-_EVERYWHERE: Final = "the cluster"
 _SAID: Final = {State.CLEAN: "as declared", State.DRIFTED: "not as declared", State.UNKNOWN: "could not be told in full"}
 _MOST_NODES: Final = 40
 """Nodes to choose from; of more only the layers and classes are."""
@@ -73,7 +72,7 @@ def _silences(found: Drift) -> list[str]:
     if not found.unknown:
         return []
     told = [
-        f'<article class="unknown"><h3>{MARKS["unknown"]} {escape(node or _EVERYWHERE)}, {layer.value}</h3><p>{escape(why)}</p></article>'
+        f'<article class="unknown"><h3>{MARKS["unknown"]} {escape(where(node))}, {layer.value}</h3><p>{escape(why)}</p></article>'
         for layer, node, why in found.unknown
     ]
     return ["<h2>Could not be told</h2>", *told]
@@ -90,7 +89,7 @@ def _difference(one: Difference) -> str:
     rows = [("was", "declared", one.declared), ("is", "live", one.live), ("now", "what now", one.remedy)]
     told = "".join(f'<dt>{name}</dt><dd class="{kind}">{_text(text)}</dd>' for kind, name, text in rows if text)
     marks = f'data-layer="{one.layer.value}" data-class="{one.weight.value}" data-node="{escape(one.node)}"'
-    head = f"<h3>{one.weight.value}: {escape(one.subject)}</h3><p>{escape(one.node or _EVERYWHERE)}, {one.layer.value}</p>"
+    head = f"<h3>{one.weight.value}: {escape(one.subject)}</h3><p>{escape(where(one.node))}, {one.layer.value}</p>"
     return f'<article class="{one.weight.value}" {marks}>{head}<dl>{told}</dl></article>'
 
 
@@ -110,7 +109,7 @@ def _filters(found: Drift) -> list[str]:
     present = {one.weight for one in found.differences}
     layers = [_box("checkbox", f"layer-{layer.value}", layer.value, on=True) for layer in Layer]
     classes = [_box("checkbox", f"class-{weight.value}", weight.value, on=True) for weight in reversed(Weight) if weight in present]
-    names = [_box("radio", f"node-{index}", name or _EVERYWHERE) for index, name in enumerate(_chosen(found))]
+    names = [_box("radio", f"node-{index}", where(name)) for index, name in enumerate(_chosen(found))]
     nodes = [_box("radio", "node-all", "all", on=True), *names] if names else []
     groups = [("layer", layers), ("class", classes), ("node", nodes)]
     return [f"<fieldset><legend>{name}</legend>{''.join(boxes)}</fieldset>" for name, boxes in groups if len(boxes) > 1]
@@ -158,5 +157,5 @@ def _told(look: Past) -> str:
 def _row(one: Seen) -> str:
     found = one.difference
     until = f"healed {one.healed.strftime('%Y-%m-%d %H:%M')}" if one.healed else "still there"
-    cells = (one.first.strftime("%Y-%m-%d %H:%M"), until, found.weight.value, found.subject, found.node or _EVERYWHERE)
+    cells = (one.first.strftime("%Y-%m-%d %H:%M"), until, found.weight.value, found.subject, where(found.node))
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from rackwright.drift import store
 from rackwright.drift.traces.compare import LIFE, NOTHING, Kinds, subject
 
 SCHEMA: Final = "rackwright.traces/1"
@@ -63,8 +63,5 @@ def read(file: Path) -> Baseline:
 
 
 def write(kept: Baseline, file: Path) -> None:
-    """Write beside and rename; for its owner alone."""
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    beside.touch(mode=0o600)
-    beside.write_text(json.dumps({"schema": SCHEMA, "applied": kept.applied, "nodes": kept.nodes}), encoding="utf-8")
-    beside.replace(file)
+    """Replaced whole."""
+    store.write(json.dumps({"schema": SCHEMA, "applied": kept.applied, "nodes": kept.nodes}), file)
