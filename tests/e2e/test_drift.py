@@ -83,6 +83,22 @@ def test_a_look_at_a_healthy_cluster_finds_nothing_in_any_layer(healthy: Project
     assert {layer["layer"]: layer["unknown"] for layer in found["layers"]} == {"resources": [], "configuration": [], "behaviour": []}
 
 
+def test_a_second_look_asks_the_nodes_what_the_phases_asked_them_and_takes_no_other_answer_for_the_same(healthy: Project) -> None:
+    ways = [_how(healthy), _how(healthy)]
+    assert "nodes answer as on" in ways[1], ways
+    assert healthy.ssh("worker1", "echo '192.0.2.9 somebody' >> /etc/hosts").ok
+    said = healthy.rackwright("drift", healthy.stack, "--json")
+    assert "worker1 answers otherwise to" in said.output, said.end
+    healthy.must("up", "--refresh")
+
+
+def _how(project: Project) -> str:
+    """By what the configuration was told."""
+    said = project.rackwright("drift", project.stack, "--json")
+    assert said.ok, said.end
+    return next(layer["how"] for layer in json.loads(said.output[said.output.index("{") :])["layers"] if layer["layer"] == "configuration")
+
+
 def test_a_look_names_each_difference_by_layer_node_and_subject_and_heal_takes_them_back(healthy: Project) -> None:
     assert healthy.ssh("worker1", "sudo systemctl stop munge").ok
     _podman("stop", "--time", "3", f"{healthy.stack}-worker0")

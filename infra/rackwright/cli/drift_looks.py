@@ -8,20 +8,21 @@ import os
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from rackwright.cli import drift_configuration
 from rackwright.cli.connect import load
 from rackwright.cli.drift_traces import Traces, asked, nothing
-from rackwright.drift import behaviour, configuration, resources
+from rackwright.drift import behaviour, resources
 from rackwright.drift.difference import CLUSTER, Difference, Layer, Look
 from rackwright.drift.document import Drift
 from rackwright.errors import CouldNotTell, RackwrightError
-from rackwright.handover import is_baked, paths
-from rackwright.provider.drivers import ansible, podman, ssh
+from rackwright.handover import paths
+from rackwright.provider.drivers import podman
 from rackwright.provider.drivers.awake import awake, handed_over
 from rackwright.provider.drivers.process import run
 from rackwright.provider.drivers.pytest_run import run_checks
@@ -54,7 +55,7 @@ async def look(stack: str, progress: Progress, *, with_traces: bool) -> tuple[Dr
 
 async def _look(stack: str, declared: Declared, progress: Progress, *, with_traces: bool) -> tuple[Drift, Traces]:
     started, began = datetime.now(UTC), time.monotonic()
-    looks = {Layer.RESOURCES: _resources, Layer.CONFIGURATION: _configuration, Layer.BEHAVIOUR: _behaviour}
+    looks = {Layer.RESOURCES: _resources, Layer.CONFIGURATION: drift_configuration.look, Layer.BEHAVIOUR: _behaviour}
     layers = asyncio.gather(*(_told(layer, one, stack, partial(progress, layer)) for layer, one in looks.items()))
     found, traces = await asyncio.gather(layers, asked(stack, declared) if with_traces else nothing())
     return Drift(stack, declared.plan, started, time.monotonic() - began, tuple(found)), traces
@@ -96,35 +97,6 @@ async def _strangers(stack: str, events: Sequence[Mapping[str, Any]]) -> tuple[D
         return ()
     kinds = [(kind, name) for kind, _, name in (item.partition(" ") for item in await podman.stack_leftovers(stack))]
     return resources.strangers(kinds, resources.recorded(events))
-
-
-async def _configuration(stack: str, say: Saying) -> Look:
-    """The phases, in check mode, on every node that answers."""
-    began = time.monotonic()
-    found = load(stack)
-    cluster, nodes = found["all"]["vars"]["cluster"], list(found["all"]["children"]["nodes"]["hosts"])
-    inventory, own = paths.inventory(stack), paths.site(stack)
-    async with awake(stack, handed_over(inventory), say):
-        lost = await ssh.reach(stack, nodes, within=_REACH)
-        reached = [name for name in nodes if name not in lost]
-        applied = (
-            await ansible.play(
-                paths.project_root(),
-                str(own) if own.exists() else "site.yml",
-                inventory=inventory,
-                extra_vars=[paths.secrets(stack)],
-                limit=reached if lost else (),
-                skip_tags=("install",) if is_baked(cluster) else (),
-                check=True,
-                on_progress=say,
-            )
-            if reached
-            else ansible.Applied()
-        )
-    failed = [asdict(one) for one in (*applied.unreachable, *applied.failed)]
-    looked = configuration.look(stack, time.monotonic() - began, [asdict(one) for one in (*applied.changed, *applied.rolls)], failed)
-    silent = tuple(lost.items()) + (((CLUSTER, applied.message),) if applied.status and applied.message and not failed else ())
-    return Look(looked.layer, looked.seconds, looked.differences, (*silent, *looked.unknown))
 
 
 async def _behaviour(stack: str, say: Saying) -> Look:

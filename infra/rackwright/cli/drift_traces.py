@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Final
@@ -14,13 +14,16 @@ from rackwright.drift.history import Seen
 from rackwright.drift.traces import baseline
 from rackwright.drift.traces.compare import Kinds, differences
 from rackwright.handover import paths
-from rackwright.provider.drivers import ssh, traces
+from rackwright.provider.drivers import asking, ssh
 from rackwright.provider.drivers.awake import awake, handed_over
 from rackwright.report.declared import Declared
 
 _TROUBLE = "trouble"
 _REACH: Final = 10.0
 """Seconds a node that was there may take to answer."""
+
+SIMULATED_FABRIC: Final = range(7071, 7081)
+"""UDP ports on which the simulated fabric answers whoever asks it just then (roles/fabric, ibsim's data ports): open and shut by turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +44,18 @@ async def asked(stack: str, declared: Declared) -> Traces:
     program = files("rackwright.drift.traces").joinpath("side.py").read_text(encoding="utf-8")
     async with awake(stack, handed_over(paths.inventory(stack)), _silently):
         lost = await ssh.reach(stack, declared.nodes, within=_REACH)
-        told, mute = await traces.ask(stack, program, {name: declared.becomes_root(name) for name in declared.nodes if name not in lost})
+        there = [name for name in declared.nodes if name not in lost]
+        told, mute = await asking.ask(stack, dict.fromkeys(there, program), {name: declared.becomes_root(name) for name in there})
     silent = [(name, f"what it has was not told: {why}") for name, why in {**lost, **mute}.items()]
     silent += [(name, f"{kind} could not be read: {why}") for name, found in told.items() for kind, why in found[_TROUBLE].items()]
-    return Traces({name: {kind: part for kind, part in found.items() if kind != _TROUBLE} for name, found in told.items()}, tuple(silent))
+    passing = SIMULATED_FABRIC if "fabric" in declared.simulated else range(0)
+    return Traces({name: lasting(found, passing) for name, found in told.items()}, tuple(silent))
+
+
+def lasting(told: Kinds, passing: Collection[int]) -> dict[str, dict[str, str]]:
+    """What a node told, by kind, without UDP sockets on ports that open and shut as a part of its work."""
+    ports = {f"udp 0.0.0.0 {port}" for port in passing}
+    return {kind: {name: what for name, what in part.items() if name not in ports} for kind, part in told.items() if kind != _TROUBLE}
 
 
 async def _silently(_text: str) -> None:

@@ -89,6 +89,8 @@ class Look:
     differences: tuple[Difference, ...] = ()
     unknown: tuple[tuple[str, str], ...] = ()
     """(node, why), each once however much is not known for it."""
+    how: str = ""
+    """By what it was told, where there is more than one way."""
 
     def as_dict(self) -> dict[str, Any]:
         """In the shape of the contract `rackwright.drift/1`."""
@@ -96,6 +98,7 @@ class Look:
             "layer": self.layer.value,
             "seconds": round(self.seconds, 3),
             "unknown": [{"node": node, "reason": why} for node, why in self.unknown],
+            **({"how": self.how} if self.how else {}),
         }
 
 

@@ -25,7 +25,11 @@ def render(found: Drift, changes: Changes | None = None) -> RenderableType:
     """The document as something rich prints, with what the look changed in the list where that is known."""
     parts: list[RenderableType] = [_silence(layer, node, why) for layer, node, why in found.unknown]
     parts += [_difference(list(alike)) for _, alike in groupby(found.differences, key=_likeness)]
-    parts += [_layers(found), _conclusion(found)]
+    parts += [
+        _layers(found),
+        *_ways(found),
+        _conclusion(found),
+    ]
     if changes and changes.before is not None:
         parts.append(_since(found, changes))
     return Group(*parts)
@@ -69,6 +73,11 @@ def _layers(found: Drift) -> RenderableType:
         counts = [_count(one.weight is weight for one in look.differences) for weight in reversed(Weight)]
         table.add_row(look.layer.value, *counts, _count(True for _ in look.unknown), f"{look.seconds:.1f} s")
     return table
+
+
+def _ways(found: Drift) -> list[RenderableType]:
+    """By what a layer was told, where there is more than one way."""
+    return [Text(f"  {look.layer.value}: {look.how}", style="dim") for look in found.looks if look.how]
 
 
 def _count(every: Iterable[bool]) -> str:

@@ -137,6 +137,11 @@ def traces(stack: str) -> Path:
     return folder(stack) / "traces.json"
 
 
+def answers(stack: str) -> Path:
+    """What nodes answered the phases when all was as declared, `rackwright.answers/1` (0600)."""
+    return folder(stack) / "answers.json"
+
+
 def drift_history(stack: str) -> Path:
     """What looks for drift found, and since when (SQLite)."""
     return folder(stack) / "drift.db"

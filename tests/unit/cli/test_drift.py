@@ -13,10 +13,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 from rackwright.cli import drift_looks, drift_told, main
 from rackwright.cli import stack as judging
-from rackwright.cli.drift_traces import Traces
+from rackwright.cli.drift_traces import SIMULATED_FABRIC, Traces, lasting
 from rackwright.drift.difference import Difference, Layer, Look, Weight
 from rackwright.drift.document import Drift
 from rackwright.handover import paths
@@ -223,3 +224,14 @@ def test_a_node_that_does_not_tell_what_it_has_is_unknown(night: Night) -> None:
 def test_where_nobody_wants_it_compared_there_is_nothing_to_accept(night: Night) -> None:
     said = night("drift", "lab", "--accept")
     assert said.code == 2 and "traces: true" in said.err
+
+
+def test_sockets_of_a_simulated_fabric_open_and_shut_and_are_nobody_elses() -> None:
+    told = {"listening": {"udp 0.0.0.0 7074": "user 0", "udp 0.0.0.0 7070": "user 0"}, "trouble": {"etc": "gone"}}
+    assert lasting(told, SIMULATED_FABRIC) == {"listening": {"udp 0.0.0.0 7070": "user 0"}}
+    assert lasting({"trouble": {"listening": "gone"}}, SIMULATED_FABRIC) == {}, "what could not be read says nothing"
+
+
+def test_the_simulated_fabrics_ports_are_those_of_its_role() -> None:
+    role = yaml.safe_load((paths.project_root() / "roles" / "fabric" / "defaults" / "main.yml").read_text(encoding="utf-8"))
+    assert SIMULATED_FABRIC[0] - 1 == role["fabric_simulated_port"] and len(SIMULATED_FABRIC) == 10

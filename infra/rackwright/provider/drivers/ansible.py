@@ -70,9 +70,10 @@ async def play(
     limit: Sequence[str] = (),
     skip_tags: Sequence[str] = (),
     check: bool = False,
+    answers: Path | None = None,
     on_progress: Callable[[str], Awaitable[None]],
 ) -> Applied:
-    """Run one playbook of the project; `check` looks only."""
+    """Run one playbook of the project; `check` looks only, `answers` is a file for notes of what modules were asked and answered."""
     applied = Applied()
     request = {
         "root": str(root),
@@ -90,7 +91,7 @@ async def play(
             await _take(json.loads(line), applied, on_progress)
 
     command = [sys.executable, "-m", "rackwright.provider.drivers.ansible_child"]
-    ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env=_environment(root))
+    ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env={**_environment(root), **_noted(root, answers)})
     applied.status = applied.status or ended.status
     if ended.status and not applied.message:
         applied.message = "\n".join(ended.stderr.strip().splitlines()[-8:])
@@ -105,6 +106,14 @@ async def _take(event: dict[str, Any], applied: Applied, on_progress: Callable[[
         applied.status, applied.message = event["status"], event["message"]
     else:
         getattr(applied, kind).append(TaskResult(**event))
+
+
+def _noted(root: Path, answers: Path | None) -> dict[str, str]:
+    """What makes Ansible take notes."""
+    if answers is None:
+        return {}
+    plugins = str(root / "playbooks" / "callback_plugins")
+    return {"ANSIBLE_CALLBACK_PLUGINS": plugins, "ANSIBLE_CALLBACKS_ENABLED": "rackwright_answers", "RACKWRIGHT_ANSWERS": str(answers)}
 
 
 def _environment(root: Path) -> dict[str, str]:

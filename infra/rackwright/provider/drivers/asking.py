@@ -1,4 +1,4 @@
-"""Asks every node for what it has, with a program that is sent as text: one round over the stack's own connections."""
+"""Asks every node something, with a program that is sent as text: one round over the stack's own connections."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _LONGEST: Final = 40.0
 _AT_ONCE: Final = 32
 
 
-async def ask(stack: str, program: str, nodes: Mapping[str, bool]) -> tuple[dict[str, Any], dict[str, str]]:
-    """What each node answered, and why the others did not. `nodes`: name -> whether who logs in there needs sudo."""
+async def ask(stack: str, programs: Mapping[str, str], sudo: Mapping[str, bool]) -> tuple[dict[str, Any], dict[str, str]]:
+    """What each node answered, and why the others did not. `programs`: node -> Python; `sudo`: node -> whether it is needed."""
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def one(name: str) -> Any:
         async with turns:
-            return await _asked(stack, program, name, sudo=nodes[name])
+            return await _asked(stack, programs[name], name, sudo=sudo[name])
 
-    found = dict(zip(nodes, await asyncio.gather(*map(one, nodes)), strict=True))
+    found = dict(zip(programs, await asyncio.gather(*map(one, programs)), strict=True))
     return (
         {name: told for name, told in found.items() if not isinstance(told, str)},
         {name: why for name, why in found.items() if isinstance(why, str)},

@@ -1,0 +1,89 @@
+"""Runs on the node: calls the modules that the phases called, with the same arguments, and tells a digest of each answer.
+
+Sent as text to the node's python3 (3.9 or newer, standard library only) with the modules in an archive behind it. Each call has a process
+of its own, as it has under Ansible; what is written on the way goes with the run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import runpy
+import shutil
+import sys
+import tempfile
+
+PASSING = ("invocation", "start", "end", "delta", "stdout_lines", "stderr_lines", "warnings", "deprecations", "exception")
+"""Keys of an answer that differ from run to run, or repeat another: when a command ran, and lines of what stands there as text."""
+
+
+def digest(answer: dict[str, object]) -> str:
+    """An answer in short, without what differs between two that are alike."""
+    kept = {name: value for name, value in answer.items() if name not in PASSING and not name.startswith("_ansible")}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def read(text: str) -> str:
+    """The digest of what a module printed; nothing where that is no answer."""
+    for line in reversed(text.splitlines()):
+        if line.startswith("{"):
+            try:
+                return digest(json.loads(line))
+            except ValueError:
+                return ""
+    return ""
+
+
+def run(call: dict[str, object], folder: str) -> None:
+    """In a process of its own: one module, as the last thing it does."""
+    import ansible.module_utils.basic as basic  # From the archive: no node is asked to have Ansible.
+
+    arguments = dict(call["arguments"], _ansible_tmpdir=folder)  # type: ignore[call-overload]
+    basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode()
+    basic._ANSIBLE_PROFILE = "legacy"
+    os.environ.update(call["environment"])  # type: ignore[call-overload]
+    sys.argv = [""]
+    try:
+        runpy.run_module(str(call["module"]), run_name="__main__")
+    except SystemExit:
+        pass
+    finally:
+        sys.stdout.flush()
+
+
+def answered(call: dict[str, object], folder: str) -> str:
+    """The digest of one module's answer."""
+    file = os.path.join(folder, "answer")
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            out = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            os.dup2(out, 1)
+            os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+            run(call, folder)
+            status = 0
+        finally:
+            os._exit(status)
+    os.waitpid(child, 0)
+    with open(file, encoding="utf-8", errors="replace") as told:
+        return read(told.read())
+
+
+def main(payload: str) -> None:
+    """All calls in their order."""
+    asked = json.loads(payload)
+    folder = tempfile.mkdtemp(prefix="rackwright-")
+    try:
+        archive = os.path.join(folder, "modules.zip")
+        with open(archive, "wb") as file:
+            file.write(base64.b64decode(asked["modules"]))
+        sys.path.insert(0, archive)
+        sys.dont_write_bytecode = True
+        import ansible.module_utils.basic  # noqa: F401  Once for all calls.
+
+        print(json.dumps({"answers": [answered(call, folder) for call in asked["calls"]]}))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,65 @@
+"""Asks nodes again what the phases asked them, without the phases: the same modules with the same arguments, all of a node in one go."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+_OWN: Final = "playbooks"
+_LEFT_OUT: Final = frozenset({"csharp", "powershell", "facts"})
+"""Of Ansible's own module code, what no module here needs: half of it."""
+_DECIDE: Final = ("ansible-core", "mitogen")
+"""Packages whose versions decide, too, what the phases do."""
+
+
+def inputs(root: Path, files: Iterable[Path], words: Iterable[str]) -> str:
+    """Digest of all that decides what the phases do, but for what nodes answer: their text, the hand-over, the versions they run on."""
+    taken = hashlib.sha256("\n".join([*words, *(f"{name} {version(name)}" for name in _DECIDE)]).encode())
+    for file in (*files, root / "ansible.cfg", *_texts(root)):
+        taken.update(f"\n{file.name} {file.stat().st_size}\n".encode() + file.read_bytes())
+    return taken.hexdigest()
+
+
+def _texts(root: Path) -> Iterator[Path]:
+    """Every file of the phases and roles."""
+    for folder in (root / _OWN, root / "roles"):
+        yield from sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
+
+
+def programs(side: str, root: Path, calls: Mapping[str, Iterable[Mapping[str, Any]]], modules: Collection[str]) -> dict[str, str]:
+    """What each node has to run to answer its calls; `side`: the program's text."""
+    packed = base64.b64encode(_archive(root, modules)).decode()
+    keys = ("module", "arguments", "environment")
+    asked = {node: {"modules": packed, "calls": [{key: call[key] for key in keys} for call in some]} for node, some in calls.items()}
+    return {node: f"{side}\n\nmain({json.dumps(told)!r})\n" for node, told in asked.items()}
+
+
+def _archive(root: Path, modules: Collection[str]) -> bytes:
+    """The modules and the code they import, as `ansible.modules` and `ansible.module_utils`: what a node's Python takes as it is."""
+    found = find_spec("ansible")
+    if found is None or not found.submodule_search_locations:
+        raise RuntimeError("ansible-core is not installed beside rackwright")
+    core = Path(next(iter(found.submodule_search_locations)))
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for package in ("ansible", "ansible/modules"):
+            archive.writestr(f"{package}/__init__.py", "")
+        for file in sorted((core / "module_utils").rglob("*.py")):
+            below = file.relative_to(core)
+            if not _LEFT_OUT.intersection(below.parts):
+                archive.write(file, f"ansible/{below}")
+        for file in sorted((root / _OWN / "module_utils").glob("*.py")):
+            archive.write(file, f"ansible/module_utils/{file.name}")
+        for name in sorted(modules):
+            stem = f"{name.rpartition('.')[2]}.py"
+            own = root / _OWN / "library" / stem
+            archive.write(own if own.is_file() else core / "modules" / stem, f"ansible/modules/{stem}")
+    return packed.getvalue()

@@ -1,0 +1,189 @@
+"""What nodes answered is kept, asked again, and never takes another answer for the same."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rackwright.drift.answers import record, side
+from rackwright.handover import paths
+from rackwright.provider.drivers import answers
+
+NOW = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
+ROOT = {"worker0": False, "worker1": True}
+
+
+def line(node: str = "worker0", **more: Any) -> dict[str, Any]:
+    """A note of one call."""
+    told = {"node": node, "task": f"Look at {node}", "module": "ansible.modules.command", "user": "root"}
+    return {**told, "arguments": {"_raw_params": "true"}, "environment": {}, "answer": "a", **more}
+
+
+def kept(*lines: dict[str, Any]) -> record.Record | None:
+    return record.gathered(map(json.dumps, lines), "inputs", NOW, ROOT)
+
+
+def both() -> record.Record:
+    found = kept(line(), line("worker1"), line(answer="b", task="Look again"))
+    assert found is not None
+    return found
+
+
+class TestTheRecord:
+    def test_it_is_read_as_it_was_written_and_is_its_owners_alone(self, tmp_path):
+        record.write(both(), tmp_path / "answers.json")
+        assert record.read(tmp_path / "answers.json") == both()
+        assert (tmp_path / "answers.json").stat().st_mode & 0o777 == 0o600
+
+    @pytest.mark.parametrize("text", ["", "{", '{"schema": "rackwright.answers/0"}'])
+    def test_what_another_version_or_nobody_wrote_is_no_record(self, tmp_path, text):
+        (tmp_path / "answers.json").write_text(text)
+        assert record.read(tmp_path / "answers.json") is None and record.read(tmp_path / "none") is None
+
+    @pytest.mark.parametrize(
+        "odd",
+        [
+            {"other": "exec_command"},
+            line(module=""),
+            line("elsewhere"),
+            line(user="slurm"),
+            line("worker1", user=""),
+        ],
+        ids=["asked past the modules", "no module of ours", "not a node", "as somebody else", "not as root where that is another"],
+    )
+    def test_notes_that_are_not_all_that_decided_are_none(self, odd):
+        assert kept(line(), line("worker1"), odd) is None
+
+    def test_who_logs_in_as_root_need_not_become_it(self):
+        assert kept(line(user=""), line("worker1")) is not None
+
+    def test_a_node_that_was_asked_nothing_is_not_known(self):
+        assert kept(line()) is None
+
+    @pytest.mark.parametrize(
+        ("inputs", "later", "usable"),
+        [
+            ("inputs", timedelta(days=1), True),
+            ("others", timedelta(days=1), False),
+            ("inputs", record.OLDEST + timedelta(seconds=1), False),
+            ("inputs", timedelta(seconds=-1), False),
+        ],
+        ids=["tomorrow", "other inputs", "too old", "a clock that was set back"],
+    )
+    def test_it_counts_for_the_same_inputs_and_a_week(self, inputs, later, usable):
+        assert both().usable(inputs, NOW + later) is usable
+
+    @pytest.mark.parametrize(
+        ("answers", "others"),
+        [
+            ({"worker0": ["a", "b"], "worker1": ["a"]}, ()),
+            ({"worker0": ["a", "c"], "worker1": ["a"]}, (("worker0", "Look again"),)),
+            ({"worker0": ["a", ""], "worker1": ["a"]}, (("worker0", "Look again"),)),
+            ({"worker0": ["a"], "worker1": ["a"]}, (("worker0", "Look again"),)),
+            ({"worker0": ["a", "b"]}, (("worker1", "Look at worker1"),)),
+        ],
+        ids=["alike", "another", "none that can be read", "too few", "a silent node"],
+    )
+    def test_the_first_answer_that_is_another_is_named(self, answers, others):
+        assert both().others(answers) == others
+
+
+class TestOnTheNode:
+    def ask(self, *calls: dict[str, Any]) -> list[str]:
+        """The whole way: packed, sent as text, run by a bare Python."""
+        source = Path(side.__file__).read_text(encoding="utf-8")
+        modules = {call["module"] for call in calls}
+        program = answers.programs(source, paths.project_root(), {"here": calls}, modules)["here"]
+        ended = subprocess.run([sys.executable, "-I", "-S", "-"], input=program, capture_output=True, text=True, check=True)
+        return json.loads(ended.stdout)["answers"]
+
+    def test_a_module_answers_what_it_answers_under_ansible(self, tmp_path):
+        (tmp_path / "file").write_text("x")
+        look = line(module="ansible.modules.slurp", arguments={"src": str(tmp_path / "file")})
+        first, again = self.ask(look, look)
+        assert first == again == side.digest({"content": "eA==", "source": str(tmp_path / "file"), "encoding": "base64"})
+        (tmp_path / "file").write_text("y")
+        assert self.ask(look) != [first]
+
+    def test_commands_that_ran_at_another_time_answered_the_same(self):
+        run = line(arguments={"_raw_params": "echo $WORD", "_uses_shell": True}, environment={"WORD": "here"})
+        assert len(set(self.ask(run, run))) == 1
+        assert self.ask(run) != self.ask({**run, "environment": {"WORD": "there"}})
+
+    def test_the_projects_own_modules_go_along(self, tmp_path):
+        call = line(
+            module="ansible.modules.rackwright_files",
+            arguments={"files": [{"path": str(tmp_path / "x"), "content": "x"}], "_ansible_check_mode": True},
+        )
+        assert self.ask(call)[0] and not (tmp_path / "x").exists()
+
+    def test_a_module_that_breaks_has_no_answer(self):
+        assert self.ask(line(module="ansible.modules.slurp", arguments={"_ansible_check_mode": "what"}), line())[1]
+        assert side.read("") == side.read("Traceback\n  here") == side.read("{half") == ""
+
+
+class TestInputs:
+    @pytest.fixture
+    def project(self, tmp_path: Path) -> Path:
+        for name in ("playbooks", "roles/base"):
+            (tmp_path / name).mkdir(parents=True)
+        for name in ("ansible.cfg", "playbooks/site.yml", "roles/base/main.yml", "inventory.yml"):
+            (tmp_path / name).write_text("x")
+        return tmp_path
+
+    @pytest.mark.parametrize("name", ["ansible.cfg", "playbooks/site.yml", "roles/base/main.yml", "inventory.yml"])
+    def test_every_file_that_decides_counts(self, project, name):
+        before = answers.inputs(project, [project / "inventory.yml"], ["word"])
+        assert before == answers.inputs(project, [project / "inventory.yml"], ["word"])
+        (project / name).write_text("y")
+        assert answers.inputs(project, [project / "inventory.yml"], ["word"]) != before
+
+    def test_words_count(self, project):
+        assert answers.inputs(project, [], ["install"]) != answers.inputs(project, [], [])
+
+
+class TestNotes:
+    @pytest.fixture
+    def plugin(self) -> Any:
+        file = paths.project_root() / "playbooks" / "callback_plugins" / "rackwright_answers.py"
+        spec = importlib.util.spec_from_file_location("rackwright_answers", file)
+        assert spec and spec.loader
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    def call(self, **more: Any) -> Any:
+        play = SimpleNamespace(become=True, become_user=None)
+        connection = SimpleNamespace(delegate_to_hostname=None, transport="mitogen_ssh", _play_context=play)
+        action = SimpleNamespace(_task=SimpleNamespace(get_name=lambda: "base : Look"))
+        told = {"connection": connection, "action": action, "task_vars": {"inventory_hostname": "worker0"}, "wrap_async": False, "env": {}}
+        return SimpleNamespace(
+            **{**told, "module_path": "/x/ansible/modules/stat.py", "module_args": {"_ansible_tmpdir": "/t", "path": "/"}, **more}
+        )
+
+    def test_a_call_is_noted_with_what_is_asked_again(self, plugin):
+        noted = plugin.called(self.call(), {"stat": {}})
+        assert (noted["node"], noted["module"], noted["user"], noted["arguments"]) == (
+            "worker0",
+            "ansible.modules.stat",
+            "root",
+            {"path": "/"},
+        )
+        assert noted["answer"] == side.digest({"stat": {}, "delta": "0:00:01", "_ansible_parsed": True})
+
+    @pytest.mark.parametrize("odd", [{"wrap_async": True}, {"module_path": "/x/ansible_collections/a/b/plugins/modules/stat.py"}])
+    def test_what_cannot_be_asked_again_has_no_module(self, plugin, odd):
+        assert plugin.called(self.call(**odd), {})["module"] == ""
+
+    def test_many_write_at_the_same_time(self, plugin, tmp_path):
+        for number in range(3):
+            plugin.note(str(tmp_path / "notes"), {"number": number})
+        assert [json.loads(one)["number"] for one in (tmp_path / "notes").read_text().splitlines()] == [0, 1, 2]
