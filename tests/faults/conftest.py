@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import clone
+from project import Project, clone
 from starvation import skip_where_slow, skip_where_starved
 
 from rackwright.catalog.checks import Level
 from rackwright.handover import paths
 from rackwright.report.declared import Declared, load
 
+from . import score
 from .rows import HELPERS, variables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,6 +39,8 @@ class Lab:
     home: Path
     scratch: Path
     declared: Declared
+    project: Project | None = None
+    """The copy it was made of; nothing where somebody's stack is used."""
 
     def do(self, node: str, commands: str) -> None:
         """Run commands of a fault on a node."""
@@ -78,14 +81,14 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     try:
         project.must("up", timeout=2400)
         skip_where_slow(project)
-        yield _opened(project.home / project.stack, scratch)
+        yield _opened(project.home / project.stack, scratch, project)
     finally:
         project.remove()
     assert project.leftovers() == []
 
 
-def _opened(home: Path, scratch: Path) -> Lab:
-    lab = Lab(home, scratch, load(home / "inventory.yml"))
+def _opened(home: Path, scratch: Path, project: Project | None = None) -> Lab:
+    lab = Lab(home, scratch, load(home / "inventory.yml"), project)
     wrong = lab.look(Level.SMOKE)
     assert not wrong, told(wrong.values())
     return lab
@@ -104,3 +107,12 @@ def chosen() -> str:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests of time-outs need a machine that keeps time."""
     skip_where_starved(item)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The score, and each fault's time where all were set."""
+    told = score.lines(terminalreporter.stats)
+    if told:
+        terminalreporter.section("faults")
+        for line in [*(score.slowest_first(terminalreporter.stats) if chosen() == "all" else ()), *told]:
+            terminalreporter.write_line(line)

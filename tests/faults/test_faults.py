@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 
 from .conftest import Lab, chosen, told
 from .rows import LOOK_AGAIN, faults
+from .score import SECONDS
 
 FAULTS = faults()
 SAMPLE = (
@@ -30,7 +34,7 @@ SAMPLE = (
     indirect=["lab"],
     scope="session",
 )
-def test_exactly_its_check_turns_red(lab: Lab, key: str) -> None:
+def test_exactly_its_check_turns_red(lab: Lab, key: str, record_property: Any) -> None:
     fault = FAULTS[key]
     lacking = set(fault.spec.needs) - lab.declared.features
     if lacking:
@@ -41,7 +45,9 @@ def test_exactly_its_check_turns_red(lab: Lab, key: str) -> None:
         for node in places:
             done.append(node)
             lab.do(node, fault.apply)
+        began = time.monotonic()
         found = lab.look(fault.level)
+        record_property(SECONDS, time.monotonic() - began)
     finally:
         for node in done:
             lab.do(node, fault.undo)

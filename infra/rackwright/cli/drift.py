@@ -108,6 +108,7 @@ def _looked(stack: str, *, accept: bool = False) -> tuple[Drift, Changes]:
     changes = kept.record(found)
     kept.forget(_KEPT, found.started)
     _write(found, kept)
+    drift_told.measure(found, policy)
     drift_told.tell(notify.message(found, changes, paths.drift_page(stack)), policy)
     return found, changes
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from rackwright.drift import notify
+from rackwright.drift.document import Drift
 from rackwright.drift.history import History
 from rackwright.errors import BadInput
 from rackwright.handover import paths
@@ -31,6 +32,19 @@ def tell(message: notify.Message | None, found: DriftPolicy) -> None:
         return
     for wrong in notify.send(message, _channels(found.notify)):
         typer.echo(wrong, err=True)
+
+
+def measure(found: Drift, policy: DriftPolicy) -> None:
+    """For Prometheus, where the stack file names a folder for it; that it could not be written goes to standard error."""
+    if policy.metrics_folder is None:
+        return
+    from rackwright.drift import metrics
+
+    file = Path(policy.metrics_folder) / f"rackwright-{found.stack}.prom"
+    try:
+        metrics.write(found, file)
+    except OSError as error:
+        typer.echo(f"{file} could not be written: {error.strerror or error} (`drift.metrics_folder` in the stack file)", err=True)
 
 
 def overdue(stack: str, kept: History, most: str) -> int:

@@ -53,6 +53,11 @@ class DriftPolicy(Part):
 
     allow: Annotated[tuple[Allowed, ...], Change.RUN] = Field(default=(), description="Differences that are expected for a while.")
     notify: Annotated[Notify, Change.RUN] = Field(default=Notify(), description="Who is told when a look comes to something else.")
+    metrics_folder: Annotated[str | None, Change.RUN] = Field(
+        default=None,
+        pattern=r"^/",
+        description="Folder that node_exporter's textfile collector reads on the machine that looks; `rackwright-<stack>.prom` goes there.",
+    )
     traces: Annotated[bool, Change.RUN] = Field(
         default=False,
         description="Compare what nodes have with when all was well: accounts, keys, files under /etc, packages, units, sockets.",

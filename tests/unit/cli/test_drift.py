@@ -226,6 +226,16 @@ def test_where_nobody_wants_it_compared_there_is_nothing_to_accept(night: Night)
     assert said.code == 2 and "traces: true" in said.err
 
 
+@pytest.mark.parametrize(("folder", "said"), [("metrics", ""), ("nowhere", "nowhere/rackwright-lab.prom could not be written")])
+def test_prometheus_reads_it_where_the_stack_file_says(night: Night, tmp_path: Path, monkeypatch: Any, folder: str, said: str) -> None:
+    (tmp_path / "metrics").mkdir()
+    monkeypatch.setattr(drift_told, "policy", lambda stack: DriftPolicy(metrics_folder=str(tmp_path / folder)))
+    night.found = [(STOPPED,)]
+    ended = night("drift", "lab")
+    assert ended.code == 1 and said in ended.err
+    assert (tmp_path / folder / "rackwright-lab.prom").exists() is (said == "")
+
+
 def test_sockets_of_a_simulated_fabric_open_and_shut_and_are_nobody_elses() -> None:
     told = {"listening": {"udp 0.0.0.0 7074": "user 0", "udp 0.0.0.0 7070": "user 0"}, "trouble": {"etc": "gone"}}
     assert lasting(told, SIMULATED_FABRIC) == {"listening": {"udp 0.0.0.0 7070": "user 0"}}

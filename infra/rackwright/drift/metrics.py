@@ -1,0 +1,48 @@
+"""A look for drift for Prometheus: a file that node_exporter's textfile collector reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+
+from rackwright.drift import store
+from rackwright.drift.difference import Layer, Weight
+from rackwright.drift.document import Drift, State
+
+_READABLE: Final = 0o644
+"""node_exporter runs as a user of its own; no value is anybody's secret: they are counts and times."""
+
+
+def as_text(found: Drift) -> str:
+    """Every layer with every class, also where there is nothing, so that an alert on a count has something to look at."""
+    registry = CollectorRegistry()
+    every = {look.layer: look for look in found.looks}
+    differences = _gauge(registry, "differences", "Differences between declared and live", "layer", "class")
+    unknown = _gauge(registry, "unknown", "What could not be told; a layer that nobody looked at counts as one", "layer")
+    seconds = _gauge(registry, "duration_seconds", "How long the look at a layer took", "layer")
+    for layer in Layer:
+        look = every.get(layer)
+        for weight in Weight:
+            counted = sum(one.weight is weight for one in look.differences) if look else 0
+            differences.labels(found.stack, layer.value, weight.value).set(counted)
+        unknown.labels(found.stack, layer.value).set(len(look.unknown) if look else 1)
+        seconds.labels(found.stack, layer.value).set(look.seconds if look else 0.0)
+    state = _gauge(registry, "state", "1 for what the last look came to, 0 for the others", "state")
+    for one in State:
+        state.labels(found.stack, one.value).set(found.state is one)
+    _gauge(registry, "last_run_duration_seconds", "How long the last look took").labels(found.stack).set(found.seconds)
+    ended = found.started.timestamp() + found.seconds
+    _gauge(registry, "last_run_timestamp_seconds", "When the last look ended; time() less this is its age").labels(found.stack).set(ended)
+    return generate_latest(registry).decode()
+
+
+def write(found: Drift, file: Path) -> None:
+    """Replaced whole: the collector may read at any time."""
+    store.write(as_text(found), file)
+    file.chmod(_READABLE)
+
+
+def _gauge(registry: CollectorRegistry, name: str, what: str, *labels: str) -> Gauge:
+    return Gauge(f"rackwright_drift_{name}", what, ("stack", *labels), registry=registry)

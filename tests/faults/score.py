@@ -1,0 +1,36 @@
+"""What a run of faults came to: how many were named by the right subject on the right node, and how long that took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any, Final
+
+SECONDS: Final = "seconds to detection"
+"""The property of a test's report: from the fault's end to the verdict that names it."""
+
+
+def lines(reports: Mapping[str, Sequence[Any]]) -> list[str]:
+    """The score of the tests that set a fault, by outcome; empty where none did. A fault that could not be set here is no detection."""
+    seen = dict(_times(reports.get("passed", ())))
+    missed = [report.nodeid for report in reports.get("failed", ()) if "tests/faults/" in report.nodeid and report.when == "call"]
+    if not seen and not missed:
+        return []
+    told = [f"faults: {len(seen)} of {len(seen) + len(missed)} named by the right subject on the right node"]
+    if seen:
+        slowest = max(seen, key=lambda name: seen[name])
+        told.append(f"time to detection: median {median(seen.values()):.1f} s, longest {seen[slowest]:.1f} s ({slowest})")
+    return told + [f"not seen: {name}" for name in missed]
+
+
+def slowest_first(reports: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Each fault's time to detection."""
+    return [f"{seconds:6.1f} s  {name}" for name, seconds in sorted(_times(reports.get("passed", ())), key=lambda pair: -pair[1])]
+
+
+def _times(reports: Iterable[Any]) -> Iterable[tuple[str, float]]:
+    """(fault, seconds) of those that were named, and whose lab was as before afterwards."""
+    for report in reports:
+        for name, value in report.user_properties:
+            if name == SECONDS and report.when == "call":
+                yield report.nodeid.partition("[")[2].rstrip("]") or report.nodeid, value

@@ -1,0 +1,122 @@
+"""Every fault of drift.yml is named by `rackwright drift` in its layer, by its subject, on its node; taken back, nothing differs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from string import Template
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from .conftest import Lab, chosen
+from .score import SECONDS
+
+SAMPLE: Final = ("resources.a_volume_nobody_declared", "access.a_line_for_sudo", "scheduler.slurm_conf_is_edited")
+"""For the run that every change must pass; `make faults` runs all."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One row."""
+
+    names: list[str]
+    where: str = "role_worker"
+    here: str = ""
+    apply: str = ""
+    undo: str = ""
+    also: Mapping[str, str] = field(default_factory=dict)
+    cluster: bool = False
+    silent: bool = False
+    heal: bool = False
+
+
+FAULTS: Final = {
+    key: Fault(**row) for key, row in yaml.safe_load(Path(__file__).with_name("drift.yml").read_text(encoding="utf-8")).items()
+}
+
+
+@pytest.fixture(scope="session")
+def watched(lab: Lab) -> Lab:
+    """The lab with what nobody declared compared, too, after looks that found nothing."""
+    if lab.project is None:
+        pytest.skip("what nobody declared is compared in a lab of the tests' own: its stack file is edited")
+    lab.project.edit(lambda cluster: cluster.update(drift={"traces": True}))
+    for _ in range(2):
+        assert drift(lab)["state"] == "clean"
+    return lab
+
+
+def drift(lab: Lab, *options: str) -> dict[str, Any]:
+    """One look."""
+    assert lab.project
+    said = lab.project.rackwright("drift", lab.project.stack, "--json", *options)
+    assert said.status in (0, 1, 3) and "{" in said.output, said.end
+    found: dict[str, Any] = json.loads(said.output[said.output.index("{\n") :])
+    return found
+
+
+def here(lab: Lab, node: str, commands: str) -> None:
+    """Run commands of a fault on this machine."""
+    assert lab.project
+    environment = {**os.environ, "STACK": lab.project.stack, "NODE": node}
+    subprocess.run(["sh", "-ec", commands], env=environment, check=True, capture_output=True, timeout=120)
+
+
+def take_back(lab: Lab, node: str, fault: Fault) -> None:
+    """The fault's undoing, where it was done."""
+    if fault.heal:
+        assert drift(lab, "--heal", "all")["state"] == "clean"
+    elif fault.here:
+        here(lab, node, fault.undo)
+    else:
+        lab.do(node, fault.undo)
+
+
+def told(differences: list[dict[str, Any]]) -> str:
+    return "\n".join(f"{one['layer']} {one['subject']} on {one['node']}: {one['declared']} -> {one['live']}" for one in differences)
+
+
+@pytest.mark.fault
+@pytest.mark.timely
+@pytest.mark.podman
+@pytest.mark.parametrize("lab", ["lab"], indirect=True, scope="session")
+@pytest.mark.parametrize("key", FAULTS if chosen() == "all" else SAMPLE)
+def test_it_is_named_and_nothing_else_is(watched: Lab, key: str, record_property: Any) -> None:
+    fault = FAULTS[key]
+    node = watched.declared.members(fault.where)[-1]
+    try:
+        here(watched, node, fault.here) if fault.here else watched.do(node, fault.apply)
+        began = time.monotonic()
+        found = drift(watched)
+        record_property(SECONDS, time.monotonic() - began)
+    finally:
+        take_back(watched, node, fault)
+    assert watched.project
+    names = [Template(name).safe_substitute(STACK=watched.project.stack) for name in fault.names]
+    own = "" if fault.cluster else node
+    missing = [name for name in names if not any(fnmatchcase(_name(one), name) and one["node"] == own for one in found["differences"])]
+    assert not missing, f"drift does not name {missing} on {own}, but\n{told(found['differences'])}"
+    others = [one for one in found["differences"] if not _expected(one, own, names, fault.also)]
+    assert not others, f"{key}: drift also names\n{told(others)}"
+    silent = {silence["node"] for layer in found["layers"] for silence in layer["unknown"]}
+    assert (node in silent) is fault.silent, found["layers"]
+    after = drift(watched)
+    assert after["state"] == "clean", f"{key} was taken back, and yet:\n{told(after['differences'])}\n{after['layers']}"
+
+
+def _name(one: Mapping[str, str]) -> str:
+    return f"{one['layer']} {one['subject']}"
+
+
+def _expected(one: Mapping[str, str], own: str, names: list[str], also: Mapping[str, str]) -> bool:
+    """Whether the row says that this differs."""
+    named = one["node"] == own and any(fnmatchcase(_name(one), name) for name in names)
+    return named or any(fnmatchcase(_name(one), pattern) for pattern in also)
