@@ -1,0 +1,166 @@
+"""The page of a look for drift, in a browser: it shows what it says, on a desk and on a phone, by day and by night, without a network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from rackwright.drift.difference import Difference, Layer, Look, Weight
+from rackwright.drift.document import Drift, State
+from rackwright.drift.history import Past
+from rackwright.drift.page.document import page
+
+NOW = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
+LEAST_CONTRAST = 4.5
+"""WCAG 2.2, success criterion 1.4.3 (minimum contrast of text)."""
+CLUSTER = {
+    "simulated": ["gpu"],
+    "fabric": {"kind": "infiniband", "rails": 8, "switches": ["leaf1"], "rate_gbps": 400},
+    "storage": [{"name": "sharedfs", "kind": "moosefs", "mount": "/mnt/sharedfs"}],
+}
+CONTRAST = """() => {
+  const parts = text => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = node => {
+    for (let at = node; at; at = at.parentElement) {
+      const found = parts(getComputedStyle(at).backgroundColor);
+      if (found.length < 4 || found[3] > 0) return found;
+    }
+    return [255, 255, 255];
+  };
+  const own = node => [...node.childNodes].some(child => child.nodeType === 3 && child.textContent.trim());
+  return [...document.querySelectorAll('body *')].filter(node => !node.closest('svg') && own(node) && node.getClientRects().length)
+    .map(node => { const style = getComputedStyle(node), a = light(parts(style.color)), b = light(ground(node));
+      return [node.tagName + ' ' + node.textContent.trim().slice(0, 40), (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)]; });
+}"""
+"""Every element with text of its own -> its contrast with what is behind it (WCAG 2.2, relative luminance)."""
+
+
+def differs(node: str, layer: Layer, weight: Weight, subject: str) -> Difference:
+    return Difference(layer, node, subject, "active", "a value that is long " * 6, weight, f"`rackwright up lab` on {node}")
+
+
+FOUND = (
+    differs("worker0", Layer.BEHAVIOUR, Weight.BREAKING, "munge.service_runs"),
+    differs("worker1", Layer.CONFIGURATION, Weight.SECURITY, "bootstrap.Bring the SSH server to what the plan says"),
+    differs("worker1", Layer.BEHAVIOUR, Weight.BENIGN, "tuning.profile_is_kept"),
+)
+
+
+def written(folder: Path) -> Path:
+    """The page of a look at which three things differed and one node was silent."""
+    nodes: dict[str, dict[str, Any]] = {name: {"roles": ["worker"], "gpus": {"count": 8}} for name in ("worker0", "worker1", "worker2")}
+    nodes |= {"login0": {"roles": ["login", "controller"], "gpus": None}, "storage0": {"roles": ["storage"], "gpus": None}}
+    looks = tuple(Look(layer, 1.0, tuple(one for one in FOUND if one.layer is layer)) for layer in (Layer.RESOURCES, Layer.CONFIGURATION))
+    behaviour = Look(Layer.BEHAVIOUR, 2.0, tuple(one for one in FOUND if one.layer is Layer.BEHAVIOUR), (("worker2", "no route to host"),))
+    past = [Past(NOW - timedelta(days=day), 5.0, State.CLEAN if day % 3 else State.DRIFTED, 0 if day % 3 else 2) for day in range(30)]
+    file = folder / "drift.html"
+    file.write_text(page(Drift("lab", "0" * 12, NOW, 5.0, (*looks, behaviour)), CLUSTER, nodes, past, ()), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"] if os.geteuid() == 0 else [])
+        yield started
+        started.close()
+
+
+class Seen:
+    """The page, opened, and what the browser had to say of it."""
+
+    def __init__(self, browser: Browser, file: Path, *, width: int = 1200, dark: bool = False) -> None:
+        self.page: Page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light")
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(file.as_uri())
+
+    def articles(self) -> list[str]:
+        """Headings of the differences that can be seen."""
+        return [one.inner_text().splitlines()[0] for one in self.page.locator("article[data-node]").all() if one.is_visible()]
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path) -> Iterator[Any]:
+    file, pages = written(tmp_path), []
+
+    def go(**options: Any) -> Seen:
+        pages.append(Seen(browser, file, **options))
+        return pages[-1]
+
+    yield go
+    for one in pages:
+        one.page.close()
+
+
+def test_it_shows_the_verdict_the_cluster_and_what_differs(opened: Any) -> None:
+    seen = opened()
+    assert "lab" in seen.page.locator("h1").inner_text()
+    assert {name for name in ("worker0", "worker2", "login0", "storage0") if name in seen.page.locator("svg").first.inner_html()} == {
+        *("worker0", "worker2", "login0", "storage0")
+    }
+    box = seen.page.locator("svg").first.bounding_box()
+    assert box and box["width"] > 200 and box["height"] > 50
+    assert len(seen.articles()) == len(FOUND)
+
+
+def test_it_asks_nothing_of_a_network_and_the_browser_has_nothing_to_say(opened: Any) -> None:
+    seen = opened()
+    assert seen.said == [] and [url for url in seen.asked if not url.startswith("file:")] == [] and len(seen.asked) == 1
+
+
+@pytest.mark.parametrize("width", [320, 390, 1200])
+def test_nothing_stands_beside_the_screen(opened: Any, width: int) -> None:
+    seen = opened(width=width)
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_word_can_be_read(opened: Any, dark: bool) -> None:
+    told = opened(dark=dark).page.evaluate(CONTRAST)
+    assert len(told) > 20
+    assert [(what, round(ratio, 2)) for what, ratio in told if ratio < LEAST_CONTRAST] == []
+
+
+def test_light_and_dark_are_two(opened: Any) -> None:
+    grounds = {opened(dark=dark).page.evaluate("getComputedStyle(document.body).backgroundColor") for dark in (False, True)}
+    assert len(grounds) == 2
+
+
+def test_a_box_leaves_out_what_it_names_and_brings_it_back(opened: Any) -> None:
+    seen = opened()
+    for box, left in (("#layer-configuration", 2), ("#class-benign", 2)):
+        seen.page.uncheck(box)
+        assert len(seen.articles()) == left
+        seen.page.check(box)
+        assert len(seen.articles()) == len(FOUND)
+    seen.page.get_by_label("worker0", exact=True).check()
+    assert [one for one in seen.articles() if "munge" not in one] == [] and len(seen.articles()) == 1
+
+
+def test_the_boxes_are_worked_by_keys_and_one_sees_where_one_is(opened: Any) -> None:
+    seen = opened()
+    for _ in range(30):
+        seen.page.keyboard.press("Tab")
+        if seen.page.evaluate("document.activeElement.id") == "layer-configuration":
+            break
+    focused = "getComputedStyle(document.activeElement)"
+    assert seen.page.evaluate("document.activeElement.id") == "layer-configuration"
+    assert seen.page.evaluate(f"{focused}.outlineStyle") != "none"
+    seen.page.keyboard.press("Space")
+    assert len(seen.articles()) == 2
