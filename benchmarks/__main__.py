@@ -102,12 +102,15 @@ def measure(project: Project, rounds: int, folder: Path) -> list[Row]:
     idle = [timed(lambda: idled(project)) for _ in range(rounds)]
     fabric = [timed(lambda: fabric_compared(image)) for _ in range(rounds)]
     converge = [timed(lambda: converged(project)) for _ in range(rounds)]
+    drifted(project)  # The first look after an `up` is the phases' own.
+    drift = [timed(lambda: drifted(project)) for _ in range(rounds)]
     return [
         Row("nothing → verified at level smoke, image cached", up, floor, "floor", "≤ 3.0 × floor"),
         Row("`pulumi up`, nothing to do", unchanged, engine, "the engine with an empty program", "≤ 2 s"),
         Row("`pulumi refresh`, three layers", refresh, [], "", "≤ 8 s"),
         Row("`rackwright verify`, passive checks", verify, [], "", "≤ 15 ms per result", results),
         Row("converge of 4 nodes, nothing to do", converge, looked, "one SSH script", "≤ 4 × one SSH script + 1 s"),
+        Row("`rackwright drift`, three layers, nothing differs", drift, looked, "one SSH script", "≤ 6 s"),
         Row("fabric of 256 nodes, 2048 ports: planned, simulated, compared", fabric, [], "", "≤ 5 s"),
         Row(f"the same driver, {_IDLE_TASKS} tasks that do nothing", idle, looked, "one SSH script", "(no goal: what Ansible costs)"),
     ]
@@ -136,6 +139,12 @@ def measure_kubernetes(project: Project, rounds: int) -> list[Row]:
 def verified(project: Project) -> None:
     """The passive checks, as a person starts them."""
     said = project.run([str(HERE.parent / ".venv/bin/rackwright"), "verify", project.stack])
+    assert said.ok, said.output
+
+
+def drifted(project: Project) -> None:
+    """All three layers, as a person looks at them; nothing may differ."""
+    said = project.run([str(HERE.parent / ".venv/bin/rackwright"), "drift", project.stack])
     assert said.ok, said.output
 
 
