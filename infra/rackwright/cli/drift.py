@@ -6,12 +6,14 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Annotated, Final
 
 import typer
 
 from rackwright.cli import drift_told, drift_traces
+from rackwright.cli.drift_proofs import proofs
 from rackwright.drift import allowance, notify
 from rackwright.drift.difference import Layer
 from rackwright.drift.document import Drift
@@ -104,6 +106,7 @@ def _looked(stack: str, *, accept: bool = False) -> tuple[Drift, Changes]:
     kept = History(paths.drift_history(stack))
     if policy.traces:
         found = drift_traces.compared(found, traces, kept.seen(), accept=accept)
+    found = replace(found, proofs=proofs(stack))
     found = found.with_looks(allowance.applied(found.looks, _allowed(policy), date.today()))
     changes = kept.record(found)
     kept.forget(_KEPT, found.started)

@@ -27,6 +27,28 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Proof:
+    """What only jobs prove, and when they last did; nothing where it is not on record."""
+
+    of: str
+    verdict: str = ""
+    when: datetime | None = None
+
+    def __str__(self) -> str:
+        """In a line.
+
+        >>> str(Proof("acceptance"))
+        'proven by acceptance: not on record'
+        """
+        told = f"{self.verdict}, {self.when:%Y-%m-%d %H:%M} UTC" if self.when else "not on record"
+        return f"proven by {self.of}: {told}"
+
+    def as_dict(self) -> dict[str, str | None]:
+        """In the shape of the contract."""
+        return {"of": self.of, "verdict": self.verdict or None, "when": self.when.isoformat(timespec="seconds") if self.when else None}
+
+
+@dataclass(frozen=True, slots=True)
 class Drift:
     """What differed, at one time."""
 
@@ -35,6 +57,7 @@ class Drift:
     started: datetime
     seconds: float
     looks: tuple[Look, ...]
+    proofs: tuple[Proof, ...] = ()
 
     def with_looks(self, looks: Iterable[Look]) -> Drift:
         """The same look, weighed otherwise."""
@@ -77,4 +100,5 @@ class Drift:
             "differences": [one.as_dict() for one in self.differences],
             "totals": {weight.value: sum(one.weight is weight for one in self.differences) for weight in Weight},
             "state": self.state.value,
+            "proofs": [one.as_dict() for one in self.proofs],
         }

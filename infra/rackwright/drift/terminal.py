@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rackwright.drift.difference import Difference, Layer, Weight, where
-from rackwright.drift.document import Drift, State
+from rackwright.drift.document import Drift, Proof, State
 from rackwright.drift.history import Changes
 
 _COLOURS: Final = {Weight.SECURITY: "magenta", Weight.BREAKING: "red", Weight.BENIGN: "yellow", Weight.EXPECTED: "dim"}
@@ -28,6 +28,7 @@ def render(found: Drift, changes: Changes | None = None) -> RenderableType:
     parts += [
         _layers(found),
         *_ways(found),
+        *map(_proof, found.proofs),
         _conclusion(found),
     ]
     if changes and changes.before is not None:
@@ -78,6 +79,11 @@ def _layers(found: Drift) -> RenderableType:
 def _ways(found: Drift) -> list[RenderableType]:
     """By what a layer was told, where there is more than one way."""
     return [Text(f"  {look.layer.value}: {look.how}", style="dim") for look in found.looks if look.how]
+
+
+def _proof(one: Proof) -> RenderableType:
+    """Which is as old as it is: a look runs no jobs."""
+    return Text(f"  {one}", style="dim")
 
 
 def _count(every: Iterable[bool]) -> str:

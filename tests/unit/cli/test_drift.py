@@ -236,6 +236,26 @@ def test_prometheus_reads_it_where_the_stack_file_says(night: Night, tmp_path: P
     assert (tmp_path / folder / "rackwright-lab.prom").exists() is (said == "")
 
 
+def verification(kind: str) -> str:
+    """A report of one check of that kind, one second long."""
+    words = dict.fromkeys(("expected", "found", "remedy", "reason"), "")
+    check = {"id": "jobs.run_on_every_node", "evidence": "real", "subject": "jobs", "node": "login0", "kind": kind, "verdict": "passed"}
+    head = {"schema": "rackwright.report/1", "stack": "lab", "plan": "0" * 12, "level": "smoke", "started": "2026-11-23T02:00:00+00:00"}
+    return json.dumps(
+        {**head, "seconds": 1.0, "nodes": [], "checks": [{**check, **words, "seconds": 0.1}], "not_run": [], "verdict": "passed"}
+    )
+
+
+def test_what_only_jobs_prove_is_as_old_as_it_is(night: Night) -> None:
+    night.found = [()]
+    assert [one["when"] for one in json.loads(night("drift", "lab", "--json").out)["proofs"]] == [None, None]
+    for kind, when in (("passive", None), ("job", "2026-11-23T02:00:01+00:00")):
+        night.found = [()]
+        paths.report("lab").write_text(verification(kind))
+        told = json.loads(night("drift", "lab", "--json").out)["proofs"][0]
+        assert told == {"of": "jobs on every node", "verdict": "passed" if when else None, "when": when}
+
+
 def test_sockets_of_a_simulated_fabric_open_and_shut_and_are_nobody_elses() -> None:
     told = {"listening": {"udp 0.0.0.0 7074": "user 0", "udp 0.0.0.0 7070": "user 0"}, "trouble": {"etc": "gone"}}
     assert lasting(told, SIMULATED_FABRIC) == {"listening": {"udp 0.0.0.0 7070": "user 0"}}

@@ -52,6 +52,7 @@ def _head(found: Drift, simulated: Sequence[str]) -> list[str]:
         f"<p>{', '.join(counts) or 'nothing differs'}</p>",
         f'<p class="dim">looked {when}, {found.seconds:.1f} s, plan {escape(found.plan)}</p>',
     ]
+    told += [f'<p class="dim">{escape(str(one))}</p>' for one in found.proofs]
     if simulated:
         told.append(f'<p class="dim">simulated here: {escape(", ".join(simulated))}</p>')
     return told
