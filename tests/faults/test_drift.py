@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from .conftest import Lab, chosen
+from .rows import LOOK_AGAIN
 from .score import SECONDS
 
 SAMPLE: Final = ("resources.a_volume_nobody_declared", "access.a_line_for_sudo", "scheduler.slurm_conf_is_edited")
@@ -78,6 +79,7 @@ def take_back(lab: Lab, node: str, fault: Fault) -> None:
         here(lab, node, fault.undo)
     else:
         lab.do(node, fault.undo)
+        lab.do(node, LOOK_AGAIN)
 
 
 def told(differences: list[dict[str, Any]]) -> str:

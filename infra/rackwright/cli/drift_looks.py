@@ -92,10 +92,10 @@ async def _resources(stack: str, say: Saying) -> Look:
 
 
 async def _strangers(stack: str, events: Sequence[Mapping[str, Any]]) -> tuple[Difference, ...]:
-    """What carries a lab's label on this machine, beyond what the engine has on record."""
+    """What carries a lab's label on this machine, beyond what the engine has on record and the checks beside this look have just now."""
     if not any(event.get("resOutputsEvent", {}).get("metadata", {}).get("type") == _LAB for event in events):
         return ()
-    kinds = [(kind, name) for kind, _, name in (item.partition(" ") for item in await podman.stack_leftovers(stack))]
+    kinds = [(kind, name) for kind, _, name in (item.partition(" ") for item in await podman.stack_leftovers(stack, passing=False))]
     return resources.strangers(kinds, resources.recorded(events))
 
 

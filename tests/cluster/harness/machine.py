@@ -17,6 +17,8 @@ from rackwright.report.declared import Declared
 
 _PATIENCE: Final = 0.6
 """Seconds within which a port on the same machine answers a hundred times over."""
+PASSING: Final = "rackwright.passing"
+"""The label of a container that is gone when its question is answered; a look for drift beside it knows it by that (drivers/podman.py)."""
 _ENGINE: Final = 12.0
 """Seconds podman may take for a short container on a busy machine."""
 _AT_LEISURE: Final = 3.0
@@ -107,6 +109,8 @@ def _stranger_sees(declared: Declared, names: Sequence[str], patience: float) ->
         "podman",
         "--label",
         label,
+        "--label",
+        f"{PASSING}=check",
         *limits,
         "--entrypoint",
         "/bin/bash",

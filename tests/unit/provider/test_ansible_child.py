@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 from pathlib import Path
 
-from rackwright.provider.drivers.ansible_child import own_folder
+import pytest
+import yaml
+
+from rackwright.handover import paths
+from rackwright.provider.drivers import ansible
+from rackwright.provider.drivers.ansible_child import Reporter, own_folder
 
 _NOBODY = 2**22 + 1
 """Above the highest process id of Linux (man 5 proc_sys_kernel, pid_max)."""
@@ -25,3 +32,38 @@ def test_what_a_killed_run_left_is_removed_and_what_a_living_one_uses_is_not(tmp
     with own_folder(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == [living]
+
+
+def test_what_changed_where_nothing_is_shown_is_told_without_what_it_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    note = {"host": "worker1", "play": "Share one MUNGE key", "role": "munge", "task": "Write the cluster's MUNGE key"}
+    Reporter({"Share one MUNGE key": "scheduler"}).hidden([json.dumps(note)])
+    told = json.loads(capsys.readouterr().out)
+    assert told == {
+        "event": "changed",
+        "host": "worker1",
+        "phase": "scheduler",
+        "role": "munge",
+        "task": "Write the cluster's MUNGE key",
+        "detail": "what it holds is not shown",
+    }
+
+
+def test_a_secret_that_would_be_written_again_is_a_change_and_nothing_of_it_is_told(tmp_path: Path) -> None:
+    """Through Ansible itself: its runner takes the results of such tasks away."""
+    secret = "a-secret-nobody-may-see"
+    play = {"name": "Play", "hosts": "localhost", "connection": "local", "gather_facts": False}
+    copy = {"name": "Write it", "ansible.builtin.copy": {"dest": str(tmp_path / "file"), "content": secret, "mode": "0600"}, "no_log": True}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([{**play, "tasks": [copy]}]))
+    (tmp_path / "inventory.yml").write_text("all: {hosts: {localhost: {}}}")
+    for expected in (1, 0):
+        applied = asyncio.run(play_it(tmp_path))
+        assert (applied.status, [one.task for one in applied.changed]) == (0, ["Write it"] * expected), applied
+        assert secret not in str(applied)
+
+
+async def play_it(folder: Path) -> ansible.Applied:
+    async def quiet(_: str) -> None:
+        pass
+
+    root = paths.project_root()
+    return await ansible.play(root, str(folder / "play.yml"), inventory=folder / "inventory.yml", on_progress=quiet)

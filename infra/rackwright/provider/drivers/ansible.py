@@ -91,7 +91,7 @@ async def play(
             await _take(json.loads(line), applied, on_progress)
 
     command = [sys.executable, "-m", "rackwright.provider.drivers.ansible_child"]
-    ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env={**_environment(root), **_noted(root, answers)})
+    ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env={**_environment(root), **_noted(answers)})
     applied.status = applied.status or ended.status
     if ended.status and not applied.message:
         applied.message = "\n".join(ended.stderr.strip().splitlines()[-8:])
@@ -108,12 +108,9 @@ async def _take(event: dict[str, Any], applied: Applied, on_progress: Callable[[
         getattr(applied, kind).append(TaskResult(**event))
 
 
-def _noted(root: Path, answers: Path | None) -> dict[str, str]:
-    """What makes Ansible take notes."""
-    if answers is None:
-        return {}
-    plugins = str(root / "playbooks" / "callback_plugins")
-    return {"ANSIBLE_CALLBACK_PLUGINS": plugins, "ANSIBLE_CALLBACKS_ENABLED": "rackwright_answers", "RACKWRIGHT_ANSWERS": str(answers)}
+def _noted(answers: Path | None) -> dict[str, str]:
+    """What makes the callback take notes of answers."""
+    return {} if answers is None else {"RACKWRIGHT_ANSWERS": str(answers)}
 
 
 def _environment(root: Path) -> dict[str, str]:
@@ -130,4 +127,6 @@ def _environment(root: Path) -> dict[str, str]:
         "ANSIBLE_CONFIG": str(root / "ansible.cfg"),
         "ANSIBLE_STRATEGY_PLUGINS": str(strategies),
         "ANSIBLE_STRATEGY": "mitogen_linear",
+        "ANSIBLE_CALLBACK_PLUGINS": str(root / "playbooks" / "callback_plugins"),
+        "ANSIBLE_CALLBACKS_ENABLED": "rackwright_answers,rackwright_hidden",
     }

@@ -49,6 +49,13 @@ class Reporter:
             self._remember(event["stdout"])
         return False
 
+    def hidden(self, notes: Iterable[str]) -> None:
+        """Take the notes of tasks that changed something and whose results are not shown."""
+        for line in notes:
+            note = json.loads(line)
+            phase = self._phases.get(note.pop("play"), "")
+            _say("changed", **note, phase=phase, detail="what it holds is not shown")
+
     def _remember(self, stdout: str) -> None:
         if "ERROR" in stdout or "rror:" in stdout:
             self.message = stdout.strip()
@@ -104,6 +111,7 @@ def run(request: dict[str, Any]) -> int:
     playbook = root / "playbooks" / request["playbook"]
     reporter = Reporter(phases([*sorted((root / "playbooks").glob("*.yml")), *imported(playbook)]))
     with own_folder(Path(request["inventory"]).parent) as folder:
+        hidden = Path(folder) / "hidden"
         outcome = ansible_runner.run(
             private_data_dir=folder,
             project_dir=str(root),
@@ -114,8 +122,10 @@ def run(request: dict[str, Any]) -> int:
             limit=",".join(request["limit"]) or None,
             event_handler=reporter.handle,
             quiet=True,
+            envvars={"RACKWRIGHT_HIDDEN": str(hidden)},
             settings={"pexpect_timeout": 1, "suppress_ansible_output": True},
         )
+        reporter.hidden(hidden.read_text(encoding="utf-8").splitlines() if hidden.exists() else ())
     _say("end", status=int(outcome.rc or 0), message=reporter.message)
     return int(outcome.rc or 0)
 

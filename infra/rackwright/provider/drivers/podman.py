@@ -19,6 +19,8 @@ from rackwright.provider.drivers import control_groups
 from rackwright.provider.drivers.process import Ended, Interruption, run
 
 STACK_LABEL: Final = "rackwright.stack"
+PASSING_LABEL: Final = "rackwright.passing"
+"""Of a container that is gone when its question is answered (tests/cluster/harness/machine.py)."""
 NODE_LABEL: Final = "rackwright.node"
 SPEC_LABEL: Final = "rackwright.spec"
 SECRET_PREFIX: Final = "rackwright"
@@ -114,16 +116,14 @@ async def inspect(name: str) -> Container | None:
     return _container(json.loads(ended.stdout)[0])
 
 
-async def stack_leftovers(stack: str) -> list[str]:
-    """All containers, volumes, networks and secrets that still belong to the stack, as `kind name`."""
+async def stack_leftovers(stack: str, *, passing: bool = True) -> list[str]:
+    """All containers, volumes, networks and secrets that still belong to the stack, as `kind name`; `passing`: those of checks, too."""
     label = f"label={STACK_LABEL}={stack}"
-    found: list[str] = []
-    for kind, command in (
-        ("container", ("ps", "--all", "--filter", label, "--format", "{{.Names}}")),
-        ("volume", ("volume", "ls", "--filter", label, "--format", "{{.Name}}")),
-        ("network", ("network", "ls", "--filter", label, "--format", "{{.Name}}")),
-    ):
-        found += [f"{kind} {name}" for name in (await _listing(*command)).split()]
+    containers = await _listing("ps", "--all", "--filter", label, "--format", "{{.Names}} {{.Labels}}")
+    lasting = [line for line in containers.splitlines() if passing or f"{PASSING_LABEL}:" not in line]
+    found = [f"container {line.partition(' ')[0]}" for line in lasting]
+    for kind in ("volume", "network"):
+        found += [f"{kind} {name}" for name in (await _listing(kind, "ls", "--filter", label, "--format", "{{.Name}}")).split()]
     secrets = (await _listing("secret", "ls", "--format", "{{.Name}}")).split()
     return [*found, *(f"secret {name}" for name in secrets if name.startswith(f"{SECRET_PREFIX}.{stack}."))]
 

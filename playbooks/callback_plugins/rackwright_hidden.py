@@ -1,0 +1,45 @@
+"""Notes which tasks changed something where what they hold is not shown.
+
+ansible-runner takes the whole result of such a task away, and with it that it changed something.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Final
+
+from ansible.plugins.callback import CallbackBase
+
+DOCUMENTATION = """
+name: rackwright_hidden
+type: aggregate
+short_description: notes which hidden results changed something
+description: Writes to the file that RACKWRIGHT_HIDDEN names; where, which task, and nothing of the result.
+"""
+
+_FILE: Final = "RACKWRIGHT_HIDDEN"
+
+
+class CallbackModule(CallbackBase):  # type: ignore[misc]
+    """One line for each."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "rackwright_hidden"
+    CALLBACK_NEEDS_ENABLED = True
+
+    _play = ""
+
+    def v2_playbook_on_play_start(self, play: Any) -> None:
+        """The phase is known by its play."""
+        self._play = play.get_name()
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        """Hidden, and changed."""
+        told, task, file = result._result, result._task, os.environ.get(_FILE)
+        if file and told.get("changed") and (task.no_log is True or told.get("_ansible_no_log")):
+            role = task._role.get_name() if task._role else ""
+            note = {"host": result._host.get_name(), "play": self._play, "role": role, "task": task.name or task.action}
+            with open(file, "a", encoding="utf-8") as notes:
+                notes.write(json.dumps(note) + "\n")
