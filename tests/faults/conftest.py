@@ -94,6 +94,26 @@ def _opened(home: Path, scratch: Path, project: Project | None = None) -> Lab:
     return lab
 
 
+@pytest.fixture(scope="session")
+def watched(lab: Lab) -> Lab:
+    """The lab with what nobody declared compared, too, after looks that found nothing."""
+    if lab.project is None:
+        pytest.skip("what nobody declared is compared in a lab of the tests' own: its stack file is edited")
+    lab.project.edit(lambda cluster: cluster.update(drift={"traces": True}))
+    for _ in range(2):
+        assert drift(lab)["state"] == "clean"
+    return lab
+
+
+def drift(lab: Lab, *options: str) -> dict[str, Any]:
+    """One look."""
+    assert lab.project
+    said = lab.project.rackwright("drift", lab.project.stack, "--json", *options)
+    assert said.status in (0, 1, 3) and "{" in said.output, said.end
+    found: dict[str, Any] = json.loads(said.output[said.output.index("{\n") :])
+    return found
+
+
 def told(checks: Sequence[dict[str, Any]] | Any) -> str:
     """Results as lines."""
     return "\n".join(f"{check['id']} {check['verdict']}: {check['reason']}" for check in checks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import time
@@ -16,7 +15,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from .conftest import Lab, chosen
+from .conftest import Lab, chosen, drift
 from .rows import LOOK_AGAIN
 from .score import SECONDS
 
@@ -42,26 +41,6 @@ class Fault:
 FAULTS: Final = {
     key: Fault(**row) for key, row in yaml.safe_load(Path(__file__).with_name("drift.yml").read_text(encoding="utf-8")).items()
 }
-
-
-@pytest.fixture(scope="session")
-def watched(lab: Lab) -> Lab:
-    """The lab with what nobody declared compared, too, after looks that found nothing."""
-    if lab.project is None:
-        pytest.skip("what nobody declared is compared in a lab of the tests' own: its stack file is edited")
-    lab.project.edit(lambda cluster: cluster.update(drift={"traces": True}))
-    for _ in range(2):
-        assert drift(lab)["state"] == "clean"
-    return lab
-
-
-def drift(lab: Lab, *options: str) -> dict[str, Any]:
-    """One look."""
-    assert lab.project
-    said = lab.project.rackwright("drift", lab.project.stack, "--json", *options)
-    assert said.status in (0, 1, 3) and "{" in said.output, said.end
-    found: dict[str, Any] = json.loads(said.output[said.output.index("{\n") :])
-    return found
 
 
 def here(lab: Lab, node: str, commands: str) -> None:

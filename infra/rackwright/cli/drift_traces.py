@@ -87,7 +87,8 @@ def _well(found: Drift, names: Iterable[str]) -> set[str]:
 
 def _unexplained(found: Drift, further: Iterable[Difference]) -> list[Difference]:
     """Without the files that a phase would write again: that says it better."""
-    written = {(one.node, word) for one in found.differences if one.layer is Layer.CONFIGURATION for word in one.live.split()}
+    phases = [one for one in found.differences if one.layer is Layer.CONFIGURATION]
+    written = {(one.node, word) for one in phases for word in one.live.replace(",", " ").split()}
     return [one for one in further if (one.node, one.subject.rpartition(" ")[2]) not in written]
 
 

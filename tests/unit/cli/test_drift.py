@@ -198,6 +198,15 @@ def test_what_a_node_has_while_something_differs_there_is_not_what_it_has_when_a
 
 
 @pytest.mark.usefixtures("compared")
+def test_a_file_that_a_phase_would_write_again_is_named_by_the_phase_alone(night: Night) -> None:
+    night.traces = [has(), Traces({"worker0": {**has().nodes["worker0"], "listening": {"/etc/a": "1", "/etc/b": "1"}}})]
+    written = Difference(Layer.CONFIGURATION, "worker0", "storage.Mount", "as written", "/etc/a, a.mount", Weight.BREAKING, "up")
+    night.found = [(), (written,)]
+    night("drift", "lab", "--json")
+    assert subjects(night("drift", "lab", "--json")) == ["storage.Mount", "traces.listening /etc/b"]
+
+
+@pytest.mark.usefixtures("compared")
 def test_an_up_makes_nothing_good_that_differed_before_it(night: Night) -> None:
     night.found = [()] * 4
     night.traces = [has(), has(tcp_4444="user 0"), has(tcp_4444="user 0", tcp_80="user 0"), has(tcp_80="user 0")]

@@ -55,6 +55,14 @@ class TestOnTheNode:
         found = side.keys()
         assert sorted(found.values()) == [str(file), f"{file} with options"] and "AAAA" not in str(found)
 
+    def test_what_holds_packets_back_is_told_of_a_link(self, monkeypatch):
+        told = "2: eth0@if3: <BROADCAST,UP> mtu 1500 qdisc tbf state UP mode DEFAULT\\    link/ether 02:00\n"
+        monkeypatch.setattr(side, "run", lambda *command: told)
+        monkeypatch.setattr(side.os, "listdir", lambda folder: ["eth0", "eth1"])
+        monkeypatch.setattr(side.os.path, "isdir", lambda path: True)
+        monkeypatch.setattr(side, "lines", lambda path: ["1500" if path.endswith("mtu") else "up"])
+        assert side.links() == {"eth0": "mtu 1500, up, tbf", "eth1": "mtu 1500, up, no queue"}
+
     def test_options_that_wear_say_nothing_of_a_mount(self, monkeypatch):
         row = "36 35 98:0 / /mnt rw,noatime shared:1 - {} /dev/x rw,size=1024k,nr_inodes=5,relatime"
         monkeypatch.setattr(side, "lines", lambda path: [row.format("tmpfs")])

@@ -181,13 +181,14 @@ def mounts() -> dict[str, str]:
 
 
 def links() -> dict[str, str]:
-    """Network links, how large their packets are, and what they are a part of."""
+    """Network links, how large their packets are, and what holds packets back there: tc(8), queueing disciplines."""
     found: dict[str, str] = {}
+    queues = dict(re.findall(r"^\d+: ([^:@]+)[:@].* qdisc (\S+)", run("ip", "-o", "link", "show"), re.M))
     for name in os.listdir("/sys/class/net"):
         top = os.path.join("/sys/class/net", name)
         if not DYNAMIC.match(name) and os.path.isdir(top):
             state = lines(top + "/operstate")[0]
-            found[name] = "mtu " + lines(top + "/mtu")[0] + ", " + state
+            found[name] = "mtu " + lines(top + "/mtu")[0] + ", " + state + ", " + queues.get(name, "no queue")
     return found
 
 
