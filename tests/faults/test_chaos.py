@@ -52,12 +52,15 @@ def steps(lab: Lab, job: str) -> str:
     return lab.project.ssh("login0", f"sacct --noheader --parsable2 --jobs={job} --format=JobID,State,ExitCode").output
 
 
-def test_a_rank_that_is_killed_ends_the_job_as_failed_by_that_signal(watched: Lab) -> None:
+def test_a_rank_that_is_killed_ends_the_others_and_the_job_which_says_why(watched: Lab) -> None:
     job = submitted(watched, "srun --kill-on-bad-exit=1 sleep 300")
     watched.do("worker1", "for _ in $(seq 50); do pkill -KILL -x -u alice sleep && exit 0; sleep 0.2; done; exit 1")
     assert until(watched, job, "FAILED", "COMPLETED", "CANCELLED") == "FAILED"
     time.sleep(2)  # Accounting hears of it after the controller.
-    assert re.search(rf"^{job}\.0\|(FAILED|CANCELLED).*\|\d+:9$", steps(watched, job), re.M), steps(watched, job)
+    told = steps(watched, job)
+    assert re.search(rf"^{job}\|FAILED\|", told, re.M) and re.search(rf"^{job}\.0\|(FAILED|CANCELLED)", told, re.M), told
+    assert watched.project
+    assert "worker1: task 1: Killed" in watched.project.ssh("worker0", f"cat /tmp/slurm-{job}.out").output
     assert drift(watched)["state"] == "clean"
 
 

@@ -203,7 +203,7 @@ def test_a_file_that_a_phase_would_write_again_is_named_by_the_phase_alone(night
     written = Difference(Layer.CONFIGURATION, "worker0", "storage.Mount", "as written", "/etc/a, a.mount", Weight.BREAKING, "up")
     night.found = [(), (written,)]
     night("drift", "lab", "--json")
-    assert subjects(night("drift", "lab", "--json")) == ["storage.Mount", "traces.listening /etc/b"]
+    assert subjects(night("drift", "lab", "--json")) == ["traces.listening /etc/b", "storage.Mount"]
 
 
 @pytest.mark.usefixtures("compared")
