@@ -70,7 +70,9 @@ def compared(found: Drift, now: Traces, past: Iterable[Seen], *, accept: bool) -
     well = set(now.nodes) if accept else _well(found, now.nodes)
     kept = kept.renewed(_applied(found.stack), now.nodes, well, still)
     baseline.write(kept, file)
-    further = [one for name, kinds in now.nodes.items() if (was := kept.of(name, kinds)) for one in differences(name, was, kinds)]
+    further = [
+        one for name, kinds in now.nodes.items() if (was := kept.of(name, kinds)) for one in differences(found.stack, name, was, kinds)
+    ]
     return found.with_looks(
         replace(look, differences=(*look.differences, *_unexplained(found, further)), unknown=_told_once((*look.unknown, *now.silent)))
         if look.layer is Layer.BEHAVIOUR

@@ -104,11 +104,12 @@ class TestCompared:
     )
     def test_what_changed_came_or_went_is_named_with_what_it_means(self, kind, name, value, weight):
         part = {key: one for key, one in {**self.WAS[kind], name: value}.items() if one is not None}
-        (only,) = differences("worker0", self.WAS, {**self.WAS, kind: part})
+        (only,) = differences("lab", "worker0", self.WAS, {**self.WAS, kind: part})
         assert (only.node, only.subject, only.live, only.weight) == ("worker0", f"traces.{kind} {name}", value or "nothing", weight)
+        assert "rackwright drift lab --accept" in only.remedy
 
     def test_the_same_is_no_difference(self):
-        assert list(differences("worker0", self.WAS, self.WAS)) == []
+        assert list(differences("lab", "worker0", self.WAS, self.WAS)) == []
 
     def test_a_kind_that_could_not_be_read_differs_in_nothing(self):
-        assert list(differences("worker0", self.WAS, {"node": {"life": "1"}})) == []
+        assert list(differences("lab", "worker0", self.WAS, {"node": {"life": "1"}})) == []

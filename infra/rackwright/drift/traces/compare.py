@@ -25,13 +25,13 @@ _GUARDED: Final = (
 """Files that decide who gets in and as whom, or what runs unasked."""
 
 
-def differences(node: str, was: Kinds, now: Kinds) -> Iterator[Difference]:
+def differences(stack: str, node: str, was: Kinds, now: Kinds) -> Iterator[Difference]:
     """By kind and name. A kind that could not be read now says nothing."""
     for kind in sorted(set(was) & set(now)):
         for name in sorted({*was[kind], *now[kind]} - {LIFE}):
             before, after = was[kind].get(name, NOTHING), now[kind].get(name, NOTHING)
             if before != after:
-                yield Difference(Layer.BEHAVIOUR, node, subject(kind, name), before, after, _weight(kind, name), _remedy(kind, node))
+                yield Difference(Layer.BEHAVIOUR, node, subject(kind, name), before, after, _weight(kind, name), _remedy(stack, node))
 
 
 def subject(kind: str, name: str) -> str:
@@ -47,8 +47,8 @@ def _weight(kind: str, name: str) -> Weight:
     return Weight.SECURITY if kind == "etc" and name.startswith(_GUARDED) else weights().traces[kind]
 
 
-def _remedy(kind: str, node: str) -> str:
+def _remedy(stack: str, node: str) -> str:
     return (
         f"find out on {node} who did it; undo it, or declare it in the stack file, or take it for good: "
-        "`rackwright drift STACK --accept` compares with what is there now"
+        f"`rackwright drift {stack} --accept` compares with what is there now"
     )
