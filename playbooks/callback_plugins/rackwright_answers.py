@@ -1,4 +1,4 @@
-"""Notes which module was called on which node with what, and a digest of the answer: what `rackwright drift` asks nodes the next time.
+"""Notes which module was called on which node with what, and a digest of the answer: what nodes are asked the next time somebody looks.
 
 Modules are called in forked workers through Mitogen's planner, so the note is taken there, one line per call. Whatever else is asked of a
 node by the way is noted, too: who plays the notes back then knows that they are not all.
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ansible.plugins.callback import CallbackBase
 
-from rackwright.drift.answers.side import digest
+from rackwright.provider.answers.side import digest
 
 DOCUMENTATION = """
 name: rackwright_answers

@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
 from rackwright.provider import stack_files
+from rackwright.provider.answers.look import Phases, look
 from rackwright.provider.diff import Change, Difference, compare
 from rackwright.provider.drivers import ansible, ssh
 from rackwright.provider.drivers.awake import Sleepers, awake
@@ -135,13 +136,16 @@ class Converge(Resource):
         reached = [name for name in files.hosts if name not in lost]
         if not reached:
             return ansible.Applied()
-        applied = await self._site(operation, files, reached if lost else (), check=check)
-        if applied.cut_off and not check:
+        if check:
+            phases = Phases(operation.stack, files.inventory, files.secrets, files.site, files.skip_tags)
+            return (await look(phases, lost, operation.status)).applied
+        applied = await self._site(operation, files, reached if lost else ())
+        if applied.cut_off:
             await operation.info("a connection broke in the middle of a task; the phases are applied once more")
             for name in reached:
                 await ssh.close(operation.stack, name)
             await ssh.reach(operation.stack, reached, within=within)
-            applied = await self._site(operation, files, reached if lost else (), check=check)
+            applied = await self._site(operation, files, reached if lost else ())
         return applied
 
     async def _roll(self, operation: Operation, files: stack_files.StackFiles, inputs: Properties, applied: ansible.Applied) -> None:
@@ -155,7 +159,7 @@ class Converge(Resource):
         if done.reasons:
             applied.status, applied.message = 1, "\n".join(done.reasons)
 
-    async def _site(self, operation: Operation, files: stack_files.StackFiles, limit: Sequence[str], *, check: bool) -> ansible.Applied:
+    async def _site(self, operation: Operation, files: stack_files.StackFiles, limit: Sequence[str]) -> ansible.Applied:
         """All phases, on the hosts of the limit or on all."""
         return await ansible.play(
             files.root,
@@ -164,7 +168,6 @@ class Converge(Resource):
             extra_vars=[files.secrets],
             limit=limit,
             skip_tags=files.skip_tags,
-            check=check,
             on_progress=operation.status,
         )
 

@@ -14,6 +14,7 @@ import pytest
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
 from rackwright.provider import converge, stack_files
+from rackwright.provider.answers.look import Looked
 from rackwright.provider.converge import Converge, _sleepers
 from rackwright.provider.drivers import ansible, rolling
 from rackwright.provider.resource import Operation, State
@@ -207,7 +208,11 @@ class TestSettled:
         async def play(*_: object, **__: object) -> ansible.Applied:
             return found.pop(0) if found else ansible.Applied()
 
+        async def look(*_: object) -> Looked:
+            return Looked(await play(), "the phases looked")
+
         monkeypatch.setattr(converge.ansible, "play", play)
+        monkeypatch.setattr(converge, "look", look)
         return found
 
     def test_a_run_that_ends_well_settles_every_life(self, written: list[tuple[str, ...]], ends: list[ansible.Applied]) -> None:
@@ -273,6 +278,9 @@ def waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     async def site(*_: object, **__: object) -> ansible.Applied:
         return ansible.Applied(rolls=list(waits), failed=list(found["failed"]), status=2 if found["failed"] else 0)
 
+    async def look(*_: object) -> Looked:
+        return Looked(await site(), "the phases looked")
+
     async def reach(*_: object, **__: object) -> dict[str, str]:
         return {}
 
@@ -283,6 +291,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     monkeypatch.setattr(converge.stack_files, "write", lambda *_: files)
     monkeypatch.setattr(converge.ssh, "reach", reach)
     monkeypatch.setattr(Converge, "_site", site)
+    monkeypatch.setattr(converge, "look", look)
     monkeypatch.setattr(rolling.Roll, "run", run)
     found["inputs"] = {"plan": json.dumps({"scheduler": {}, "rolling": {"batch": 3}}), "hosts": {name: {} for name in files.hosts}}
     return found

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
-
-from rackwright.drift import store
 
 SCHEMA: Final = "rackwright.answers/1"
 OLDEST: Final = timedelta(days=7)
@@ -77,4 +76,7 @@ def read(file: Path) -> Record | None:
 def write(record: Record, file: Path) -> None:
     """Replaced whole; it holds secrets that modules were given, as the file of secrets beside it does (0600)."""
     told = {"schema": SCHEMA, "inputs": record.inputs, "when": record.when.isoformat(), "calls": record.calls}
-    store.write(json.dumps(told), file)
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    beside.touch(mode=0o600)
+    beside.write_text(json.dumps(told), encoding="utf-8")
+    beside.replace(file)

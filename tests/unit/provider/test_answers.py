@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from rackwright.drift.answers import record, side
 from rackwright.handover import paths
-from rackwright.provider.drivers import answers
+from rackwright.provider.answers import again as answers
+from rackwright.provider.answers import record, side
 
 NOW = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
 ROOT = {"worker0": False, "worker1": True}

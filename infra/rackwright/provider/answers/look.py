@@ -1,0 +1,118 @@
+"""A look at what the phases would change: nodes are asked what the phases asked them when all was well; else they are.
+
+What a run of the phases does follows from their text, the hand-over, and what nodes answer. While all three are as they were when the
+phases would have changed nothing, they would change nothing now. Where they are not, the phases themselves look, in check mode.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from rackwright.handover import paths
+from rackwright.provider.answers import again, record
+from rackwright.provider.drivers import ansible, asking
+
+Saying = Callable[[str], Awaitable[None]]
+OURS: Final = "site.yml"
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """The phases of a stack, and all that decides what they do there beside what nodes answer."""
+
+    stack: str
+    inventory: Path
+    secrets: Path
+    site: str = OURS
+    """The table of contents: ours, or where the user has playbooks of their own, one beside the inventory."""
+    skip_tags: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> str:
+        """Empty where the user's own playbooks decide as well: nobody knows which files those read."""
+        if self.site != OURS:
+            return ""
+        given = [self.inventory, self.secrets, paths.ssh_config(self.stack)]
+        return again.inputs(paths.project_root(), given, [*self.skip_tags, _applied(self.stack)])
+
+    @property
+    def root(self) -> dict[str, bool]:
+        """Node -> whether who logs in there has to become root."""
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        found = yaml.load(self.inventory.read_text(encoding="utf-8"), Loader=loader)["all"]
+        return {name: found["hosts"][name]["node"]["user"] != "root" for name in found["children"]["nodes"]["hosts"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What the phases would change, and how it was found out."""
+
+    applied: ansible.Applied
+    how: str
+
+
+async def look(phases: Phases, lost: Mapping[str, str], say: Saying) -> Looked:
+    """On every node that answers. `lost`: those that do not; then the phases look at the others."""
+    kept, inputs, root = record.read(paths.answers(phases.stack)), phases.inputs, phases.root
+    why = ""
+    if kept and inputs and not lost and kept.usable(inputs, datetime.now(UTC)):
+        others = await _others(phases.stack, kept, root)
+        if not others:
+            when = f"{kept.when:%Y-%m-%d %H:%M} UTC"
+            return Looked(ansible.Applied(), f"nodes answer as on {when}, when the phases looked and would have changed nothing")
+        why = ": " + "; ".join(f"{node} answers otherwise to `{task}`" for node, task in others)
+    with tempfile.TemporaryDirectory(prefix=".answers-", dir=paths.folder(phases.stack)) as folder:
+        notes = Path(folder) / "notes"
+        applied = await _played(phases, [name for name in root if name not in lost], lost, notes, say)
+        if inputs and not (lost or applied.reasons or applied.changed or applied.rolls):
+            _keep(phases.stack, inputs, root, notes)
+    return Looked(applied, f"the phases looked{why}")
+
+
+async def _others(stack: str, kept: record.Record, root: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
+    """(node, task) where an answer is another one than it was, or did not come."""
+    side = files("rackwright.provider.answers").joinpath("side.py").read_text(encoding="utf-8")
+    programs = again.programs(side, paths.project_root(), kept.calls, record.modules(kept))
+    told, _ = await asking.ask(stack, programs, root)
+    return kept.others({node: each["answers"] for node, each in told.items()})
+
+
+async def _played(phases: Phases, reached: list[str], lost: Mapping[str, str], notes: Path, say: Saying) -> ansible.Applied:
+    """The phases in check mode."""
+    if not reached:
+        return ansible.Applied()
+    return await ansible.play(
+        paths.project_root(),
+        phases.site,
+        inventory=phases.inventory,
+        extra_vars=[phases.secrets],
+        limit=reached if lost else (),
+        skip_tags=phases.skip_tags,
+        check=True,
+        answers=notes,
+        on_progress=say,
+    )
+
+
+def _keep(stack: str, inputs: str, root: Mapping[str, bool], notes: Path) -> None:
+    """For the next look; what could not be noted whole takes away what was kept before."""
+    lines = notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
+    found = record.gathered(lines, inputs, datetime.now(UTC), root)
+    if found:
+        record.write(found, paths.answers(stack))
+    else:
+        paths.answers(stack).unlink(missing_ok=True)
+
+
+def _applied(stack: str) -> str:
+    """Changes with every `up` that applies something."""
+    file = paths.applied(stack)
+    return f"{file.stat().st_mtime_ns}" if file.exists() else ""

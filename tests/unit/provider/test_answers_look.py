@@ -1,0 +1,113 @@
+"""Who is asked what would change: nodes while they answer as they did when all was well, otherwise the phases."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rackwright.handover import paths
+from rackwright.provider.answers import look as looking
+from rackwright.provider.drivers import ansible
+
+INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
+
+
+class Stack:
+    """A stack that is up: what its nodes answer, what its phases would change, and how often they were asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+        monkeypatch.setenv("RACKWRIGHT_HOME", str(home))
+        monkeypatch.setattr(looking.ansible, "play", self.play)
+        monkeypatch.setattr(looking.asking, "ask", self.ask)
+        paths.prepare("lab")
+        paths.inventory("lab").write_text(INVENTORY.read_text(encoding="utf-8"))
+        for file in (paths.secrets("lab"), paths.ssh_config("lab"), paths.applied("lab")):
+            file.write_text("x")
+        self.phases = looking.Phases("lab", paths.inventory("lab"), paths.secrets("lab"))
+        self.plays, self.answer, self.silent = 0, "a", ""
+        self.applied = ansible.Applied()
+
+    async def play(self, *_: Any, answers: Path, limit: list[str], **__: Any) -> ansible.Applied:
+        self.plays, self.limit = self.plays + 1, limit
+        for node in self.phases.root:
+            call = {"node": node, "task": "Look", "module": "ansible.modules.stat", "user": "root"}
+            with answers.open("a", encoding="utf-8") as notes:
+                notes.write(json.dumps({**call, "arguments": {}, "environment": {}, "answer": self.answer}) + "\n")
+        return self.applied
+
+    async def ask(self, _stack: str, programs: dict[str, str], _root: Any) -> tuple[dict[str, Any], dict[str, str]]:
+        told = {node: {"answers": [self.answer]} for node in programs if node != self.silent}
+        return told, {self.silent: "no route"} if self.silent else {}
+
+    def look(self, **lost: str) -> looking.Looked:
+        async def quiet(_: str) -> None:
+            pass
+
+        return asyncio.run(looking.look(self.phases, lost, quiet))
+
+
+@pytest.fixture
+def stack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Stack:
+    return Stack(monkeypatch, tmp_path)
+
+
+def test_the_phases_look_once_and_then_the_nodes_are_asked(stack: Stack) -> None:
+    ways = [stack.look().how for _ in range(3)]
+    assert stack.plays == 1 and ways[0] == "the phases looked" and "nodes answer as on" in ways[2]
+    assert paths.answers("lab").stat().st_mode & 0o777 == 0o600
+
+
+def test_one_other_answer_and_the_phases_look(stack: Stack) -> None:
+    stack.look()
+    stack.answer = "b"
+    assert "answers otherwise to `Look`" in stack.look().how and stack.plays == 2
+
+
+def test_a_silent_node_is_no_answer(stack: Stack) -> None:
+    stack.look()
+    stack.silent = next(iter(stack.phases.root))
+    assert stack.silent in stack.look().how and stack.plays == 2
+
+
+def test_a_node_that_is_lost_leaves_the_others_to_the_phases_and_nothing_is_kept(stack: Stack) -> None:
+    lost = next(iter(stack.phases.root))
+    stack.look(**{lost: "no route"})
+    assert stack.plays == 1 and lost not in stack.limit and not paths.answers("lab").exists()
+
+
+@pytest.mark.parametrize(
+    "applied",
+    [
+        ansible.Applied(changed=[ansible.TaskResult("worker0", "base", "Write")]),
+        ansible.Applied(rolls=[ansible.TaskResult("worker0", "gpu", "Leave")]),
+        ansible.Applied(failed=[ansible.TaskResult("worker0", "base", "Look")]),
+        ansible.Applied(status=4),
+    ],
+    ids=["would change", "waits to be rolled", "could not look", "ended badly"],
+)
+def test_only_what_was_well_is_kept(stack: Stack, applied: ansible.Applied) -> None:
+    stack.applied = applied
+    assert stack.look().applied is applied and not paths.answers("lab").exists()
+
+
+@pytest.mark.parametrize("file", [paths.inventory, paths.secrets, paths.ssh_config])
+def test_another_hand_over_is_another_question(stack: Stack, file: Any) -> None:
+    stack.look()
+    file("lab").write_text(file("lab").read_text() + "\n# more\n")
+    assert stack.look().how == "the phases looked" and stack.plays == 2
+
+
+def test_an_up_that_applied_something_asks_anew(stack: Stack) -> None:
+    stack.look()
+    os.utime(paths.applied("lab"), (1, 1))
+    assert stack.look().how == "the phases looked" and stack.plays == 2
+
+
+def test_playbooks_of_the_users_own_are_always_asked(stack: Stack) -> None:
+    stack.phases = looking.Phases("lab", paths.inventory("lab"), paths.secrets("lab"), site=str(paths.site("lab")))
+    assert {stack.look().how for _ in range(2)} == {"the phases looked"} and stack.plays == 2
