@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from rackwright.catalog.checks import checks
+from rackwright.drift.difference import Layer
 
 FOLDER = Path(__file__).parents[2] / "faults"
-ROWS = {key: row for file in sorted(FOLDER.glob("*.yml")) for key, row in yaml.safe_load(file.read_text(encoding="utf-8")).items()}
+
+
+def rows(*names: str) -> dict[str, Any]:
+    return {key: row for name in names for key, row in yaml.safe_load((FOLDER / name).read_text(encoding="utf-8")).items()}
+
+
+ROWS = rows("faults.yml", "kubernetes.yml")
+OF_DRIFT = rows("drift.yml")
 KEYS = {"where", "red", "first", "everywhere", "apply", "undo", "also"}
 
 
@@ -35,3 +45,32 @@ def test_what_else_turns_red_is_a_check_and_has_a_reason(key):
 def test_no_two_checks_have_the_same_fault():
     faults = [(row["apply"], row.get("where", checks()[key].group)) for key, row in ROWS.items()]
     assert {fault for fault in faults if faults.count(fault) > 1} <= {("hostname somebody-else", "role_worker")}
+
+
+def test_no_table_is_forgotten():
+    assert {file.name for file in FOLDER.glob("*.yml")} == {"faults.yml", "kubernetes.yml", "drift.yml"}
+
+
+@pytest.mark.parametrize("key", OF_DRIFT)
+class TestOfDrift:
+    def test_a_row_is_complete_and_spelt_right(self, key):
+        row = OF_DRIFT[key]
+        assert set(row) <= {"where", "here", "apply", "names", "also", "cluster", "silent", "undo", "heal"}
+        assert ("here" in row) is not ("apply" in row), "done here, or on the node"
+        assert ("undo" in row) is not ("heal" in row), "taken back, or healed"
+        assert row["names"]
+
+    def test_what_is_named_is_in_a_layer_and_a_check_is_one(self, key):
+        for name in [*OF_DRIFT[key]["names"], *OF_DRIFT[key].get("also", {})]:
+            layer, _, subject = name.partition(" ")
+            assert layer in {one.value for one in Layer} and subject
+            if layer == Layer.BEHAVIOUR and not subject.startswith("traces."):
+                assert any(fnmatchcase(check, subject) for check in checks()), f"no check is called {subject}"
+
+    def test_what_may_differ_with_it_has_a_reason(self, key):
+        assert all(why.strip() for why in OF_DRIFT[key].get("also", {}).values())
+
+
+def test_no_two_faults_of_drift_are_the_same():
+    done = [(row.get("apply"), row.get("here"), row.get("where")) for row in OF_DRIFT.values()]
+    assert len(set(done)) == len(done)
