@@ -17,6 +17,9 @@ from rackwright.provider.drivers import ansible
 INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
 
 
+SECRET = "a-secret-in-one-file-alone"
+
+
 class Stack:
     """A stack that is up: what its nodes answer, what its phases would change, and how often they were asked."""
 
@@ -28,6 +31,7 @@ class Stack:
         paths.inventory("lab").write_text(INVENTORY.read_text(encoding="utf-8"))
         for file in (paths.secrets("lab"), paths.ssh_config("lab"), paths.applied("lab")):
             file.write_text("x")
+        paths.secrets("lab").write_text(f"secrets: {{munge_key: {SECRET}, host_keys: {{}}}}\n")
         self.phases = looking.Phases("lab", paths.inventory("lab"), paths.secrets("lab"))
         self.plays, self.answer, self.silent = 0, "a", ""
         self.applied = ansible.Applied()
@@ -36,11 +40,13 @@ class Stack:
         self.plays, self.limit = self.plays + 1, limit
         for node in self.phases.root:
             call = {"node": node, "task": "Look", "module": "ansible.modules.stat", "user": "root"}
+            call["arguments"] = {"files": [{"content": f"key={SECRET}\n"}]}
             with answers.open("a", encoding="utf-8") as notes:
-                notes.write(json.dumps({**call, "arguments": {}, "environment": {}, "answer": self.answer}) + "\n")
+                notes.write(json.dumps({**call, "environment": {}, "answer": self.answer}) + "\n")
         return self.applied
 
     async def ask(self, _stack: str, programs: dict[str, str], _root: Any) -> tuple[dict[str, Any], dict[str, str]]:
+        self.programs = programs
         told = {node: {"answers": [self.answer]} for node in programs if node != self.silent}
         return told, {self.silent: "no route"} if self.silent else {}
 
@@ -111,3 +117,10 @@ def test_an_up_that_applied_something_asks_anew(stack: Stack) -> None:
 def test_playbooks_of_the_users_own_are_always_asked(stack: Stack) -> None:
     stack.phases = looking.Phases("lab", paths.inventory("lab"), paths.secrets("lab"), site=str(paths.site("lab")))
     assert {stack.look().how for _ in range(2)} == {"the phases looked"} and stack.plays == 2
+
+
+def test_secrets_stay_in_their_file_and_are_asked_with_all_the_same(stack: Stack) -> None:
+    stack.look()
+    assert SECRET not in paths.answers("lab").read_text(encoding="utf-8")
+    assert "nodes answer as on" in stack.look().how
+    assert all(SECRET in program for program in stack.programs.values())

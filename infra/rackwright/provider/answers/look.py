@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Final
 import yaml
 
 from rackwright.handover import paths
-from rackwright.provider.answers import again, record
+from rackwright.provider.answers import again, record, veil
 from rackwright.provider.drivers import ansible, asking
 
 Saying = Callable[[str], Awaitable[None]]
@@ -64,7 +64,7 @@ async def look(phases: Phases, lost: Mapping[str, str], say: Saying) -> Looked:
     kept, inputs, root = record.read(paths.answers(phases.stack)), phases.inputs, phases.root
     why = ""
     if kept and inputs and not lost and kept.usable(inputs, datetime.now(UTC)):
-        others = await _others(phases.stack, kept, root)
+        others = await _others(phases, kept, root)
         if not others:
             when = f"{kept.when:%Y-%m-%d %H:%M} UTC"
             return Looked(ansible.Applied(), f"nodes answer as on {when}, when the phases looked and would have changed nothing")
@@ -73,15 +73,15 @@ async def look(phases: Phases, lost: Mapping[str, str], say: Saying) -> Looked:
         notes = Path(folder) / "notes"
         applied = await _played(phases, [name for name in root if name not in lost], lost, notes, say)
         if inputs and not (lost or applied.reasons or applied.changed or applied.rolls):
-            _keep(phases.stack, inputs, root, notes)
+            _keep(phases, inputs, root, notes)
     return Looked(applied, f"the phases looked{why}")
 
 
-async def _others(stack: str, kept: record.Record, root: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
+async def _others(phases: Phases, kept: record.Record, root: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
     """(node, task) where an answer is another one than it was, or did not come."""
     side = files("rackwright.provider.answers").joinpath("side.py").read_text(encoding="utf-8")
-    programs = again.programs(side, paths.project_root(), kept.calls, record.modules(kept))
-    told, _ = await asking.ask(stack, programs, root)
+    programs = again.programs(side, paths.project_root(), veil.shown(kept.calls, veil.named(phases.secrets)), record.modules(kept))
+    told, _ = await asking.ask(phases.stack, programs, root)
     return kept.others({node: each["answers"] for node, each in told.items()})
 
 
@@ -102,14 +102,14 @@ async def _played(phases: Phases, reached: list[str], lost: Mapping[str, str], n
     )
 
 
-def _keep(stack: str, inputs: str, root: Mapping[str, bool], notes: Path) -> None:
+def _keep(phases: Phases, inputs: str, root: Mapping[str, bool], notes: Path) -> None:
     """For the next look; what could not be noted whole takes away what was kept before."""
     lines = notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
     found = record.gathered(lines, inputs, datetime.now(UTC), root)
     if found:
-        record.write(found, paths.answers(stack))
+        record.write(replace(found, calls=veil.hidden(found.calls, veil.named(phases.secrets))), paths.answers(phases.stack))
     else:
-        paths.answers(stack).unlink(missing_ok=True)
+        paths.answers(phases.stack).unlink(missing_ok=True)
 
 
 def _applied(stack: str) -> str:

@@ -74,7 +74,7 @@ def read(file: Path) -> Record | None:
 
 
 def write(record: Record, file: Path) -> None:
-    """Replaced whole; it holds secrets that modules were given, as the file of secrets beside it does (0600)."""
+    """Replaced whole, for its owner alone."""
     told = {"schema": SCHEMA, "inputs": record.inputs, "when": record.when.isoformat(), "calls": record.calls}
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     beside.touch(mode=0o600)

@@ -1,0 +1,52 @@
+"""Secrets out of what is kept, and back into what is asked: they lie in one file alone, and arguments of modules hold some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+_SHORTEST: Final = 8
+"""Characters: what is shorter is no secret of ours, and would be found in ordinary words."""
+
+
+def named(file: Path) -> dict[str, str]:
+    """Placeholder -> secret, the longest first, so that none is cut by another that is a part of it."""
+    found = sorted(_strings(yaml.safe_load(file.read_text(encoding="utf-8"))), key=lambda text: (-len(text), text))
+    return {f"\N{SYMBOL FOR SUBSTITUTE}secret {number}\N{SYMBOL FOR SUBSTITUTE}": text for number, text in enumerate(dict.fromkeys(found))}
+
+
+def hidden(value: Any, secrets: Mapping[str, str]) -> Any:
+    """With placeholders for secrets, wherever they stand."""
+    return _replaced(value, {text: name for name, text in secrets.items()})
+
+
+def shown(value: Any, secrets: Mapping[str, str]) -> Any:
+    """The other way round."""
+    return _replaced(value, secrets)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str) and len(value) >= _SHORTEST:
+        yield value
+        yield from (line for line in value.splitlines() if len(line) >= _SHORTEST and line != value)
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _strings(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _strings(part)
+
+
+def _replaced(value: Any, words: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        for old, new in words.items():
+            value = value.replace(old, new)
+        return value
+    if isinstance(value, Mapping):
+        return {_replaced(key, words): _replaced(part, words) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_replaced(part, words) for part in value]
+    return value
