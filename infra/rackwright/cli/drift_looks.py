@@ -33,8 +33,6 @@ from rackwright.report.declared import Declared, from_inventory
 Progress = Callable[[Layer, str], Awaitable[None]]
 _LAB: Final = "rackwright:lab:Label"
 """The resource by which a stack's containers are on this machine."""
-_REACH: Final = 10.0
-"""Seconds a node that was there may take to answer when it is only looked at."""
 _ENGINE: Final = 300.0
 """Seconds after which an engine that looks at resources alone hangs."""
 

@@ -6,7 +6,6 @@ phases would have changed nothing, they would change nothing now. Where they are
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ import yaml
 from rackwright.handover import paths
 from rackwright.provider.answers import again, record, veil
 from rackwright.provider.drivers import ansible, asking
+from rackwright.provider.drivers.ansible_child import own_folder
 
 Saying = Callable[[str], Awaitable[None]]
 OURS: Final = "site.yml"
@@ -69,7 +69,7 @@ async def look(phases: Phases, lost: Mapping[str, str], say: Saying) -> Looked:
             when = f"{kept.when:%Y-%m-%d %H:%M} UTC"
             return Looked(ansible.Applied(), f"nodes answer as on {when}, when the phases looked and would have changed nothing")
         why = ": " + "; ".join(f"{node} answers otherwise to `{task}`" for node, task in others)
-    with tempfile.TemporaryDirectory(prefix=".answers-", dir=paths.folder(phases.stack)) as folder:
+    with own_folder(paths.folder(phases.stack)) as folder:  # Notes hold secrets until they are kept: a killed look's go with the next.
         notes = Path(folder) / "notes"
         applied = await _played(phases, [name for name in root if name not in lost], lost, notes, say)
         if inputs and not (lost or applied.reasons or applied.changed or applied.rolls):
