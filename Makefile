@@ -6,7 +6,7 @@ BIN := .venv/bin
 TESTS := $(wildcard tests/unit tests/components tests/roles tests/e2e) tests/faults
 
 .DEFAULT_GOAL := venv
-.PHONY: help venv ready up down doctor check test faults soak bench bench-scale docs lock catalog
+.PHONY: help venv ready up down doctor check test faults soak bench bench-scale bench-hosts docs lock catalog
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 16
@@ -43,6 +43,9 @@ soak: ready ## long runs: kills at random moments, many ups and downs
 bench-scale: ready ## what 64 and 256 described nodes cost, without a machine; then Slurm with 256 nodes in one container
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/scale.py
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/scheduler.py
+
+bench-hosts: ready ## a night over 64 hosts, which are containers of this machine: takes memory (8 GiB) and half an hour
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/hosts.py
 
 bench: ready ## speed against the floor, measured in the same run
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks

@@ -13,8 +13,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -22,6 +20,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests" / "e2e"))
 
+from looks import converged, drifted, lookups, say, timed, verified  # noqa: E402
 from project import Project, clone  # noqa: E402
 from simulated_fabric import planned, seen  # noqa: E402
 
@@ -136,57 +135,11 @@ def measure_kubernetes(project: Project, rounds: int) -> list[Row]:
     ]
 
 
-def verified(project: Project) -> None:
-    """The passive checks, as a person starts them."""
-    said = project.run([str(HERE.parent / ".venv/bin/rackwright"), "verify", project.stack])
-    assert said.ok, said.output
-
-
-def drifted(project: Project) -> None:
-    """All three layers, as a person looks at them; nothing may differ."""
-    said = project.run([str(HERE.parent / ".venv/bin/rackwright"), "drift", project.stack])
-    assert said.ok, said.output
-
-
 def fabric_compared(image: str) -> None:
     """The fabric of 256 nodes as the subnet manager finds it, against its cable list."""
     plan = planned(256)
     live = read(seen(image, netlist(plan)))
     assert not differences((cable.row() for cable in wiring(plan).cables), live)
-
-
-def lookups(project: Project) -> None:
-    """The look-ups of a converge as one script per node, all nodes at once."""
-    script = (HERE / "lookups.sh").read_bytes()
-    config = str(project.home / project.stack / "ssh_config")
-    children = []
-    for node in project.incarnations():
-        child = subprocess.Popen(["ssh", "-F", config, node, "sh -s"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-        assert child.stdin is not None
-        child.stdin.write(script)
-        child.stdin.close()
-        children.append(child)
-    assert all(child.wait() == 0 for child in children)
-
-
-_CONVERGE = """
-import asyncio, sys
-from pathlib import Path
-from rackwright.provider.drivers import ansible
-
-async def quiet(text): pass
-
-folder = Path(sys.argv[1])
-applied = asyncio.run(ansible.play(Path(sys.argv[2]), sys.argv[3], inventory=folder / "inventory.yml", extra_vars=[folder / "secrets.yml"],
-    skip_tags=["install"], on_progress=quiet))
-sys.exit(bool(applied.reasons or applied.changed))
-"""
-
-
-def converged(project: Project, playbook: str = "site.yml") -> None:
-    """The phases once more, with nothing to change."""
-    said = project.run([sys.executable, "-c", _CONVERGE, str(project.home / project.stack), str(project.folder), playbook])
-    assert said.ok, f"a no-change converge changed something\n{said.output}"
 
 
 _IDLE_TASKS = 9
@@ -214,22 +167,10 @@ def empty(folder: Path, project: Project) -> None:
     assert said.ok, said.output
 
 
-def timed(call: Callable[[], object]) -> float:
-    """Seconds a call takes."""
-    started = time.monotonic()
-    call()
-    return time.monotonic() - started
-
-
 def shell(command: list[str]) -> None:
     """Run a command; what it says is shown only when it fails."""
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-
-
-def say(text: str) -> None:
-    """Progress on standard error."""
-    print(f"bench: {text}", file=sys.stderr, flush=True)
 
 
 def machine() -> str:

@@ -44,6 +44,17 @@ def test_a_stack_becomes_one_node_for_each_of_its_plan_and_nothing_else(stack: s
     assert {name: typ for name, (typ, _) in built(plan).made.items()} == expected
 
 
+@pytest.mark.parametrize(("workers", "asked"), [(9, {}), (62, {"stack": "many", "inotify_instances": 512})])
+def test_many_nodes_take_more_of_the_machine_than_it_allows_unasked(workers: int, asked: dict[str, object]) -> None:
+    groups = {"login": {"count": 1, "roles": ["login", "controller"]}, "storage": {"count": 1}, "worker": {"count": workers}}
+    written = {"target": {"kind": "lab"}, "network": {"cidr": "10.77.0.0/24"}, "groups": groups, "scheduler": {"kind": "slurm"}}
+    loaded = load_cluster(written)
+    assert loaded.cluster is not None, loaded
+    made = built(expand(loaded.cluster, "many"))
+    assert made.of("rackwright:lab:Limits") == ({"limits": asked} if asked else {})
+    assert all(("limits" in made.asked[name].after) is bool(asked) for name in made.of("rackwright:lab:Node"))
+
+
 def test_a_worker_of_the_lab_has_exactly_these_inputs() -> None:
     plan = committed("lab")
     worker = plan.node("worker1")

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import pytest
 from project import Project
 
 LOOKS = int(os.environ.get("RACKWRIGHT_SOAK_LOOKS", "100"))
 """At five seconds each, 1000 take an hour and a half."""
+TOLD = 50
+"""After so many looks it says how it goes, and counts what is left of them."""
 SETTLED = 3
 """Looks after which connections stand and records are kept."""
 
@@ -23,16 +28,21 @@ pytestmark = [pytest.mark.soak, pytest.mark.timely]
 def busy(lab: Project) -> Iterator[Project]:
     """The stack with jobs that come and go on every worker, watched with what nobody declared."""
     lab.edit(lambda cluster: cluster.update(drift={"traces": True}))
+    scratch = lab.folder.parent / "tmp"
+    scratch.mkdir()
+    lab.environment["TMPDIR"] = str(scratch)
     work = "while :; do srun --quiet --immediate=30 --gres=gpu:1 sh -c 'sleep 2; id >/dev/null'; done"
     started = lab.ssh("login0", f"systemd-run --quiet --unit=soak --uid=alice sh -c {json.dumps(work)}")
     assert started.ok, started.output
     yield lab
     lab.ssh("login0", "systemctl stop soak; scancel --user=alice")
     lab.edit(lambda cluster: cluster.pop("drift"))
+    del lab.environment["TMPDIR"]
 
 
-def own(folder: Path) -> dict[str, int]:
-    """What a copy of the project holds on this machine: processes that were started in it, and files of its home."""
+def own(project: Project) -> dict[str, int]:
+    """What a copy of the project holds on this machine: processes that name it, and files of its folder, its home and for a while."""
+    folder = project.folder
     processes = 0
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -40,7 +50,7 @@ def own(folder: Path) -> dict[str, int]:
                 processes += str(folder) in (entry / "cmdline").read_text(errors="replace")
             except OSError:
                 continue
-    return {"processes": processes, "files": sum(1 for _ in folder.rglob("*") if "__pycache__" not in _.parts)}
+    return {"processes": processes, "files": sum(1 for found in folder.parent.rglob("*") if "__pycache__" not in found.parts)}
 
 
 def on_nodes(project: Project) -> dict[str, int]:
@@ -50,19 +60,33 @@ def on_nodes(project: Project) -> dict[str, int]:
     return {f"{node} {what}": int(value) for node, both in told.items() for what, value in zip(("connections", "files"), both, strict=True)}
 
 
-def test_a_hundred_looks_find_nothing_and_leave_nothing(busy: Project) -> None:
-    before: dict[str, int] = {}
-    for number in range(SETTLED + LOOKS):
-        said = busy.rackwright("drift", busy.stack, "--json")
-        found = json.loads(said.output[said.output.index("{\n") :])
-        assert found["state"] == "clean", f"look {number}: {json.dumps(found['differences'] or found['layers'], indent=1)}"
-        if number == SETTLED - 1:
-            before = {**own(busy.folder), **on_nodes(busy)}
-    after = {**own(busy.folder), **on_nodes(busy)}
-    grown = {what: (before[what], value) for what, value in after.items() if value > before[what]}
-    assert grown == {}, f"after {LOOKS} looks"
-    ended = busy.ssh("login0", "sacct --allusers --noheader --format=State --starttime=now-1hours | sort | uniq -c").output
-    assert "COMPLETED" in ended and "FAILED" not in ended, f"jobs ran meanwhile: {ended}"
+def look(project: Project, number: int) -> dict[str, Any]:
+    """One look's document; it has to be clean."""
+    said = project.rackwright("drift", project.stack, "--json")
+    found: dict[str, Any] = json.loads(said.output[said.output.index("{\n") :])
+    assert found["state"] == "clean", f"look {number}: {json.dumps(found['differences'] or found['layers'], indent=1)}"
+    return {"seconds": said.seconds, **found}
+
+
+def test_a_hundred_looks_find_nothing_and_leave_nothing(busy: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(SETTLED):
+        look(busy, number)
+    before = {**own(busy), **on_nodes(busy)}
+    took: list[float] = []
+    jobs = 0
+    for number in range(SETTLED, SETTLED + LOOKS):
+        took.append(look(busy, number)["seconds"])
+        if len(took) % TOLD == 0 or len(took) == LOOKS:
+            grown = {what: (before[what], value) for what, value in {**own(busy), **on_nodes(busy)}.items() if value > before[what]}
+            counted = "sacct --allusers --noheader --parsable2 --format=State --starttime=2020-01-01 | sort | uniq -c"
+            ended = " ".join(busy.ssh("login0", counted).output.split())
+            with capsys.disabled():
+                print(f"\n{len(took)} clean looks, median {median(took):.1f} s, longest {max(took):.1f} s; jobs: {ended}")
+            assert grown == {}, f"after {len(took)} looks"
+            assert "FAILED" not in ended, f"jobs ran meanwhile: {ended}"
+            count = int(re.search(r"(\d+) COMPLETED", ended)[1])  # type: ignore[index]
+            assert count > jobs, "jobs no longer come and go"
+            jobs = count
     assert subprocess.run(
         ["podman", "ps", "--quiet", "--filter", f"label=rackwright.stack={busy.stack}"], capture_output=True, check=True
     ).stdout

@@ -104,6 +104,25 @@ def test_a_second_up_changes_nothing(hosts: Project) -> None:
     assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
 
 
+def test_a_look_for_drift_finds_nothing_until_somebody_does_something(hosts: Project, machines: Machines) -> None:
+    hosts.edit(lambda cluster: cluster.update(drift={"traces": True}))
+    for how in ("the phases looked", "nodes answer as on"):
+        said = hosts.rackwright("drift", hosts.stack)
+        assert said.ok and how in said.output, said.end
+    machines.on("worker1", "systemctl stop slurmd; cp -p /etc/sudoers.d/admin /etc/sudoers.d/other")
+    found = hosts.rackwright("drift", hosts.stack, "--json")
+    machines.on("worker1", "rm /etc/sudoers.d/other")
+    named = {(one["layer"], one["node"], one["subject"]) for one in json.loads(found.output[found.output.index("{\n") :])["differences"]}
+    assert {
+        ("configuration", "worker1", "scheduler.Run slurmd"),
+        ("behaviour", "worker1", "slurm.node_daemon_runs"),
+        ("behaviour", "worker1", "traces.etc /etc/sudoers.d/other"),
+    } <= named, found.end
+    healed = hosts.rackwright("drift", hosts.stack, "--heal", "configuration")
+    assert healed.ok, healed.end
+    hosts.edit(lambda cluster: cluster.pop("drift"))
+
+
 def test_a_package_that_somebody_removed_is_drift(hosts: Project, machines: Machines) -> None:
     """Installed packages are not asked of apt again; what is installed is."""
     machines.on("worker1", "sed -i.kept '/^Package: psmisc$/,/^$/ s/^Status: .*/Status: deinstall ok config-files/' /var/lib/dpkg/status")

@@ -91,6 +91,12 @@ def test_phases_applied_again_change_nothing_and_a_look_would_change_nothing(lab
     assert "warning" not in said.output and "updated" not in said.output, said.output
 
 
+def test_a_look_for_drift_finds_nothing_in_any_layer(lab: Project) -> None:
+    for how in ("the phases looked", "nodes answer as on"):
+        said = lab.rackwright("drift", lab.stack)
+        assert said.ok and how in said.output, said.end
+
+
 def test_a_user_runs_a_pod_on_all_eight_gpus_and_the_ninth_waits(lab: Project) -> None:
     image = own_image("probe")
     for name, gpus in (("eight", 8), ("ninth", 1)):

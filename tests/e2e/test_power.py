@@ -83,6 +83,13 @@ def test_a_refresh_wakes_it_and_finds_nothing(saving: Project) -> None:
     assert _power(saving, "worker0") == "State=IDLE"
 
 
+def test_a_look_for_drift_wakes_it_and_finds_nothing(saving: Project) -> None:
+    _falls_asleep(saving)
+    said = saving.rackwright("drift", saving.stack)
+    assert said.ok, said.end + _log(saving)
+    assert _status(saving, "worker0") == "running", "nobody can tell what a node that sleeps would answer"
+
+
 def test_a_job_wakes_it_and_runs_there(saving: Project) -> None:
     _falls_asleep(saving)
     said = saving.as_user("srun --gres=gpu:2 hostname")

@@ -54,9 +54,9 @@ def take_back(lab: Lab, node: str, fault: Fault) -> None:
     """The fault's undoing, where it was done."""
     if fault.heal:
         assert drift(lab, "--heal", "all")["state"] == "clean"
-    elif fault.here:
+    if fault.here:
         here(lab, node, fault.undo)
-    else:
+    elif fault.undo:
         lab.do(node, fault.undo)
         lab.do(node, LOOK_AGAIN)
 

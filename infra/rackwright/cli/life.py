@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from rackwright.cli import cloud
+from rackwright.cli import cloud, schedule
 from rackwright.errors import CouldNotTell
 from rackwright.handover import paths
 
@@ -30,6 +30,7 @@ def down(
     as_json: Annotated[bool, typer.Option("--json", help="What was removed by label, as JSON.")] = False,
 ) -> None:
     """Remove a stack: `pulumi destroy` without questions, or by label where the state is lost."""
+    _tell_of_timers(stack)
     if not by_label:
         raise typer.Exit(_pulumi("destroy", stack))
     there = region or cloud.region_of(stack)
@@ -42,6 +43,12 @@ def down(
         typer.echo("\n".join(f"removed {item}" for item in removed))
     else:
         typer.echo(f"nothing is left of stack {stack}: no container, volume, network or secret carries its label")
+
+
+def _tell_of_timers(stack: str) -> None:
+    """Timers are the user's, made by another command: they are named, not taken away."""
+    if files := schedule.still_there(stack):
+        typer.echo(f"{files[0]} goes on looking at {stack} every night: `rackwright schedule {stack} --remove` ends that", err=True)
 
 
 def remove_by_label(stack: str) -> list[str]:

@@ -43,7 +43,7 @@ def schedule(
     """Look for drift every night. A machine that was off at the time looks when it is on again, where systemd starts it."""
     if not remove and not paths.inventory(stack).is_file():
         raise BadInput("is not up", path=f"stack {stack}", hint=f"`rackwright up {stack}` brings it up")
-    nightly = timer.Nightly(stack, _program(), str(paths.drift_page(stack)), _time(at), _seconds(jitter), _environment())
+    nightly = _nightly(stack, _time(at), _seconds(jitter))
     if by is Way.CRONTAB:
         typer.echo(timer.crontab(nightly), nl=False)
     elif by is Way.GITHUB:
@@ -54,6 +54,15 @@ def schedule(
         _removed(nightly)
     else:
         _installed(nightly)
+
+
+def still_there(stack: str) -> list[Path]:
+    """Units that look at the stack, installed here by this user."""
+    return [file for name in timer.systemd(_nightly(stack, time(), 0)) if (file := _folder() / name).exists()]
+
+
+def _nightly(stack: str, at: time, jitter_s: int) -> timer.Nightly:
+    return timer.Nightly(stack, _program(), str(paths.drift_page(stack)), at, jitter_s, _environment())
 
 
 def _program() -> str:
@@ -120,7 +129,7 @@ def _timers(nightly: timer.Nightly) -> list[str]:
 
 def _removed(nightly: timer.Nightly) -> None:
     _must_run_systemd()
-    files = [file for name in timer.systemd(nightly) if (file := _folder() / name).exists()]
+    files = still_there(nightly.stack)
     if not files:
         typer.echo(f"there is no timer for {nightly.stack}")
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -34,6 +34,14 @@ class Difference:
     def with_change(self, path: str, change: Change = Change.UPDATE) -> Difference:
         """The same with one more change."""
         return Difference({**self.changes, path: change}, self.delete_before_replace)
+
+    def in_place(self, paths: Iterable[str]) -> Difference:
+        """The same, but a change of one of these properties replaces nothing."""
+        kept = frozenset(paths)
+        return Difference(
+            {path: Change(change.removesuffix("-replace")) if path in kept else change for path, change in self.changes.items()},
+            self.delete_before_replace,
+        )
 
 
 def compare(

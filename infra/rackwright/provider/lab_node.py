@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from rackwright.handover import paths
+from rackwright.provider import lab_node_found
+from rackwright.provider.diff import Difference
 from rackwright.provider.drivers import control_groups, ssh
 from rackwright.provider.drivers.podman import (
     NODE_LABEL,
@@ -65,6 +67,11 @@ class Node(Resource):
         """A declared node runs."""
         return {"gpus": 0, "volumes": {}, "published": [], **news, "status": _RUNNING}
 
+    def diff(self, state: State, news: Properties) -> Difference:
+        """What moved under a node that was made as it is wanted can be brought back; what is wanted otherwise needs a new one."""
+        made_so = [name for name in lab_node_found.BROUGHT_BACK if state.outputs.get(name) == news.get(name)]
+        return super().diff(state, news).in_place(made_so)
+
     def foresee(self, news: Properties) -> Properties:
         """A new node is a new incarnation."""
         return {**news, "incarnation": UNKNOWN}
@@ -94,12 +101,18 @@ class Node(Resource):
         same = str(state.outputs.get("incarnation", "")).startswith(found.short_id)
         if same and not found.paused and (slept or mark.exists() or (found.running and _was_woken(operation.stack, state, found))):
             return Made(state.id, state.outputs, inputs={**state.inputs, "status": _RUNNING})
-        inputs = {**state.inputs, "status": found.status}
-        return Made(state.id, {**_made(found, inputs).outputs}, inputs=inputs)
+        if lab_node_found.replaced(found, state):
+            news = {"status": lab_node_found.REPLACED, "image": found.image}
+            return Made(state.id, {**state.outputs, "status": lab_node_found.REPLACED}, inputs={**state.inputs, **news})
+        inputs = {**state.inputs, "status": found.status, **lab_node_found.differs(found, state)}
+        return Made(state.id, _made(found, {**state.inputs, **state.outputs}).outputs, inputs=inputs)
 
     async def update(self, operation: Operation, state: State, news: Properties) -> Made:
-        """Make it run again."""
+        """Make it run again, as it was made."""
         found = await inspect(news["name"])
+        if found is not None and lab_node_found.replaced(found, state):
+            await self._remove(news["stack"], news["hostname"], news["name"])
+            found = None
         if found is None:
             return await self.create(operation, news)
         if found.paused:
@@ -109,6 +122,7 @@ class Node(Resource):
         await ssh.close(operation.stack, news["hostname"])
         found = await inspect(news["name"])
         assert found is not None
+        await lab_node_found.bring_back(found, news)
         return _made(found, news)
 
     async def delete(self, operation: Operation, state: State) -> None:
@@ -200,7 +214,7 @@ def _identity(news: Properties) -> list[SecretFile]:
     """The host key and the one key that opens it, there before sshd starts for the first time."""
     prefix = f"{SECRET_PREFIX}.{news['stack']}.{news['hostname']}"
     return [
-        SecretFile(f"{prefix}.host-key", "/etc/ssh/ssh_host_ed25519_key", news["host_key"]),
-        SecretFile(f"{prefix}.host-public-key", "/etc/ssh/ssh_host_ed25519_key.pub", news["host_public_key"] + "\n"),
+        SecretFile(f"{prefix}.host-key", lab_node_found.KEY_FILE, news["host_key"]),
+        SecretFile(f"{prefix}.host-public-key", f"{lab_node_found.KEY_FILE}.pub", news["host_public_key"] + "\n"),
         SecretFile(f"{prefix}.authorized-key", "/root/.ssh/authorized_keys", news["authorized_key"] + "\n"),
     ]

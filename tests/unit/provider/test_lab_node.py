@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rackwright.handover import paths
-from rackwright.provider import lab_node
+from rackwright.provider import lab_node, lab_node_found
 from rackwright.provider.drivers.podman import Container
 from rackwright.provider.lab_node import Node
 from rackwright.provider.resource import Made, Operation, State
@@ -42,7 +43,7 @@ def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def read() -> tuple[str, str]:
     """Status and incarnation as a refresh has them."""
-    made = asyncio.run(Node().read(OPERATION, State("lab-worker0", INPUTS, {**INPUTS, "incarnation": RECORDED})))
+    made = asyncio.run(Node().read(OPERATION, State("lab-worker0", INPUTS, {**INPUTS, "image": "older", "incarnation": RECORDED})))
     assert isinstance(made, Made) and made.inputs is not None
     assert made.outputs["status"] == made.inputs["status"]
     return made.outputs["status"], made.outputs["incarnation"]
@@ -114,3 +115,103 @@ def test_a_node_that_goes_takes_its_marks_along(live: dict[str, Any], monkeypatc
         mark.touch()
     asyncio.run(Node().delete(OPERATION, State("lab-worker0", INPUTS, {})))
     assert calls and not any(mark.exists() for mark in marks)
+
+
+MADE: dict[str, Any] = {**INPUTS, "network": "lab", "address": "10.77.0.11", "host_public_key": "", "image": "older"}
+
+
+def looked() -> Made:
+    """A refresh of a node that was made on a network, with a key."""
+    found = asyncio.run(Node().read(OPERATION, State("lab-worker0", MADE, {**MADE, "incarnation": RECORDED})))
+    assert found is not None and found.inputs is not None
+    return found
+
+
+def differs(found: Made) -> dict[str, Any]:
+    """What a refresh shows."""
+    assert found.inputs is not None
+    return {name: value for name, value in found.inputs.items() if MADE.get(name) != value}
+
+
+def test_a_node_on_its_network_with_its_key_is_as_made(live: dict[str, Any], shown: Path) -> None:
+    live["networks"] = {"lab": "10.77.0.11"}
+    assert differs(looked()) == {}
+
+
+@pytest.mark.parametrize(
+    ("networks", "seen"),
+    [
+        ({"lab": "10.77.0.99"}, {"address": "10.77.0.99"}),
+        ({"other": "10.9.0.2"}, {"network": "other", "address": "none"}),
+        ({"lab": "10.77.0.11", "other": "10.9.0.2"}, {"network": "lab, other"}),
+        ({}, {"network": "none", "address": "none"}),
+    ],
+)
+def test_a_node_that_was_moved_shows_where_it_is(live: dict[str, Any], shown: Path, networks: dict[str, str], seen: dict[str, str]) -> None:
+    live["networks"] = networks
+    found = looked()
+    assert differs(found) == seen
+    assert (found.outputs["network"], found.outputs["address"]) == ("lab", "10.77.0.11"), "what it was made with stays on record"
+
+
+def test_a_node_with_another_host_key_shows_it(live: dict[str, Any], shown: Path) -> None:
+    live["networks"] = {"lab": "10.77.0.11"}
+    other = made(shown, "ed25519")
+    assert differs(looked()) == {"host_public_key": other}
+    shown.write_text("no key at all")
+    assert differs(looked()) == {"host_public_key": "none"}
+
+
+def test_a_stopped_node_is_only_stopped(live: dict[str, Any], shown: Path) -> None:
+    live.update(networks={}, running=False)
+    assert differs(looked()) == {"status": "stopped"}
+
+
+def test_another_image_under_its_name_is_no_node_of_ours(live: dict[str, Any], shown: Path) -> None:
+    live.update(id="2" * 64)
+    state = State("lab-worker0", MADE, {**MADE, "image": "recorded", "incarnation": RECORDED})
+    found = asyncio.run(Node().read(OPERATION, state))
+    assert found is not None
+    assert differs(found) == {"status": "replaced"}
+    assert found.outputs["image"] == "recorded", "so that the next `up` knows it for a stranger still"
+
+
+def test_what_moved_is_brought_back_in_place_and_what_is_wanted_otherwise_is_made_anew() -> None:
+    wanted = {**MADE, "status": "running"}
+    moved = {**wanted, "network": "other", "address": "none", "host_public_key": "ssh-ed25519 BBBB"}
+    assert Node().diff(State("lab-worker0", moved, wanted), wanted).replaces == []
+    assert set(Node().diff(State("lab-worker0", moved, wanted), wanted).changes) == {"network", "address", "host_public_key"}
+    assert Node().diff(State("lab-worker0", wanted, wanted), {**wanted, "address": "10.77.0.12"}).replaces == ["address"]
+
+
+@pytest.fixture
+def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of the node's host key, to be changed; as recorded at first."""
+    file = tmp_path / lab_node_found.KEY_FILE.lstrip("/")
+    file.parent.mkdir(parents=True)
+    monkeypatch.setattr(lab_node_found, "_files", lambda found: tmp_path)
+    MADE["host_public_key"] = made(file, "ed25519") + " worker0.lab"
+    return file
+
+
+def made(file: Path, kind: str) -> str:
+    """A new pair of keys; the public half."""
+    for old in (file, file.with_name(f"{file.name}.pub")):
+        old.unlink(missing_ok=True)
+    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-C", "", "-f", str(file)], check=True)
+    return file.with_name(f"{file.name}.pub").read_text().strip()
+
+
+@pytest.mark.parametrize("kind", ["ed25519", "rsa", "ecdsa"])
+def test_the_public_half_of_a_key_is_read_without_opening_it(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "key"
+    public = made(file, kind)
+    assert lab_node_found.public_half(file.read_text()) == public
+
+
+@pytest.mark.parametrize("cut", [40, 90, 120])
+def test_what_is_no_whole_key_has_no_public_half(tmp_path: Path, cut: int) -> None:
+    file = tmp_path / "key"
+    made(file, "ed25519")
+    with pytest.raises(ValueError):
+        lab_node_found.public_half(file.read_text()[:cut] + "\n-----END OPENSSH PRIVATE KEY-----\n")

@@ -11,7 +11,7 @@ import os
 import resource
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rackwright.errors import RackwrightError
@@ -87,6 +87,8 @@ class Container:
     labels: Mapping[str, str]
     pid: int = 0
     """Of its first process, as this machine counts; 0 when it does not run."""
+    networks: Mapping[str, str] = field(default_factory=dict)
+    """The addresses that it has, by network; none while it does not run."""
 
     @property
     def status(self) -> str:
@@ -215,6 +217,7 @@ def _container(found: Mapping[str, Any]) -> Container:
         image=found.get("ImageName", ""),
         labels=found["Config"].get("Labels") or {},
         pid=int(state.get("Pid") or 0),
+        networks={name: on["IPAddress"] for name, on in (found["NetworkSettings"].get("Networks") or {}).items() if on.get("IPAddress")},
     )
 
 

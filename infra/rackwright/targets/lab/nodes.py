@@ -14,6 +14,10 @@ from rackwright.targets import digests, resources
 
 INOTIFY_INSTANCES: Final = 1024
 """A node of Kubernetes takes 15 to 30 of what all containers share: room for some dozens of nodes."""
+INOTIFY_PER_NODE: Final = 8
+"""A node without containers of its own takes 6: five its systemd, one its dbus-daemon (`find /proc/*/fd -lname anon_inode:inotify`)."""
+_INOTIFY_LEFT: Final = 96
+"""Of the 128 that distributions allow, what nodes may take without anybody asking."""
 
 
 def image(plan: Plan, bundle: resources.Bundle | None) -> resources.Image:
@@ -32,11 +36,14 @@ def image(plan: Plan, bundle: resources.Bundle | None) -> resources.Image:
 
 
 def limits(plan: Plan, label: resources.Label) -> resources.Limits | None:
-    """What nodes that run containers take of the machine."""
-    if not plan.groups["kubernetes"]:
+    """What nodes that run containers, or many nodes, take of the machine."""
+    wanted = INOTIFY_PER_NODE * len(plan.nodes)
+    if plan.groups["kubernetes"]:
+        wanted = max(wanted, INOTIFY_INSTANCES)
+    elif wanted <= _INOTIFY_LEFT:
         return None
     found_by = pulumi.ResourceOptions(depends_on=[label])
-    return resources.Limits("limits", stack=plan.stack, inotify_instances=INOTIFY_INSTANCES, opts=found_by)
+    return resources.Limits("limits", stack=plan.stack, inotify_instances=wanted, opts=found_by)
 
 
 def node(
