@@ -48,6 +48,11 @@ def test_nothing_holds_clocks_down(ask, expect):
     expect({f"GPU {gpu.index}": f"reasons {gpu.slowed_by:#x}" for gpu in ask(GPUS) if gpu.slowed_by & ~IDLE}, {})
 
 
+def test_driver_stays_loaded(ask, expect):
+    """Without persistence mode the first program of each job waits for the GPUs to come up, and settings are forgotten in between."""
+    expect({f"GPU {gpu.index}" for gpu in ask(GPUS) if not gpu.persistent}, set())
+
+
 def test_devices_are_distinct(node, ask, expect):
     """Slurm hands out device files: each must be a device, and another one than the rest."""
     devices = ask(DEVICES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.probes.software import CUDA, DCGM_HEALTH, FABRIC, FABRIC_MANAGER, KERNEL_DRIVER, LOADED, NCCL, NCCL_SETTINGS, PERSISTENCE
+from cluster.probes.software import CUDA, DCGM_HEALTH, FABRIC, FABRIC_MANAGER, KERNEL_DRIVER, LOADED, NCCL, NCCL_SETTINGS
 from cluster.probes.units import FABRIC_MANAGER as FABRIC_MANAGER_UNIT
 from cluster.probes.units import UNITS
 
@@ -16,11 +16,6 @@ def test_driver_modules_match_plan(node, ask, expect):
 def test_nouveau_is_out(ask, expect):
     """It takes the GPUs before the driver can."""
     expect(sorted(ask(LOADED) & {"nouveau"}), [])
-
-
-def test_driver_stays_loaded(ask, expect):
-    """Without persistence the first program of each job waits for the GPUs to come up, and settings are forgotten in between."""
-    expect([f"GPU {index}" for index, kept in ask(PERSISTENCE).items() if not kept], [])
 
 
 def test_fabric_manager_matches_driver(node, ask, expect):

@@ -103,6 +103,7 @@ def test_it_says_that_it_is_simulated(node: Node) -> None:
         (("clock", "2"), "clocks.sm", "1980", "345"),
         (("clock", "2", "600"), "clocks_event_reasons.hw_slowdown", "Not Active", "Active"),
         (("max-clock", "2"), "clocks.max.sm", "1980", "1410"),
+        (("persistence", "2"), "persistence_mode", "Enabled", "Disabled"),
         (("driver", "550.54.15"), "driver_version", "580.173.02", "550.54.15"),
     ],
 )

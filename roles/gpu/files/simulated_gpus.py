@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 FOLDER = "/var/lib/rackwright"
 IDLE_CLOCK = 345  # MHz, what an idle H100 shows
-FAULTS = ("missing", "ecc", "xid", "clock", "max-clock", "driver")
+FAULTS = ("missing", "ecc", "xid", "clock", "max-clock", "persistence", "driver")
 
 
 class Gpu(NamedTuple):
@@ -25,6 +25,7 @@ class Gpu(NamedTuple):
     sm_clock: int
     sm_clock_max: int
     ecc_uncorrected: int
+    persistent: bool = True
 
     @property
     def bus_id(self) -> str:
@@ -78,4 +79,5 @@ def seen(plan: dict[str, Any], faults: dict[str, Any], slot: int, uuid: str) -> 
         sm_clock=faults.get("clock", {}).get(str(slot), highest),
         sm_clock_max=highest,
         ecc_uncorrected=faults.get("ecc", {}).get(str(slot), 0),
+        persistent=str(slot) not in faults.get("persistence", {}),
     )

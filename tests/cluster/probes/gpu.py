@@ -16,6 +16,7 @@ _FIELDS: Final = (
     "ecc.errors.uncorrected.volatile.total",
     "clocks.max.sm",
     "clocks_event_reasons.active",
+    "persistence_mode",
 )
 IDLE: Final = 0x1
 """Reason bit `gpu_idle`: the clock is low because there is nothing to do."""
@@ -34,6 +35,8 @@ class Gpu:
     max_clock_mhz: int
     slowed_by: int
     """Bits of the reasons that hold its clock down."""
+    persistent: bool
+    """Whether the driver keeps it initialised while nobody uses it."""
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
@@ -44,9 +47,18 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def _gpu(values: list[str]) -> Gpu:
-    index, product, memory, driver, uncorrected, clock, reasons = values
+    index, product, memory, driver, uncorrected, clock, reasons, persistence = values
     absent = uncorrected.strip("[]") in ("N/A", "Not Supported")
-    return Gpu(int(index), product, int(memory), driver, None if absent else int(uncorrected), int(clock), int(reasons, 16))
+    return Gpu(
+        int(index),
+        product,
+        int(memory),
+        driver,
+        None if absent else int(uncorrected),
+        int(clock),
+        int(reasons, 16),
+        {"Enabled": True, "Disabled": False}[persistence],
+    )
 
 
 GPUS = Probe(

@@ -44,23 +44,6 @@ def parse_loaded(text: str) -> frozenset[str]:
 LOADED = Probe("kernel-modules", on="gpu_software", command="cat /proc/modules", parse=parse_loaded)
 
 
-def parse_persistence(text: str) -> Mapping[int, bool]:
-    """Rows `index, Enabled` of nvidia-smi: whether the driver keeps the GPU when nobody uses it."""
-    rows = [[word.strip() for word in line.split(",")] for line in text.splitlines()]
-    found = {int(index): {"Enabled": True, "Disabled": False}[mode] for index, mode in rows}
-    if not found:
-        raise ValueError("no GPU is listed")
-    return found
-
-
-PERSISTENCE = Probe(
-    "gpu-persistence",
-    on="gpu_software",
-    command="nvidia-smi --query-gpu=index,persistence_mode --format=csv,noheader",
-    parse=parse_persistence,
-)
-
-
 def parse_fabric(text: str) -> tuple[tuple[str, str], ...]:
     """State and status of each GPU's NVLink fabric, out of `nvidia-smi -q`."""
     found = re.findall(r"^ +Fabric\n +State +: (.+)\n +Status +: (.+)$", text, re.MULTILINE)

@@ -23,7 +23,6 @@ from cluster.probes.software import (
     parse_health,
     parse_loaded,
     parse_nccl,
-    parse_persistence,
 )
 from cluster.probes.software import parse_settings as parse_nccl_settings
 from cluster.probes.sshd import parse_host_keys, parse_known_hosts, parse_offer
@@ -54,6 +53,9 @@ class TestGpus:
     def test_errors_and_a_held_clock(self):
         sick = parse_gpus(captured("gpus", "ecc-and-slow"))[2]
         assert (sick.uncorrected, sick.max_clock_mhz, sick.slowed_by) == (4, 1410, 8)
+
+    def test_one_that_is_let_go_while_idle_is_seen(self):
+        assert [gpu.index for gpu in parse_gpus(captured("gpus", "ecc-and-slow")) if not gpu.persistent] == [5]
 
     def test_ecc_that_is_off_is_no_number(self):
         assert {gpu.uncorrected for gpu in parse_gpus(captured("gpus", "without-ecc"))} == {None}
@@ -322,9 +324,6 @@ class TestSoftware:
     def test_nouveau_is_seen(self):
         assert "nouveau" in parse_loaded(captured("kernel-modules", "nouveau"))
         assert "nouveau" not in parse_loaded(captured("kernel-modules"))
-
-    def test_a_gpu_that_is_let_go_is_seen(self):
-        assert parse_persistence(captured("gpu-persistence", "lost")) == {0: True, 1: False}
 
     def test_a_fabric_that_is_not_ready_is_seen_on_its_gpu(self):
         assert set(parse_fabric(captured("nvlink-fabric"))) == {("Completed", "Success")}
