@@ -26,8 +26,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.timely]
 
 @pytest.fixture
 def busy(lab: Project) -> Iterator[Project]:
-    """The stack with jobs that come and go on every worker, watched with what nobody declared."""
-    lab.edit(lambda cluster: cluster.update(drift={"traces": True}))
+    """The stack with jobs that come and go on every worker."""
     scratch = lab.folder.parent / "tmp"
     scratch.mkdir()
     lab.environment["TMPDIR"] = str(scratch)
@@ -36,7 +35,6 @@ def busy(lab: Project) -> Iterator[Project]:
     assert started.ok, started.output
     yield lab
     lab.ssh("login0", "systemctl stop soak; scancel --user=alice")
-    lab.edit(lambda cluster: cluster.pop("drift"))
     del lab.environment["TMPDIR"]
 
 

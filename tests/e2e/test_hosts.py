@@ -105,7 +105,6 @@ def test_a_second_up_changes_nothing(hosts: Project) -> None:
 
 
 def test_a_look_for_drift_finds_nothing_until_somebody_does_something(hosts: Project, machines: Machines) -> None:
-    hosts.edit(lambda cluster: cluster.update(drift={"traces": True}))
     for how in ("the phases looked", "nodes answer as on"):
         said = hosts.rackwright("drift", hosts.stack)
         assert said.ok and how in said.output, said.end
@@ -120,7 +119,6 @@ def test_a_look_for_drift_finds_nothing_until_somebody_does_something(hosts: Pro
     } <= named, found.end
     healed = hosts.rackwright("drift", hosts.stack, "--heal", "configuration")
     assert healed.ok, healed.end
-    hosts.edit(lambda cluster: cluster.pop("drift"))
 
 
 def test_a_package_that_somebody_removed_is_drift(hosts: Project, machines: Machines) -> None:

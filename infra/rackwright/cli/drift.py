@@ -97,7 +97,9 @@ def _looked(stack: str, *, accept: bool = False) -> tuple[Drift, Changes]:
     policy = drift_told.policy(stack)
     if accept and not policy.traces:
         raise BadInput(
-            "there is nothing to accept", path="--accept", hint="`drift: {traces: true}` in the stack file compares what nodes have"
+            "there is nothing to accept",
+            path="--accept",
+            hint="take `traces: false` out of `drift` in the stack file",
         )
     try:
         found, traces = asyncio.run(look(stack, _progress, with_traces=policy.traces))

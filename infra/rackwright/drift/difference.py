@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from rackwright.model.ranges import compressed
+
 
 class Layer(StrEnum):
     """Where it was looked."""
@@ -43,6 +45,15 @@ def where(node: str) -> str:
     'the cluster'
     """
     return node or "the cluster"
+
+
+def where_all(nodes: Iterable[str]) -> str:
+    """Several nodes, as Slurm lists them.
+
+    >>> where_all(["worker0", "worker1", "worker2", "worker9"])
+    'worker[0-2,9]'
+    """
+    return compressed(map(where, nodes))
 
 
 @dataclass(frozen=True, slots=True)

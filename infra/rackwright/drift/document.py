@@ -76,6 +76,22 @@ class Drift:
         return tuple((look.layer, node, why) for look in self.looks for node, why in look.unknown)
 
     @property
+    def alike(self) -> tuple[tuple[Difference, ...], ...]:
+        """The same, those together that are the same on several nodes: a whole rack is one thing to read."""
+        found: dict[tuple[str, ...], list[Difference]] = {}
+        for one in self.differences:
+            found.setdefault((one.weight, one.layer, one.subject, one.declared, one.live), []).append(one)
+        return tuple(map(tuple, found.values()))
+
+    @property
+    def silent(self) -> tuple[tuple[Layer, str, tuple[str, ...]], ...]:
+        """(layer, why, nodes) of whatever could not be told, nodes with the same reason together."""
+        found: dict[tuple[Layer, str], list[str]] = {}
+        for layer, node, why in self.unknown:
+            found.setdefault((layer, why), []).append(node)
+        return tuple((layer, why, tuple(nodes)) for (layer, why), nodes in found.items())
+
+    @property
     def missing(self) -> tuple[Layer, ...]:
         """Layers that nobody looked at."""
         looked = {look.layer for look in self.looks}

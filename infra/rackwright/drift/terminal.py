@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import groupby
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -11,20 +10,18 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from rackwright.drift.difference import Difference, Layer, Weight, where
+from rackwright.drift.difference import Difference, Layer, Weight, where_all
 from rackwright.drift.document import Drift, Proof, State
 from rackwright.drift.history import Changes
 
 _COLOURS: Final = {Weight.SECURITY: "magenta", Weight.BREAKING: "red", Weight.BENIGN: "yellow", Weight.EXPECTED: "dim"}
 _STATES: Final = {State.CLEAN: ("✓", "green"), State.DRIFTED: ("✗", "red"), State.UNKNOWN: ("?", "yellow")}
-_MOST_ALIKE: Final = 3
-"""Nodes named where many differ in the same way."""
 
 
 def render(found: Drift, changes: Changes | None = None) -> RenderableType:
     """The document as something rich prints, with what the look changed in the list where that is known."""
-    parts: list[RenderableType] = [_silence(layer, node, why) for layer, node, why in found.unknown]
-    parts += [_difference(list(alike)) for _, alike in groupby(found.differences, key=_likeness)]
+    parts: list[RenderableType] = [_silence(*told) for told in found.silent]
+    parts += map(_difference, found.alike)
     parts += [
         _layers(found),
         *_ways(found),
@@ -42,19 +39,14 @@ def _since(found: Drift, changes: Changes) -> RenderableType:
     return Text(f"  {', '.join(told)}; `rackwright history {found.stack}` has all", style="dim")
 
 
-def _silence(layer: Layer, node: str, why: str) -> RenderableType:
-    title = Text.assemble(("? ", "yellow"), (where(node), "bold yellow"), f"  {layer.value} could not be told")
+def _silence(layer: Layer, why: str, nodes: Sequence[str]) -> RenderableType:
+    title = Text.assemble(("? ", "yellow"), (where_all(nodes), "bold yellow"), f"  {layer.value} could not be told")
     return Group(title, Padding(Text(why), (0, 0, 1, 2)))
 
 
-def _likeness(one: Difference) -> tuple[str, ...]:
-    return (one.weight.value, one.layer.value, one.subject, one.declared, one.live)
-
-
-def _difference(alike: list[Difference]) -> RenderableType:
+def _difference(alike: Sequence[Difference]) -> RenderableType:
     one, colour = alike[0], _COLOURS[alike[0].weight]
-    more = f" and {len(alike) - _MOST_ALIKE} more" if len(alike) > _MOST_ALIKE else ""
-    names = ", ".join(where(each.node) for each in alike[:_MOST_ALIKE]) + more
+    names = where_all(each.node for each in alike)
     title = Text.assemble((f"{one.weight.value}  ", colour), (one.subject, f"bold {colour}"), f"  {names}", (f"  {one.layer.value}", "dim"))
     table = Table.grid(padding=(0, 1))
     for name, value in (("declared", one.declared), ("live", one.live), ("what now", one.remedy)):

@@ -59,6 +59,6 @@ class DriftPolicy(Part):
         description="Folder that node_exporter's textfile collector reads on the machine that looks; `rackwright-<stack>.prom` goes there.",
     )
     traces: Annotated[bool, Change.RUN] = Field(
-        default=False,
+        default=True,
         description="Compare what nodes have with when all was well: accounts, keys, files under /etc, packages, units, sockets.",
     )

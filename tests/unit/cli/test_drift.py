@@ -165,12 +165,6 @@ def test_a_look_that_was_in_time_is_told_to_nobody(night: Night, monkeypatch: py
     assert night("history", "lab", "--overdue", "30000d").code == 0
 
 
-@pytest.fixture
-def compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stack file that wants it."""
-    monkeypatch.setattr(drift_told, "policy", lambda stack: DriftPolicy(traces=True))
-
-
 def has(**listening: str) -> Traces:
     """What one node has."""
     return Traces({"worker0": {"node": {"life": "a"}, "listening": {name.replace("_", " "): value for name, value in listening.items()}}})
@@ -180,7 +174,6 @@ def subjects(said: Ended) -> list[str]:
     return [one["subject"] for one in json.loads(said.out)["differences"]]
 
 
-@pytest.mark.usefixtures("compared")
 def test_what_came_since_all_was_well_differs_until_it_goes_or_is_accepted(night: Night) -> None:
     night.found = [()] * 5
     night.traces = [has(tcp_22="user 0"), has(tcp_22="user 0", tcp_4444="user 0"), has(tcp_22="user 0", tcp_4444="user 0"), has(), has()]
@@ -190,14 +183,12 @@ def test_what_came_since_all_was_well_differs_until_it_goes_or_is_accepted(night
     assert subjects(night("drift", "lab", "--json")) == ["traces.listening tcp 22", "traces.listening tcp 4444"]
 
 
-@pytest.mark.usefixtures("compared")
 def test_what_a_node_has_while_something_differs_there_is_not_what_it_has_when_all_is_well(night: Night) -> None:
     night.found = [(STOPPED,), (), ()]
     night.traces = [has(tcp_4444="user 0"), has(), has(tcp_4444="user 0")]
     assert [subjects(night("drift", "lab", "--json")) for _ in range(3)] == [["munge.service_runs"], [], ["traces.listening tcp 4444"]]
 
 
-@pytest.mark.usefixtures("compared")
 def test_a_file_that_a_phase_would_write_again_is_named_by_the_phase_alone(night: Night) -> None:
     night.traces = [has(), Traces({"worker0": {**has().nodes["worker0"], "listening": {"/etc/a": "1", "/etc/b": "1"}}})]
     written = Difference(Layer.CONFIGURATION, "worker0", "storage.Mount", "as written", "/etc/a, a.mount", Weight.BREAKING, "up")
@@ -206,7 +197,6 @@ def test_a_file_that_a_phase_would_write_again_is_named_by_the_phase_alone(night
     assert subjects(night("drift", "lab", "--json")) == ["traces.listening /etc/b", "storage.Mount"]
 
 
-@pytest.mark.usefixtures("compared")
 def test_an_up_makes_nothing_good_that_differed_before_it(night: Night) -> None:
     night.found = [()] * 4
     night.traces = [has(), has(tcp_4444="user 0"), has(tcp_4444="user 0", tcp_80="user 0"), has(tcp_80="user 0")]
@@ -216,7 +206,6 @@ def test_an_up_makes_nothing_good_that_differed_before_it(night: Night) -> None:
     assert found == [[], ["traces.listening tcp 4444"], ["traces.listening tcp 4444"], []]
 
 
-@pytest.mark.usefixtures("compared")
 def test_a_node_that_was_made_anew_is_compared_with_itself(night: Night) -> None:
     night.found = [()] * 2
     anew = {"worker0": {**has(tcp_80="user 0").nodes["worker0"], "node": {"life": "b"}}}
@@ -224,15 +213,15 @@ def test_a_node_that_was_made_anew_is_compared_with_itself(night: Night) -> None
     assert [subjects(night("drift", "lab", "--json")) for _ in range(2)] == [[], []]
 
 
-@pytest.mark.usefixtures("compared")
 def test_a_node_that_does_not_tell_what_it_has_is_unknown(night: Night) -> None:
     night.found, night.traces = [()], [Traces(silent=(("worker0", "packages could not be read"),))]
     assert night("drift", "lab").code == 3
 
 
-def test_where_nobody_wants_it_compared_there_is_nothing_to_accept(night: Night) -> None:
+def test_where_nobody_wants_it_compared_there_is_nothing_to_accept(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drift_told, "policy", lambda stack: DriftPolicy(traces=False))
     said = night("drift", "lab", "--accept")
-    assert said.code == 2 and "traces: true" in said.err
+    assert said.code == 2 and "traces: false" in said.err
 
 
 @pytest.mark.parametrize(("folder", "said"), [("metrics", ""), ("nowhere", "nowhere/rackwright-lab.prom could not be written")])

@@ -114,7 +114,15 @@ def test_every_box_hides_what_it_is_about_and_nothing_else():
     rules = set(re.findall(r"body:has\(#([\w-]+):", html))
     assert boxes - {"node-all"} <= rules
     assert {"layer-behaviour", "class-security", "class-breaking", "node-0", "node-1"} <= boxes and "class-benign" not in boxes
-    assert 'body:has(#node-1:checked) article[data-node]:not([data-node="worker0"]){display:none}' in html
+    assert 'body:has(#node-1:checked) article[data-node]:not([data-node~="worker0"]){display:none}' in html
+
+
+def test_what_a_whole_rack_has_in_common_is_told_once_and_found_by_each_of_its_nodes():
+    rack = [differs(f"worker{n}", subject) for n in range(3) for subject in ("munge.service_runs", "slurm.node_daemon_runs")]
+    html = shown(*rack, differs("", "etcd.answers"), unknown=(("worker5", "no answer"), ("worker6", "no answer")))
+    assert html.count("<article") == 4 and html.count("<p>worker[0-2], behaviour</p>") == 2
+    assert html.count('data-node="worker0 worker1 worker2"') == 2 and 'data-node="-"' in html
+    assert "worker[5-6], behaviour" in html
 
 
 def test_a_large_cluster_is_drawn_whole():

@@ -31,8 +31,17 @@ def test_it_names_subject_node_both_sides_and_what_now() -> None:
 
 
 def test_what_many_nodes_have_in_common_is_said_once() -> None:
-    text = shown(Look(Layer.BEHAVIOUR, 4.0, tuple(differs(f"worker{n}") for n in range(5))))
-    assert text.count("munge.is_active") == 1 and "and 2 more" in text
+    silent = tuple((f"worker{n}", "no answer") for n in range(5, 9))
+    text = shown(
+        Look(
+            Layer.BEHAVIOUR,
+            4.0,
+            tuple(one for n in (0, 1, 2, 4) for one in (differs(f"worker{n}"), differs(f"worker{n}", Weight.BENIGN))),
+            silent,
+        )
+    )
+    assert text.count("munge.is_active  worker[0-2,4]") == 2, "once for each weight"
+    assert text.count("no answer") == 1 and "worker[5-8]" in text
 
 
 def test_a_look_at_nothing_wrong_is_short() -> None:

@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any, Final
 
-from rackwright.drift.difference import Difference, Layer, Look, Weight, where
+from rackwright.drift.difference import Difference, Layer, Look, Weight, where, where_all
 from rackwright.drift.document import Drift, State
 from rackwright.drift.history import Past, Seen
 from rackwright.drift.page.picture import picture, simulated
@@ -73,8 +73,8 @@ def _silences(found: Drift) -> list[str]:
     if not found.unknown:
         return []
     told = [
-        f'<article class="unknown"><h3>{MARKS["unknown"]} {escape(where(node))}, {layer.value}</h3><p>{escape(why)}</p></article>'
-        for layer, node, why in found.unknown
+        f'<article class="unknown"><h3>{MARKS["unknown"]} {escape(where_all(nodes))}, {layer.value}</h3><p>{escape(why)}</p></article>'
+        for layer, why, nodes in found.silent
     ]
     return ["<h2>Could not be told</h2>", *told]
 
@@ -82,16 +82,22 @@ def _silences(found: Drift) -> list[str]:
 def _differences(found: Drift) -> list[str]:
     if not found.differences:
         return []
-    told = [_difference(one) for one in found.differences]
+    told = [_difference(alike) for alike in found.alike]
     return ["<h2>What differs</h2>", "<form>", *_filters(found), "</form>", *told]
 
 
-def _difference(one: Difference) -> str:
+def _difference(alike: Sequence[Difference]) -> str:
+    one, nodes = alike[0], [each.node for each in alike]
     rows = [("was", "declared", one.declared), ("is", "live", one.live), ("now", "what now", one.remedy)]
     told = "".join(f'<dt>{name}</dt><dd class="{kind}">{_text(text)}</dd>' for kind, name, text in rows if text)
-    marks = f'data-layer="{one.layer.value}" data-class="{one.weight.value}" data-node="{escape(one.node)}"'
-    head = f"<h3>{one.weight.value}: {escape(one.subject)}</h3><p>{escape(where(one.node))}, {one.layer.value}</p>"
+    marks = f'data-layer="{one.layer.value}" data-class="{one.weight.value}" data-node="{escape(" ".join(map(_mark, nodes)))}"'
+    head = f"<h3>{one.weight.value}: {escape(one.subject)}</h3><p>{escape(where_all(nodes))}, {one.layer.value}</p>"
     return f'<article class="{one.weight.value}" {marks}>{head}<dl>{told}</dl></article>'
+
+
+def _mark(node: str) -> str:
+    """The node as one of the words of an attribute; what is of no node has a word that no node is called by."""
+    return node or "-"
 
 
 def _text(told: str) -> str:
@@ -127,7 +133,7 @@ def _rules(found: Drift) -> str:
     rules = [unchecked.format(f"layer-{layer.value}", "layer", layer.value) for layer in Layer]
     rules += [unchecked.format(f"class-{weight.value}", "class", weight.value) for weight in Weight]
     rules += [
-        f'body:has(#node-{index}:checked) article[data-node]:not([data-node="{escape(name)}"]){{display:none}}'
+        f'body:has(#node-{index}:checked) article[data-node]:not([data-node~="{escape(_mark(name))}"]){{display:none}}'
         for index, name in enumerate(_chosen(found))
     ]
     return "".join(rules)
