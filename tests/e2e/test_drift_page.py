@@ -124,6 +124,20 @@ def test_it_asks_nothing_of_a_network_and_the_browser_has_nothing_to_say(opened:
     assert seen.said == [] and [url for url in seen.asked if not url.startswith("file:")] == [] and len(seen.asked) == 1
 
 
+@pytest.mark.parametrize("nodes", [3, 20, 60])
+def test_names_stand_inside_their_boxes(browser: Browser, tmp_path: Path, nodes: int) -> None:
+    many = {name: {"roles": ["worker"], "gpus": None} for name in ("controller0", *(f"worker-of-rack-{n:02}" for n in range(nodes)))}
+    file = tmp_path / "drift.html"
+    looks = tuple(Look(layer, 1.0) for layer in Layer)
+    file.write_text(page(Drift("lab", "0" * 12, NOW, 5.0, looks), CLUSTER, many, [], ()), encoding="utf-8")
+    seen = Seen(browser, file)
+    out = """() => [...document.querySelectorAll("svg g")]
+        .map(g => [g.querySelector("rect.box").getBBox(), g.querySelector("text").getBBox()])
+        .filter(([box, text]) => text.x < box.x || text.x + text.width > box.x + box.width).length"""
+    assert (seen.page.evaluate(out), seen.page.locator("svg g").count() > nodes) == (0, True)
+    seen.page.close()
+
+
 @pytest.mark.parametrize("width", [320, 390, 1200])
 def test_nothing_stands_beside_the_screen(opened: Any, width: int) -> None:
     seen = opened(width=width)

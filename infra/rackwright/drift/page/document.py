@@ -15,7 +15,7 @@ from rackwright.drift.page.picture import picture, simulated
 from rackwright.drift.page.state import MARKS, counted
 
 _SAID: Final = {State.CLEAN: "as declared", State.DRIFTED: "not as declared", State.UNKNOWN: "could not be told in full"}
-_MOST_NODES: Final = 40
+_MOST_NODES: Final = 16
 """Nodes to choose from; of more only the layers and classes are."""
 
 
@@ -107,8 +107,13 @@ def _text(told: str) -> str:
 
 def _chosen(found: Drift) -> list[str]:
     """The nodes that can be looked at alone."""
-    names = sorted({one.node for one in found.differences})
+    names = sorted({one.node for one in found.differences}, key=_counted)
     return names if 1 < len(names) <= _MOST_NODES else []
+
+
+def _counted(name: str) -> list[tuple[int, str]]:
+    """Its letters and its numbers, so that worker10 comes after worker9."""
+    return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _filters(found: Drift) -> list[str]:

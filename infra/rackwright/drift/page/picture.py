@@ -15,6 +15,11 @@ _BAND: Final = 44
 """Height of the fabric and of a file system."""
 _MOST_DRAWN: Final = 16
 """GPUs of a node drawn one by one."""
+_WHOLE: Final = 800
+"""Width of a picture of tiles, about."""
+_LETTER: Final = 7
+_LONGEST: Final = 24
+"""Letters of a name that are drawn; all of them stand in the part's title."""
 _SERVES: Final = ("login", "controller")
 _KEEPS: Final = ("storage",)
 
@@ -36,7 +41,7 @@ class _Grid:
 def picture(found: Drift, cluster: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]]) -> str:
     """`cluster` and the nodes' records are the hand-over's."""
     rows = _rows(nodes)
-    grid = _grid(max((len(row) for row in rows), default=1))
+    grid = _grid(max((len(row) for row in rows), default=1), max(map(len, nodes), default=0))
     parts, y = [], _GAP
     for index, row in enumerate(rows):
         if index == 1 and cluster.get("fabric"):
@@ -60,19 +65,26 @@ def _rows(nodes: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     return [serve, [name for name in nodes if name not in {*serve, *keep}], keep]
 
 
-def _grid(most: int) -> _Grid:
-    """Few nodes stay readable on a phone; many become tiles."""
+def _grid(most: int, longest: int) -> _Grid:
+    """Few nodes stay readable on a phone; many become tiles, as wide as the longest name."""
+    name = 40 + _LETTER * min(longest, _LONGEST)
     if most <= 6:
-        return _Grid(2, 190, 64)
-    return _Grid(4, 150, 64) if most <= 32 else _Grid(8, 84, 34)
+        return _Grid(2, max(190, name), 64)
+    if most <= 32:
+        return _Grid(4, max(150, name), 64)
+    return _Grid(max(2, min(8, _WHOLE // (name + _GAP))), name, 34)
 
 
 def _node(grid: _Grid, column: int, y: int, name: str, node: Mapping[str, Any], state: str) -> str:
     x = _GAP + column * (grid.width + _GAP)
-    head = f'<text x="{x + 10}" y="{y + 22}"><tspan class="mark">{MARKS[state]}</tspan> {escape(name)}</text>'
+    head = f'<text x="{x + 10}" y="{y + 22}"><tspan class="mark">{MARKS[state]}</tspan> {escape(_short(name))}</text>'
     rest = _inside(x + 10, y + 36, node) if grid.height > _BAND else ""
     title = f"<title>{escape(name)}: {state}</title>"
     return f'<g class="{state}">{title}{_box(x, y, grid.width, grid.height)}{head}{rest}</g>'
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
 
 def _inside(x: int, y: int, node: Mapping[str, Any]) -> str:
