@@ -33,11 +33,15 @@ class Stack:
             file.write_text("x")
         paths.secrets("lab").write_text(f"secrets: {{munge_key: {SECRET}, host_keys: {{}}}}\n")
         self.phases = looking.Phases("lab", paths.inventory("lab"), paths.secrets("lab"))
-        self.plays, self.answer, self.silent = 0, "a", ""
-        self.applied = ansible.Applied()
+        self.plays, self.answer, self.silent, self.other = 0, "a", "", ""
+        self.limits: list[list[str]] = []
+        self.applied, self.limited = ansible.Applied(), ansible.Applied()
 
-    async def play(self, *_: Any, answers: Path, limit: list[str], **__: Any) -> ansible.Applied:
+    async def play(self, *_: Any, answers: Path | None, limit: list[str], **__: Any) -> ansible.Applied:
         self.plays, self.limit = self.plays + 1, limit
+        self.limits.append([*limit])
+        if answers is None:
+            return self.limited
         for node in self.phases.root:
             call = {"node": node, "task": "Look", "module": "ansible.modules.stat", "user": "root"}
             call["arguments"] = {"files": [{"content": f"key={SECRET}\n"}]}
@@ -47,7 +51,7 @@ class Stack:
 
     async def ask(self, _stack: str, programs: dict[str, str], _root: Any) -> tuple[dict[str, Any], dict[str, str]]:
         self.programs = programs
-        told = {node: {"answers": [self.answer]} for node in programs if node != self.silent}
+        told = {node: {"answers": [self.answer if node != self.other else "b"]} for node in programs if node != self.silent}
         return told, {self.silent: "no route"} if self.silent else {}
 
     def look(self, **lost: str) -> looking.Looked:
@@ -77,7 +81,33 @@ def test_one_other_answer_and_the_phases_look(stack: Stack) -> None:
 def test_a_silent_node_is_no_answer(stack: Stack) -> None:
     stack.look()
     stack.silent = next(iter(stack.phases.root))
-    assert stack.silent in stack.look().how and stack.plays == 2
+    assert stack.silent in stack.look().how and stack.limits[-1] == []
+
+
+CHANGED = ansible.Applied(changed=[ansible.TaskResult("worker1", "base", "Write")])
+
+
+def test_where_one_node_answers_otherwise_the_phases_look_at_that_and_at_the_controller(stack: Stack) -> None:
+    stack.look()
+    stack.other, stack.limited = "worker1", CHANGED
+    found = stack.look()
+    assert found.applied is CHANGED and stack.limits == [[], ["login0", "worker1"]]
+    assert found.how == "the phases looked at login0,worker1: worker1 answers otherwise to `Look`"
+    stack.other = ""
+    assert "nodes answer as on" in stack.look().how, "what was kept holds still"
+
+
+@pytest.mark.parametrize(
+    "limited",
+    [ansible.Applied(), ansible.Applied(failed=[ansible.TaskResult("worker1", "base", "Look")], changed=CHANGED.changed)],
+    ids=["they would change nothing there", "they could not look there alone"],
+)
+def test_they_look_at_all_nodes_where_some_do_not_tell(stack: Stack, limited: ansible.Applied) -> None:
+    stack.look()
+    stack.other, stack.limited, stack.applied = "worker1", limited, CHANGED
+    found = stack.look()
+    assert found.applied is CHANGED and stack.limits[1:] == [["login0", "worker1"], []]
+    assert found.how == "the phases looked: worker1 answers otherwise to `Look`"
 
 
 def test_a_node_that_is_lost_leaves_the_others_to_the_phases_and_nothing_is_kept(stack: Stack) -> None:
