@@ -46,6 +46,12 @@ def until(lab: Lab, job: str, *wanted: str, most: float = _MOST) -> str:
     return now
 
 
+def assert_clean(lab: Lab) -> None:
+    """The cluster is as declared."""
+    found = drift(lab)
+    assert found["state"] == "clean", found["differences"] or found["layers"]
+
+
 def steps(lab: Lab, job: str) -> str:
     """Every step with how it ended, as accounting has it."""
     assert lab.project
@@ -61,7 +67,7 @@ def test_a_rank_that_is_killed_ends_the_others_and_the_job_which_says_why(watche
     assert re.search(rf"^{job}\|FAILED\|", told, re.M) and re.search(rf"^{job}\.0\|(FAILED|CANCELLED)", told, re.M), told
     assert watched.project
     assert "worker1: task 1: Killed" in watched.project.ssh("worker0", f"cat /tmp/slurm-{job}.out").output
-    assert drift(watched)["state"] == "clean"
+    assert_clean(watched)
 
 
 def test_a_job_that_is_too_long_ends_by_its_limit_and_frees_its_nodes(watched: Lab) -> None:
@@ -70,7 +76,7 @@ def test_a_job_that_is_too_long_ends_by_its_limit_and_frees_its_nodes(watched: L
     watched.project.ssh("login0", f"scontrol update JobId={job} TimeLimit=0:01")
     assert until(watched, job, "TIMEOUT", "FAILED", "COMPLETED") == "TIMEOUT"
     assert watched.project.as_user("srun --nodes=2 --gres=gpu:8 --immediate=60 hostname").ok
-    assert drift(watched)["state"] == "clean"
+    assert_clean(watched)
 
 
 def test_a_job_that_is_requeued_runs_again_from_its_start(watched: Lab) -> None:
@@ -80,7 +86,7 @@ def test_a_job_that_is_requeued_runs_again_from_its_start(watched: Lab) -> None:
     assert until(watched, job, "COMPLETED", "FAILED", "CANCELLED", most=_AGAIN) == "COMPLETED"
     told = watched.project.ssh("login0", f"scontrol show job {job}").output
     assert re.search(r"Restarts=1\b", told), told
-    assert drift(watched)["state"] == "clean"
+    assert_clean(watched)
 
 
 def test_a_slow_network_on_one_node_slows_jobs_and_fails_none(watched: Lab) -> None:
@@ -93,4 +99,4 @@ def test_a_slow_network_on_one_node_slows_jobs_and_fails_none(watched: Lab) -> N
     finally:
         watched.do("worker1", f'tc qdisc del dev "{device}" root')
     assert any(one["subject"].startswith("traces.links") and one["node"] == "worker1" for one in found["differences"]), found["layers"]
-    assert drift(watched)["state"] == "clean"
+    assert_clean(watched)

@@ -18,7 +18,8 @@ BROUGHT_BACK: Final = ("network", "address", "host_public_key")
 """What a node cannot be made otherwise with, but can get back."""
 KEY_FILE: Final = "/etc/ssh/ssh_host_ed25519_key"
 _MAGIC: Final = b"openssh-key-v1\0"
-_WRITE: Final = 'umask 077 && cat >"$1" && echo "$2" >"$1.pub" && systemctl restart sshd.service'
+_WRITE: Final = 'umask 077 && cat >"$1" && echo "$2" >"$1.pub" && systemctl reload-or-restart sshd.service'
+"""A reload keeps the server's invocation, by which the phases know what it was started on."""
 
 
 def replaced(found: Container, state: State) -> bool:
