@@ -6,18 +6,11 @@ installed. It is asked each time, so a package that somebody removed is missing 
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-
-
-def question(names: Sequence[str]) -> str:
-    """The command that tells the state of packages; it fails where one was never known, and tells the others all the same."""
-    known = " ".join(shlex.quote(name.partition("=")[0]) for name in names)
-    return f"dpkg-query --show --showformat '${{Package}} ${{db:Status-Status}} ${{Version}}\\n' -- {known}"
 
 
 def missing(names: Sequence[str], told: str) -> list[str]:
@@ -41,7 +34,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         result: dict[str, Any] = super().run(tmp, task_vars)
         given = self._task.args["name"]
         names = [given] if isinstance(given, str) else list(given)
-        told = self._low_level_execute_command(question(names))
-        if not missing(names, told.get("stdout", "")):
+        known = {"names": [name.partition("=")[0] for name in names]}
+        asked = self._execute_module(module_name="rackwright_packages", module_args=known, task_vars=task_vars)
+        if not missing(names, asked.get("told", "")):
             return {**result, "changed": False}
         return {**result, **self._execute_module(module_name="ansible.builtin.apt", module_args=self._task.args, task_vars=task_vars)}
