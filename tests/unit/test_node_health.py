@@ -19,7 +19,7 @@ from rackwright.targets.digests import NODE_CHECKS
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "roles/slurm_worker/files/rackwright_health.py"
-GPU = "{index}, NVIDIA H100 80GB HBM3, 81559, 580.173.02, 0, 1980, 0x1"
+GPU = "{index}, NVIDIA H100 80GB HBM3, 81559, 580.173.02, 0, 1980, 0x1, Enabled"
 SCONTROL = """#!/bin/sh
 echo "$@" >> {folder}/asked
 case "$*" in

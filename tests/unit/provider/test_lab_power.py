@@ -76,7 +76,7 @@ def container(folder: Path, node: str, *, running: bool = True, **more: Any) -> 
     """A container of stack lab that started in 2026."""
     labels = {"rackwright.stack": "lab", "rackwright.node": node}
     state = {"Running": running, "StartedAt": "2026-01-01T00:00:00.5Z", "Pid": 0}
-    found = {"Id": node * 12, "Name": f"lab-{node}", "State": state, "Config": {"Labels": labels}, **more}
+    found = {"Id": node * 12, "Name": f"lab-{node}", "State": state, "NetworkSettings": {}, "Config": {"Labels": labels}, **more}
     (folder / f"lab-{node}").write_text(json.dumps(found))
 
 
