@@ -44,7 +44,7 @@ bench-scale: ready ## what 64 and 256 described nodes cost, without a machine; t
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/scale.py
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/scheduler.py
 
-bench-hosts: ready ## a night over 64 hosts, which are containers of this machine: takes memory (8 GiB) and half an hour
+bench-hosts: ready ## a night over 64 hosts, which are containers of this machine
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/hosts.py
 
 bench: ready ## speed against the floor, measured in the same run

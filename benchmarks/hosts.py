@@ -31,8 +31,8 @@ _OTHERS: Final = 2
 _TICK: Final = os.sysconf("SC_CLK_TCK")
 _REST: Final = 30.0
 """Seconds in which nobody asks anything: what the hosts take by themselves."""
-_HOURS: Final = 3600.0
-"""Patience for the first `up`."""
+_PATIENCE: Final = 3600.0
+"""Seconds that the first `up` may take."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def many(folder: Path, hosts: int) -> Project:
 def measure(project: Project, hosts: int, rounds: int) -> str:
     """All rows, on one stack that is up."""
     say(f"{hosts} hosts come up; the image first, if it is not cached yet")
-    first = cost(lambda: project.must("up", timeout=_HOURS))
+    first = cost(lambda: project.must("up", timeout=_PATIENCE))
     drifted(project)  # The first look after an `up` is the phases' own.
     say("what changes nothing")
     idle = cost(lambda: time.sleep(_REST))

@@ -1,7 +1,7 @@
 """What a machine must allow before containers run kubelets, or many run systemd: given back with the last stack that needs it.
 
 All of root's containers share one number of inotify instances. A node of Kubernetes takes 15 to 30, any other 6 (`find /proc/*/fd -lname
-anon_inode:inotify`), distributions allow 128, and a kubelet or a systemd that finds none ends with "too many open files".
+anon_inode:inotify`), distributions allow 128, and a kubelet that finds none ends with "too many open files".
 """
 
 from __future__ import annotations

@@ -45,9 +45,13 @@ def _place(found: Container, network: str) -> Properties:
 
 
 def _key(found: Container, wanted: str) -> Properties:
-    """The public half of what its SSH server proves itself with from its next start on, where that is not the wanted one."""
+    """The public half of what its SSH server proves itself with from its next start on, where that is not the wanted one.
+
+    Where this user may not read a container's files, the check `sshd.host_key_is_the_pinned_one` alone tells.
+    """
+    file = _files(found) / KEY_FILE.lstrip("/")
     try:
-        shown = public_half(_files(found).joinpath(KEY_FILE.lstrip("/")).read_text(encoding="ascii"))
+        shown = public_half(file.read_text(encoding="ascii")) if file.is_file() else "none"
     except PermissionError:
         return {}
     except (OSError, ValueError):
