@@ -64,11 +64,16 @@ def main() -> int:
 
 
 def many(folder: Path, hosts: int) -> Project:
-    """The stack `lab` with so many hosts; the fabric is laid out for its workers."""
+    """The stack `lab` with so many hosts; the fabric is laid out for its workers.
+
+    No jobs: on 62 nodes that share this machine they would measure that. For the same reason nodes look at themselves every five minutes.
+    """
     project = clone(folder, number=183)
     workers = hosts - _OTHERS
     project.edit(lambda cluster: cluster["groups"]["worker"].update(count=workers))
     project.edit(lambda cluster: cluster["fabric"].update(nodes=workers))
+    project.edit(lambda cluster: cluster.update(level="checks"))
+    project.edit(lambda cluster: cluster["scheduler"].update(health_interval="5m"))
     return project
 
 
@@ -88,7 +93,7 @@ def measure(project: Project, hosts: int, rounds: int) -> str:
     lines = ["| what | median | of all cores, per host | against the script |", "|---|---|---|---|"]
     floor = statistics.median(one.seconds for one in next(iter(rows.values())))
     lines += [row(what, costs, hosts, floor) for what, costs in rows.items()]
-    lines.append(row("first `pulumi up` to verified at level smoke, once", [first], hosts, floor))
+    lines.append(row("first `pulumi up` to verified at level checks, once", [first], hosts, floor))
     lines.append(f"| (the hosts by themselves, in {idle.seconds:.0f} s) | | {1000 * idle.cpu / hosts:.0f} ms | |")
     return "\n".join(lines)
 

@@ -95,7 +95,7 @@ def test_nodes_are_told_to_look_at_themselves(ask, cluster, expect):
     """A node that lost a GPU gets jobs until somebody looks: it must look itself, now and then and before each job."""
     planned = {
         "HealthCheckInterval": f"{cluster.scheduler.health_interval_s} sec",
-        "HealthCheckNodeState": "ANY",
+        "HealthCheckNodeState": "CYCLE,ANY",
         "HealthCheckProgram": HEALTH,
         "Prolog": f"{HEALTH}-prolog",
     }

@@ -45,7 +45,8 @@ async def asked(stack: str, declared: Declared) -> Traces:
     async with awake(stack, handed_over(paths.inventory(stack)), _silently):
         lost = await ssh.reach(stack, declared.nodes, within=_REACH)
         there = [name for name in declared.nodes if name not in lost]
-        told, mute = await asking.ask(stack, dict.fromkeys(there, program), {name: declared.becomes_root(name) for name in there})
+        sudo = {name: declared.becomes_root(name) for name in there}
+        told, mute = await asking.ask(stack, dict.fromkeys(there, program), sudo, target=declared.target)
     silent = [(name, f"what it has was not told: {why}") for name, why in {**lost, **mute}.items()]
     silent += [(name, f"{kind} could not be read: {why}") for name, found in told.items() for kind, why in found[_TROUBLE].items()]
     passing = SIMULATED_FABRIC if "fabric" in declared.simulated else range(0)

@@ -9,8 +9,9 @@ usage: rackwright-health            looks; drains the node where a check fails, 
        rackwright-health --look     looks and tells, check by check; changes nothing
        rackwright-health --foresee  tells what a look would do to the node, `drained` or `back in service`; changes nothing
 
-Exit codes: 0 as declared, 1 not as declared, 2 it was asked or set up wrongly, 3 could not tell.
-What a check could not tell drains the node after 30 s without an answer: a tool that hangs is how a broken GPU shows.
+Exit codes: 0 as declared, 1 not as declared, 2 it was asked or set up wrongly, 3 could not tell; of --foresee 0 or 2.
+What a check could not tell drains the node after 30 s without an answer: a tool that hangs is how a broken GPU shows. On a node that has no
+time for this program either, silence tells nothing of the GPU: it drains after 10 min.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ BEGAN = "/run/rackwright-health.prolog"  # its time is that of the last look bef
 ECHO = 300.0  # seconds after that in which each look asks whether Slurm holds the node for it: slurmd repeats a failed prolog every 15 s
 BUDGET = 1.8  # seconds for all questions together: with starting Python, a look ends within 2
 PATIENCE = 30.0  # seconds without an answer until that counts as a failure
+PATIENCE_IN_A_CROWD = 600.0  # the same on a node that is crowded
+CROWD = (
+    5.0  # times as long as it had a processor it waits for one there: 3 at most where it is alone, 28 and more where no answer came in time
+)
+TURNS = "/proc/thread-self/schedstat"  # nanoseconds on a processor, waiting for one, turns (Documentation/scheduler/sched-stats.rst)
 FRESH = 2.0  # seconds: of jobs that start together, one looks and the others take its word
 LONGEST_REASON = 160  # characters
 OURS = re.compile(r"rackwright: ([a-z]+\.[a-z_]+)(:|$)")  # rackwright's other drains name no check
@@ -57,6 +63,27 @@ class Finding(NamedTuple):
     why: str
 
 
+class Turns:
+    """How long this program's threads had a processor, and how long they waited for one, in nanoseconds."""
+
+    def __init__(self) -> None:
+        self.ran = self.waited = 0
+
+    def add(self) -> None:
+        """Those of the thread that calls, at its end. Where the kernel does not count them nobody waited."""
+        try:
+            with open(TURNS, encoding="ascii") as stream:
+                ran, waited = map(int, stream.read().split()[:2])
+        except (OSError, ValueError):
+            return
+        self.ran, self.waited = self.ran + ran, self.waited + waited
+
+    @property
+    def patience(self) -> float:
+        """Seconds for which a check may be silent."""
+        return PATIENCE_IN_A_CROWD if self.waited > CROWD * self.ran else PATIENCE
+
+
 class Answers:
     """What the node's tools say: each is asked once, when the first check wants to know."""
 
@@ -65,6 +92,7 @@ class Answers:
 
         self._place, self._until = place, until
         self._ask, self._raw = node_side.ask, probe.Raw
+        self.turns = Turns()
         self._given: dict[str, Any] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
@@ -80,20 +108,23 @@ class Answers:
         return question.read(self._given[question.name])
 
 
-def look(expected: dict[str, Any], until: float) -> tuple[Finding, ...]:
-    """All checks at the same time, in the order of the expectations."""
+def look(expected: dict[str, Any], until: float) -> tuple[tuple[Finding, ...], float]:
+    """All checks at the same time, in the order of the expectations; and for how many seconds one may be silent."""
     place = SimpleNamespace(node=expected["node"], declared=SimpleNamespace(cluster=expected["cluster"]))
-    answers, found = Answers(place, until), {}
+    answers, found, lock = Answers(place, until), {}, threading.Lock()
 
     def work(row: dict[str, Any]) -> None:
         found[row["check"]] = judged(row, expected, answers)
+        with lock:
+            answers.turns.add()
 
     hands = [threading.Thread(target=work, args=(row,)) for row in expected["checks"]]
     for hand in hands:
         hand.start()
     for hand in hands:
         hand.join()
-    return tuple(found[row["check"]] for row in expected["checks"])
+    answers.turns.add()
+    return tuple(found[row["check"]] for row in expected["checks"]), answers.turns.patience
 
 
 def judged(row: dict[str, Any], expected: dict[str, Any], answers: Callable[[Any], Any]) -> Finding:
@@ -194,10 +225,12 @@ def remember(told: dict[str, Any]) -> None:
     os.replace(f"{RECORD}.new", RECORD)
 
 
-def weighed(findings: tuple[Finding, ...], unsure: dict[str, float], now: float) -> tuple[list[list[str]], dict[str, float]]:
+def weighed(
+    findings: tuple[Finding, ...], patience: float, unsure: dict[str, float], now: float
+) -> tuple[list[list[str]], dict[str, float]]:
     """What is wrong, as [check, why], and since when each check that has not told has not."""
     since = {one.check: unsure.get(one.check, now) for one in findings if one.verdict == "unknown"}
-    silent = [[one.check, one.why] for one in findings if one.check in since and now - since[one.check] >= PATIENCE]
+    silent = [[one.check, one.why] for one in findings if one.check in since and now - since[one.check] >= patience]
     return [[one.check, one.why] for one in findings if one.verdict == "failed"] + silent, since
 
 
@@ -236,8 +269,7 @@ def run(expected: dict[str, Any], before_a_job: bool, rolled: bool) -> int:
         if before_a_job and 0 <= now - last["at"] < FRESH:
             wrong, unsure = last["wrong"], last["unsure"]
         else:
-            findings = look(expected, now + BUDGET)
-            wrong, unsure = weighed(findings, last["unsure"], now)
+            wrong, unsure = weighed(*look(expected, now + BUDGET), last["unsure"], now)
             asks = not before_a_job and may_be_held(last, now)
             held = act(Slurm(expected["node"]["name"]), wrong, asks, rolled) or (before_a_job and last["held"])
             remember({"at": now, "wrong": wrong, "unsure": unsure, "held": held, "asked": now if asks else last["asked"]})
@@ -251,11 +283,11 @@ def run(expected: dict[str, Any], before_a_job: bool, rolled: bool) -> int:
 
 
 def foresee(expected: dict[str, Any]) -> int:
-    """What a look would do now."""
+    """What a look would do now; that it could not tell does nothing, and is no answer that differs."""
     now = time.time()
-    wrong, unsure = weighed(look(expected, now + BUDGET), remembered()["unsure"], now)
+    wrong, _ = weighed(*look(expected, now + BUDGET), remembered()["unsure"], now)
     act(Slurm(expected["node"]["name"], only_looks=True), wrong, held=True, rolled=False)
-    return 1 if wrong else 3 if unsure else 0
+    return 0
 
 
 def tell(findings: tuple[Finding, ...]) -> int:
@@ -279,7 +311,7 @@ def main(name: str, words: list[str]) -> int:
         print(f"{EXPECTED}: {error} - `rackwright up` writes it", file=sys.stderr)
         return 2
     if words == ["--look"]:
-        return tell(look(expected, time.time() + BUDGET))
+        return tell(look(expected, time.time() + BUDGET)[0])
     if words == ["--foresee"]:
         return foresee(expected)
     return run(expected, name.endswith("prolog"), words == ["--rolled"])

@@ -12,13 +12,13 @@ from cluster.harness.machine import Looked, Outlook, look
 from cluster.harness.probe import Place, Probe, Raw, Stage
 from cluster.harness.transport import BoundedSsh, ask_node
 from rackwright.errors import CouldNotTell
+from rackwright.handover.crowd import at_once
 from rackwright.report.declared import Declared
 
 ROUND_LIMIT: Final = 10.0
 """Seconds a node has for the questions of one passive round; with connecting, a dead node is known within 15 s."""
 _AT_ONCE: Final = 48
 """Connections worked on at a time."""
-_open: Final = threading.Semaphore(_AT_ONCE)
 _FIRST: Final = 3.0
 """Seconds for which the others wait for the connection to the entry, through which they all go: each of them would make one."""
 
@@ -73,6 +73,7 @@ class Gathering:
         self._silent: set[str] = set()
         self._outlooks = {outlook.name: outlook for outlook in outlooks}
         self._views = {name: _View(threading.Event()) for name in self._outlooks}
+        self._turns = threading.Semaphore(at_once(declared.target, _AT_ONCE))
 
     def start(self) -> None:
         """Send all rounds; returns at once."""
@@ -179,6 +180,6 @@ class Gathering:
         if questions:
             longest = max(timeout for _, _, timeout in questions)
             backend = BoundedSsh(name, self._ssh_config, become=self._declared.becomes_root(name))
-            with _open:
+            with self._turns:
                 answers |= ask_node(backend, questions, max(ROUND_LIMIT, longest), began)
         return answers

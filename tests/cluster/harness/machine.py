@@ -19,8 +19,8 @@ _PATIENCE: Final = 0.6
 """Seconds within which a port on the same machine answers a hundred times over."""
 PASSING: Final = "rackwright.passing"
 """The label of a container that is gone when its question is answered; a look for drift beside it knows it by that (drivers/podman.py)."""
-_ENGINE: Final = 12.0
-"""Seconds podman may take for a short container on a busy machine."""
+_ENGINE: Final = 30.0
+"""Seconds podman may take for a short container: some on a machine that is busy with a look at 64 nodes."""
 _AT_LEISURE: Final = 3.0
 """Seconds for what has to answer: where the machine has no time, its silence would be taken for the cluster's."""
 SSH: Final = 22

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -96,6 +97,16 @@ class TestTheRecord:
         assert both().others(answers) == others
 
 
+DECIDING = (
+    "ansible.cfg",
+    "playbooks/site.yml",
+    "roles/base/main.yml",
+    "tests/cluster/test_gpu.py",
+    "infra/rackwright/errors.py",
+    "inventory.yml",
+)
+
+
 class TestOnTheNode:
     def ask(self, *calls: dict[str, Any]) -> list[str]:
         """The whole way: packed, sent as text, run by a bare Python."""
@@ -133,13 +144,20 @@ class TestOnTheNode:
 class TestInputs:
     @pytest.fixture
     def project(self, tmp_path: Path) -> Path:
-        for name in ("playbooks", "roles/base"):
-            (tmp_path / name).mkdir(parents=True)
-        for name in ("ansible.cfg", "playbooks/site.yml", "roles/base/main.yml", "inventory.yml"):
+        for name in DECIDING:
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text("x")
         return tmp_path
 
-    @pytest.mark.parametrize("name", ["ansible.cfg", "playbooks/site.yml", "roles/base/main.yml", "inventory.yml"])
+    def test_what_roles_look_up_elsewhere_in_the_project_counts(self):
+        root = paths.project_root()
+        found = {
+            name for file in root.glob("roles/*/tasks/*.yml") for name in re.findall(r"role_path ~ '/\.\./\.\./([^']+)'", file.read_text())
+        }
+        counted = {str(file.relative_to(root)) for file in answers._texts(root)}
+        assert "tests/cluster/test_gpu.py" in found <= counted
+
+    @pytest.mark.parametrize("name", DECIDING)
     def test_every_file_that_decides_counts(self, project, name):
         before = answers.inputs(project, [project / "inventory.yml"], ["word"])
         assert before == answers.inputs(project, [project / "inventory.yml"], ["word"])

@@ -49,8 +49,8 @@ class Stack:
                 notes.write(json.dumps({**call, "environment": {}, "answer": self.answer}) + "\n")
         return self.applied
 
-    async def ask(self, _stack: str, programs: dict[str, str], _root: Any) -> tuple[dict[str, Any], dict[str, str]]:
-        self.programs = programs
+    async def ask(self, _stack: str, programs: dict[str, str], _root: Any, *, target: str) -> tuple[dict[str, Any], dict[str, str]]:
+        self.programs, self.target = programs, target
         told = {node: {"answers": [self.answer if node != self.other else "b"]} for node in programs if node != self.silent}
         return told, {self.silent: "no route"} if self.silent else {}
 
@@ -69,13 +69,14 @@ def stack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Stack:
 def test_the_phases_look_once_and_then_the_nodes_are_asked(stack: Stack) -> None:
     ways = [stack.look().how for _ in range(3)]
     assert stack.plays == 1 and ways[0] == "the phases looked" and "nodes answer as on" in ways[2]
+    assert stack.target == "lab"  # whose nodes share this machine
     assert paths.answers("lab").stat().st_mode & 0o777 == 0o600
 
 
 def test_one_other_answer_and_the_phases_look(stack: Stack) -> None:
     stack.look()
     stack.answer = "b"
-    assert "answers otherwise to `Look`" in stack.look().how and stack.plays == 2
+    assert "answer otherwise to `Look`" in stack.look().how and stack.plays == 2
 
 
 def test_a_silent_node_is_no_answer(stack: Stack) -> None:
@@ -154,3 +155,8 @@ def test_secrets_stay_in_their_file_and_are_asked_with_all_the_same(stack: Stack
     assert SECRET not in paths.answers("lab").read_text(encoding="utf-8")
     assert "nodes answer as on" in stack.look().how
     assert all(SECRET in program for program in stack.programs.values())
+
+
+def test_who_answers_otherwise_is_told_once_for_each_thing_asked() -> None:
+    others = [("worker1", "a : Look"), ("worker2", "a : Look"), ("login0", "b : See")]
+    assert looking._told(others) == "worker[1-2] answer otherwise to `a : Look`; login0 answers otherwise to `b : See`"

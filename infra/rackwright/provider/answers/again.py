@@ -29,9 +29,10 @@ def inputs(root: Path, files: Iterable[Path], words: Iterable[str]) -> str:
 
 
 def _texts(root: Path) -> Iterator[Path]:
-    """Every file of the phases and roles."""
-    for folder in (root / _OWN, root / "roles"):
+    """Every file of the phases and roles, and of the checks, some of which they lay down on nodes."""
+    for folder in (root / _OWN, root / "roles", root / "tests" / "cluster"):
         yield from sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    yield root / "infra" / "rackwright" / "errors.py"
 
 
 def programs(side: str, root: Path, calls: Mapping[str, Iterable[Mapping[str, Any]]], modules: Collection[str]) -> dict[str, str]:

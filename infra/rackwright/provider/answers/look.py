@@ -52,6 +52,11 @@ class Phases:
         return found
 
     @property
+    def target(self) -> str:
+        """The kind of machines its nodes are."""
+        return str(self._all["vars"]["cluster"]["target"])
+
+    @property
     def root(self) -> dict[str, bool]:
         """Node -> whether who logs in there has to become root."""
         return {name: self._all["hosts"][name]["node"]["user"] != "root" for name in self._all["children"]["nodes"]["hosts"]}
@@ -79,7 +84,7 @@ async def look(phases: Phases, lost: Mapping[str, str], say: Saying) -> Looked:
         if not others:
             when = f"{kept.when:%Y-%m-%d %H:%M} UTC"
             return Looked(ansible.Applied(), f"nodes answer as on {when}, when the phases looked and would have changed nothing")
-        why = ": " + "; ".join(f"{node} answers otherwise to `{task}`" for node, task in others)
+        why = f": {_told(others)}"
         limit = phases.enough(node for node, _ in others)  # A rack of which one node differs is not played whole to name that.
         if len(limit) < len(root):
             some = await _played(phases, limit, say)
@@ -93,11 +98,20 @@ async def look(phases: Phases, lost: Mapping[str, str], say: Saying) -> Looked:
     return Looked(applied, f"the phases looked{why}")
 
 
+def _told(others: Iterable[tuple[str, str]]) -> str:
+    """Who answers otherwise, by what was asked."""
+    by_task: dict[str, list[str]] = {}
+    for node, task in others:
+        by_task.setdefault(task, []).append(node)
+    words = ((task, nodes, "s" if len(nodes) == 1 else "") for task, nodes in by_task.items())
+    return "; ".join(f"{compressed(nodes)} answer{s} otherwise to `{task}`" for task, nodes, s in words)
+
+
 async def _others(phases: Phases, kept: record.Record, root: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
     """(node, task) where an answer is another one than it was, or did not come."""
     side = files("rackwright.provider.answers").joinpath("side.py").read_text(encoding="utf-8")
     programs = again.programs(side, paths.project_root(), veil.shown(kept.calls, veil.named(phases.secrets)), record.modules(kept))
-    told, _ = await asking.ask(phases.stack, programs, root)
+    told, _ = await asking.ask(phases.stack, programs, root, target=phases.target)
     return kept.others({node: each["answers"] for node, each in told.items()})
 
 

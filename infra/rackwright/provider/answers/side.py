@@ -7,16 +7,23 @@ of its own, as it has under Ansible; what is written on the way goes with the ru
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
+import importlib.util
 import json
 import os
-import runpy
+import re
 import shutil
 import sys
 import tempfile
+from types import CodeType
+from typing import Any
 
 PASSING = ("invocation", "start", "end", "delta", "stdout_lines", "stderr_lines", "warnings", "deprecations", "exception")
 """Keys of an answer that differ from run to run, or repeat another: when a command ran, and lines of what stands there as text."""
+
+IMPORTED = re.compile(r"^(?:from|import) (ansible\.module_utils\.[\w.]+)", re.MULTILINE)
+"""What a module imports of Ansible's and our own module code."""
 
 
 def digest(answer: dict[str, object]) -> str:
@@ -36,7 +43,20 @@ def read(text: str) -> str:
     return ""
 
 
-def run(call: dict[str, object], folder: str) -> None:
+def prepared(modules: set[str]) -> dict[str, CodeType]:
+    """The modules' code, with what they import of Ansible loaded: an archive keeps nothing compiled, and each call would do it anew."""
+    found = {}
+    for name in sorted(modules):
+        loader: Any = importlib.util.find_spec(name).loader  # type: ignore[union-attr]
+        source = loader.get_source(name)
+        for utility in IMPORTED.findall(source):
+            with contextlib.suppress(ImportError):  # The call itself says so.
+                importlib.import_module(utility)
+        found[name] = compile(source, name, "exec", dont_inherit=True)
+    return found
+
+
+def run(call: dict[str, object], code: CodeType, folder: str) -> None:
     """In a process of its own: one module, as the last thing it does."""
     import ansible.module_utils.basic as basic  # From the archive: no node is asked to have Ansible.
 
@@ -46,14 +66,14 @@ def run(call: dict[str, object], folder: str) -> None:
     os.environ.update(call["environment"])  # type: ignore[call-overload]
     sys.argv = [""]
     try:
-        runpy.run_module(str(call["module"]), run_name="__main__")
+        exec(code, {"__name__": "__main__", "__file__": str(call["module"])})
     except SystemExit:
         pass
     finally:
         sys.stdout.flush()
 
 
-def answered(call: dict[str, object], folder: str) -> str:
+def answered(call: dict[str, object], code: CodeType, folder: str) -> str:
     """The digest of one module's answer."""
     file = os.path.join(folder, "answer")
     child = os.fork()
@@ -63,7 +83,7 @@ def answered(call: dict[str, object], folder: str) -> str:
             out = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             os.dup2(out, 1)
             os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-            run(call, folder)
+            run(call, code, folder)
             status = 0
         finally:
             os._exit(status)
@@ -84,6 +104,7 @@ def main(payload: str) -> None:
         sys.dont_write_bytecode = True
         import ansible.module_utils.basic  # noqa: F401  Once for all calls.
 
-        print(json.dumps({"answers": [answered(call, folder) for call in asked["calls"]]}))
+        code = prepared({call["module"] for call in asked["calls"]})
+        print(json.dumps({"answers": [answered(call, code[call["module"]], folder) for call in asked["calls"]]}))
     finally:
         shutil.rmtree(folder, ignore_errors=True)

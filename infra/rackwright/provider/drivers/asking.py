@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rackwright.handover import paths
+from rackwright.handover.crowd import at_once
 from rackwright.provider.drivers.process import NoEnd, run
 
 _LONGEST: Final = 40.0
@@ -15,9 +16,9 @@ _LONGEST: Final = 40.0
 _AT_ONCE: Final = 32
 
 
-async def ask(stack: str, programs: Mapping[str, str], sudo: Mapping[str, bool]) -> tuple[dict[str, Any], dict[str, str]]:
+async def ask(stack: str, programs: Mapping[str, str], sudo: Mapping[str, bool], *, target: str) -> tuple[dict[str, Any], dict[str, str]]:
     """What each node answered, and why the others did not. `programs`: node -> Python; `sudo`: node -> whether it is needed."""
-    turns = asyncio.Semaphore(_AT_ONCE)
+    turns = asyncio.Semaphore(at_once(target, _AT_ONCE))
 
     async def one(name: str) -> Any:
         async with turns:

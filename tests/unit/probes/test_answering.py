@@ -1,0 +1,45 @@
+"""Which node is slow, and when nothing but this machine is."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cluster.harness.compare import Expect, Mismatch
+from cluster.harness.probe import Raw
+from cluster.test_node import test_answers_in_time as answers_in_time  # under another name: it is none of this file's tests
+
+LIMIT = 4.0
+
+
+def judged(took: dict[str, float], name: str) -> bool:
+    """Whether the node counts as quick enough beside the others."""
+
+    def raw(_probe: Any, of: str = name) -> Raw:
+        return Raw(sent=100.0, arrived=100.0 + took[of])
+
+    try:
+        answers_in_time(SimpleNamespace(name=name), raw, lambda _group: [*took], Expect(), LIMIT)
+    except Mismatch:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("others", "mine", "expected"),
+    [
+        ([0.2, 0.3, 0.3], 0.4, True),
+        ([0.2, 0.3, 0.3], 6.2, False),
+        ([0.2, 0.3, 6.2], 6.2, False),  # two slow ones of four hide neither
+        ([0.3], 6.2, False),
+        ([], 0.3, True),
+        ([], 6.2, False),
+        ([0.5] * 30 + [5.0] * 30, 12.9, True),  # half of a crowd on one machine is slow by chance
+        ([0.5] * 62, 6.2, False),
+    ],
+)
+def test_a_node_is_slow_beside_most_others(others: list[float], mine: float, expected: bool) -> None:
+    took = {f"w{index}": seconds for index, seconds in enumerate(others)} | {"mine": mine}
+    assert judged(took, "mine") is expected
