@@ -86,7 +86,10 @@ def measure(project: Project, hosts: int, rounds: int) -> str:
     idle = cost(lambda: time.sleep(_REST))
     rows = {
         "one SSH script per host (`benchmarks/lookups.sh`)": [cost(lambda: lookups(project)) for _ in range(rounds)],
-        "converge, nothing to do": [cost(lambda: converged(project)) for _ in range(rounds)],
+        "converge by the phases themselves, nothing to do": [cost(lambda: converged(project)) for _ in range(rounds)],
+        "`pulumi up --refresh`, nothing to do: nodes asked what the phases asked them": [
+            cost(lambda: project.must("up", "--refresh", timeout=_PATIENCE)) for _ in range(rounds)
+        ],
         "`rackwright verify`, passive checks": [cost(lambda: verified(project)) for _ in range(rounds)],
         "`rackwright drift`, three layers, nothing differs": [cost(lambda: drifted(project)) for _ in range(rounds)],
     }

@@ -14,7 +14,16 @@ from rackwright.catalog.checks import CheckSpec, Feature, Level, checks
 from rackwright.report.declared import Declared
 
 _FILES: Final = tuple(Path(__file__).with_name(name) for name in ("faults.yml", "kubernetes.yml"))
-_OF_FLANNEL: Final = frozenset({Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN})
+_STACKS: Final = {
+    "lab-k8s-flannel": frozenset({Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN}),
+    "lab-k8s-ha": frozenset({Feature.VIRTUAL_ADDRESS}),
+    "lab-k8s-addons": frozenset({Feature.ADDONS, Feature.ADDON_HOOKS, Feature.QUEUES, Feature.MEASUREMENTS}),
+    "lab-k8s": frozenset(
+        {Feature.KUBERNETES, Feature.KUBERNETES_GPUS, Feature.NAMESPACES, Feature.QUOTAS, Feature.CLAIMS, Feature.POLICIES}
+        | {Feature.POD_NEIGHBOURS, Feature.POD_ROUTES}
+    ),
+}
+"""Committed stacks by the parts that those before them have not."""
 LOOK_AGAIN: Final = "! [ -x /usr/local/sbin/rackwright-health ] || /usr/local/sbin/rackwright-health || exit 1"
 """After a fault: the node sees that it is well again, and lifts its drain before Slurm asks it the next time."""
 HELPERS: Final = Path(__file__).with_name("helpers.sh").read_text(encoding="utf-8")
@@ -36,13 +45,7 @@ class Fault:
     @property
     def stack(self) -> str:
         """The committed stack that has the part."""
-        if _OF_FLANNEL.intersection(self.spec.needs):
-            return "lab-k8s-flannel"
-        if Feature.VIRTUAL_ADDRESS in self.spec.needs:
-            return "lab-k8s-ha"
-        if Feature.ADDONS in self.spec.needs:
-            return "lab-k8s-addons"
-        return "lab-k8s" if Feature.KUBERNETES in self.spec.needs else "lab"
+        return next((stack for stack, parts in _STACKS.items() if parts.intersection(self.spec.needs)), "lab")
 
     @property
     def level(self) -> Level:

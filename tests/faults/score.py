@@ -20,12 +20,20 @@ def lines(reports: Mapping[str, Sequence[Any]]) -> list[str]:
     if seen:
         slowest = max(seen, key=lambda name: seen[name])
         told.append(f"time to detection: median {median(seen.values()):.1f} s, longest {seen[slowest]:.1f} s ({slowest})")
-    return told + [f"not seen: {name}" for name in missed]
+    unset = [f"not set here: {name} ({why})" for name, why in _unset(reports.get("skipped", ()))]
+    return told + [f"not seen: {name}" for name in missed] + unset
 
 
 def slowest_first(reports: Mapping[str, Sequence[Any]]) -> list[str]:
     """Each fault's time to detection."""
     return [f"{seconds:6.1f} s  {name}" for name, seconds in sorted(_times(reports.get("passed", ())), key=lambda pair: -pair[1])]
+
+
+def _unset(reports: Iterable[Any]) -> Iterable[tuple[str, str]]:
+    """(fault, why) of those that the lab had no place for."""
+    for report in reports:
+        if "tests/faults/" in report.nodeid:
+            yield report.nodeid.partition("[")[2].rstrip("]") or report.nodeid, str(report.longrepr[2]).removeprefix("Skipped: ")
 
 
 def _times(reports: Iterable[Any]) -> Iterable[tuple[str, float]]:

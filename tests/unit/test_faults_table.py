@@ -1,0 +1,54 @@
+"""The table of faults and its score, without a lab."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from faults import score
+from faults.rows import faults
+
+from rackwright.catalog.checks import Feature
+
+OF_KUBERNETES = {"addons", "address", "containerd", "control", "etcd", "kubelet", "kubernetes", "namespaces", "podnetwork", "pods"}
+
+
+@pytest.mark.parametrize("key", [key for key in faults() if key.partition(".")[0] in OF_KUBERNETES])
+def test_a_fault_of_kubernetes_is_set_where_there_is_one(key: str) -> None:
+    assert faults()[key].stack.startswith("lab-k8s")
+
+
+@pytest.mark.parametrize(
+    ("part", "stack"), [(Feature.QUEUES, "lab-k8s-addons"), (Feature.VXLAN, "lab-k8s-flannel"), (Feature.QUOTAS, "lab-k8s")]
+)
+def test_a_fault_is_set_in_the_stack_that_has_its_part(part: Feature, stack: str) -> None:
+    rows = [fault for fault in faults().values() if part in fault.spec.needs]
+    assert rows and {fault.stack for fault in rows} == {stack}
+
+
+def report(name: str, *, seconds: float | None = None, skipped: str = "") -> Any:
+    return SimpleNamespace(
+        nodeid=f"tests/faults/test_faults.py::test_x[{name}]",
+        when="call",
+        user_properties=[] if seconds is None else [(score.SECONDS, seconds)],
+        longrepr=("file", 1, f"Skipped: {skipped}"),
+    )
+
+
+def test_the_score_tells_what_was_missed_and_what_was_not_set() -> None:
+    reports = {
+        "passed": [report("a", seconds=2.0), report("b", seconds=4.0)],
+        "failed": [report("c")],
+        "skipped": [report("d", skipped="this stack has no nfs")],
+    }
+    assert score.lines(reports) == [
+        "faults: 2 of 3 named by the right subject on the right node",
+        "time to detection: median 3.0 s, longest 4.0 s (b)",
+        "not seen: tests/faults/test_faults.py::test_x[c]",
+        "not set here: d (this stack has no nfs)",
+    ]
+
+
+def test_where_no_fault_was_set_there_is_no_score() -> None:
+    assert score.lines({"skipped": [report("d", skipped="no podman")]}) == []
