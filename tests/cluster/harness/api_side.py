@@ -18,6 +18,7 @@ ADMIN = "/etc/kubernetes/admin.conf"
 HERE = ("127.0.0.1", 6443)
 PATIENCE = 5
 DEVICES = "nvidia.com/"
+DEAD = "http2: client connection lost"  # golang.org/x/net/http2: a connection whose other end answers no ping any more
 
 
 class Refused(Exception):
@@ -121,13 +122,24 @@ def pods(api, _):
     return [one for one in found if one["namespace"] == "kube-system" or one["rights"]]
 
 
+def configuration(api, name):
+    """What a kubelet runs with, through the API. One that held a connection that had died says so once, and then makes another."""
+    path = f"/api/v1/nodes/{name}/proxy/configz"
+    try:
+        return api.get(path)["kubeletconfig"]
+    except Refused as error:
+        if DEAD not in str(error):
+            raise
+        return api.get(path)["kubeletconfig"]
+
+
 def kubelets(_, names):
     """What each kubelet runs with: its whole configuration, or why it is not told."""
     tls = context()
 
     def ask(name):
         try:
-            return name, Api(tls).get(f"/api/v1/nodes/{name}/proxy/configz")["kubeletconfig"]
+            return name, configuration(Api(tls), name)
         except (OSError, ValueError, KeyError, Refused, http.client.HTTPException) as error:
             return name, str(error) or repr(error)
 

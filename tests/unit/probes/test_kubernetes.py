@@ -71,6 +71,25 @@ class TestNodes:
 
 
 class TestKubelet:
+    @pytest.mark.parametrize(
+        ("said", "asked"), [([api_side.DEAD], 2), ([api_side.DEAD, api_side.DEAD], 2), (["dial tcp: i/o timeout"], 1), ([], 1)]
+    )
+    def test_one_behind_a_connection_that_had_died_is_asked_once_more(self, said: list[str], asked: int):
+        """After minutes without a network between API and kubelet the API finds that out by the first question."""
+        paths, left = [], [*said]
+
+        def get(path: str):
+            paths.append(path)
+            if left:
+                raise api_side.Refused(f"{path}: status 503: {left.pop(0)}")
+            return {"kubeletconfig": {"port": 10250}}
+
+        try:
+            told = api_side.configuration(SimpleNamespace(get=get), "worker1")
+        except api_side.Refused:
+            told = None
+        assert (told is not None) == (len(said) < asked) and paths == ["/api/v1/nodes/worker1/proxy/configz"] * asked
+
     def test_one_that_never_joined_says_why(self):
         answers = {"kubelet-files": Files({}, {}, {}, (), joined=False), "kubelet-complaints": ("command failed: Unauthorized",)}
         assert "Unauthorized" in ends(test_kubelet.test_has_joined, lambda probe: answers[probe.name])
