@@ -8,14 +8,16 @@ from cluster.probes.identity import CLOCK, HOSTS, IDENTITY, INODES, MEMORY, NETW
 from rackwright.errors import CouldNotTell
 
 
-def test_answers_in_time(node, raw, members, expect, limit):
-    """A node that takes seconds longer than most is about to stop answering; that all are slow is this machine's fault."""
+def test_answers_in_time(node, cluster, raw, members, expect, limit):
+    """A node that takes seconds longer than the quickest is about to stop answering; that all are slow is this machine's fault."""
     took = {name: answer.arrived - answer.sent for name in members("nodes") if not (answer := raw(CLOCK, of=name)).trouble}
     if node.name not in took:
         raise CouldNotTell(raw(CLOCK).trouble)
     mine = took.pop(node.name)
-    most = sorted(took.values())[max(0, len(took) - 1) * 3 // 4] if took else 0.0
-    allowed = limit + 2 * most
+    others = sorted(took.values()) or [0.0]
+    # Nodes of a lab wait for this machine's cores by turns, so that many are slow by chance; machines of their own have no such excuse.
+    beside = 2 * others[(len(others) - 1) * 3 // 4] if cluster.target == "lab" else others[0]
+    allowed = limit + beside
     expect(f"{mine:.1f} s", f"at most {allowed:.1f} s", holds=mine <= allowed)
 
 

@@ -23,7 +23,7 @@ _STACKS: Final = {
         | {Feature.POD_NEIGHBOURS, Feature.POD_ROUTES}
     ),
 }
-"""Committed stacks by the parts that those before them have not."""
+"""The committed stack for a check, by what it needs: the first with one of its parts."""
 LOOK_AGAIN: Final = "! [ -x /usr/local/sbin/rackwright-health ] || /usr/local/sbin/rackwright-health || exit 1"
 """After a fault: the node sees that it is well again, and lifts its drain before Slurm asks it the next time."""
 HELPERS: Final = Path(__file__).with_name("helpers.sh").read_text(encoding="utf-8")

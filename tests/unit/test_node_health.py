@@ -232,7 +232,8 @@ def test_where_the_kernel_does_not_count_waiting_silence_drains_as_always(node: 
     assert node.look().returncode == 1
 
 
-def test_the_kernel_counts_how_long_a_program_waits_for_a_processor() -> None:
+@pytest.mark.skipif(not Path("/proc/thread-self/schedstat").exists(), reason="this kernel does not count how long programs wait")
+def test_what_the_kernel_counts_reads_as_expected() -> None:
     on, waited, _ = map(int, Path("/proc/thread-self/schedstat").read_text().split())
     assert on > 0 <= waited
 

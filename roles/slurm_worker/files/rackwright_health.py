@@ -38,9 +38,7 @@ ECHO = 300.0  # seconds after that in which each look asks whether Slurm holds t
 BUDGET = 1.8  # seconds for all questions together: with starting Python, a look ends within 2
 PATIENCE = 30.0  # seconds without an answer until that counts as a failure
 PATIENCE_IN_A_CROWD = 600.0  # the same on a node that is crowded
-CROWD = (
-    5.0  # times as long as it had a processor it waits for one there: 3 at most where it is alone, 28 and more where no answer came in time
-)
+CROWD = 5.0  # times as long as it had a processor it waits for one there: alone up to 3, with answers missing from 28 on (2 cores)
 TURNS = "/proc/thread-self/schedstat"  # nanoseconds on a processor, waiting for one, turns (Documentation/scheduler/sched-stats.rst)
 FRESH = 2.0  # seconds: of jobs that start together, one looks and the others take its word
 LONGEST_REASON = 160  # characters

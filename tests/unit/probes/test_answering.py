@@ -14,14 +14,14 @@ from cluster.test_node import test_answers_in_time as answers_in_time  # under a
 LIMIT = 4.0
 
 
-def judged(took: dict[str, float], name: str) -> bool:
+def judged(took: dict[str, float], name: str, target: str = "lab") -> bool:
     """Whether the node counts as quick enough beside the others."""
 
     def raw(_probe: Any, of: str = name) -> Raw:
         return Raw(sent=100.0, arrived=100.0 + took[of])
 
     try:
-        answers_in_time(SimpleNamespace(name=name), raw, lambda _group: [*took], Expect(), LIMIT)
+        answers_in_time(SimpleNamespace(name=name), SimpleNamespace(target=target), raw, lambda _group: [*took], Expect(), LIMIT)
     except Mismatch:
         return False
     return True
@@ -43,3 +43,13 @@ def judged(took: dict[str, float], name: str) -> bool:
 def test_a_node_is_slow_beside_most_others(others: list[float], mine: float, expected: bool) -> None:
     took = {f"w{index}": seconds for index, seconds in enumerate(others)} | {"mine": mine}
     assert judged(took, "mine") is expected
+
+
+@pytest.mark.parametrize(
+    ("others", "mine", "expected"),
+    [([0.3], 4.2, True), ([0.3] * 20 + [6.2] * 40, 6.2, False), ([6.2] * 3, 6.2, True), ([], 4.1, False)],
+)
+def test_machines_of_their_own_are_compared_with_the_quickest(others: list[float], mine: float, expected: bool) -> None:
+    """Where most nodes of a rack are slow, each of them is; that they share nothing with this machine leaves no other reason."""
+    took = {f"w{index}": seconds for index, seconds in enumerate(others)} | {"mine": mine}
+    assert judged(took, "mine", "hosts") is expected
