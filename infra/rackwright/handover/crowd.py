@@ -6,7 +6,7 @@ import os
 from typing import Final
 
 PER_CORE: Final = 3
-"""Nodes of a lab that are asked at a time for each core: their programs run on it as well, and of 48 asked at once a third were seconds late."""
+"""Nodes of a lab asked at a time for each core: their programs run on it as well, and of 48 asked at once a third were seconds late."""
 
 
 def at_once(target: str, most: int, cores: int | None = None) -> int:
