@@ -13,6 +13,7 @@ from typing import Annotated, Final
 import typer
 
 from rackwright.catalog.checks import Level
+from rackwright.cli.live import must_be_up
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.handover import paths
 
@@ -32,8 +33,7 @@ def accept(
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON (rackwright.acceptance/1).")] = False,
 ) -> None:
     """Accept a cluster: jobs on its idle nodes, phase by phase. Exit codes: 0 as declared, 1 not, 2 bad input, 3 could not tell."""
-    if not paths.inventory(stack).is_file():
-        raise BadInput("is not up", path=f"stack {stack}", hint=f"`pulumi up -s {stack}` brings it up")
+    must_be_up(stack)
     if level is Level.CHECKS:
         raise BadInput(
             "runs no jobs, and the acceptance is made of them", path="--level checks", hint=f"`rackwright verify {stack}` looks only"

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from rackwright.cli.live import must_be_up
 from rackwright.errors import BadInput
 from rackwright.handover import paths
 from rackwright.model.finding import did_you_mean
@@ -68,9 +69,7 @@ def must_run_slurm(stack: str, what: str) -> None:
 
 def load(stack: str) -> dict[str, Any]:
     """The inventory of the last run; raises BadInput when the stack is not up."""
-    file = paths.inventory(stack)
-    if not file.is_file():
-        raise BadInput("is not up", path=f"stack {stack}", hint=f"`pulumi up -s {stack}` brings it up")
+    file = must_be_up(stack)
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     found: dict[str, Any] = yaml.load(file.read_text(), Loader=loader)
     return found

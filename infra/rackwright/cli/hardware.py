@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from rackwright.cli.connect import must_run_slurm
+from rackwright.cli.live import must_be_up
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.handover import paths
 from rackwright.report.hardware.document import Section
@@ -23,8 +24,7 @@ def hardware(
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON (rackwright.hardware/2).")] = False,
 ) -> None:
     """CPUs, memory, GPUs, fabric and storage of every node, as seen now. Exit codes: 0 as planned, 1 not, 2 bad input, 3 could not tell."""
-    if not paths.inventory(stack).is_file():
-        raise BadInput("is not up", path=f"stack {stack}", hint=f"`pulumi up -s {stack}` brings it up")
+    must_be_up(stack)
     if job:
         must_run_slurm(stack, "--job")
     text = _look(stack, section, job).read_text(encoding="utf-8")

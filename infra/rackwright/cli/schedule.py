@@ -14,6 +14,7 @@ from typing import Annotated, Final
 
 import typer
 
+from rackwright.cli.live import must_be_up
 from rackwright.drift import timer
 from rackwright.errors import BadInput, RackwrightError
 from rackwright.handover import paths
@@ -41,8 +42,8 @@ def schedule(
     remove: Annotated[bool, typer.Option("--remove", help="Take the timer away again.")] = False,
 ) -> None:
     """Look for drift every night. A machine that was off at the time looks when it is on again, where systemd starts it."""
-    if not remove and not paths.inventory(stack).is_file():
-        raise BadInput("is not up", path=f"stack {stack}", hint=f"`rackwright up {stack}` brings it up")
+    if not remove:
+        must_be_up(stack)
     nightly = _nightly(stack, _time(at), _seconds(jitter))
     if by is Way.CRONTAB:
         typer.echo(timer.crontab(nightly), nl=False)
@@ -105,8 +106,10 @@ def _systemctl(*words: str) -> None:
 
 def _must_run_systemd() -> None:
     if not _BOOTED.is_dir() or shutil.which("systemctl") is None:
-        raise RackwrightError(
-            "systemd does not run on this machine", hint="`--by crontab` prints a line for cron, `--by github` a workflow"
+        raise BadInput(
+            "systemd does not run on this machine",
+            path="--by systemd",
+            hint="`--by crontab` prints lines for cron, `--by github` a workflow",
         )
 
 

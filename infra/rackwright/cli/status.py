@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from rackwright.errors import BadInput, CouldNotTell, RackwrightError
+from rackwright.cli.live import not_up
+from rackwright.errors import CouldNotTell, RackwrightError
 from rackwright.handover import paths
 from rackwright.report.document import Report
 from rackwright.report.verdict import Verdict
@@ -24,7 +25,7 @@ def status(
 
     file = paths.report(stack)
     if not paths.folder(stack).is_dir():
-        raise BadInput("is not up", path=f"stack {stack}", hint=f"`pulumi up -s {stack}` brings it up")
+        raise not_up(stack)
     report = read(file)
     later = _later_and_worse(stack, report)
     if later:

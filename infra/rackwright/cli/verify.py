@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rackwright.catalog.checks import Level
+from rackwright.cli.live import must_be_up
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.handover import paths
 
@@ -25,8 +26,7 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON (rackwright.report/1).")] = False,
 ) -> None:
     """Check a live cluster against its plan. Exit codes: 0 as declared, 1 not, 2 bad input, 3 could not tell."""
-    if not paths.inventory(stack).is_file():
-        raise BadInput("is not up", path=f"stack {stack}", hint=f"`pulumi up -s {stack}` brings it up")
+    must_be_up(stack)
     file = _run(stack, level, node or [])
     if as_json:
         typer.echo(file.read_text(encoding="utf-8"), nl=False)

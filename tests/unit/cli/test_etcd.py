@@ -88,7 +88,7 @@ def test_a_restore_replaces_only_by_force(stack: Stack, tmp_path: Path) -> None:
         (("backup", "lab", "{}/nowhere/file"), "`mkdir -p"),
         (("backup", "lab", "{}/file", "--force"), "belongs to `etcd restore`"),
         (("restore", "lab", "{}/file", "--force"), "there is no such file"),
-        (("backup", "other", "{}/file"), "`pulumi up -s other` brings it up"),
+        (("backup", "lab-k8s-ha", "{}/file"), "`rackwright up lab-k8s-ha` brings it up"),
     ],
     ids=["no folder", "a backup by force", "no file", "not up"],
 )

@@ -115,3 +115,25 @@ def test_a_user_of_the_cluster_needs_no_key(lab, run, executed, user):
 def test_a_name_that_is_none_is_bad_input(lab, run, where, words):
     code, _, err = run("ssh", "lab", where)
     assert code == 2 and words in err
+
+
+_ASKING = ("verify", "accept", "drift", "status", "hardware", "schedule", "inventory", "roll")
+"""Commands that ask a stack that is up."""
+
+
+@pytest.mark.parametrize("command", _ASKING)
+@pytest.mark.parametrize(
+    ("stack", "cause", "hint"),
+    [
+        ("lab-larg", "there is no stack `lab-larg`", "did you mean `lab-large`?"),
+        ("stacks/Pulumi.lab.yaml", "is a file", "the stack is `lab`"),
+        ("lab-large", "is not up", "`rackwright up lab-large` brings it up"),
+    ],
+)
+def test_a_stack_that_is_not_up_is_no_typo_and_a_typo_is_no_stack(
+    lab: Path, run: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, command: str, stack: str, cause: str, hint: str
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[3])
+    code, _, err = run(command, stack, *(["--nodes", "worker0"] if command == "roll" else []))
+    told = " ".join(err.split())
+    assert (code, cause in told, hint in told) == (2, True, True), err

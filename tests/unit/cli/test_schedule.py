@@ -95,7 +95,7 @@ def test_a_dry_run_prints_the_units_and_installs_none(run: Run, systemd: list[li
 def test_where_systemd_does_not_run_the_other_ways_are_named(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(schedule, "_BOOTED", tmp_path / "nowhere")
     code, _, told = run("lab")
-    assert code == 1 and "--by crontab" in told
+    assert code == 2 and "--by crontab" in told
 
 
 @pytest.mark.parametrize(("words", "named"), [(("--at", "25:00"), "--at"), (("--jitter", "15 min"), "--jitter"), (("--by", "at"), "--by")])

@@ -60,7 +60,7 @@ def test_one_node_answers_with_this_machine(hardware):
 
 
 def test_a_stack_that_is_not_up(hardware):
-    code, _, err = hardware("exit 255", "other")
+    code, _, err = hardware("exit 255", "lab-large")
     assert (code, "is not up" in err) == (2, True)
 
 
