@@ -34,6 +34,7 @@ options:
 """
 
 RETURN = r"""
+changed_hosts: {description: Nodes that are changed, in check mode would be, with the state they were in., returned: always, type: dict}
 actions: {description: "What was, or in check mode would be, done, as C(worker1: drain).", returned: always, type: list}
 held: {description: Nodes that others took out of service, with state and reason., returned: always, type: list}
 """
@@ -206,11 +207,19 @@ class Service:
         self.held: list[str] = []
         self.warnings: list[str] = []
         self.lifted: set[str] = set()
+        self.found: dict[str, str] = {}
 
     def known(self) -> dict[str, Node]:
         """Those of the task's nodes that Slurm knows."""
         everything = self.slurm.nodes()
-        return {name: everything[name] for name in self.names if name in everything}
+        known = {name: everything[name] for name in self.names if name in everything}
+        self.found = {**{name: str(node) for name, node in known.items()}, **self.found}
+        return known
+
+    def changed_hosts(self) -> dict[str, str]:
+        """The nodes that something is done to, as they were at the first look."""
+        names = [action.partition(": ")[0] for action in self.actions]
+        return {name: self.found.get(name, "Slurm does not know it") for name in names}
 
     def set(self, names: list[str], action: str, state: str, reason: str = "") -> None:
         """Notes an action on nodes, and carries it out outside check mode."""
@@ -298,7 +307,7 @@ def main() -> None:
         bring_about(service, module.params)
     except SlurmError as error:
         failure = str(error)
-    told.update(actions=service.actions, held=service.held, changed=bool(service.actions))
+    told.update(actions=service.actions, changed_hosts=service.changed_hosts(), held=service.held, changed=bool(service.actions))
     if service.held:
         told["warnings"] = service.warnings
     if module._diff and service.actions:

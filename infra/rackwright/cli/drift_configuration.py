@@ -15,6 +15,7 @@ from rackwright.provider.answers.look import OURS, Looked, Phases
 from rackwright.provider.answers.look import look as looked
 from rackwright.provider.drivers import ssh
 from rackwright.provider.drivers.awake import awake, handed_over
+from rackwright.report.redact import Redactor, redactor
 
 _REACH: Final = 10.0
 """Seconds a node that was there may take to answer when it is only looked at."""
@@ -33,8 +34,14 @@ async def look(stack: str, say: Callable[[str], Awaitable[None]]) -> Look:
 
 def _read(stack: str, found: Looked, lost: Mapping[str, str], began: float) -> Look:
     """What the phases said."""
-    applied = found.applied
+    applied, mask = found.applied, redactor(paths.secrets(stack))
+    changed = [_masked(asdict(one), mask) for one in (*applied.changed, *applied.rolls)]
     failed = [asdict(one) for one in (*applied.unreachable, *applied.failed)]
-    told = configuration.look(stack, time.monotonic() - began, [asdict(one) for one in (*applied.changed, *applied.rolls)], failed)
+    told = configuration.look(stack, time.monotonic() - began, changed, failed)
     silent = tuple(lost.items()) + (((CLUSTER, applied.message),) if applied.status and applied.message and not failed else ())
     return Look(Layer.CONFIGURATION, told.seconds, told.differences, (*silent, *told.unknown), found.how)
+
+
+def _masked(told: Mapping[str, str], mask: Redactor) -> dict[str, str]:
+    """Lines of files go into documents that people forward."""
+    return {name: mask(text) for name, text in told.items()}

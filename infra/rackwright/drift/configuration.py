@@ -12,7 +12,7 @@ _AS_DECLARED = "as the roles write it"
 
 
 def look(stack: str, seconds: float, changed: Iterable[Mapping[str, str]], failed: Iterable[Mapping[str, str]]) -> Look:
-    """Of tasks that would change something, and of those that could not tell: {host, phase, role, task, detail}."""
+    """Of tasks that would change something, and of those that could not tell: {host, phase, role, task, detail, live, declared}."""
     found = tuple(_difference(stack, one) for one in changed)
     unknown = dict.fromkeys((one["host"], f"{one['phase']}: {one['task']}: {one['detail']}") for one in failed)
     return Look(Layer.CONFIGURATION, seconds, found, tuple(unknown))
@@ -23,8 +23,8 @@ def _difference(stack: str, task: Mapping[str, str]) -> Difference:
         layer=Layer.CONFIGURATION,
         node=task["host"],
         subject=f"{task['phase']}.{task['task']}",
-        declared=_AS_DECLARED,
-        live=task["detail"] or "would be changed",
+        declared=task["declared"] or _AS_DECLARED,
+        live=task["live"] or task["detail"] or "would be changed",
         weight=weights().configuration.get(task["role"], Weight.BREAKING),
         remedy=_HEAL.format(stack=stack),
     )

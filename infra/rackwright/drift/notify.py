@@ -14,7 +14,7 @@ from email.message import EmailMessage
 from pathlib import Path
 from typing import Final
 
-from rackwright.drift.difference import Weight, where
+from rackwright.drift.difference import Difference, Layer, Weight, where
 from rackwright.drift.document import Drift, State
 from rackwright.drift.history import Changes
 
@@ -57,12 +57,17 @@ def message(found: Drift, changes: Changes, page: Path) -> Message | None:
     if found.state is (changes.before or State.CLEAN) and not new:
         return None
     lines = [f"{found.stack}: {found.state.value}" + (f", was {changes.before.value}" if changes.before else "")]
-    lines += [f"new, {one.weight.value}: {one.subject} on {where(one.node)}: {one.live}" for one in new[:_LISTED]]
+    lines += [f"new, {one.weight.value}: {one.subject} on {where(one.node)}{_live(one)}" for one in new[:_LISTED]]
     lines += [f"and {len(new) - _LISTED} more"] if len(new) > _LISTED else []
     lines += [f"unknown: {where(node)}, {layer.value}: {why}" for layer, node, why in found.unknown[:_LISTED]]
     lines += [f"healed: {one.subject} on {where(one.node)}" for one in changes.healed[:_LISTED]]
     body = "\n".join([*lines, "", f"page: {page}", f"now: rackwright drift {found.stack}"])
     return Message(found.stack, found.state, f"rackwright: {lines[0]}", body)
+
+
+def _live(one: Difference) -> str:
+    """What is there; but lines of files, which go to nobody's mailbox."""
+    return "" if one.layer is Layer.CONFIGURATION else f": {one.live}"
 
 
 def overdue(stack: str, since: timedelta, most: timedelta) -> Message:

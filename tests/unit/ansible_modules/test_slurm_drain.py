@@ -170,6 +170,7 @@ class TestResumed:
         told = run(drain, asked("resumed", "w0", "w1", "w2"))
         assert controller.updates == ["w1 RESUME"]
         assert told["actions"] == ["w1: resume"]
+        assert told["changed_hosts"] == {"w1": 'w1 is DRAIN+IDLE "rackwright: leaving" (by root)'}
         assert told["held"] == ['w0 is DRAIN+IDLE "bad DIMM" (by root)', 'w2 is DOWN "Kill task failed" (by slurm)']
         assert len(told["warnings"]) == 2
 

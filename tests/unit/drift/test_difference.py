@@ -103,7 +103,8 @@ class TestBehaviour:
 
 
 class TestConfiguration:
-    TASK = {"host": "worker0", "phase": "scheduler", "role": "slurm_worker", "task": "Run slurmd", "detail": "/etc/default/slurmd"}
+    TASK = {"host": "worker0", "phase": "scheduler", "role": "slurm_worker", "task": "Run slurmd"}
+    TASK |= {"detail": "/etc/default/slurmd", "live": "", "declared": ""}
 
     def test_a_task_that_would_change_something_is_a_difference(self):
         found = configuration.look("lab", 3.0, [self.TASK], [])
@@ -115,6 +116,10 @@ class TestConfiguration:
             Weight.BREAKING,
         )
         assert "--heal" in only.remedy
+
+    def test_what_is_there_stands_beside_what_would_be(self):
+        (only,) = configuration.look("lab", 3.0, [{**self.TASK, "live": "/etc/x: b 7", "declared": "/etc/x: b 8"}], []).differences
+        assert (only.declared, only.live) == ("/etc/x: b 8", "/etc/x: b 7")
 
     def test_a_task_that_could_not_look_is_unknown(self):
         found = configuration.look("lab", 3.0, [], [{**self.TASK, "detail": "timed out"}])

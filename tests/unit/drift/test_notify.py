@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -44,6 +45,11 @@ class TestWhatIsTold:
     def test_that_something_more_differs(self):
         message = told(look(STOPPED), new=[STOPPED], before=State.DRIFTED)
         assert "munge.service_runs on worker0: inactive" in message.body and str(PAGE) in message.body
+
+    def test_no_line_of_a_file_goes_into_a_mailbox(self):
+        edited = replace(STOPPED, layer=Layer.CONFIGURATION, subject="scheduler.Run slurmctld", live="/etc/x: a-line")
+        message = told(look(edited), new=[edited], before=State.CLEAN)
+        assert "scheduler.Run slurmctld on worker0" in message.body and "a-line" not in message.body
 
     def test_that_it_is_well_again_and_what_was_healed(self):
         message = told(look(), healed=[STOPPED], before=State.DRIFTED)

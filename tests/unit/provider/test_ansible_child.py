@@ -48,6 +48,31 @@ def test_what_changed_where_nothing_is_shown_is_told_without_what_it_holds(capsy
     }
 
 
+def test_who_would_change_is_told_and_not_who_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    """A task that one host runs at a controller for all of them."""
+    reporter = Reporter({"Slurm": "scheduler"})
+    reporter.handle({"event": "playbook_on_play_start", "event_data": {"name": "Slurm"}})
+    result = {"changed": True, "changed_hosts": {"worker1": "worker1 is DOWN", "worker2": "worker2 is IDLE+DRAIN"}}
+    reporter.handle({"event": "runner_on_ok", "event_data": {"host": "worker0", "task": "Bring them back", "res": result}})
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["host"], one["live"], one["detail"]) for one in told] == [
+        ("worker1", "worker1 is DOWN", "worker1, worker2"),
+        ("worker2", "worker2 is IDLE+DRAIN", "worker1, worker2"),
+    ]
+
+
+def test_a_file_that_would_be_written_again_is_told_by_the_lines_that_differ(tmp_path: Path) -> None:
+    """Through Ansible itself."""
+    play = {"name": "Play", "hosts": "localhost", "connection": "local", "gather_facts": False}
+    copy = {"name": "Write it", "ansible.builtin.copy": {"dest": str(tmp_path / "file"), "content": "a\nb 8\n", "mode": "0600"}}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([{**play, "tasks": [copy]}]))
+    (tmp_path / "inventory.yml").write_text("all: {hosts: {localhost: {}}}")
+    (tmp_path / "file").write_text("a\nb 7\n")
+    applied = asyncio.run(play_it(tmp_path, check=True))
+    (one,) = applied.changed
+    assert (one.live, one.declared) == (f"{tmp_path}/file: b 7", f"{tmp_path}/file: b 8"), applied
+
+
 def test_a_secret_that_would_be_written_again_is_a_change_and_nothing_of_it_is_told(tmp_path: Path) -> None:
     """Through Ansible itself: its runner takes the results of such tasks away."""
     secret = "a-secret-nobody-may-see"
@@ -61,9 +86,9 @@ def test_a_secret_that_would_be_written_again_is_a_change_and_nothing_of_it_is_t
         assert secret not in str(applied)
 
 
-async def play_it(folder: Path) -> ansible.Applied:
+async def play_it(folder: Path, *, check: bool = False) -> ansible.Applied:
     async def quiet(_: str) -> None:
         pass
 
     root = paths.project_root()
-    return await ansible.play(root, str(folder / "play.yml"), inventory=folder / "inventory.yml", on_progress=quiet)
+    return await ansible.play(root, str(folder / "play.yml"), inventory=folder / "inventory.yml", check=check, on_progress=quiet)

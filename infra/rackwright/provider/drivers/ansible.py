@@ -30,6 +30,9 @@ class TaskResult:
     task: str
     detail: str = ""
     role: str = ""
+    live: str = ""
+    """Of a task that would change something: what it found there, and next what it would put there; for people, in a few lines."""
+    declared: str = ""
 
     def __str__(self) -> str:
         """Where and what, in one line, then the decisive lines."""

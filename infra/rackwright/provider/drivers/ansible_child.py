@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import yaml
 
+from rackwright.provider.drivers.task_diff import sides
+
 ROLL: Final = "rackwright_roll"
 """The fact by which a role says that it can go on only while the node has no jobs, and why."""
 _LONGEST_DETAIL: Final = 12
@@ -44,10 +46,18 @@ class Reporter:
         elif kind == "runner_on_ok" and ROLL in data.get("res", {}).get("ansible_facts", {}):
             _say("rolls", **self._result(data, str(data["res"]["ansible_facts"][ROLL])))
         elif kind == "runner_on_ok" and data.get("res", {}).get("changed"):
-            _say("changed", **self._result(data, what_changed(data["res"])))
+            self._changed(data, data["res"])
         elif kind in ("error", "verbose") and event.get("stdout", "").strip():
             self._remember(event["stdout"])
         return False
+
+    def _changed(self, data: dict[str, Any], result: dict[str, Any]) -> None:
+        """One event for each host it is about: a task that asks a controller about others says which of them would change."""
+        live, declared = sides(result)
+        told = {**self._result(data, what_changed(result)), "live": live, "declared": declared}
+        about = result.get("changed_hosts") or {told["host"]: live}
+        for host, why in about.items():
+            _say("changed", **{**told, "host": host, "live": why})
 
     def hidden(self, notes: Iterable[str]) -> None:
         """Take the notes of tasks that changed something and whose results are not shown."""
@@ -99,8 +109,9 @@ def decisive(result: dict[str, Any]) -> str:
 
 def what_changed(result: dict[str, Any]) -> str:
     """What a changed task says it changed."""
-    names = [*result.get("changed_paths", []), *result.get("restarted", []), *result.get("started", []), *result.get("changes", [])]
-    return ", ".join(str(name) for name in dict.fromkeys(names))
+    keys = ("changed_paths", "restarted", "started", "reloaded", "stopped", "changes", "changed_hosts")
+    names = [str(name) for key in keys for name in result.get(key, [])]
+    return ", ".join(dict.fromkeys(names))
 
 
 def run(request: dict[str, Any]) -> int:

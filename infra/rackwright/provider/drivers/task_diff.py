@@ -1,0 +1,86 @@
+"""What a task found and what it would put there, side by side for a person: the lines in which the two differ."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+_MOST: Final = 6
+"""Lines of a side that are shown."""
+_WIDEST: Final = 160
+"""Characters of a line that are shown."""
+_LARGEST: Final = 50_000
+"""Characters of a text that is still compared line by line."""
+_ABSENT: Final = ("", "absent")
+"""How modules say that there is nothing yet."""
+
+
+@dataclass
+class Sides:
+    """What is there, and what would be. A side is empty where its lines are those of the other and more."""
+
+    live: list[str] = field(default_factory=list)
+    declared: list[str] = field(default_factory=list)
+
+    def texts(self) -> tuple[str, str]:
+        """Both, cut to what a person reads."""
+        return _cut(self.live), _cut(self.declared)
+
+
+def sides(result: Mapping[str, Any]) -> tuple[str, str]:
+    """(live, declared) of a task's result under --diff; empty texts where it does not say."""
+    found = Sides()
+    for diff in _listed(result.get("diff")):
+        if "prepared" not in diff:
+            _compare(diff, found)
+    actions = [one for one in _listed(result.get("actions")) if isinstance(one, Mapping)]
+    found.live += [f"{one['unit']}: {one['reason']}" for one in actions]
+    if not actions:
+        found.live += [line for diff in _listed(result.get("diff")) for line in str(diff.get("prepared", "")).splitlines()]
+    if not found.live and "cmd" in result:
+        found.live += str(result.get("stdout", "")).splitlines()
+    return found.texts()
+
+
+def _compare(diff: Mapping[str, Any], found: Sides) -> None:
+    """One text, or some attributes of one path, before and after."""
+    name = str(diff.get("before_header") or diff.get("after_header") or "").removesuffix(" (content)")
+    before, after = _text(diff.get("before")), _text(diff.get("after"))
+    mark = f"{name}: " if name else ""
+    if before.strip() in _ABSENT:
+        found.live.append(f"{mark}nothing")
+        return
+    if max(len(before), len(after)) > _LARGEST:
+        found.live.append(f"{mark}differs")
+        return
+    gone, come = _differing(before.splitlines(), after.splitlines())
+    found.live += _under(mark, gone)
+    found.declared += _under(mark, come)
+
+
+def _differing(before: list[str], after: list[str]) -> tuple[list[str], list[str]]:
+    """Lines that only one of the two has."""
+    told = list(difflib.unified_diff(before, after, lineterm="", n=0))[2:]
+    return [line[1:] for line in told if line.startswith("-")], [line[1:] for line in told if line.startswith("+")]
+
+
+def _under(mark: str, lines: list[str]) -> list[str]:
+    """The first with the path, the others below it."""
+    first, *rest = lines or ["without it"]
+    return [f"{mark}{first.strip() if mark else first}", *(f"  {line}" if mark else line for line in rest)]
+
+
+def _text(side: Any) -> str:
+    """Modules of Ansible give a text, or a mapping of attributes."""
+    return "\n".join(f"{key}: {value}" for key, value in side.items()) if isinstance(side, Mapping) else str(side or "")
+
+
+def _listed(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list) else [value] if value else []
+
+
+def _cut(lines: list[str]) -> str:
+    shown = [line if len(line) <= _WIDEST else f"{line[:_WIDEST]}…" for line in lines[:_MOST]]
+    return "\n".join(shown + ([f"… and {len(lines) - _MOST} more lines"] if len(lines) > _MOST else []))
