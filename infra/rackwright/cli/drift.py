@@ -14,6 +14,7 @@ import typer
 
 from rackwright.cli import drift_told, drift_traces
 from rackwright.cli.drift_proofs import proofs
+from rackwright.cli.live import must_be_up
 from rackwright.drift import allowance, notify
 from rackwright.drift.difference import Layer
 from rackwright.drift.document import Drift
@@ -40,12 +41,13 @@ def drift(
 ) -> None:
     """Look at resources, configuration and behaviour at the same time. Exit codes: 0 as declared, 1 not, 2 bad input, 3 could not tell."""
     chosen = _layers(heal)
-    _must_be_up(stack)
+    must_be_up(stack)
     found, changes = _looked(stack, accept=accept)
-    if chosen and _healed(stack, chosen, found):
+    healed = _healed(stack, chosen, found) if chosen else None
+    if healed is not None:
         found, changes = _looked(stack)
     _show(found, changes, as_json=as_json)
-    raise typer.Exit(found.state.exit_code)
+    raise typer.Exit(found.state.exit_code or int(healed is False))
 
 
 def history(
@@ -60,7 +62,7 @@ def history(
     from rackwright.drift import past
 
     if overdue:
-        _must_be_up(stack)
+        must_be_up(stack)
         raise typer.Exit(drift_told.overdue(stack, History(paths.drift_history(stack)), overdue))
     if not paths.drift_history(stack).is_file():
         raise BadInput("nobody looked for drift yet", path=f"stack {stack}", hint=f"`rackwright drift {stack}` does")
@@ -85,11 +87,6 @@ def _layers(asked: str) -> tuple[Layer, ...]:
     return tuple(layer for layer in Layer if layer.value in names)
 
 
-def _must_be_up(stack: str) -> None:
-    if not paths.inventory(stack).is_file():
-        raise BadInput("is not up", path=f"stack {stack}", hint=f"`rackwright up {stack}` brings it up")
-
-
 def _looked(stack: str, *, accept: bool = False) -> tuple[Drift, Changes]:
     """One look, with what the stack file allows, put on record."""
     from rackwright.cli.drift_looks import look
@@ -108,7 +105,7 @@ def _looked(stack: str, *, accept: bool = False) -> tuple[Drift, Changes]:
     kept = History(paths.drift_history(stack))
     if policy.traces:
         found = drift_traces.compared(found, traces, kept.seen(), accept=accept)
-    found = replace(found, proofs=proofs(stack))
+    found = replace(found, proofs=proofs(stack, found.plan))
     found = found.with_looks(allowance.applied(found.looks, _allowed(policy), date.today()))
     changes = kept.record(found)
     kept.forget(_KEPT, found.started)
@@ -138,17 +135,19 @@ def _allowed(policy: DriftPolicy) -> tuple[allowance.Allowance, ...]:
     return tuple(allowance.Allowance(one.subject, one.node, one.reason, one.until) for one in policy.allow)
 
 
-def _healed(stack: str, layers: Sequence[Layer], found: Drift) -> bool:
-    """Whether there was something to bring back in these layers; raises where bringing it back failed."""
+def _healed(stack: str, layers: Sequence[Layer], found: Drift) -> bool | None:
+    """Whether all came back in these layers; nothing where there was nothing to bring back."""
     from rackwright.cli import drift_heal
 
     if not any(one.layer in layers for one in found.differences) and not any(layer in layers for layer, _, _ in found.unknown):
         typer.echo(f"nothing to heal in {', '.join(layer.value for layer in layers)}", err=True)
-        return False
+        return None
     way = drift_heal.way(layers)
     typer.echo(f"{way.words}\n  pulumi {' '.join(way.arguments(stack))}", err=True)
-    drift_heal.run(stack, way)
-    return True
+    healed = drift_heal.run(stack, way)
+    if not healed:
+        typer.echo(f"stack {stack}: not all of it came back; the reasons stand above, what is left below", err=True)
+    return healed
 
 
 def _show(found: Drift, changes: Changes, *, as_json: bool) -> None:

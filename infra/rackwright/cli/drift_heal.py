@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rackwright.drift.difference import Layer
-from rackwright.errors import RackwrightError
 from rackwright.handover import paths
 from rackwright.provider.resource import ONLY
 
@@ -49,8 +48,8 @@ def way(layers: Collection[Layer]) -> Way:
     )
 
 
-def run(stack: str, chosen: Way) -> None:
-    """Let Pulumi do it; what it says goes to standard error, since a document may follow. Raises where it fails."""
+def run(stack: str, chosen: Way) -> bool:
+    """Let Pulumi do it; what it says goes to standard error, since a document may follow. Whether all of it came back."""
     from rackwright.cli.move import engine
 
     done = subprocess.run(
@@ -60,5 +59,4 @@ def run(stack: str, chosen: Way) -> None:
         stdout=sys.stderr,
         check=False,
     )
-    if done.returncode:
-        raise RackwrightError("bringing it back failed; its reasons stand above", path=f"stack {stack}")
+    return not done.returncode

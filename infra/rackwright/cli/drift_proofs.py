@@ -5,33 +5,34 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from rackwright.catalog.checks import Kind
 from rackwright.drift.document import Proof
 from rackwright.errors import CouldNotTell
 from rackwright.handover import paths
 from rackwright.report import acceptance, store
 from rackwright.report.document import Report
+from rackwright.report.verdict import Verdict
 
 
-def proofs(stack: str) -> tuple[Proof, ...]:
-    """Of jobs on every node in the last verification, and of the last acceptance."""
-    verified, accepted = _verified(paths.report(stack)), _accepted(paths.acceptance(stack))
-    return (_proof("jobs on every node", verified), _proof("acceptance", accepted))
+def proofs(stack: str, plan: str) -> tuple[Proof, ...]:
+    """Of jobs on every node of this plan in the last verification that ran any, and of the last acceptance."""
+    verified, accepted = _verified(paths.proof_by_jobs(stack), plan), _accepted(paths.acceptance(stack))
+    by_jobs = verified.by_jobs if verified else None
+    return (_proof("jobs on every node", verified, by_jobs), _proof("acceptance", accepted, accepted.verdict if accepted else None))
 
 
-def _proof(of: str, report: Report | None) -> Proof:
-    if report is None:
+def _proof(of: str, report: Report | None, verdict: Verdict | None) -> Proof:
+    if report is None or verdict is None:
         return Proof(of)
-    return Proof(of, report.verdict.value, report.started + timedelta(seconds=report.seconds))
+    return Proof(of, verdict.value, report.started + timedelta(seconds=report.seconds))
 
 
-def _verified(file: Path) -> Report | None:
-    """The last verification, where jobs were part of it."""
+def _verified(file: Path, plan: str) -> Report | None:
+    """The last verification with jobs; one of another plan says nothing about the nodes of this one."""
     try:
         report = store.read(file)
     except CouldNotTell:
         return None
-    return report if any(check.kind == Kind.JOB for check in report.checks) else None
+    return report if report.plan == plan else None
 
 
 def _accepted(file: Path) -> Report | None:

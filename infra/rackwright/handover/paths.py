@@ -72,6 +72,11 @@ def report(stack: str) -> Path:
     return folder(stack) / "report.json"
 
 
+def proof_by_jobs(stack: str) -> Path:
+    """The last verification that ran jobs on every node: a later one that only looks takes it off no record."""
+    return folder(stack) / "report.jobs.json"
+
+
 def report_junit(stack: str) -> Path:
     """The same for CI systems."""
     return folder(stack) / "report.junit.xml"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
+from rackwright.catalog.checks import Kind
 from rackwright.report.declared import Declared
 from rackwright.report.manifest import Manifest
 from rackwright.report.result import Result, from_dict, result
@@ -40,6 +41,12 @@ class Report:
     def partial(self) -> bool:
         """Whether the run was limited to some nodes, to job checks or to some phases, and so says nothing about the whole cluster."""
         return any(item["reason"] in PARTIAL for item in self.not_run)
+
+    @property
+    def by_jobs(self) -> Verdict | None:
+        """What its jobs came to; nothing where it ran none."""
+        told = [check.verdict for check in self.checks if check.kind == Kind.JOB]
+        return worst(told) if told else None
 
     def as_dict(self) -> dict[str, Any]:
         """In the shape of the contract `rackwright.report/1`."""

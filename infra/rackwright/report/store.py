@@ -12,10 +12,12 @@ from rackwright.report.acceptance import Acceptance
 from rackwright.report.document import Report, report_from_dict
 from rackwright.report.html import as_html
 from rackwright.report.junit import as_junit
+from rackwright.report.verdict import Verdict
 
 RECORD: Final = "report.json"
 JUNIT: Final = "report.junit.xml"
 HTML: Final = "report.html"
+JOBS: Final = "report.jobs.json"
 ACCEPTANCE: Final = "acceptance.json"
 ACCEPTANCE_JUNIT: Final = "acceptance.junit.xml"
 ACCEPTANCE_PARTIAL: Final = "acceptance.partial.json"
@@ -30,6 +32,8 @@ def write(report: Report, folder: Path) -> Path:
         return _replace(folder / PARTIAL, _json(report))
     _replace(folder / JUNIT, as_junit(report))
     _replace(folder / HTML, as_html(report, _picture(folder)))
+    if report.by_jobs in (Verdict.PASSED, Verdict.FAILED):  # Jobs that were not sent, because nodes are at work, prove nothing new.
+        _replace(folder / JOBS, _json(report))
     return _replace(folder / RECORD, _json(report))
 
 

@@ -24,6 +24,7 @@ from rackwright.handover import paths
 from rackwright.model.drift import DriftPolicy
 
 STOPPED = Difference(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", "inactive", Weight.BREAKING, "start it")
+OPENED = Difference(Layer.BEHAVIOUR, "worker1", "sshd.passwords_are_refused", "no", "yes", Weight.SECURITY, "close it")
 INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
 BEGAN = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
 
@@ -74,8 +75,8 @@ def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 
 def test_a_stack_that_is_not_up_is_told_with_what_brings_it_up(night: Night) -> None:
-    said = night("drift", "dev")
-    assert (said.code, night.found) == (2, []) and "rackwright up dev" in said.err
+    said = night("drift", "lab-large")
+    assert (said.code, night.found) == (2, []) and "rackwright up lab-large" in said.err
 
 
 def test_a_layer_that_is_none_is_told_before_anything_is_looked_at(night: Night) -> None:
@@ -112,9 +113,15 @@ def test_where_nothing_differs_in_a_layer_nothing_is_run(night: Night) -> None:
 
 
 def test_a_healing_that_fails_is_no_success(night: Night) -> None:
-    night.found, night.status = [(STOPPED,)], 1
+    night.found, night.status = [(STOPPED, OPENED), (OPENED,)], 1
     said = night("drift", "lab", "--heal", "all")
-    assert said.code == 1 and "failed" in said.err
+    assert said.code == 1 and "not all of it came back" in said.err
+    assert OPENED.subject in said.out and STOPPED.subject not in said.out and night.found == []
+
+
+def test_a_healing_that_fails_is_none_where_nothing_differs_any_more_either(night: Night) -> None:
+    night.found, night.status = [(STOPPED,), ()], 1
+    assert night("drift", "lab", "--heal", "all").code == 1
 
 
 def test_history_tells_since_when_and_until_when(night: Night) -> None:
@@ -234,11 +241,11 @@ def test_prometheus_reads_it_where_the_stack_file_says(night: Night, tmp_path: P
     assert (tmp_path / folder / "rackwright-lab.prom").exists() is (said == "")
 
 
-def verification(kind: str) -> str:
+def verification(kind: str, plan: str) -> str:
     """A report of one check of that kind, one second long."""
     words = dict.fromkeys(("expected", "found", "remedy", "reason"), "")
     check = {"id": "jobs.run_on_every_node", "evidence": "real", "subject": "jobs", "node": "login0", "kind": kind, "verdict": "passed"}
-    head = {"schema": "rackwright.report/1", "stack": "lab", "plan": "0" * 12, "level": "smoke", "started": "2026-11-23T02:00:00+00:00"}
+    head = {"schema": "rackwright.report/1", "stack": "lab", "plan": plan, "level": "smoke", "started": "2026-11-23T02:00:00+00:00"}
     return json.dumps(
         {**head, "seconds": 1.0, "nodes": [], "checks": [{**check, **words, "seconds": 0.1}], "not_run": [], "verdict": "passed"}
     )
@@ -247,9 +254,9 @@ def verification(kind: str) -> str:
 def test_what_only_jobs_prove_is_as_old_as_it_is(night: Night) -> None:
     night.found = [()]
     assert [one["when"] for one in json.loads(night("drift", "lab", "--json").out)["proofs"]] == [None, None]
-    for kind, when in (("passive", None), ("job", "2026-11-23T02:00:01+00:00")):
+    for plan, when in (("1" * 12, None), ("0" * 12, "2026-11-23T02:00:01+00:00")):
         night.found = [()]
-        paths.report("lab").write_text(verification(kind))
+        paths.proof_by_jobs("lab").write_text(verification("job", plan))
         told = json.loads(night("drift", "lab", "--json").out)["proofs"][0]
         assert told == {"of": "jobs on every node", "verdict": "passed" if when else None, "when": when}
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rackwright.catalog.checks import Level, checks
+from rackwright.catalog.checks import Kind, Level, checks
 from rackwright.errors import CouldNotTell
 from rackwright.report import age
 from rackwright.report.contracts import breaches
@@ -152,7 +152,24 @@ class TestOnDisk:
         write(report(green), tmp_path)
         write_json(invalidate(declared, owed, STARTED), tmp_path)
         assert read(tmp_path / "report.json").verdict is Verdict.UNKNOWN
-        assert sorted(file.name for file in tmp_path.iterdir()) == ["report.json"]
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["report.jobs.json", "report.json"]
+
+    def test_what_jobs_proved_stays_on_record_where_a_later_run_sends_none(self, report, declared, green, tmp_path):
+        write(report(green), tmp_path)
+        looked = {id_: one for id_, one in green.items() if one.kind != Kind.JOB}
+        passive = manifest(declared, checks(), Level.CHECKS, Kinds.ALL)
+        write(assemble(declared, passive, looked, started=STARTED + timedelta(days=1), seconds=1), tmp_path)
+        assert read(tmp_path / "report.json").by_jobs is None
+        kept = read(tmp_path / "report.jobs.json")
+        assert (kept.started, kept.by_jobs) == (STARTED, Verdict.PASSED)
+
+    def test_jobs_that_were_not_sent_prove_nothing_new(self, report, green, tmp_path):
+        write(report(green), tmp_path)
+        busy = {
+            id_: replace(one, verdict=Verdict.SKIPPED, reason="node-busy") if one.kind == Kind.JOB else one for id_, one in green.items()
+        }
+        write(report(busy), tmp_path)
+        assert read(tmp_path / "report.jobs.json").by_jobs is Verdict.PASSED
 
     @pytest.mark.parametrize("text", [None, "", "{", "[]", '{"schema": "rackwright.report/2"}', '{"schema": "rackwright.report/1"}'])
     def test_without_a_readable_record_nothing_is_known(self, text, tmp_path):
