@@ -63,6 +63,21 @@ class TestOnTheNode:
         monkeypatch.setattr(side, "lines", lambda path: ["1500" if path.endswith("mtu") else "up"])
         assert side.links() == {"eth0": "mtu 1500, up, tbf", "eth1": "mtu 1500, up, no queue"}
 
+    def test_tables_of_packet_filters_are_told_by_family_and_name(self, monkeypatch):
+        monkeypatch.setattr(side, "run", lambda *command: "table inet rackwright\ntable ip nat\n")
+        monkeypatch.setattr(side.os.path, "exists", lambda path: path == "/proc/net/ip_tables_names")
+        monkeypatch.setattr(side, "lines", lambda path: ["mangle"])
+        assert sorted(side.filters()) == ["inet rackwright", "ip nat", "iptables mangle"]
+
+    def test_a_setting_is_told_in_one_form_and_one_that_the_kernel_lacks_is_left_out(self, monkeypatch):
+        def lines(path):
+            if path != "/proc/sys/net/ipv4/tcp_rmem":
+                raise FileNotFoundError(path)
+            return ["4096\t131072\t6291456"]
+
+        monkeypatch.setattr(side, "lines", lines)
+        assert side.settings() == {"net.ipv4.tcp_rmem": "4096 131072 6291456"}
+
     def test_options_that_wear_say_nothing_of_a_mount(self, monkeypatch):
         row = "36 35 98:0 / /mnt rw,noatime shared:1 - {} /dev/x rw,size=1024k,nr_inodes=5,relatime"
         monkeypatch.setattr(side, "lines", lambda path: [row.format("tmpfs")])

@@ -36,6 +36,20 @@ WORN = re.compile(r"(^|,)(size|nr_inodes|inode64|index|lowerdir|upperdir|workdir
 """Options of a mount that say nothing of how it is used."""
 DYNAMIC = re.compile(r"^(veth|cni|cali|lxc|flannel|tunl|docker|podman|kube-)")
 """Links that pods bring."""
+SETTINGS = (
+    "fs.protected_hardlinks", "fs.protected_symlinks", "fs.suid_dumpable",
+    "kernel.core_pattern", "kernel.dmesg_restrict", "kernel.kptr_restrict", "kernel.modules_disabled", "kernel.numa_balancing",
+    "kernel.perf_event_paranoid", "kernel.randomize_va_space", "kernel.sysrq", "kernel.unprivileged_bpf_disabled",
+    "kernel.yama.ptrace_scope",
+    "net.core.default_qdisc", "net.core.rmem_max", "net.core.somaxconn", "net.core.wmem_max",
+    "net.ipv4.conf.all.accept_redirects", "net.ipv4.conf.all.accept_source_route", "net.ipv4.conf.all.rp_filter",
+    "net.ipv4.ip_forward", "net.ipv4.ip_local_port_range", "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.neigh.default.gc_thresh3", "net.ipv4.tcp_congestion_control", "net.ipv4.tcp_mtu_probing", "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_syncookies", "net.ipv4.tcp_wmem",
+    "net.ipv6.conf.all.accept_ra", "net.ipv6.conf.all.disable_ipv6", "net.ipv6.conf.all.forwarding",
+    "vm.overcommit_memory", "vm.swappiness", "vm.zone_reclaim_mode",
+)  # fmt: skip
+"""Settings that decide who may do what, how fast a network is, and what memory does; none that the kernel changes by itself."""
 PROTOCOLS = (("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07"))
 """Tables of /proc/net with the state of a socket that waits: proc(5), include/net/tcp_states.h."""
 
@@ -214,6 +228,24 @@ def listening() -> dict[str, str]:
     return found
 
 
+def filters() -> dict[str, str]:
+    """Tables of packet filters by family and name, those of the older tools too: nft(8), iptables(8)."""
+    found = {line.partition(" ")[2]: "there" for line in run("nft", "list", "tables").splitlines() if line.startswith("table ")}
+    for family in ("ip", "ip6"):
+        names = "/proc/net/" + family + "_tables_names"
+        found.update((family + "tables " + name, "there") for name in (lines(names) if os.path.exists(names) else []))
+    return found
+
+
+def settings() -> dict[str, str]:
+    """What the kernel was told: sysctl(8). One that this kernel lacks is left out."""
+    found: dict[str, str] = {}
+    for name in SETTINGS:
+        with contextlib.suppress(OSError):
+            found[name] = " ".join(lines("/proc/sys/" + name.replace(".", "/"))[0].split())
+    return found
+
+
 def node() -> dict[str, str]:
     """The node itself."""
     return {
@@ -226,7 +258,8 @@ def node() -> dict[str, str]:
 
 KINDS = {
     "accounts": accounts, "groups": groups, "keys": keys, "etc": etc, "cron": cron, "setuid": setuid, "packages": packages,
-    "units": units, "mounts": mounts, "links": links, "listening": listening, "node": node,
+    "units": units, "mounts": mounts, "links": links, "listening": listening, "filters": filters,
+    "settings": settings, "node": node,
 }  # fmt: skip
 
 
