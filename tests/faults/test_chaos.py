@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -20,6 +26,12 @@ _MOST = 90
 """Seconds a job may take to start or to end."""
 _AGAIN = 300
 """Slurm lets a job that was requeued wait for two minutes (sbatch(1), --requeue; BeginTime)."""
+
+ROOM: Final = 256 * 2**20
+"""Bytes that the node of a hungry job has left; its other services need no more while it runs."""
+_FIRST: Final = "memory.limit_in_bytes"
+_TAKEN: Final = {_FIRST: "memory.usage_in_bytes", "memory.max": "memory.current"}
+"""The file that tells what is taken beside the one that limits it: cgroups(7), first and second version."""
 
 
 def submitted(lab: Lab, work: str, *options: str) -> str:
@@ -68,6 +80,55 @@ def test_a_rank_that_is_killed_ends_the_others_and_the_job_which_says_why(watche
     assert watched.project
     assert "worker1: task 1: Killed" in watched.project.ssh("worker0", f"cat /tmp/slurm-{job}.out").output
     assert_clean(watched)
+
+
+def test_memory_that_runs_out_on_a_node_ends_the_job_that_took_it_and_nobody_else(watched: Lab) -> None:
+    """Jobs have no control groups in this lab, so that Slurm confines nothing: the container is, and the kernel chooses."""
+    assert watched.project
+    before = daemons(watched)
+    with confined(f"{watched.project.stack}-worker1", ROOM):
+        job = submitted(watched, f'srun --kill-on-bad-exit=1 sh -c "sleep 3; head -c {4 * ROOM} /dev/zero | tail --lines=1 > /dev/null"')
+        assert until(watched, job, "FAILED", "OUT_OF_MEMORY", "COMPLETED", "CANCELLED") in ("FAILED", "OUT_OF_MEMORY")
+    said = watched.project.ssh("worker0", f"cat /tmp/slurm-{job}.out").output
+    assert re.search(r"worker1: task 1: (Exited with exit code 137|Out Of Memory|Killed)", said), said
+    assert daemons(watched) == before
+    assert_clean(watched)
+
+
+def daemons(lab: Lab) -> str:
+    """The processes of the node's services, each with the life it began."""
+    assert lab.project
+    asked = "systemctl show --property=Id,MainPID,NRestarts slurmd munge ssh chrony"
+    return lab.project.ssh("worker1", asked).output
+
+
+@contextmanager
+def confined(container: str, room: int) -> Iterator[None]:
+    """The container may take so many bytes more than it has now."""
+    process = subprocess.run(["podman", "inspect", "--format", "{{.State.Pid}}", container], capture_output=True, text=True, check=True)
+    limit = memory_limit(Path(f"/proc/{process.stdout.strip()}/cgroup").read_text(encoding="utf-8"))
+    if limit is None or not os.access(limit, os.W_OK):
+        pytest.skip("what a container takes of memory cannot be confined here")
+    was = limit.read_text().strip()
+    limit.write_text(str(room + int(limit.with_name(_TAKEN[limit.name]).read_text())))
+    try:
+        yield
+    finally:
+        limit.write_text("-1" if limit.name == _FIRST else was)
+
+
+def memory_limit(groups: str) -> Path | None:
+    """The file of the container's own group that limits its memory: cgroups(7), of the first version or the second."""
+    for line in groups.splitlines():
+        _, kinds, group = line.split(":", 2)
+        own = re.match(r".*/libpod-[0-9a-f]{64}(\.scope)?", group)
+        top = "memory" if "memory" in kinds.split(",") else "" if not kinds else None
+        if own and top is not None:
+            for name in _TAKEN:
+                file = Path("/sys/fs/cgroup") / top / own.group().lstrip("/") / name
+                if file.exists():
+                    return file
+    return None
 
 
 def test_a_job_that_is_too_long_ends_by_its_limit_and_frees_its_nodes(watched: Lab) -> None:
