@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import median
 
 from cluster.probes.identity import CLOCK, HOSTS, IDENTITY, INODES, MEMORY, NETWORK, REBOOT, RESOLVED, SPACE, SYSTEM
+from cluster.probes.neighbours import WAYS
 from rackwright.errors import CouldNotTell
 
 
@@ -100,6 +101,18 @@ def test_mac_matches_plan(node, ask, expect):
 def test_default_route_matches_plan(cluster, ask, expect):
     """Without the way out nothing can be fetched; with another one it is fetched past the firewall."""
     expect(ask(NETWORK).gateways, (cluster.network.gateway,))
+
+
+def test_loses_no_packets(ask, expect, limit):
+    """Where one packet in a hundred is lost, everything works and is slow. Lost to one neighbour alone, they are lost at that one."""
+    ways = ask(WAYS)
+    heard = [way for way in ways if way.answered]
+    if not heard:
+        raise CouldNotTell(
+            f"no answer to a ping came from {' or '.join(way.address for way in ways)}: they are away, or somebody filters it"
+        )
+    found = ", ".join(f"{way.lost:.0f} % on the way to {way.address} and back" for way in heard)
+    expect(found, f"at most {limit:g} %", holds=min(way.lost for way in heard) <= limit)
 
 
 def test_memory_matches_plan(node, ask, expect, limit):

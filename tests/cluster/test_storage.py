@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from cluster.probes.smoke import SEEN, SMOKE
-from cluster.probes.storage import EXPORTED, MOUNTS, NFS_SERVER, ROOTS, exported_by, is_there, options_of
+from cluster.probes.storage import ANSWERING, ANSWERS, EXPORTED, MOUNTS, NFS_SERVER, ROOTS, exported_by, is_there, options_of
 from cluster.probes.units import UNITS, servers_of
 from rackwright.errors import CouldNotTell
 
@@ -15,6 +15,11 @@ def test_is_mounted(node, ask, cluster, expect):
     mounts = ask(MOUNTS)
     found = {one.mount: one.kind if is_there(mounts, one, node.name) else _what(mounts, one.mount) for one in _mine(node, cluster)}
     expect(found, {one.mount: one.kind for one in _mine(node, cluster)})
+
+
+def test_answers(node, ask, cluster, expect):
+    """A mount whose client died, or whose handle is stale, is still in the table of mounts, and fails whoever uses it."""
+    expect(ask(ANSWERING), {one.mount: ANSWERS for one in _mine(node, cluster)})
 
 
 def test_options_match_plan(node, ask, cluster, expect):

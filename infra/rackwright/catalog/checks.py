@@ -47,6 +47,7 @@ class Feature(StrEnum):
     ALWAYS = "always"
     MACS = "macs"
     GATEWAY = "gateway"
+    NEIGHBOURS = "neighbours"
     USERS = "users"
     ENTRY = "entry"
     INSIDERS = "insiders"

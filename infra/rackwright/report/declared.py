@@ -80,6 +80,7 @@ class Declared:
             Feature.ALWAYS: True,
             Feature.MACS: any(node.get("mac") for node in nodes),
             Feature.GATEWAY: bool(cluster["network"].get("gateway")),
+            Feature.NEIGHBOURS: len(self.nodes) > 1,
             Feature.USERS: bool(cluster.get("users")),
             Feature.ENTRY: bool(self.groups["@entry"]),
             Feature.INSIDERS: bool(self.groups["@insiders"]),

@@ -12,7 +12,7 @@ _IGNORED = frozenset({"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cach
 NODE_CHECKS = (
     "infra/rackwright/errors.py",
     *(f"tests/cluster/harness/{name}.py" for name in ("compare", "node_side", "probe")),
-    *(f"tests/cluster/probes/{name}.py" for name in ("gpu", "identity", "smoke", "storage", "units")),
+    *(f"tests/cluster/probes/{name}.py" for name in ("gpu", "identity", "neighbours", "smoke", "storage", "units")),
     *(f"tests/cluster/test_{name}.py" for name in ("gpu", "node", "storage")),
 )
 """Files of the checks that compute nodes make of themselves (roles/slurm_worker)."""

@@ -12,8 +12,6 @@ from cluster.harness.probe import Place, Probe
 
 TYPES: Final = {"moosefs": ("fuse.mfs", "fuse"), "nfs": ("nfs4",), "fsx-lustre": ("lustre",)}
 """Types in the kernel's mount table by kind of storage."""
-SOURCES: Final = {"moosefs": "mfs#"}
-"""How the mounted source begins, where the type alone does not tell."""
 
 OPTIONS: Final = ("rw", "nosuid", "nodev")
 """Of every mount."""
@@ -40,12 +38,13 @@ class Mount:
         return self.options - {"rw"} if "ro" in self.options else self.options
 
     def holds(self, one: SimpleNamespace) -> bool:
-        """Whether it is the plan's storage: of its kind, and where one server exports a folder, from there."""
-        return self.is_a(one.kind) and (one.folder is None or self.source == f"{one.servers[0]}:{one.folder}")
+        """Whether it is the plan's storage: of its kind, and from its server, where it has one of ours."""
+        return self.type in TYPES.get(one.kind, ()) and self._is_from(one)
 
-    def is_a(self, kind: str) -> bool:
-        """Whether it is a storage of this kind."""
-        return self.type in TYPES.get(kind, ()) and self.source.startswith(SOURCES.get(kind, ""))
+    def _is_from(self, one: SimpleNamespace) -> bool:
+        if one.kind == "moosefs":
+            return self.source.startswith(f"mfs#{one.servers[0]}:")
+        return one.folder is None or self.source == f"{one.servers[0]}:{one.folder}"
 
 
 def parse_mounts(text: str) -> dict[str, Mount]:
@@ -142,6 +141,31 @@ def _roots(place: Place) -> str:
 
 
 ROOTS = Probe("storage-roots", on="storage_client", command=_roots, parse=parse_roots)
+
+
+ANSWERS: Final = "answers"
+
+
+def parse_answering(text: str) -> dict[str, str]:
+    """Lines `path|answers`, or what was said instead: a client that has died, a handle that is stale.
+
+    >>> parse_answering("/home|stat: cannot read file system information for '/home': Transport endpoint is not connected")
+    {'/home': 'Transport endpoint is not connected'}
+    """
+    found = {}
+    for line in text.splitlines():
+        path, said = line.split("|", 1)
+        found[path] = said.rpartition(": ")[2]
+    return found
+
+
+def _answering(place: Place) -> str:
+    asked = "s=$(timeout -k 1 5 stat -f -c %T $m 2>&1 >/dev/null); r=$?"
+    told = f'if [ $r = 0 ]; then s={ANSWERS}; elif [ $r = 124 ] || [ $r = 137 ]; then s="silent for 5 s"; fi'
+    return f'for m in {" ".join(mounts_of(place))}; do {asked}; {told}; echo "$m|$s"; done'
+
+
+ANSWERING = Probe("storage-answering", on="storage_client", command=_answering, parse=parse_answering)
 
 
 @dataclass(frozen=True)

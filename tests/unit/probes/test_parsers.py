@@ -210,6 +210,7 @@ class TestAccounting:
         assert only_local(parse_listening(""))
 
 
+SHARED = SimpleNamespace(kind="moosefs", mount="/mnt/sharedfs", servers=["storage0"], folder=None)
 DATA = SimpleNamespace(kind="nfs", mount="/mnt/da-ta", servers=["storage0"], folder="/srv/rackwright/data", rdma=False)
 TOOLS = SimpleNamespace(kind="nfs", mount="/mnt/tools", servers=["storage0"], folder="/srv/rackwright/tools", rdma=False)
 
@@ -217,7 +218,7 @@ TOOLS = SimpleNamespace(kind="nfs", mount="/mnt/tools", servers=["storage0"], fo
 class TestStorage:
     def test_mounted(self):
         mount = parse_mounts(captured("mounts"))["/mnt/sharedfs"]
-        assert mount.is_a("moosefs")
+        assert mount.holds(SHARED)
         assert {"rw", "nosuid", "nodev"} <= mount.options
 
     def test_read_only_although_the_file_system_is_not(self):
@@ -233,7 +234,8 @@ class TestStorage:
         """As its kernel module writes it (mount.lustre(8)); no node of ours has shown it yet."""
         line = "142 28 0:55 / /fsx rw,nosuid,nodev,noatime shared:80 - lustre 10.90.1.17@tcp:/abcdefgh rw,flock,lazystatfs\n"
         mount = parse_mounts(captured("mounts") + line)["/fsx"]
-        assert (mount.is_a("fsx-lustre"), mount.is_a("moosefs")) == (True, False)
+        lustre = SimpleNamespace(kind="fsx-lustre", mount="/fsx", servers=[], folder=None)
+        assert (mount.holds(lustre), mount.holds(SHARED)) == (True, False)
         assert {"rw", "nosuid", "nodev"} <= mount.effective
 
     def test_not_mounted(self):
@@ -241,7 +243,11 @@ class TestStorage:
 
     def test_another_fuse_file_system_is_not_it(self):
         text = captured("mounts").replace("mfs\\043storage0:9421", "sshfs")
-        assert not parse_mounts(text)["/mnt/sharedfs"].is_a("moosefs")
+        assert not parse_mounts(text)["/mnt/sharedfs"].holds(SHARED)
+
+    def test_the_same_from_another_server_is_not_it(self):
+        text = captured("mounts").replace("mfs\\043storage0:9421", "mfs\\043storage00:9421")
+        assert not parse_mounts(text)["/mnt/sharedfs"].holds(SHARED)
 
     def test_nfs_is_mounted_from_its_server_and_shown_by_the_server_itself(self):
         """One machine was both when this was captured: /mnt/da-ta over NFS, /mnt/tools the folder itself."""

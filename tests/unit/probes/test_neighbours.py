@@ -1,0 +1,49 @@
+"""When packets count as lost, and at whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cluster.harness.compare import Expect, Mismatch
+from cluster.probes.neighbours import Way
+from cluster.test_node import test_loses_no_packets as loses_no_packets  # under another name: it is none of this file's tests
+from rackwright.errors import CouldNotTell
+
+LIMIT = 1.0
+
+
+def judged(*answered: int) -> bool:
+    """Whether a node of whose hundred pings to each neighbour so many were answered counts as well."""
+
+    def ask(_probe: Any) -> tuple[Way, ...]:
+        return tuple(Way(f"192.0.2.{place}", 100, count) for place, count in enumerate(answered, 1))
+
+    try:
+        loses_no_packets(ask, Expect(), LIMIT)
+    except Mismatch:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("answered", "expected"),
+    [
+        ((100, 100), True),
+        ((99, 98), True),  # by chance
+        ((98, 98), False),
+        ((64, 70), False),
+        ((64, 100), True),  # the neighbour loses them: its own two say so
+        ((0, 100), True),  # the neighbour is away, which other checks say
+        ((0, 64), False),  # one is away, and to the other some are lost
+        ((64,), False),
+    ],
+)
+def test_a_node_loses_packets_where_it_does_so_to_every_neighbour_that_answers(answered: tuple[int, ...], expected: bool) -> None:
+    assert judged(*answered) is expected
+
+
+def test_silence_of_all_neighbours_tells_nothing() -> None:
+    with pytest.raises(CouldNotTell, match=r"192\.0\.2\.1 or 192\.0\.2\.2"):
+        judged(0, 0)
