@@ -40,8 +40,7 @@ def as_text(found: Drift) -> str:
 
 def write(found: Drift, file: Path) -> None:
     """Replaced whole: the collector may read at any time."""
-    store.write(as_text(found), file)
-    file.chmod(_READABLE)
+    store.write(as_text(found), file, _READABLE)
 
 
 def _gauge(registry: CollectorRegistry, name: str, what: str, *labels: str) -> Gauge:

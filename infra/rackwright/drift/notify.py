@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from email.message import EmailMessage
+from email.utils import formatdate, make_msgid
 from pathlib import Path
 from typing import Final
 
@@ -97,7 +98,8 @@ def send(told: Message, channels: Channels) -> list[str]:
 def _mail(told: Message, channels: Channels) -> None:
     letter = EmailMessage()
     letter["Subject"], letter["To"] = told.subject, ", ".join(channels.mail_to)
-    letter["From"] = channels.mail_from or channels.mail_to[0]
+    letter["From"] = sender = channels.mail_from or channels.mail_to[0]
+    letter["Date"], letter["Message-ID"] = formatdate(), make_msgid(domain=sender.partition("@")[2] or None)  # RFC 5322, 3.6
     letter.set_content(told.body)
     host, _, port = channels.mail_server.partition(":")
     with smtplib.SMTP(host, int(port or 25), timeout=_PATIENCE) as server:

@@ -14,9 +14,10 @@ def as_json(found: Drift) -> str:
     return json.dumps(found.as_dict(), indent=1, ensure_ascii=False) + "\n"
 
 
-def write(text: str, file: Path) -> None:
-    """Write beside and rename, so that a reader never sees half of it; for its owner alone."""
+def write(text: str, file: Path, mode: int = 0o600) -> None:
+    """Write beside and rename, so that a reader never sees half of it; for its owner alone, unless told otherwise."""
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     beside.touch(mode=0o600)
+    beside.chmod(mode)
     beside.write_text(text, encoding="utf-8")
     beside.replace(file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from dataclasses import replace
@@ -122,6 +123,7 @@ class TestHowItIsTold:
         assert notify.send(MESSAGE, notify.Channels(mail_to=("ops@example.org", "b@example.org"), mail_server=server)) == []
         assert "To: ops@example.org, b@example.org" in letters[0] and "Subject: rackwright: lab: drifted" in letters[0]
         assert "worker0" in letters[0]
+        assert "\nDate: " in letters[0] and re.search(r"\nMessage-ID: <[^>]+@example\.org>", letters[0])
 
     def test_by_webhook(self, webhook, tmp_path):
         address, posted = webhook
