@@ -42,6 +42,11 @@ def test_a_program_says_it_in_its_own_words_where_nothing_else_is_told() -> None
     assert sides({"cmd": ["look"], "stdout": "worker0: drained"}) == ("worker0: drained", "")
 
 
+def test_items_of_a_loop_are_told_where_they_would_change() -> None:
+    items = [{**diff("a 1\n", "a 2\n", f"/etc/{name}"), "changed": changed} for name, changed in (("x", True), ("y", False), ("z", True))]
+    assert sides({"changed": True, "results": items}) == ("/etc/x: a 1\n/etc/z: a 1", "/etc/x: a 2\n/etc/z: a 2")
+
+
 def test_much_is_cut() -> None:
     live, declared = sides(diff("".join(f"{number}\n" for number in range(40)), "x" * 500))
     assert live.splitlines()[-1] == "… and 34 more lines" and len(live.splitlines()) == 7

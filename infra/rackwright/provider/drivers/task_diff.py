@@ -32,6 +32,13 @@ class Sides:
 def sides(result: Mapping[str, Any]) -> tuple[str, str]:
     """(live, declared) of a task's result under --diff; empty texts where it does not say."""
     found = Sides()
+    for one in (result, *(item for item in _listed(result.get("results")) if isinstance(item, Mapping) and item.get("changed"))):
+        _note(one, found)
+    return found.texts()
+
+
+def _note(result: Mapping[str, Any], found: Sides) -> None:
+    """What one result says, or one item of a loop."""
     for diff in _listed(result.get("diff")):
         if "prepared" not in diff:
             _compare(diff, found)
@@ -41,7 +48,6 @@ def sides(result: Mapping[str, Any]) -> tuple[str, str]:
         found.live += [line for diff in _listed(result.get("diff")) for line in str(diff.get("prepared", "")).splitlines()]
     if not found.live and "cmd" in result:
         found.live += str(result.get("stdout", "")).splitlines()
-    return found.texts()
 
 
 def _compare(diff: Mapping[str, Any], found: Sides) -> None:
