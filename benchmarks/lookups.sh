@@ -9,5 +9,5 @@ findmnt --real --noheadings | sha256sum
 nft list ruleset | sha256sum
 test -x /usr/local/bin/sminfo && sminfo 2>/dev/null | sha256sum
 ls -l /dev/nvidia* 2>/dev/null | sha256sum
-command -v sinfo >/dev/null && sinfo --noheader --Node --format '%N %T' | sha256sum
+command -v sinfo >/dev/null && sinfo --noheader --Node --format '%N %T' 2>/dev/null | sha256sum
 true

@@ -15,6 +15,8 @@ from rented import project_like
 from standins.fixtures import AwsAccount
 
 from rackwright.catalog.instances import instance_types
+from rackwright.drift import resources
+from rackwright.drift.difference import Look, Weight
 
 pytestmark = pytest.mark.engine
 
@@ -75,6 +77,34 @@ def test_a_stack_is_made_found_unchanged_healed_replaced_and_removed_without_a_t
 
     project.must("destroy")
     assert left(aws_account, project) == []
+
+
+def test_drift_names_what_another_hand_did_in_the_account(tmp_path: Path, aws_account: AwsAccount) -> None:
+    aws_account.reset()
+    project = project_like("aws-budget", tmp_path, aws_account)
+    project.must("up")
+    assert looked(project).differences == ()
+    ec2 = aws_account.client("ec2", project.environment["AWS_REGION"])
+    lost = next(name for name in instances(aws_account, project) if not name.startswith("login"))
+    ec2.terminate_instances(InstanceIds=[instances(aws_account, project)[lost]["InstanceId"]])
+    hole = [{"IpProtocol": "tcp", "FromPort": 23, "ToPort": 23, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]
+    ec2.authorize_security_group_ingress(GroupId=project.resources()["entry-rules"]["id"], IpPermissions=hole)
+    found = looked(project)
+    told = {(one.node, one.subject): one for one in found.differences}
+    assert (lost, "instance.exists") in told and found.unknown == (), told
+    opened = told["", "securitygroup entry-rules.ingress"]
+    assert opened.weight is Weight.SECURITY and "0.0.0.0/0" in opened.live and "0.0.0.0/0" not in opened.declared
+    project.must("destroy")
+
+
+def looked(project: Project) -> Look:
+    """The resources layer of a look for drift; the other two need machines."""
+    log = project.folder / "events"
+    log.unlink(missing_ok=True)
+    project.environment["PULUMI_DEBUG_COMMANDS"] = "true"
+    said = project.run([*project.pulumi_command("refresh")[:-2], "--preview-only", "--event-log", str(log)])
+    assert said.ok, said.end
+    return resources.look(project.stack, said.seconds, resources.events(log.read_text()))
 
 
 def left(account: AwsAccount, project: Project) -> list[str]:
