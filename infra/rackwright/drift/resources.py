@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from rackwright.drift import doors
 from rackwright.drift.difference import CLUSTER, Difference, Layer, Look, Weight
 from rackwright.drift.weights import weights
 
@@ -13,6 +14,8 @@ _SECRET: Final = "4dabf18193072939515e22adb298388d"
 """The key by which the engine marks a value as secret or as an asset (sdk/go/common/resource, SigKey)."""
 _OTHERS: Final = frozenset({"rackwright:ansible:Converge", "rackwright:test:Verification", "pulumi:pulumi:Stack"})
 """What has a layer of its own, or none."""
+_NODES: Final = frozenset({"node", "host", "instance"})
+"""Kinds of resources that are nodes, and are called by their names."""
 _GONE: Final = frozenset({"delete", "discard"})
 _HEAL: Final = "`rackwright up {stack} --refresh` brings it back"
 _REMOVED_BY: Final = {"container": "rm --force", "volume": "volume rm", "network": "network rm"}
@@ -21,7 +24,8 @@ _LONGEST: Final = 120
 
 
 def look(stack: str, seconds: float, events: Iterable[Mapping[str, Any]]) -> Look:
-    """Of the events that the engine wrote: what is gone, and what has other properties; why it failed, where it did."""
+    """Of the events that the engine wrote: what is gone, what has other properties, what stands open; why it failed, where it did."""
+    events = list(events)
     found: list[Difference] = []
     unknown: list[tuple[str, str]] = []
     ended = False
@@ -35,7 +39,7 @@ def look(stack: str, seconds: float, events: Iterable[Mapping[str, Any]]) -> Loo
             found += _differences(stack, happened["metadata"])
     if not ended:
         unknown.append((CLUSTER, "the engine did not come to an end"))
-    return Look(Layer.RESOURCES, seconds, tuple(found), tuple(dict.fromkeys(unknown)))
+    return Look(Layer.RESOURCES, seconds, (*found, *doors.differences(events)), tuple(dict.fromkeys(unknown)))
 
 
 def events(log: str) -> list[dict[str, Any]]:
@@ -79,7 +83,7 @@ def _differences(stack: str, resource: Mapping[str, Any]) -> Iterator[Difference
     old = (resource.get("old") or {}).get("inputs") or {}
     kind = resource["type"].rpartition(":")[2].lower()
     name = resource["urn"].rpartition("::")[2]
-    node = old.get("hostname") or (name if kind in ("node", "host") else CLUSTER)
+    node = old.get("hostname") or (name if kind in _NODES else CLUSTER)
     what = kind if node else f"{kind} {name}"
     if resource["op"] in _GONE:
         yield _one(stack, node, what, "exists", "there", "gone")
