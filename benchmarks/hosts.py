@@ -59,7 +59,7 @@ def main() -> int:
     print(table)
     if asked.write:
         head, rest = _PAGE.read_text().split(_MARKS[0])
-        _PAGE.write_text(f"{head}{_MARKS[0]}\n\n{machine()}\n\n{table}\n\n{_MARKS[1]}{rest.split(_MARKS[1])[1]}")
+        _PAGE.write_text(f"{head}{_MARKS[0]}\n\n{machine(asked.rounds)}\n\n{table}\n\n{_MARKS[1]}{rest.split(_MARKS[1])[1]}")
     return 0
 
 
@@ -121,12 +121,12 @@ def busy() -> float:
     return (user + nice + system + irq + softirq) / _TICK
 
 
-def machine() -> str:
-    """What it was measured on."""
+def machine(rounds: int) -> str:
+    """What it was measured on, and how often."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
         f"Measured on {date.today()} with `make bench-hosts`: {os.cpu_count()} cores, {memory:.0f} GiB, "
-        f"kernel {platform.release().split('-')[0]}, Python {platform.python_version()}. "
+        f"kernel {platform.release().split('-')[0]}, Python {platform.python_version()}; {rounds} round{'s' if rounds > 1 else ''}. "
         "The hosts share those cores with whoever looks at them; GPUs and fabric are simulated."
     )
 
