@@ -91,7 +91,7 @@ def _well(found: Drift, names: Iterable[str]) -> set[str]:
 def _unexplained(found: Drift, further: Iterable[Difference]) -> list[Difference]:
     """Without the files that a phase would write again: that says it better."""
     phases = [one for one in found.differences if one.layer is Layer.CONFIGURATION]
-    written = {(one.node, word) for one in phases for word in one.live.replace(",", " ").split()}
+    written = {(one.node, path) for one in phases for path in one.written}
     return [one for one in further if (one.node, one.subject.rpartition(" ")[2]) not in written]
 
 

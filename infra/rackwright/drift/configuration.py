@@ -27,4 +27,5 @@ def _difference(stack: str, task: Mapping[str, str]) -> Difference:
         live=task["live"] or task["detail"] or "would be changed",
         weight=weights().configuration.get(task["role"], Weight.BREAKING),
         remedy=_HEAL.format(stack=stack),
+        written=tuple(task["detail"].split(", ")),
     )

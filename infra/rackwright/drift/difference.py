@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
@@ -68,6 +68,8 @@ class Difference:
     live: str
     weight: Weight
     remedy: str
+    written: tuple[str, ...] = field(default=(), compare=False)
+    """Paths and units that a phase would change; in no document, since `live` tells people."""
 
     @property
     def id(self) -> str:

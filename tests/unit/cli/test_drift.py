@@ -18,6 +18,7 @@ import yaml
 from rackwright.cli import drift_looks, drift_told, main
 from rackwright.cli import stack as judging
 from rackwright.cli.drift_traces import SIMULATED_FABRIC, Traces, lasting
+from rackwright.drift import configuration
 from rackwright.drift.difference import Difference, Layer, Look, Weight
 from rackwright.drift.document import Drift
 from rackwright.handover import paths
@@ -198,8 +199,9 @@ def test_what_a_node_has_while_something_differs_there_is_not_what_it_has_when_a
 
 def test_a_file_that_a_phase_would_write_again_is_named_by_the_phase_alone(night: Night) -> None:
     night.traces = [has(), Traces({"worker0": {**has().nodes["worker0"], "listening": {"/etc/a": "1", "/etc/b": "1"}}})]
-    written = Difference(Layer.CONFIGURATION, "worker0", "storage.Mount", "as written", "/etc/a, a.mount", Weight.BREAKING, "up")
-    night.found = [(), (written,)]
+    task = {"host": "worker0", "phase": "storage", "role": "storage_client", "task": "Mount", "detail": "/etc/a, a.mount"}
+    written = configuration.look("lab", 1.0, [{**task, "live": "/etc/a: mine\n… and 3 more lines", "declared": ""}], []).differences
+    night.found = [(), written]
     night("drift", "lab", "--json")
     assert subjects(night("drift", "lab", "--json")) == ["traces.listening /etc/b", "storage.Mount"]
 
