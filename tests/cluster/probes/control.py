@@ -97,8 +97,8 @@ MANIFESTS = Probe("kubernetes-manifests", on="kubernetes_control", command=f"{se
 class Audit:
     """The end of the audit log."""
 
-    age: float
-    """Seconds between its last line and a refused request for secrets; negative where that was noted down."""
+    noted: bool
+    """Whether a refused request for secrets, sent a moment ago, stands in it."""
     size: int
     lines: int
     about: int
