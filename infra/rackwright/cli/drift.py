@@ -65,6 +65,7 @@ def history(
         must_be_up(stack)
         raise typer.Exit(drift_told.overdue(stack, History(paths.drift_history(stack)), overdue))
     if not paths.drift_history(stack).is_file():
+        must_be_up(stack)
         raise BadInput("nobody looked for drift yet", path=f"stack {stack}", hint=f"`rackwright drift {stack}` does")
     kept = History(paths.drift_history(stack))
     if as_json:

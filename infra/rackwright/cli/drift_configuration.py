@@ -15,6 +15,7 @@ from rackwright.provider.answers.look import OURS, Looked, Phases
 from rackwright.provider.answers.look import look as looked
 from rackwright.provider.drivers import ssh
 from rackwright.provider.drivers.awake import awake, handed_over
+from rackwright.provider.drivers.task_diff import cut
 from rackwright.report.redact import Redactor, redactor
 
 _REACH: Final = 10.0
@@ -43,5 +44,6 @@ def _read(stack: str, found: Looked, lost: Mapping[str, str], began: float) -> L
 
 
 def _masked(told: Mapping[str, str], mask: Redactor) -> dict[str, str]:
-    """Lines of files go into documents that people forward."""
-    return {name: mask(text) for name, text in told.items()}
+    """Lines of files go into documents that people forward. Masked before they are cut: half a secret is recognised by nobody."""
+    shown = {name: cut(mask(told[name])) for name in ("live", "declared")}
+    return {**told, "detail": mask(told["detail"]), **shown}

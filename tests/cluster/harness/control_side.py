@@ -164,14 +164,13 @@ def audit():
         time.sleep(0.05)
         size, lines = tail(AUDIT)
         noted = any(mark.encode() in line for line in lines)
-    about, told = 0, []
+    told = []
     for line in lines:
         if b'"resource":"secrets"' in line:
             event = json.loads(line)
-            about += 1
             if event.get("requestObject") or event.get("responseObject"):
                 told.append(event["verb"] + " " + event.get("requestURI", ""))
-    return {"noted": noted, "size": size, "lines": len(lines), "about": about, "told": told[-5:]}
+    return {"noted": noted, "size": size, "lines": len(lines), "told": told[-5:]}
 
 
 def main(topic):

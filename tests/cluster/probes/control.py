@@ -101,8 +101,6 @@ class Audit:
     """Whether a refused request for secrets, sent a moment ago, stands in it."""
     size: int
     lines: int
-    about: int
-    """Lines about secrets."""
     told: tuple[str, ...]
     """Requests of which the contents of a secret were noted down."""
 

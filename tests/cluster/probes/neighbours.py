@@ -24,6 +24,11 @@ class Way:
     answered: int
 
     @property
+    def is_counted(self) -> bool:
+        """Whether all were sent: where there was no time for that, the last ones' answers may still be on their way."""
+        return self.sent >= _SENT
+
+    @property
     def lost(self) -> float:
         """Percent."""
         return 100 * (self.sent - self.answered) / self.sent
@@ -52,7 +57,7 @@ def _ping(place: Place) -> str:
     addresses = " ".join(nodes[name]["address"] for name in following(place.declared.members("nodes"), place.node["name"]))
     # To an address that nobody has it would go on for 46 s (iputils 20240905). Status 1 is silence, which is an answer.
     ping = f"timeout --preserve-status --signal INT {_PATIENCE} ping -n -q -c {_SENT} -i 0.002 -W 1"
-    return f"for a in {addresses}; do {ping} $a || [ $? = 1 ] || exit; done"
+    return f"for a in {addresses}; do {ping} $a; r=$?; [ $r -le 1 ] || exit $r; done"
 
 
 WAYS = Probe("ways", on="nodes", command=_ping, parse=parse_ways)

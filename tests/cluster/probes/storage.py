@@ -161,7 +161,7 @@ def parse_answering(text: str) -> dict[str, str]:
 
 def _answering(place: Place) -> str:
     asked = "s=$(timeout -k 1 5 stat -f -c %T $m 2>&1 >/dev/null); r=$?"
-    told = f'if [ $r = 0 ]; then s={ANSWERS}; elif [ $r = 124 ] || [ $r = 137 ]; then s="silent for 5 s"; fi'
+    told = f'case $r in 0) s={ANSWERS};; 124|137) s="silent for 5 s";; 126|127) echo "$s" >&2; exit $r;; esac'
     return f'for m in {" ".join(mounts_of(place))}; do {asked}; {told}; echo "$m|$s"; done'
 
 

@@ -117,7 +117,7 @@ def test_a_name_that_is_none_is_bad_input(lab, run, where, words):
     assert code == 2 and words in err
 
 
-_ASKING = ("verify", "accept", "drift", "status", "hardware", "schedule", "inventory", "roll")
+_ASKING = ("verify", "accept", "drift", "history", "status", "hardware", "schedule", "inventory", "roll")
 """Commands that ask a stack that is up."""
 
 

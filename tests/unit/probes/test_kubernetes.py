@@ -151,7 +151,7 @@ class TestControl:
     def test_secrets_are_encrypted_and_the_next_will_be(self, found, good):
         assert (not ends(test_control.test_secrets_are_encrypted, lambda _: found)) is good
 
-    @pytest.mark.parametrize(("found", "good"), [(Audit(True, 1, 5, 1, ()), True), (Audit(False, 1, 5, 1, ()), False)])
+    @pytest.mark.parametrize(("found", "good"), [(Audit(True, 1, 5, ()), True), (Audit(False, 1, 5, ()), False)])
     def test_a_request_of_now_is_in_the_log(self, found, good):
         assert (not ends(test_control.test_requests_are_logged, lambda _: found)) is good
 

@@ -44,6 +44,11 @@ def test_a_node_loses_packets_where_it_does_so_to_every_neighbour_that_answers(a
     assert judged(*answered) is expected
 
 
+def test_pings_that_were_cut_short_tell_nothing() -> None:
+    with pytest.raises(CouldNotTell, match="no time to send"):
+        loses_no_packets(lambda _probe: (Way("192.0.2.1", 7, 6), Way("192.0.2.2", 90, 0)), Expect(), LIMIT)
+
+
 def test_silence_of_all_neighbours_tells_nothing() -> None:
     with pytest.raises(CouldNotTell, match=r"192\.0\.2\.1 or 192\.0\.2\.2"):
         judged(0, 0)

@@ -11,6 +11,8 @@ _MOST: Final = 6
 """Lines of a side that are shown."""
 _WIDEST: Final = 160
 """Characters of a line that are shown."""
+_LONGEST: Final = 4_000
+"""Characters of a line that leave the child: more than any secret on one line, so that whoever masks secrets sees them whole."""
 _LARGEST: Final = 50_000
 """Characters of a text that is still compared line by line."""
 _ABSENT: Final = ("", "absent")
@@ -25,8 +27,8 @@ class Sides:
     declared: list[str] = field(default_factory=list)
 
     def texts(self) -> tuple[str, str]:
-        """Both, cut to what a person reads."""
-        return _cut(self.live), _cut(self.declared)
+        """Both, bounded; `cut` makes of them what a person reads, once secrets are masked."""
+        return _bounded(self.live), _bounded(self.declared)
 
 
 def sides(result: Mapping[str, Any]) -> tuple[str, str]:
@@ -87,6 +89,11 @@ def _listed(value: Any) -> Iterable[Any]:
     return value if isinstance(value, list) else [value] if value else []
 
 
-def _cut(lines: list[str]) -> str:
-    shown = [line if len(line) <= _WIDEST else f"{line[:_WIDEST]}…" for line in lines[:_MOST]]
+def cut(text: str) -> str:
+    """The text as it is shown: no line wider than a person reads."""
+    return "\n".join(line if len(line) <= _WIDEST else f"{line[:_WIDEST]}…" for line in text.splitlines())
+
+
+def _bounded(lines: list[str]) -> str:
+    shown = [line if len(line) <= _LONGEST else "(a line too long to show)" for line in lines[:_MOST]]
     return "\n".join(shown + ([f"… and {len(lines) - _MOST} more lines"] if len(lines) > _MOST else []))
