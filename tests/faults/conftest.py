@@ -47,7 +47,7 @@ class Lab:
         known = "".join(f"{name}={shlex.quote(value)}\n" for name, value in variables(self.declared, node).items())
         command = ["ssh", "-F", str(self.home / "ssh_config"), node, "sh -s"]
         script = f"export PATH=/usr/bin:/usr/sbin:/bin:/sbin:/usr/local/bin\n{known}{HELPERS}\n{commands}\n"
-        ended = subprocess.run(command, input=script, capture_output=True, text=True, timeout=120, check=False)
+        ended = subprocess.run(command, input=script, capture_output=True, text=True, timeout=240, check=False)
         assert not ended.returncode, f"{node}: {commands}\n{ended.stdout}{ended.stderr}"
 
     def look(self, level: Level) -> dict[str, dict[str, Any]]:

@@ -180,7 +180,10 @@ doctor_api_server() {
   for turn in $(seq 300); do
     # Those who lost their lease end, and a kubelet that saw them end often starts them again only minutes later; a new one at once.
     [ "$turn" = 60 ] && systemctl restart kubelet
-    now=$(pidof kube-apiserver) && [ "$now" != "$before" ] && kubectl get --raw /readyz > /dev/null 2>&1 && controllers_lead "$begun" && return
+    now=$(pidof kube-apiserver) && [ "$now" != "$before" ] && kubectl get --raw /readyz > /dev/null 2>&1 && controllers_lead "$begun" && {
+      names_are_known
+      return
+    }
     sleep 0.3
   done
   echo "the API server does not come back" >&2
@@ -192,4 +195,33 @@ controllers_lead() {
   for one in kube-scheduler kube-controller-manager; do
     renewed=$(kubectl -n kube-system get lease $one -o 'jsonpath={.spec.renewTime}') && expr "$renewed" \> "$1" > /dev/null || return 1
   done
+}
+
+# Until every CoreDNS tells a service that is made only now: one that watched the old API server asks the new one after pauses that grow to a
+# minute (client-go, tools/cache/reflector.go: 30 s and as much again by chance).
+names_are_known() {
+  kubectl -n default create service clusterip rackwright-fault --tcp=1 > /dev/null || return 1
+  servers=$(kubectl -n kube-system get pods -l k8s-app=kube-dns --field-selector status.phase=Running -o 'jsonpath={.items[*].status.podIP}')
+  python3 - 90 rackwright-fault.default.svc.cluster.local $servers <<'X'
+import socket, sys, time
+until, name, servers = time.monotonic() + float(sys.argv[1]), sys.argv[2], sys.argv[3:]
+asked = b"\1\1\1\0\0\1" + bytes(6) + b"".join(bytes([len(part)]) + part.encode() for part in name.split(".")) + b"\0\0\1\0\1"
+
+def tells(server):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.settimeout(2)
+        try:
+            asking.connect((server, 53))
+            asking.send(asked)
+            return asking.recv(4096)[7] > 0
+        except OSError:
+            return False
+
+while not servers or not all(tells(server) for server in servers):
+    if not servers or time.monotonic() > until:
+        sys.exit(f"CoreDNS at {' '.join(servers) or 'no address'} does not tell a new service")
+    time.sleep(0.3)
+X
+  told=$?
+  kubectl -n default delete service rackwright-fault > /dev/null && return $told
 }
