@@ -82,7 +82,8 @@ async def _resources(stack: str, say: Saying) -> Look:
         command = [str(engine()), "refresh", *where, "--preview-only", "--event-log", str(log)]
         ended = await run(command, timeout=_ENGINE, env={**os.environ, ONLY: Layer.RESOURCES.value, "PULUMI_DEBUG_COMMANDS": "true"})
         events = resources.events(log.read_text(encoding="utf-8")) if log.exists() else []
-    found = resources.look(stack, time.monotonic() - began, events)
+    sleepers = handed_over(paths.inventory(stack))
+    found = resources.look(stack, time.monotonic() - began, events, sleepers.nodes if sleepers else ())
     if not ended.ok and (not events or not found.unknown):
         why = ended.stderr.strip() or ended.stdout.strip() or f"pulumi refresh ended with {ended.status}"
         found = replace(found, unknown=((CLUSTER, why),))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from rackwright.drift import doors
+from rackwright.drift import doors, machines
 from rackwright.drift.difference import CLUSTER, Difference, Layer, Look, Weight
 from rackwright.drift.weights import weights
 
@@ -23,8 +23,11 @@ _LONGEST: Final = 120
 """Characters of a value worth showing."""
 
 
-def look(stack: str, seconds: float, events: Iterable[Mapping[str, Any]]) -> Look:
-    """Of the events that the engine wrote: what is gone, what has other properties, what stands open; why it failed, where it did."""
+def look(stack: str, seconds: float, events: Iterable[Mapping[str, Any]], may_sleep: Collection[str] = ()) -> Look:
+    """Of the events that the engine wrote: what is gone, has other properties, stands open or was stopped; why it failed, where it did.
+
+    `may_sleep`: nodes that the scheduler stops to save power.
+    """
     events = list(events)
     found: list[Difference] = []
     unknown: list[tuple[str, str]] = []
@@ -39,7 +42,7 @@ def look(stack: str, seconds: float, events: Iterable[Mapping[str, Any]]) -> Loo
             found += _differences(stack, happened["metadata"])
     if not ended:
         unknown.append((CLUSTER, "the engine did not come to an end"))
-    return Look(Layer.RESOURCES, seconds, (*found, *doors.differences(events)), tuple(dict.fromkeys(unknown)))
+    return Look(Layer.RESOURCES, seconds, (*found, *doors.differences(events), *machines.differences(events, may_sleep)), tuple(dict.fromkeys(unknown)))
 
 
 def events(log: str) -> list[dict[str, Any]]:
