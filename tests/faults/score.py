@@ -11,11 +11,16 @@ SECONDS: Final = "seconds to detection"
 
 
 def lines(reports: Mapping[str, Sequence[Any]]) -> list[str]:
-    """The score of the tests that set a fault, by outcome; empty where none did. A fault that could not be set here is no detection."""
+    """The score of the tests that set a fault, by outcome; empty where none did.
+
+    A fault that a stack has no place for is no detection; one whose lab could not be made, or was not clean at its end, is a miss.
+    """
     seen = dict(_times(reports.get("passed", ())))
-    missed = [report.nodeid for report in reports.get("failed", ()) if "tests/faults/" in report.nodeid and report.when == "call"]
+    wrong = [*reports.get("failed", ()), *reports.get("error", ())]
+    missed = list(dict.fromkeys(report.nodeid for report in wrong if "tests/faults/" in report.nodeid))
     if not seen and not missed:
         return []
+    seen = {name: seconds for name, seconds in seen.items() if not any(one.endswith(f"[{name}]") for one in missed)}
     told = [f"faults: {len(seen)} of {len(seen) + len(missed)} named by the right subject on the right node"]
     if seen:
         slowest = max(seen, key=lambda name: seen[name])

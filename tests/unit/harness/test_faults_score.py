@@ -50,5 +50,15 @@ def test_the_score_tells_what_was_missed_and_what_was_not_set() -> None:
     ]
 
 
+def test_a_lab_that_could_not_be_made_or_was_left_unclean_is_a_miss() -> None:
+    reports = {"passed": [report("a", seconds=2.0), report("b", seconds=4.0)], "error": [report("b"), report("c")]}
+    assert score.lines(reports) == [
+        "faults: 1 of 3 named by the right subject on the right node",
+        "time to detection: median 2.0 s, longest 2.0 s (a)",
+        "not seen: tests/faults/test_faults.py::test_x[b]",
+        "not seen: tests/faults/test_faults.py::test_x[c]",
+    ]
+
+
 def test_where_no_fault_was_set_there_is_no_score() -> None:
     assert score.lines({"skipped": [report("d", skipped="no podman")]}) == []
