@@ -42,7 +42,12 @@ def look(stack: str, seconds: float, events: Iterable[Mapping[str, Any]], may_sl
             found += _differences(stack, happened["metadata"])
     if not ended:
         unknown.append((CLUSTER, "the engine did not come to an end"))
-    return Look(Layer.RESOURCES, seconds, (*found, *doors.differences(events), *machines.differences(events, may_sleep)), tuple(dict.fromkeys(unknown)))
+    return Look(
+        Layer.RESOURCES,
+        seconds,
+        (*found, *doors.differences(events), *machines.differences(events, may_sleep)),
+        tuple(dict.fromkeys(unknown)),
+    )
 
 
 def events(log: str) -> list[dict[str, Any]]:

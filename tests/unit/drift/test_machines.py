@@ -13,7 +13,13 @@ from rackwright.drift.difference import Layer, Weight
 def instance(state: str | None, op: str = "same") -> dict[str, Any]:
     token = "aws:ec2/instance:Instance"
     new = {"id": "i-1", "inputs": {}, "outputs": {"instanceState": state} if state else {}}
-    metadata = {"op": op, "type": token, "urn": f"urn:pulumi:x::rackwright::{token}::gpu0", "old": new, "new": None if op == "delete" else new}
+    metadata = {
+        "op": op,
+        "type": token,
+        "urn": f"urn:pulumi:x::rackwright::{token}::gpu0",
+        "old": new,
+        "new": None if op == "delete" else new,
+    }
     return {"resOutputsEvent": {"metadata": metadata}}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from cluster.harness import control_side
 
 
