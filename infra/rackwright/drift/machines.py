@@ -14,7 +14,7 @@ _WELL: Final = frozenset({"pending", "running"})
 
 
 def differences(events: Iterable[Mapping[str, Any]], may_sleep: Collection[str]) -> tuple[Difference, ...]:
-    """Instances that do not run, by the events of a refresh that was previewed; expected of nodes that the scheduler stops to save power."""
+    """Instances that do not run, by the events of a previewed refresh; expected of nodes that the scheduler stops to save power."""
     read = [happened["metadata"] for event in events if (happened := event.get("resOutputsEvent"))]
     instances = [one for one in read if one["type"] == _INSTANCE and one.get("new")]
     states = [(one, (one["new"].get("outputs") or {}).get("instanceState")) for one in instances]

@@ -154,7 +154,7 @@ def tail(path):
 
 
 def log_end(path):
-    """The same of a log; where it is a new file that holds little yet, with the lines that went away under another name (k8s.io, "Auditing")."""
+    """The same of a log; where it was begun anew and holds little yet, with the lines that lie under another name now."""
     size, lines = tail(path)
     before = sorted(glob.glob(path.replace(".log", "-*.log"))) if size < TAIL else []
     return size, (tail(before[-1])[1] if before else []) + lines
