@@ -25,6 +25,8 @@ from . import score
 from .rows import HELPERS, variables
 
 ROOT = Path(__file__).resolve().parents[2]
+_COMMANDS = 240
+"""Seconds for the commands of a fault: the longest give an API server 90 to come back, and CoreDNS 90 to hear of it (helpers.sh)."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,7 +49,7 @@ class Lab:
         known = "".join(f"{name}={shlex.quote(value)}\n" for name, value in variables(self.declared, node).items())
         command = ["ssh", "-F", str(self.home / "ssh_config"), node, "sh -s"]
         script = f"export PATH=/usr/bin:/usr/sbin:/bin:/sbin:/usr/local/bin\n{known}{HELPERS}\n{commands}\n"
-        ended = subprocess.run(command, input=script, capture_output=True, text=True, timeout=240, check=False)
+        ended = subprocess.run(command, input=script, capture_output=True, text=True, timeout=_COMMANDS, check=False)
         assert not ended.returncode, f"{node}: {commands}\n{ended.stdout}{ended.stderr}"
 
     def look(self, level: Level) -> dict[str, dict[str, Any]]:

@@ -202,26 +202,13 @@ controllers_lead() {
 names_are_known() {
   kubectl -n default create service clusterip rackwright-fault --tcp=1 > /dev/null || return 1
   servers=$(kubectl -n kube-system get pods -l k8s-app=kube-dns --field-selector status.phase=Running -o 'jsonpath={.items[*].status.podIP}')
-  python3 - 90 rackwright-fault.default.svc.cluster.local $servers <<'X'
-import socket, sys, time
+  python3 -I -S -c "$ASKING_NAMES
+import sys, time
 until, name, servers = time.monotonic() + float(sys.argv[1]), sys.argv[2], sys.argv[3:]
-asked = b"\1\1\1\0\0\1" + bytes(6) + b"".join(bytes([len(part)]) + part.encode() for part in name.split(".")) + b"\0\0\1\0\1"
-
-def tells(server):
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        asking.settimeout(2)
-        try:
-            asking.connect((server, 53))
-            asking.send(asked)
-            return asking.recv(4096)[7] > 0
-        except OSError:
-            return False
-
-while not servers or not all(tells(server) for server in servers):
+while not servers or not all(ask(server, name) for server in servers):
     if not servers or time.monotonic() > until:
-        sys.exit(f"CoreDNS at {' '.join(servers) or 'no address'} does not tell a new service")
-    time.sleep(0.3)
-X
+        sys.exit('CoreDNS does not tell a new service: asked ' + (', '.join(servers) or 'none, because none runs'))
+    time.sleep(0.3)" 90 rackwright-fault.default.svc.cluster.local $servers
   told=$?
   kubectl -n default delete service rackwright-fault > /dev/null && return $told
 }

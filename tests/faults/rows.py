@@ -27,6 +27,7 @@ _STACKS: Final = {
 LOOK_AGAIN: Final = "! [ -x /usr/local/sbin/rackwright-health ] || /usr/local/sbin/rackwright-health || exit 1"
 """After a fault: the node sees that it is well again, and lifts its drain before Slurm asks it the next time."""
 HELPERS: Final = Path(__file__).with_name("helpers.sh").read_text(encoding="utf-8")
+_ASKING_NAMES: Final = (Path(__file__).parents[1] / "cluster" / "harness" / "names_side.py").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ def variables(declared: Declared, node: str) -> dict[str, str]:
     storage = (cluster.get("storage") or [{"mount": "", "mode": "", "folder": ""}])[0]
     return {
         "NODE": node,
+        "ASKING_NAMES": _ASKING_NAMES,
         "ADDRESS": record["address"],
         "ENTRY": declared.nodes[declared.members("@entry")[0]]["address"],
         "GATEWAY": cluster["network"].get("gateway") or "",

@@ -23,7 +23,7 @@ from rackwright.drift.document import Drift
 from rackwright.errors import CouldNotTell, RackwrightError
 from rackwright.handover import paths
 from rackwright.provider.drivers import podman
-from rackwright.provider.drivers.awake import awake, handed_over
+from rackwright.provider.drivers.awake import Sleepers, awake
 from rackwright.provider.drivers.process import run
 from rackwright.provider.drivers.pytest_run import run_checks
 from rackwright.provider.resource import ONLY
@@ -53,7 +53,12 @@ async def look(stack: str, progress: Progress, *, with_traces: bool) -> tuple[Dr
 
 async def _look(stack: str, declared: Declared, progress: Progress, *, with_traces: bool) -> tuple[Drift, Traces]:
     started, began = datetime.now(UTC), time.monotonic()
-    looks = {Layer.RESOURCES: _resources, Layer.CONFIGURATION: drift_configuration.look, Layer.BEHAVIOUR: _behaviour}
+    sleepers = Sleepers.of(declared.cluster["scheduler"])
+    looks: dict[Layer, Callable[[str, Saying], Awaitable[Look]]] = {
+        Layer.RESOURCES: partial(_resources, sleepers=sleepers),
+        Layer.CONFIGURATION: drift_configuration.look,
+        Layer.BEHAVIOUR: partial(_behaviour, sleepers=sleepers),
+    }
     layers = asyncio.gather(*(_told(layer, one, stack, partial(progress, layer)) for layer, one in looks.items()))
     found, traces = await asyncio.gather(layers, asked(stack, declared) if with_traces else nothing())
     return Drift(stack, declared.plan, started, time.monotonic() - began, tuple(found)), traces
@@ -70,7 +75,7 @@ async def _told(layer: Layer, one: Callable[[str, Saying], Awaitable[Look]], sta
         return Look(layer, time.monotonic() - began, unknown=((CLUSTER, str(error)),))
 
 
-async def _resources(stack: str, say: Saying) -> Look:
+async def _resources(stack: str, say: Saying, *, sleepers: Sleepers | None) -> Look:
     """The engine previews a refresh in which only resources are read. Where it failed, silence about resources proves nothing."""
     from rackwright.cli.move import engine
 
@@ -82,7 +87,6 @@ async def _resources(stack: str, say: Saying) -> Look:
         command = [str(engine()), "refresh", *where, "--preview-only", "--event-log", str(log)]
         ended = await run(command, timeout=_ENGINE, env={**os.environ, ONLY: Layer.RESOURCES.value, "PULUMI_DEBUG_COMMANDS": "true"})
         events = resources.events(log.read_text(encoding="utf-8")) if log.exists() else []
-    sleepers = handed_over(paths.inventory(stack))
     found = resources.look(stack, time.monotonic() - began, events, sleepers.nodes if sleepers else ())
     if not ended.ok and (not events or not found.unknown):
         why = ended.stderr.strip() or ended.stdout.strip() or f"pulumi refresh ended with {ended.status}"
@@ -98,12 +102,11 @@ async def _strangers(stack: str, events: Sequence[Mapping[str, Any]]) -> tuple[D
     return resources.strangers(kinds, resources.recorded(events))
 
 
-async def _behaviour(stack: str, say: Saying) -> Look:
+async def _behaviour(stack: str, say: Saying, *, sleepers: Sleepers | None) -> Look:
     """The passive checks."""
-    inventory = paths.inventory(stack)
-    async with awake(stack, handed_over(inventory), say):
+    async with awake(stack, sleepers, say):
         outcome = await run_checks(
-            inventory=inventory,
+            inventory=paths.inventory(stack),
             ssh_config=paths.ssh_config(stack),
             results=paths.refresh_results(stack),
             level="checks",

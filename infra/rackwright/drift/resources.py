@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from rackwright.drift import doors, machines
+from rackwright.drift import doors, instances
 from rackwright.drift.difference import CLUSTER, Difference, Layer, Look, Weight
 from rackwright.drift.weights import weights
 
@@ -45,7 +45,7 @@ def look(stack: str, seconds: float, events: Iterable[Mapping[str, Any]], may_sl
     return Look(
         Layer.RESOURCES,
         seconds,
-        (*found, *doors.differences(events), *machines.differences(events, may_sleep)),
+        (*found, *doors.differences(events), *instances.differences(events, may_sleep)),
         tuple(dict.fromkeys(unknown)),
     )
 

@@ -1,4 +1,4 @@
-"""Machines in a cloud that somebody stopped: no property that the stack declares says so, what EC2 tells of an instance does."""
+"""Instances of EC2 that somebody stopped: no property that the stack declares says so, what EC2 tells of an instance does."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rackwright.drift.weights import weights
 _INSTANCE: Final = "aws:ec2/instance:Instance"
 _WELL: Final = frozenset({"pending", "running"})
 """Of EC2's states (EC2 User Guide, "Amazon EC2 instance state changes"); one that is terminated is gone for the engine."""
+_ASLEEP: Final = frozenset({"stopping", "stopped"})
 
 
 def differences(events: Iterable[Mapping[str, Any]], may_sleep: Collection[str]) -> tuple[Difference, ...]:
@@ -23,7 +24,7 @@ def differences(events: Iterable[Mapping[str, Any]], may_sleep: Collection[str])
 
 def _difference(instance: Mapping[str, Any], state: str, may_sleep: Collection[str]) -> Difference:
     node = instance["urn"].rpartition("::")[2]
-    sleeps = node in may_sleep
+    sleeps = node in may_sleep and state in _ASLEEP
     start = f"`aws ec2 start-instances --instance-ids {instance['new']['id']}` starts it; the engine starts no instance that exists"
     return Difference(
         layer=Layer.RESOURCES,
