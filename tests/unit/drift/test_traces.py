@@ -88,6 +88,13 @@ class TestOnTheNode:
         monkeypatch.setattr(side, "lines", lambda path: [row.format(top) for top in ("/run/user/2001", "/var/lib/kubelet/pods/a/b")])
         assert side.mounts() == {}
 
+    def test_a_link_for_a_runlevel_counts_only_where_systemd_follows_it(self, monkeypatch):
+        links = ["K01munge", "S01munge", "S01acct", "README"]
+        monkeypatch.setattr(side.os, "walk", lambda top: [("/etc/rc3.d", [], links), ("/etc/init.d", [], ["munge", "acct"])])
+        monkeypatch.setattr(side.os.path, "lexists", lambda path: path == "/usr/lib/systemd/system/munge.service")
+        monkeypatch.setattr(side, "digest", lambda path: "there")
+        assert list(side.etc()) == ["/etc/rc3.d/S01acct", "/etc/rc3.d/README", "/etc/init.d/munge", "/etc/init.d/acct"]
+
     def test_of_a_file_it_tells_mode_owner_and_a_digest(self, tmp_path):
         file = tmp_path / "secret"
         file.write_text("hush")

@@ -22,6 +22,10 @@ CHANGING = {
     "/etc/subuid-", "/etc/subgid-",
 }  # fmt: skip
 """What changes by itself, and what is read line by line under `accounts` and `groups`."""
+LEVEL = re.compile(r"/etc/rc[0-6S]\.d/[SK]\d\d(.+)")
+"""Links that start a script of init.d at a runlevel: init.d(7), update-rc.d(8)."""
+NATIVE = ("/etc/systemd/system/", "/usr/lib/systemd/system/", "/lib/systemd/system/")
+"""Where a unit lies that systemd takes before such a script: systemd-sysv-generator(8)."""
 LARGEST = 4 * 1024 * 1024
 """Bytes of a file under /etc whose contents count; of a larger one its size does."""
 ORDINARY = 1000
@@ -124,13 +128,19 @@ def keys() -> dict[str, str]:
     return found
 
 
+def unheard(path: str) -> bool:
+    """Whether it is a link for a runlevel that nobody follows: with a unit of that name, whether that is enabled counts."""
+    level = LEVEL.fullmatch(path)
+    return level is not None and any(os.path.lexists(top + level.group(1) + ".service") for top in NATIVE)
+
+
 def etc() -> dict[str, str]:
-    """Everything under /etc."""
+    """Everything under /etc that says something."""
     found: dict[str, str] = {}
     for folder, inner, names in os.walk("/etc"):
         for name in names + [one for one in inner if os.path.islink(os.path.join(folder, one))]:
             path = os.path.join(folder, name)
-            if path not in CHANGING:
+            if path not in CHANGING and not unheard(path):
                 put(found, path)
     return found
 
