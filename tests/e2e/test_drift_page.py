@@ -22,8 +22,8 @@ LEAST_CONTRAST = 4.5
 """WCAG 2.2, success criterion 1.4.3 (minimum contrast of text)."""
 CLUSTER = {
     "simulated": ["gpu"],
-    "fabric": {"kind": "infiniband", "rails": 8, "switches": ["leaf1"], "rate_gbps": 400},
-    "storage": [{"name": "sharedfs", "kind": "moosefs", "mount": "/mnt/sharedfs"}],
+    "fabric": {"kind": "infiniband", "rails": 8, "switches": ["leaf1"], "rate_gbps": 400, "cables": ["worker0/mlx5_0:1 leaf1:1"]},
+    "storage": [{"name": "sharedfs", "kind": "moosefs", "mount": "/mnt/sharedfs", "servers": ["storage0"], "clients": ["login0"]}],
 }
 CONTRAST = """() => {
   const parts = text => text.match(/[\\d.]+/g).map(Number);

@@ -15,8 +15,10 @@ from rackwright.drift.history import Past, Seen
 from rackwright.drift.page.document import page
 
 NOW = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
-FABRIC = {"kind": "infiniband", "rails": 8, "switches": ["leaf1"], "rate_gbps": 400}
-CLUSTER = {"simulated": ["gpu"], "fabric": FABRIC, "storage": [{"name": "sharedfs", "kind": "moosefs", "mount": "/mnt/sharedfs"}]}
+CABLES = ["worker0/mlx5_0:1 leaf1:1", "worker1/mlx5_0:1 leaf1:2", "leaf1:33 spine1:1"]
+FABRIC = {"kind": "infiniband", "rails": 8, "switches": ["leaf1"], "rate_gbps": 400, "cables": CABLES}
+SHARED = {"name": "sharedfs", "kind": "moosefs", "mount": "/mnt/sharedfs", "servers": ["storage0"], "clients": ["login0", "worker0"]}
+CLUSTER = {"simulated": ["gpu"], "fabric": FABRIC, "storage": [SHARED]}
 
 
 def node(*roles, gpus=0):
@@ -106,6 +108,15 @@ def test_what_all_share_has_the_colour_of_what_was_found_about_it():
 def test_what_nobody_could_ask_is_not_drawn_as_well():
     html = shown(unknown=(("", "the checks left no report"),))
     assert part(html, "fabric") == part(html, "worker0") == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("silent", "fabric", "shared"),
+    [("worker1", "unknown", "clean"), ("storage0", "clean", "unknown"), ("worker0", "unknown", "unknown"), ("login0", "clean", "unknown")],
+)
+def test_what_nodes_share_is_not_drawn_as_well_while_one_of_them_is_silent(silent, fabric, shared):
+    html = shown(unknown=((silent, "unreachable"),))
+    assert (part(html, "fabric"), part(html, "sharedfs")) == (fabric, shared)
 
 
 def test_every_box_hides_what_it_is_about_and_nothing_else():

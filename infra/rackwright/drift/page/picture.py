@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
@@ -45,14 +45,16 @@ def picture(found: Drift, cluster: Mapping[str, Any], nodes: Mapping[str, Mappin
     parts, y = [], _GAP
     for index, row in enumerate(rows):
         if index == 1 and cluster.get("fabric"):
-            parts.append(_band(grid, y, "fabric", _fabric(cluster["fabric"]), of_subject(found, "fabric")))
+            fabric = cluster["fabric"]
+            parts.append(_band(grid, y, "fabric", _fabric(fabric), of_subject(found, "fabric", _cabled(fabric, nodes))))
             y += _BAND + _GAP
         for start in range(0, len(row), grid.columns):
             line = row[start : start + grid.columns]
             parts += [_node(grid, column, y, name, nodes[name], of_node(found, name)) for column, name in enumerate(line)]
             y += grid.height + _GAP
     for one in cluster.get("storage") or ():
-        parts.append(_band(grid, y, one["name"], f"{one['kind']}, {one['mount']}", of_subject(found, "storage")))
+        state = of_subject(found, "storage", [*one["servers"], *one["clients"]])
+        parts.append(_band(grid, y, one["name"], f"{one['kind']}, {one['mount']}", state))
         y += _BAND + _GAP
     title = f"<title>{escape(found.stack)} as planned, coloured by what was found</title>"
     return f'<svg viewBox="0 0 {grid.whole} {y}" role="img">{title}{"".join(parts)}</svg>'
@@ -100,6 +102,11 @@ def _inside(x: int, y: int, node: Mapping[str, Any]) -> str:
 
 def _fabric(fabric: Mapping[str, Any]) -> str:
     return f"{fabric['kind']}, {fabric['rails']} rails, {len(fabric['switches'])} switches, {fabric['rate_gbps']} Gb/s"
+
+
+def _cabled(fabric: Mapping[str, Any], nodes: Collection[str]) -> set[str]:
+    """Nodes with a cable in the fabric."""
+    return {cable.partition("/")[0] for cable in fabric["cables"]} & set(nodes)
 
 
 def _band(grid: _Grid, y: int, name: str, told: str, state: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from rackwright.drift.difference import CLUSTER, Difference, Layer, Weight, heaviest
@@ -21,10 +21,11 @@ def of_node(found: Drift, node: str) -> str:
     return _word(weight, silent=silent)
 
 
-def of_subject(found: Drift, subject: str) -> str:
-    """The heaviest of what checks of a subject found anywhere, like `fabric`."""
+def of_subject(found: Drift, subject: str, nodes: Collection[str]) -> str:
+    """The heaviest of what checks of a subject found anywhere, like `fabric`; unknown where that is nothing and a node of it silent."""
     here = [one for one in found.differences if one.layer is Layer.BEHAVIOUR and one.subject.startswith(f"{subject}.")]
-    silent = Layer.BEHAVIOUR in found.missing or any(layer is Layer.BEHAVIOUR and node == CLUSTER for layer, node, _ in found.unknown)
+    mute = {node for layer, node, _ in found.unknown if layer is Layer.BEHAVIOUR}
+    silent = Layer.BEHAVIOUR in found.missing or not mute.isdisjoint({CLUSTER, *nodes})
     return _word(heaviest(here), silent=silent)
 
 
