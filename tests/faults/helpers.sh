@@ -65,6 +65,11 @@ node_says() {
   as_kubelet wait node "$NODE" "--for=jsonpath={.status.$1}=$2" --timeout=40s > /dev/null
 }
 
+# Until the API server has heard how many GPUs the last worker gives, which its kubelet tells every 10 s: last_worker_gives COUNT.
+last_worker_gives() {
+  kubectl wait node "$LAST_WORKER" "--for=jsonpath={.status.allocatable.nvidia\.com/gpu}=$1" --timeout=60s > /dev/null
+}
+
 # Until a daemon of this node answers on a port of its own.
 is_well() {
   for _ in $(seq 100); do
