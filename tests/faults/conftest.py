@@ -82,7 +82,8 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     project = clone(tmp_path_factory.mktemp("faults-lab") / "checkout", like=request.param)
     try:
         project.must("up", timeout=2400)
-        skip_where_slow(project)
+        if chosen() != "all":  # who asks for all gets them set: on a slow machine a miss says more than a row that was left out
+            skip_where_slow(project)
         yield _opened(project.home / project.stack, scratch, project)
     finally:
         project.remove()
