@@ -26,12 +26,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 @pytest.fixture(scope="session")
 def lab(stack: Project) -> Project:
     """The session's stack, up and verified."""
-    said = stack.pulumi("up", timeout=2400)
-    for _ in range(2):
-        if said.ok or not _only_unknown(stack):
-            break
-        said = stack.pulumi("up", timeout=2400)
-    assert said.ok, said.end
+    stack.must("up", timeout=2400)
     return stack
 
 
@@ -39,15 +34,6 @@ def lab(stack: Project) -> Project:
 def in_time(lab: Project) -> None:
     """The machine is quick enough for tests that depend on time-outs."""
     skip_where_slow(lab)
-
-
-def _only_unknown(stack: Project) -> bool:
-    """Whether the run ended because a check could not look in time: on a starved machine one looks again, and nothing else is excused."""
-    try:
-        totals = stack.report()["totals"]
-    except FileNotFoundError:
-        return False
-    return totals["unknown"] > 0 and totals["failed"] == 0
 
 
 @pytest.fixture

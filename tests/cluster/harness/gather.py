@@ -10,13 +10,15 @@ from typing import Any, Final
 
 from cluster.harness.machine import Looked, Outlook, look
 from cluster.harness.probe import Place, Probe, Raw, Stage
-from cluster.harness.transport import BoundedSsh, ask_node
+from cluster.harness.transport import BoundedSsh, ask_node, ask_node_in_rounds
 from rackwright.errors import CouldNotTell
 from rackwright.handover.crowd import at_once
 from rackwright.report.declared import Declared
 
 ROUND_LIMIT: Final = 10.0
 """Seconds a node has for the questions of one passive round; with connecting, a dead node is known within 15 s."""
+_ROUNDS: Final = 3
+"""Rounds that a slow node gets for the questions of a stage. A job that was begun is begun no second time."""
 _AT_ONCE: Final = 48
 """Connections worked on at a time."""
 _FIRST: Final = 3.0
@@ -150,7 +152,7 @@ class Gathering:
                 self._entry_open.wait(_FIRST)
             if stage is not Stage.LOOK and not self.speaks(name):
                 raise CouldNotTell(self._why_silent(name))
-            mine.answers |= self._ask(name, probes, lambda: self._hear(name))
+            mine.answers |= self._ask(name, probes, 1 if stage is Stage.JOBS else _ROUNDS)
         except CouldNotTell as error:
             mine.answers |= {probe.name: Raw(trouble=str(error)) for probe in probes}
         except Exception as error:  # whatever goes wrong here must not leave a check waiting
@@ -168,7 +170,7 @@ class Gathering:
         if name in self._declared.members("@entry")[:1]:
             self._entry_open.set()
 
-    def _ask(self, name: str, probes: Sequence[Probe[Any]], began: Callable[[], None]) -> dict[str, Raw]:
+    def _ask(self, name: str, probes: Sequence[Probe[Any]], rounds: int) -> dict[str, Raw]:
         answers: dict[str, Raw] = {}
         questions: list[tuple[str, str, float]] = []
         where = self.place(name)
@@ -181,5 +183,5 @@ class Gathering:
             longest = max(timeout for _, _, timeout in questions)
             backend = BoundedSsh(name, self._ssh_config, become=self._declared.becomes_root(name))
             with self._turns:
-                answers |= ask_node(backend, questions, max(ROUND_LIMIT, longest), began)
+                answers |= ask_node_in_rounds(backend, questions, max(ROUND_LIMIT, longest), lambda: self._hear(name), rounds=rounds)
         return answers

@@ -117,6 +117,24 @@ def ask_node(
     return answers
 
 
+def ask_node_in_rounds(
+    backend: BoundedSsh,
+    questions: Sequence[tuple[str, str, float]],
+    seconds: float,
+    began: Callable[[], None] = lambda: None,
+    *,
+    rounds: int,
+) -> dict[str, Raw]:
+    """Ask again what a slow node had no time for, in at most so many rounds. One that does not answer at all is asked once."""
+    answers: dict[str, Raw] = {}
+    for _ in range(rounds):
+        left = [question for question in questions if question[0] not in answers or answers[question[0]].cut_short]
+        if not left:
+            break
+        answers |= ask_node(backend, left, seconds, began)
+    return answers
+
+
 def stop() -> None:
     """End every ssh client that still runs."""
     for child in list(_running):

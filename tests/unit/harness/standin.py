@@ -9,6 +9,8 @@ from pathlib import Path
 UNREACHABLE = "echo 'ssh: connect to host 10.77.0.16 port 22: Connection timed out' >&2; exit 255"
 SILENT = "exec sleep 300"
 NOISE = "echo 'Welcome to this node'; echo '[1, 2]'; exit 0"
+HERE = 'for command; do :; done; exec sh -c "$command"'
+"""Runs on this machine what was meant for the node."""
 OTHER_KEY = "echo '@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @' >&2; echo 'Host key verification failed.' >&2; exit 255"
 
 

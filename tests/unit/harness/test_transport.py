@@ -1,16 +1,24 @@
-"""A round to a node that does not answer, or answers nonsense: an end in time, and a reason for every question."""
+"""A round to a node that does not answer, or answers nonsense: an end in time, and a reason for every question.
+
+And to one that is slow: what it had no time for it is asked again.
+"""
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
-from cluster.harness.transport import BoundedSsh, ask_node
+from cluster.harness.gather import Gathering
+from cluster.harness.probe import PROBES, Probe, Stage
+from cluster.harness.transport import BoundedSsh, ask_node, ask_node_in_rounds
+from rackwright.report.declared import load
 
 from . import standin
 
 QUESTIONS = [("one", "true", 1.0), ("two", "true", 1.0)]
+INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
 
 
 @pytest.fixture
@@ -66,3 +74,65 @@ def test_a_plain_command_ends_in_time_as_well(tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match="no end after 0 s"):
         BoundedSsh("worker0", tmp_path / "ssh_config", limit=0.5).run("true")
     assert time.monotonic() - started < 5
+
+
+@pytest.fixture
+def slow_node(tmp_path, monkeypatch):
+    """Asks this machine as if it were a node, one question at a time."""
+    monkeypatch.setenv("PATH", standin.install(tmp_path, standin.HERE))
+    monkeypatch.setattr("cluster.harness.transport._HANDS", 1)
+
+    def _ask(*questions, seconds=2.0, rounds=3):
+        return ask_node_in_rounds(BoundedSsh("worker0", tmp_path / "ssh_config"), questions, seconds, rounds=rounds)
+
+    return _ask
+
+
+def slow_once(folder: Path, name: str) -> str:
+    """A command that takes a minute the first time; each time it begins leaves a line."""
+    return f"echo {name} >> {folder}/begun; mkdir {folder}/{name} 2>/dev/null && sleep 60; echo here"
+
+
+def test_what_a_node_had_no_time_for_is_asked_again(slow_node, tmp_path):
+    found = slow_node(*((name, slow_once(tmp_path, name), 30.0) for name in ("one", "two")))
+    assert {name: (answer.out, answer.trouble) for name, answer in found.items()} == {"one": ("here\n", ""), "two": ("here\n", "")}
+    assert (tmp_path / "begun").read_text().split() == ["one", "one", "two", "two"]
+
+
+def test_a_node_that_never_has_time_is_left_after_its_rounds(slow_node, tmp_path):
+    found = slow_node(("one", f"echo one >> {tmp_path}/begun; sleep 60", 30.0), ("two", "true", 30.0), rounds=2)
+    assert (tmp_path / "begun").read_text().split() == ["one", "one"]
+    assert found["one"].trouble == "one: no answer within 2 s"
+    assert found["two"].trouble == "two: the node had no time left for it"
+
+
+def test_what_had_all_its_own_time_is_not_asked_again(slow_node, tmp_path):
+    found = slow_node(("hangs", slow_once(tmp_path, "hangs"), 0.5), ("quick", "echo here", 30.0), seconds=9.0)
+    assert found["hangs"].trouble.startswith("hangs: no answer within")
+    assert found["quick"].out == "here\n"
+    assert (tmp_path / "begun").read_text().split() == ["hangs"]
+
+
+def test_a_node_that_never_began_is_not_asked_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", standin.install(tmp_path, f"echo asked >> {tmp_path}/begun; {standin.UNREACHABLE}"))
+    found = ask_node_in_rounds(BoundedSsh("worker0", tmp_path / "ssh_config"), QUESTIONS, 1.0, rounds=3)
+    assert (tmp_path / "begun").read_text().split() == ["asked"]
+    assert all("unreachable" in answer.trouble for answer in found.values())
+
+
+@pytest.mark.parametrize(("stage", "told"), [(Stage.LOOK, "here"), (Stage.JOBS, "")])
+def test_a_run_asks_again_what_looks_and_begins_no_job_twice(tmp_path, monkeypatch, stage, told):
+    monkeypatch.setenv("PATH", standin.install(tmp_path, standin.HERE))
+    monkeypatch.setattr("cluster.harness.gather.ROUND_LIMIT", 2.0)
+    monkeypatch.setattr("cluster.harness.transport._HANDS", 1)
+    first = [Probe("speaks", on="@entry", command="true", parse=str.strip)] if stage is Stage.JOBS else []
+    slow = Probe("slow", on="@entry", command="sleep 60", parse=str.strip, timeout=2.0, stage=stage)
+    after = Probe("after", on="@entry", command="echo here", parse=str.strip, timeout=2.0, stage=stage)
+    try:
+        gathering = Gathering(load(INVENTORY), tmp_path / "ssh_config", [*first, slow, after])
+        gathering.start()
+        answer = gathering.raw(after, "login0")
+    finally:
+        for probe in (*first, slow, after):
+            del PROBES[probe.name]
+    assert (answer.out.strip(), bool(answer.trouble)) == (told, not told)
