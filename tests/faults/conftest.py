@@ -22,7 +22,7 @@ from rackwright.handover import paths
 from rackwright.report.declared import Declared, load
 
 from . import score
-from .rows import HELPERS, variables
+from .rows import HELPERS, LOOK_AGAIN, variables
 
 ROOT = Path(__file__).resolve().parents[2]
 _COMMANDS = 240
@@ -51,6 +51,13 @@ class Lab:
         script = f"export PATH=/usr/bin:/usr/sbin:/bin:/sbin:/usr/local/bin\n{known}{HELPERS}\n{commands}\n"
         ended = subprocess.run(command, input=script, capture_output=True, text=True, timeout=_COMMANDS, check=False)
         assert not ended.returncode, f"{node}: {commands}\n{ended.stdout}{ended.stderr}"
+
+    def settle(self, nodes: Sequence[str] = ()) -> None:
+        """After a fault: nodes look at themselves, and slurmctld hears of each; one that was silent it asks again when its turn comes."""
+        for node in nodes:
+            self.do(node, LOOK_AGAIN)
+        if self.declared.members("slurm"):
+            self.do(self.declared.members("role_controller")[0], "nodes_settle")
 
     def look(self, level: Level) -> dict[str, dict[str, Any]]:
         """Results that are not green, by id. The report goes into a folder of its own: the stack's record is not touched."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from .conftest import Lab, chosen, told
-from .rows import LOOK_AGAIN, faults
+from .rows import faults
 from .score import SECONDS
 
 FAULTS = faults()
@@ -51,7 +51,7 @@ def test_exactly_its_check_turns_red(lab: Lab, key: str, record_property: Any) -
     finally:
         for node in done:
             lab.do(node, fault.undo)
-            lab.do(node, LOOK_AGAIN)
+        lab.settle(done)
     failed = {id_ for id_, check in found.items() if check["verdict"] == "failed"}
     others = {id_: check for id_, check in found.items() if id_.split("[")[0] not in {key, *fault.may_turn_red}}
     assert not others, f"{key} also turned red:\n{told(others.values())}"

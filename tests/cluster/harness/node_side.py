@@ -13,17 +13,15 @@ import time
 
 LONGEST = 1000000
 """Characters of output kept."""
-MARGIN = 1
-"""Seconds that a question may lack of its own time and still count as having had it: the first of a round starts a moment late."""
 
 
 def ask(name, command, timeout, deadline):
     """Run one command in its own process group and end the whole group when its time is up."""
     started = time.time()
     patience = min(timeout, deadline - started)
-    answer = {"name": name, "rc": 0, "out": "", "err": "", "trouble": "", "cut_short": False}
+    answer = {"name": name, "rc": 0, "out": "", "err": "", "trouble": "", "lacked": None}
     if patience <= 0:
-        answer["cut_short"] = True
+        answer["lacked"] = timeout
         answer["trouble"] = name + ": the node had no time left for it"
     else:
         child = subprocess.Popen(
@@ -40,7 +38,7 @@ def ask(name, command, timeout, deadline):
             answer["err"] = err.decode("utf-8", "replace")[:2000]
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
-            answer["cut_short"] = patience < timeout - MARGIN
+            answer["lacked"] = timeout - patience
             answer["trouble"] = name + ": no answer within " + format(patience, ".0f") + " s"
     answer["seconds"] = round(time.time() - started, 4)
     return answer

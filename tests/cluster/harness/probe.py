@@ -46,8 +46,8 @@ class Raw:
     """When the answer was here, in seconds of this machine's clock."""
     trouble: str = ""
     """Why there is no answer; empty when there is one."""
-    cut_short: bool = False
-    """Whether its round ended before it had its own time: others had taken that, which says nothing of what was asked."""
+    lacked: float | None = None
+    """Where the time was not enough: seconds of its own that it was not given, because others had taken them."""
 
 
 class Place(Protocol):

@@ -26,6 +26,8 @@ _OVERHEAD: Final = 3.0
 """Seconds beyond the node's own limit before the connection is given up: two hops' connect time-outs run inside it."""
 _LAST_WORDS: Final = 2.0
 """Seconds a client whose output has ended may take to say why and to end."""
+_MARGIN: Final = 1.0
+"""Seconds that a question may lack of its own time and still count as having had it: the first of a round starts a moment late."""
 _running: set[subprocess.Popen[bytes]] = set()
 
 
@@ -125,13 +127,17 @@ def ask_node_in_rounds(
     *,
     rounds: int,
 ) -> dict[str, Raw]:
-    """Ask again what a slow node had no time for, in at most so many rounds. One that does not answer at all is asked once."""
+    """Ask again what a slow node had no time for, in at most so many rounds; once more, what had its own and did not answer in it.
+
+    A node that does not answer at all is asked once.
+    """
+    left = list(questions)
     answers: dict[str, Raw] = {}
-    for _ in range(rounds):
-        left = [question for question in questions if question[0] not in answers or answers[question[0]].cut_short]
+    for number in range(rounds):
+        answers |= ask_node(backend, left, seconds, began)
+        left = [one for one in left if (lacked := answers[one[0]].lacked) is not None and (lacked > _MARGIN or not number)]
         if not left:
             break
-        answers |= ask_node(backend, left, seconds, began)
     return answers
 
 

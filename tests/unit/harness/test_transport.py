@@ -106,11 +106,13 @@ def test_a_node_that_never_has_time_is_left_after_its_rounds(slow_node, tmp_path
     assert found["two"].trouble == "two: the node had no time left for it"
 
 
-def test_what_had_all_its_own_time_is_not_asked_again(slow_node, tmp_path):
-    found = slow_node(("hangs", slow_once(tmp_path, "hangs"), 0.5), ("quick", "echo here", 30.0), seconds=9.0)
-    assert found["hangs"].trouble.startswith("hangs: no answer within")
+@pytest.mark.parametrize(("hangs", "rounds", "told"), [("once", 3, "here"), ("always", 3, ""), ("once", 1, "")])
+def test_what_hangs_is_asked_once_more(slow_node, tmp_path, hangs, rounds, told):
+    command = slow_once(tmp_path, "hangs") if hangs == "once" else f"echo hangs >> {tmp_path}/begun; sleep 60"
+    found = slow_node(("hangs", command, 0.5), ("quick", "echo here", 30.0), seconds=9.0, rounds=rounds)
+    assert (found["hangs"].out.strip(), found["hangs"].trouble) == (told, "" if told else "hangs: no answer within 0 s")
     assert found["quick"].out == "here\n"
-    assert (tmp_path / "begun").read_text().split() == ["hangs"]
+    assert (tmp_path / "begun").read_text().split() == ["hangs"] * min(rounds, 2)
 
 
 def test_a_node_that_never_began_is_not_asked_again(tmp_path, monkeypatch):
