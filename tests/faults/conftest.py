@@ -52,12 +52,12 @@ class Lab:
         ended = subprocess.run(command, input=script, capture_output=True, text=True, timeout=_COMMANDS, check=False)
         assert not ended.returncode, f"{node}: {commands}\n{ended.stdout}{ended.stderr}"
 
-    def settle(self, nodes: Sequence[str] = ()) -> None:
-        """After a fault: nodes look at themselves, and slurmctld hears of each; one that was silent it asks again when its turn comes."""
-        for node in nodes:
-            self.do(node, LOOK_AGAIN)
+    def settle(self, nodes: Sequence[str]) -> None:
+        """After a fault: slurmctld hears of every node (a silent one it asks again in its turn), and these look at themselves."""
         if self.declared.members("slurm"):
             self.do(self.declared.members("role_controller")[0], "nodes_settle")
+        for node in nodes:
+            self.do(node, LOOK_AGAIN)
 
     def look(self, level: Level) -> dict[str, dict[str, Any]]:
         """Results that are not green, by id. The report goes into a folder of its own: the stack's record is not touched."""

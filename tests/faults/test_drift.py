@@ -57,7 +57,7 @@ def take_back(lab: Lab, node: str, fault: Fault) -> None:
         here(lab, node, fault.undo)
     elif fault.undo:
         lab.do(node, fault.undo)
-    lab.settle([node] if fault.undo and not fault.here else [])
+    lab.settle([] if fault.here else [node])
 
 
 def told(differences: list[dict[str, Any]]) -> str:

@@ -53,8 +53,8 @@ def test_exactly_its_check_turns_red(lab: Lab, key: str, record_property: Any) -
             lab.do(node, fault.undo)
         lab.settle(done)
     failed = {id_ for id_, check in found.items() if check["verdict"] == "failed"}
+    assert {id_ for id_ in failed if id_.split("[")[0] == key} == fault.must_turn_red(lab.declared), told(found.values())
     others = {id_: check for id_, check in found.items() if id_.split("[")[0] not in {key, *fault.may_turn_red}}
     assert not others, f"{key} also turned red:\n{told(others.values())}"
-    assert {id_ for id_ in failed if id_.split("[")[0] == key} == fault.must_turn_red(lab.declared), told(found.values())
     healed = lab.look(fault.level)
     assert not healed, f"{key} was taken back, and yet:\n{told(healed.values())}"

@@ -135,10 +135,15 @@ def ask_node_in_rounds(
     answers: dict[str, Raw] = {}
     for number in range(rounds):
         answers |= ask_node(backend, left, seconds, began)
-        left = [one for one in left if (lacked := answers[one[0]].lacked) is not None and (lacked > _MARGIN or not number)]
+        left = [one for one in left if _deserves_another(answers[one[0]], first=number == 0)]
         if not left:
             break
     return answers
+
+
+def _deserves_another(answer: Raw, *, first: bool) -> bool:
+    """Whether a question is to be asked again: what was given too little time, as long as there are rounds; what had all its own, once."""
+    return answer.lacked is not None and (first or answer.lacked > _MARGIN)
 
 
 def stop() -> None:
