@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from cluster.harness.outside_side import PATIENCE, banner
 from rackwright.errors import CouldNotTell
 from rackwright.report.declared import Declared
 
-_PATIENCE: Final = 0.6
-"""Seconds within which a port on the same machine answers a hundred times over."""
 PASSING: Final = "rackwright.passing"
 """The label of a container that is gone when its question is answered; a look for drift beside it knows it by that (drivers/podman.py)."""
 _ENGINE: Final = 30.0
@@ -46,16 +45,6 @@ OUTLOOKS: dict[str, Outlook] = {}
 """Every outlook there is, by name."""
 
 
-def banner(address: str, port: int, patience: float = _PATIENCE) -> str:
-    """The first words of whatever listens there; empty when nothing answers or nothing is said."""
-    try:
-        with socket.create_connection((address, port), timeout=patience) as connection:
-            connection.settimeout(patience)
-            return connection.recv(64).decode("ascii", "replace").strip()
-    except OSError:
-        return ""
-
-
 def published(declared: Declared, names: Sequence[str]) -> dict[str, str]:
     """What answers on the published port of the entry nodes."""
     access = declared.cluster["access"]
@@ -82,7 +71,7 @@ def ports_of_kubernetes(declared: Declared, names: Sequence[str]) -> dict[str, s
 def reached(address: str, port: int) -> str:
     """Whether a packet gets there. A refusal comes from behind the filter, which drops without a word; empty where nothing comes."""
     try:
-        with socket.create_connection((address, port), timeout=_PATIENCE):
+        with socket.create_connection((address, port), timeout=PATIENCE):
             return "accepts"
     except ConnectionRefusedError:
         return "refuses"
@@ -92,7 +81,7 @@ def reached(address: str, port: int) -> str:
 
 def from_a_stranger(declared: Declared, names: Sequence[str]) -> dict[str, str]:
     """What answers a container on the engine's default network, which is no network of the cluster."""
-    found = _stranger_sees(declared, names, _PATIENCE)
+    found = _stranger_sees(declared, names, PATIENCE)
     answered = any(found.get(name) for name in declared.members("@entry"))
     return found if answered else _stranger_sees(declared, names, _AT_LEISURE)
 
@@ -113,24 +102,20 @@ def _stranger_sees(declared: Declared, names: Sequence[str], patience: float) ->
         f"{PASSING}=check",
         *limits,
         "--entrypoint",
-        "/bin/bash",
+        "/usr/bin/python3",
         image,
-        "-c",
-        _TRY,
-        str(patience),
+        *("-I", "-S", "-c", _outside(), str(SSH), str(patience)),
         *addresses,
     ]
     answered = dict(line.split(" ", 1) for line in _podman(command).splitlines() if " " in line)
     return {addresses[address]: said.strip() for address, said in answered.items() if address in addresses}
 
 
-_TRY: Final = f"""
-for a in "$@"; do
-  ( said=$(timeout $0 bash -c 'exec 3<>/dev/tcp/$0/{SSH} && head -n 1 <&3' "$a" 2>/dev/null); echo "$a $said" ) &
-done
-wait
-"""
 _LIMITS: Final = (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC))
+
+
+def _outside() -> str:
+    return Path(__file__).with_name("outside_side.py").read_text(encoding="utf-8")
 
 
 def _hard(kind: int) -> str:

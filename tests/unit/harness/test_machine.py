@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from types import SimpleNamespace
 
-from cluster.harness import machine
+from cluster.harness import machine, outside_side
 
 
 def test_a_refusal_is_reached_as_an_answer_is():
@@ -21,3 +23,30 @@ def test_each_port_of_kubernetes_that_is_reached_is_named(monkeypatch):
     declared = SimpleNamespace(nodes={"login0": {"address": "10.0.0.1"}, "worker0": {"address": "10.0.0.2"}})
     found = machine.ports_of_kubernetes(declared, ["login0", "worker0"])
     assert found == {"login0": "API (6443) accepts, node port (30080) refuses", "worker0": ""}
+
+
+def test_a_port_that_lets_callers_in_and_says_nothing_in_time_is_no_silence(monkeypatch):
+    monkeypatch.setattr(outside_side, "WORDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        assert outside_side.banner("127.0.0.1", port) == outside_side.ACCEPTS
+    assert outside_side.banner("127.0.0.1", port) == ""
+
+
+def test_words_that_come_after_the_patience_for_a_connection_are_heard():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = ("127.0.0.1", listening.getsockname()[1])
+        accepting = f"import socket, time; caller, _ = socket.socket(fileno={listening.fileno()}).accept()"
+        slow = f"{accepting}; time.sleep(0.3); caller.send(b'SSH-2.0-x\\r\\nmore')"
+        with subprocess.Popen([sys.executable, "-c", slow], pass_fds=[listening.fileno()]):
+            assert outside_side.banner(*address, patience=0.1) == "SSH-2.0-x"
+
+
+def test_a_stranger_tells_of_each_address_with_a_line_of_its_own():
+    with socket.create_server(("127.0.0.1", 0)) as open_:
+        port = str(open_.getsockname()[1])
+        script = machine._outside().replace("WORDS = 3.0", "WORDS = 0.05")
+        said = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", script, port, "0.2", "127.0.0.1", "127.0.0.2"], capture_output=True, text=True
+        )
+    assert said.stdout.splitlines() == [f"127.0.0.1 {outside_side.ACCEPTS}", "127.0.0.2 "]
