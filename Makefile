@@ -3,7 +3,10 @@
 STACK ?= lab
 BOOTSTRAP := tools/bootstrap/run
 BIN := .venv/bin
-TESTS := $(wildcard tests/unit tests/components tests/roles tests/e2e) tests/faults
+PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -rs --durations=15
+# What makes no nodes goes side by side, the longest first; what makes nodes has the machine to itself.
+BESIDE := tests/e2e/test_kubernetes.py tests/e2e/aws tests/e2e/engine tests/e2e/test_drift_page.py tests/roles tests/components tests/unit
+ALONE := tests/e2e tests/faults $(addprefix --ignore=,$(BESIDE))
 
 .DEFAULT_GOAL := venv
 .PHONY: help venv ready up down doctor check test faults soak bench bench-scale bench-hosts docs lock catalog
@@ -31,8 +34,9 @@ doctor: ## every package and sudo command `make up` would run, and what is missi
 check: venv ## formatting, types, layers, roles, shell
 	@tools/check
 
-test: ready ## what a change must pass
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -m "not soak" $(TESTS)
+test: ready ## what a change must pass; the second half runs even when the first has failed
+	@$(PYTEST) -m "not soak" -n auto --dist loadfile --no-loadscope-reorder $(BESIDE); beside=$$?; \
+	  $(PYTEST) -m "not soak" $(ALONE) && exit $$beside
 
 faults: ready ## every check against the fault that must turn it red
 	@PATH="$(CURDIR)/$(BIN):$$PATH" RACKWRIGHT_FAULTS=all $(BIN)/python -m pytest -q tests/faults

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from faults.lab import opened
+from faults.rows import faults
 from project import Project, clone
 
 from rackwright.catalog.kubernetes import own_image
@@ -134,6 +136,14 @@ def test_it_is_accepted_by_jobs_of_an_ordinary_user_and_a_claim_that_takes_nothi
         assert said.status == 1 and "shared_file_system.takes_writes[worker1]" in failed, said.output
     finally:
         assert lab.ssh("worker1", "mount -o remount,bind,rw /mnt/sharedfs").ok
+
+
+@pytest.mark.parametrize(
+    "key", ["kubernetes.network_is_the_planned_one", "kubernetes.is_closed_to_this_machine", "control.secrets_are_encrypted"]
+)
+def test_exactly_its_check_turns_red(lab: Project, key: str, tmp_path: Path) -> None:
+    """As `make faults` sees of every check."""
+    opened(lab.home / lab.stack, tmp_path).turns_red_by(faults()[key])
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from typing import Final
 
 import pytest
 
-from .conftest import Lab, chosen, drift
+from .conftest import chosen, drift
+from .lab import Lab
 
 pytestmark = [
     pytest.mark.skipif(chosen() != "all", reason="`make faults` sets all faults"),

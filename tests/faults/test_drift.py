@@ -15,7 +15,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from .conftest import Lab, chosen, drift
+from .conftest import chosen, drift
+from .lab import Lab
 from .score import SECONDS
 
 SAMPLE: Final = ("resources.a_volume_nobody_declared", "access.a_line_for_sudo", "scheduler.slurm_conf_is_edited")

@@ -124,8 +124,10 @@ def _fill(machine: Machine, checkout: Path, venv: Path, stage: Stage) -> None:
     if uv:
         stage.run([uv, "pip", "install", "--quiet", "--python", python, "--require-hashes", "-r", lock])
     else:
+        # Not compiled, as uv does it: nobody imports most of these modules.
+        said = ["--disable-pip-version-check", "--progress-bar", "off", "--no-compile"]
         stage.run(
-            [python, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "--require-hashes", "-r", lock],
+            [python, "-m", "pip", "install", *said, "--require-hashes", "-r", lock],
             on_line=lambda line: stage.note(line.split(" (")[0][:60]) if line.startswith(("Collecting", "Installing")) else None,
         )
     stage.note("rackwright")

@@ -1,0 +1,99 @@
+"""A live stack that may be broken, and a fault set in it: exactly its check turns red, and taken back, all is green again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from project import Project
+
+from rackwright.catalog.checks import Level
+from rackwright.report.declared import Declared, load
+
+from .rows import HELPERS, LOOK_AGAIN, Fault, variables
+
+ROOT = Path(__file__).resolve().parents[2]
+_COMMANDS = 240
+"""Seconds for the commands of a fault: the longest give an API server 90 to come back, and CoreDNS 90 to hear of it (helpers.sh)."""
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A live stack that may be broken."""
+
+    home: Path
+    scratch: Path
+    declared: Declared
+    project: Project | None = None
+    """The copy it was made of; nothing where somebody's stack is used."""
+
+    def do(self, node: str, commands: str) -> None:
+        """Run commands of a fault on a node."""
+        known = "".join(f"{name}={shlex.quote(value)}\n" for name, value in variables(self.declared, node).items())
+        command = ["ssh", "-F", str(self.home / "ssh_config"), node, "sh -s"]
+        script = f"export PATH=/usr/bin:/usr/sbin:/bin:/sbin:/usr/local/bin\n{known}{HELPERS}\n{commands}\n"
+        ended = subprocess.run(command, input=script, capture_output=True, text=True, timeout=_COMMANDS, check=False)
+        assert not ended.returncode, f"{node}: {commands}\n{ended.stdout}{ended.stderr}"
+
+    def settle(self, nodes: Sequence[str]) -> None:
+        """After a fault: slurmctld hears of every node (a silent one it asks again in its turn), and these look at themselves."""
+        if self.declared.members("slurm"):
+            self.do(self.declared.members("role_controller")[0], "nodes_settle")
+        for node in nodes:
+            self.do(node, LOOK_AGAIN)
+
+    def look(self, level: Level) -> dict[str, dict[str, Any]]:
+        """Results that are not green, by id. The report goes into a folder of its own: the stack's record is not touched."""
+        where = {
+            "--inventory": self.home / "inventory.yml",
+            "--ssh-config": self.home / "ssh_config",
+            "--results": self.scratch / "results",
+        }
+        words = [str(word) for pair in where.items() for word in pair]
+        subprocess.run(
+            [sys.executable, str(ROOT / "tests" / "cluster"), *words, "--level", level], capture_output=True, check=False, timeout=180
+        )
+        report = json.loads((self.scratch / "report.json").read_text(encoding="utf-8"))
+        return {check["id"]: check for check in report["checks"] if check["verdict"] in ("failed", "unknown")}
+
+    def turns_red_by(self, fault: Fault) -> float:
+        """Set the fault and take it back; seconds until its check named it, and nothing but what the row allows."""
+        places, done, key = fault.nodes(self.declared), list[str](), fault.spec.key
+        try:
+            for node in places:
+                done.append(node)
+                self.do(node, fault.apply)
+            began = time.monotonic()
+            found = self.look(fault.level)
+            seconds = time.monotonic() - began
+        finally:
+            for node in done:
+                self.do(node, fault.undo)
+            self.settle(done)
+        failed = {id_ for id_, check in found.items() if check["verdict"] == "failed"}
+        assert {id_ for id_ in failed if id_.split("[")[0] == key} == fault.must_turn_red(self.declared), told(found.values())
+        others = {id_: check for id_, check in found.items() if id_.split("[")[0] not in {key, *fault.may_turn_red}}
+        assert not others, f"{key} also turned red:\n{told(others.values())}"
+        healed = self.look(fault.level)
+        assert not healed, f"{key} was taken back, and yet:\n{told(healed.values())}"
+        return seconds
+
+
+def opened(home: Path, scratch: Path, project: Project | None = None) -> Lab:
+    """The stack whose hand-over lies there; green before the first fault."""
+    lab = Lab(home, scratch, load(home / "inventory.yml"), project)
+    wrong = lab.look(Level.SMOKE)
+    assert not wrong, told(wrong.values())
+    return lab
+
+
+def told(checks: Sequence[dict[str, Any]] | Any) -> str:
+    """Results as lines."""
+    return "\n".join(f"{check['id']} {check['verdict']}: {check['reason']}" for check in checks)
