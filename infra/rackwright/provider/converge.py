@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
-from rackwright.provider import stack_files
+from rackwright.provider import lab_node_failure, stack_files
 from rackwright.provider.answers.look import Phases, look
 from rackwright.provider.diff import Change, Difference, compare
 from rackwright.provider.drivers import ansible, ssh
@@ -125,9 +125,10 @@ class Converge(Resource):
     async def _reach(self, operation: Operation, files: stack_files.StackFiles, young: Sequence[str], *, within: float) -> dict[str, str]:
         """Nodes that are just being born first, one may be the way to all others; the reason for each that does not answer."""
         await operation.status("waiting for the nodes to answer over SSH")
-        lost = await ssh.reach(operation.stack, young, within=files.boots_within) if young else {}
+        cause = _cause(operation.stack) if files.target == "lab" else None
+        lost = await ssh.reach(operation.stack, young, within=files.boots_within, cause=cause) if young else {}
         others = [name for name in files.hosts if name not in young]
-        return lost | (await ssh.reach(operation.stack, others, within=within) if others else {})
+        return lost | (await ssh.reach(operation.stack, others, within=within, cause=cause) if others else {})
 
     async def _applied(
         self, operation: Operation, files: stack_files.StackFiles, lost: dict[str, str], *, within: float, check: bool
@@ -195,6 +196,15 @@ class Converge(Resource):
                 "\n".join([f"{', '.join(leaving)} cannot leave yet:", *applied.reasons]),
                 hint="nothing was removed; end those jobs (scancel) or raise scheduler.drain_timeout, then run the command again",
             )
+
+
+def _cause(stack: str) -> ssh.Cause:
+    """Why a container of the stack does not answer, as the container engine knows it."""
+
+    async def cause(name: str, last: bool) -> str | None:
+        return await lab_node_failure.failure_of(stack, name, last=last)
+
+    return cause
 
 
 def _young(inputs: Properties, names: Sequence[str], settled: Sequence[str]) -> list[str]:

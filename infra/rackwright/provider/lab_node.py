@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from rackwright.handover import paths
@@ -201,13 +200,9 @@ def _init(news: Properties) -> list[str]:
     return ["/bin/sh", "-c", "; ".join([*steps, "exec /sbin/init"])] if steps else ["/sbin/init"]
 
 
-def _gpus(count: int) -> Iterator[str]:
-    """As root the gpu role makes devices with numbers of their own; a user namespace may only borrow /dev/null."""
-    if rootless():
-        for index in range(count):
-            yield from ("--device", f"/dev/null:/dev/nvidia{index}")
-    elif count:
-        yield from ("--device-cgroup-rule", f"c {_SIMULATED_GPU_MAJOR}:* rwm")
+def _gpus(count: int) -> tuple[str, ...]:
+    """Let the gpu role make devices with numbers of their own. A user namespace may make none; the role does without there."""
+    return ("--device-cgroup-rule", f"c {_SIMULATED_GPU_MAJOR}:* rwm") if count and not rootless() else ()
 
 
 def _identity(news: Properties) -> list[SecretFile]:

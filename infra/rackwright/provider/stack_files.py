@@ -47,6 +47,8 @@ class StackFiles:
     """The table of contents: ours, or where the user has playbooks of their own, one beside the inventory."""
     boots_within: float = 45.0
     """Seconds a new node may take until it answers over SSH."""
+    target: str = ""
+    """Where the nodes come from."""
 
 
 def write(stack: str, inputs: Properties, settled: Collection[str] = ()) -> StackFiles:
@@ -101,6 +103,7 @@ def _write(stack: str, inputs: Properties, inventory: Path, settled: Collection[
         site=site(stack, inputs.get("options", {}).get("site", {})),
         hosts=tuple(node.name for node in plan.nodes if node.is_in),
         boots_within=plan.target.boots_within,
+        target=plan.target.kind,
         skip_tags=("install",) if handover.is_baked(handed_over["all"]["vars"]["cluster"]) else (),
     )
 

@@ -28,6 +28,9 @@ _PACKAGES: Final = (
     "systemd",
     "systemd-sysv",
 )
+_LOGIN_IDS: Final = "sed -i -E 's/^(session[[:space:]]+)required([[:space:]]+pam_loginuid\\.so)/\\1optional\\2/' {root}/etc/pam.d/*"
+"""A container inherits the audit login id of the person who started it, and only CAP_AUDIT_CONTROL may set another: where it is required,
+every login ends (docs/adr/0025-login-ids-in-containers.md)."""
 _REGISTRY: Final = "https://registry-1.docker.io/v2/"
 _REGISTRY_PATIENCE: Final = 4.0
 Say = Callable[[str], Awaitable[None]]
@@ -53,7 +56,7 @@ async def provide(os_name: str, source: str, mirror: str | None, say: Say) -> st
 
 
 def _digest(suite: str) -> str:
-    return hashlib.sha256(" ".join((suite, *_PACKAGES)).encode()).hexdigest()[:12]
+    return hashlib.sha256(" ".join((suite, *_PACKAGES, _LOGIN_IDS)).encode()).hexdigest()[:12]
 
 
 def _registry_answers() -> bool:
@@ -70,7 +73,8 @@ async def _pull(os_name: str, name: str) -> None:
     """Debian's own container image plus what makes it a machine."""
     upstream = f"docker.io/library/debian:{os_name.removeprefix('debian-')}"
     await must("pull", "--quiet", upstream, timeout=600)
-    recipe = f"FROM {upstream}\nRUN apt-get update && apt-get install -y --no-install-recommends {' '.join(_PACKAGES)} && apt-get clean\n"
+    install = f"apt-get update && apt-get install -y --no-install-recommends {' '.join(_PACKAGES)} && apt-get clean"
+    recipe = f"FROM {upstream}\nRUN {install} && {_LOGIN_IDS.format(root='')}\n"
     await must("build", "--quiet", "--tag", name, "--file", "-", stdin=recipe.encode(), timeout=1200)
 
 
@@ -82,6 +86,7 @@ async def _bootstrap(suite: str, mirror: str | None, name: str) -> None:
             "--quiet",
             "--variant=minbase",
             f"--include={','.join(_PACKAGES)}",
+            f"--customize-hook={_LOGIN_IDS.format(root='"$1"')}",
             suite,
             str(archive),
             *([mirror] if mirror else []),

@@ -118,6 +118,13 @@ async def inspect(name: str) -> Container | None:
     return _container(json.loads(ended.stdout)[0])
 
 
+async def exit_status(name: str) -> int | None:
+    """Return the status that a container's first process ended with; None where podman does not know it."""
+    ended = await podman("container", "inspect", "--format", "{{.State.ExitCode}}", name, timeout=20)
+    said = ended.stdout.strip()
+    return int(said) if ended.ok and said.lstrip("-").isdigit() else None
+
+
 async def stack_leftovers(stack: str, *, passing: bool = True) -> list[str]:
     """All containers, volumes, networks and secrets that still belong to the stack, as `kind name`; `passing`: those of checks, too."""
     label = f"label={STACK_LABEL}={stack}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from rackwright.handover import paths
@@ -19,32 +19,37 @@ Whoever only looks has a time-out of its own and closes a master that does not a
 """
 _AT_ONCE: Final = 64
 """Attempts under way: each is a process, or two behind a login node."""
+_BETWEEN_CAUSES: Final = 1.0
+"""Seconds between queries for the cause: each is a process."""
+Cause = Callable[[str, bool], Awaitable[str | None]]
+"""Return why a node cannot answer at all, by its name; on the last call (True) also why it refuses to."""
 _ATTEMPT: Final = 12.0
 """Seconds one attempt may take: connect time-outs of two hops (3 s each) and the death of a stale master (2 x 2 s)."""
 
 
-async def reach(stack: str, names: Iterable[str], *, within: float) -> dict[str, str]:
+async def reach(stack: str, names: Iterable[str], *, within: float, cause: Cause | None = None) -> dict[str, str]:
     """Open a connection to every node; the reason for each that gave no answer within the time (seconds).
 
+    Where `cause` knows why a node cannot answer, it is not waited for any longer.
     First those that others are reached through: a crowd that comes before the way is open makes a connection each, and sshd drops most.
     """
     wanted = list(names)
     through = _through(stack)
     doors = {through[name] for name in wanted if name in through}
-    shut = await _reach_all(stack, doors, within)
+    shut = await _reach_all(stack, doors, within, cause)
     behind_shut = {name: through[name] for name in wanted if through.get(name) in shut}
-    lost = await _reach_all(stack, [name for name in wanted if name not in doors and name not in behind_shut], within)
+    lost = await _reach_all(stack, [name for name in wanted if name not in doors and name not in behind_shut], within, cause)
     told = {name: f"is reached through {door}, and that does not answer: {shut[door]}" for name, door in behind_shut.items()}
     found = {**shut, **told, **lost}
     return {name: found[name] for name in wanted if name in found}
 
 
-async def _reach_all(stack: str, names: Iterable[str], within: float) -> dict[str, str]:
+async def _reach_all(stack: str, names: Iterable[str], within: float, cause: Cause | None) -> dict[str, str]:
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def one(name: str) -> str | None:
         async with turns:
-            return await _reach_one(stack, name, within)
+            return await _reach_one(stack, name, within, cause)
 
     wanted = list(names)
     found = await asyncio.gather(*map(one, wanted))
@@ -74,27 +79,37 @@ async def close(stack: str, name: str) -> None:
         socket.unlink()
 
 
-async def _reach_one(stack: str, name: str, within: float) -> str | None:
+async def _reach_one(stack: str, name: str, within: float, cause: Cause | None) -> str | None:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within
+    asked = loop.time()
     while True:
         reason = await _attempt(stack, name, min(_ATTEMPT, max(1.0, deadline - loop.time())))
         if reason is None:
             return None
         if "host key" in reason:
             return reason
-        if loop.time() + _PAUSE >= deadline:
+        last = loop.time() + _PAUSE >= deadline
+        if cause is not None and (last or loop.time() >= asked + _BETWEEN_CAUSES):
+            asked = loop.time()
+            if (found := await cause(name, last)) is not None:
+                return found
+        if last:
             return f"{reason}; tried for {within:.0f} s"
         await asyncio.sleep(_PAUSE)
 
 
 async def _attempt(stack: str, name: str, patience: float) -> str | None:
+    """Open a connection; why there is none. One whose session was refused is closed, or every later session is refused over it."""
     try:
         ended = await run(["ssh", "-F", str(paths.ssh_config(stack)), *_PATIENT, name, "true"], timeout=patience)
     except NoEnd:
         await close(stack, name)
         return "no answer over SSH"
-    return None if ended.ok else _reason(ended)
+    if ended.ok:
+        return None
+    await close(stack, name)
+    return _reason(ended)
 
 
 def _reason(ended: Ended) -> str:
