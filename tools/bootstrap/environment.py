@@ -1,4 +1,7 @@
-"""The virtual environment: made from requirements.lock, with this checkout's package and the `pulumi` shim in it."""
+"""The virtual environment: made from requirements.lock, with this checkout's package and the `pulumi` shim in it.
+
+The runtime set (for `make up`) is requirements.lock. The dev set (for `make test`, `make check`) adds requirements-dev.lock.
+"""
 
 from __future__ import annotations
 
@@ -21,30 +24,36 @@ SUPPLIED = "3.12"
 _STAMP = "rackwright-installed"
 
 
-def create(machine: Machine, stages: Stages, checkout: Path) -> None:
-    """Brings .venv up to date; returns at once where its stamp says it is."""
+def create(machine: Machine, stages: Stages, checkout: Path, dev: bool = False) -> None:
+    """Bring .venv up to date with the runtime set or the dev set; return at once if the stamp names that set."""
     venv = checkout / ".venv"
-    wanted = fingerprint(checkout)
-    if _stamped(venv) != wanted:
-        with stages.stage("Python environment from requirements.lock") as stage:
+    if not is_current(checkout, dev):
+        with stages.stage(f"Python environment from {' and '.join(locks(dev))}") as stage:
             if not _usable(venv):
                 _make(machine, venv, stage)
-            _fill(machine, checkout, venv, stage)
-        (venv / _STAMP).write_text(wanted, encoding="utf-8")
+            (venv / _STAMP).unlink(missing_ok=True)  # an interrupted installation is of no set
+            _fill(machine, checkout, venv, locks(dev), stage)
+        sets = [f"runtime {fingerprint(checkout)}", *([f"dev {fingerprint(checkout, dev)}"] if dev else [])]
+        (venv / _STAMP).write_text("\n".join(sets) + "\n", encoding="utf-8")
     install_shim(checkout, venv)
 
 
-def fingerprint(checkout: Path) -> str:
-    """Changes when the environment has to: other requirements, other package metadata, another place on disk."""
+def locks(dev: bool) -> tuple[str, ...]:
+    """Return the names of the lock files of a set."""
+    return ("requirements.lock", "requirements-dev.lock") if dev else ("requirements.lock",)
+
+
+def fingerprint(checkout: Path, dev: bool = False) -> str:
+    """Return a digest over what a set is installed from: its locks, the package metadata and the checkout's path."""
     digest = hashlib.sha256(str(checkout).encode())
-    for name in ("requirements.lock", "pyproject.toml"):
+    for name in (*locks(dev), "pyproject.toml"):
         digest.update(b"\0" + (checkout / name).read_bytes())
     return digest.hexdigest()
 
 
-def is_current(checkout: Path) -> bool:
-    """Whether `create` would do nothing."""
-    return _stamped(checkout / ".venv") == fingerprint(checkout)
+def is_current(checkout: Path, dev: bool = False) -> bool:
+    """Return whether `create` has nothing to install. A dev environment is a current runtime environment as well."""
+    return f"{'dev' if dev else 'runtime'} {fingerprint(checkout, dev)}" in _stamped(checkout / ".venv")
 
 
 def install_shim(checkout: Path, venv: Path) -> None:
@@ -57,11 +66,12 @@ def install_shim(checkout: Path, venv: Path) -> None:
         target.chmod(0o755)
 
 
-def _stamped(venv: Path) -> str:
+def _stamped(venv: Path) -> list[str]:
+    """Return the installed sets, each as its name and fingerprint."""
     try:
-        return (venv / _STAMP).read_text(encoding="utf-8") if (venv / "bin" / "python").exists() else ""
+        return (venv / _STAMP).read_text(encoding="utf-8").splitlines() if (venv / "bin" / "python").exists() else []
     except OSError:
-        return ""
+        return []
 
 
 def _usable(venv: Path) -> bool:
@@ -115,19 +125,19 @@ def _uv(machine: Machine, stage: Stage) -> str:
     return str(home / "bin" / "uv")
 
 
-def _fill(machine: Machine, checkout: Path, venv: Path, stage: Stage) -> None:
-    """Requirements by digest, then this checkout itself, without looking anywhere."""
+def _fill(machine: Machine, checkout: Path, venv: Path, names: tuple[str, ...], stage: Stage) -> None:
+    """Install the locks by digest, then this checkout itself, offline."""
     python = str(venv / "bin" / "python")
-    lock = str(checkout / "requirements.lock")
+    wanted = ["--require-hashes", *[word for name in names for word in ("-r", str(checkout / name))]]
     stage.note("packages")
     uv = machine.which("uv")
     if uv:
-        stage.run([uv, "pip", "install", "--quiet", "--python", python, "--require-hashes", "-r", lock])
+        stage.run([uv, "pip", "install", "--quiet", "--python", python, *wanted])
     else:
         # Not compiled, as uv does it: nobody imports most of these modules.
         said = ["--disable-pip-version-check", "--progress-bar", "off", "--no-compile"]
         stage.run(
-            [python, "-m", "pip", "install", *said, "--require-hashes", "-r", lock],
+            [python, "-m", "pip", "install", *said, *wanted],
             on_line=lambda line: stage.note(line.split(" (")[0][:60]) if line.startswith(("Collecting", "Installing")) else None,
         )
     stage.note("rackwright")
