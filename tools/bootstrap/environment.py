@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Callable
 
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
@@ -23,12 +24,15 @@ SUPPLIED = "3.12"
 
 _STAMP = "rackwright-installed"
 
+_NOTE = 70
+"""Characters of a note about packages."""
+
 
 def create(machine: Machine, stages: Stages, checkout: Path, dev: bool = False) -> None:
     """Bring .venv up to date with the runtime set or the dev set; return at once if the stamp names that set."""
     venv = checkout / ".venv"
     if not is_current(checkout, dev):
-        with stages.stage(f"Python environment from {' and '.join(locks(dev))}") as stage:
+        with stages.stage(f"Python environment, {'dev' if dev else 'runtime'} packages") as stage:
             if not _usable(venv):
                 _make(machine, venv, stage)
             (venv / _STAMP).unlink(missing_ok=True)  # an interrupted installation is of no set
@@ -129,17 +133,37 @@ def _fill(machine: Machine, checkout: Path, venv: Path, names: tuple[str, ...], 
     """Install the locks by digest, then this checkout itself, offline."""
     python = str(venv / "bin" / "python")
     wanted = ["--require-hashes", *[word for name in names for word in ("-r", str(checkout / name))]]
-    stage.note("packages")
+    stage.note("reads the locks")
     uv = machine.which("uv")
     if uv:
-        stage.run([uv, "pip", "install", "--quiet", "--python", python, *wanted])
+        stage.run([uv, "pip", "install", "--python", python, *wanted], on_line=installation_notes(stage.note))
     else:
         # Not compiled, as uv does it: nobody imports most of these modules.
         said = ["--disable-pip-version-check", "--progress-bar", "off", "--no-compile"]
-        stage.run(
-            [python, "-m", "pip", "install", *said, *wanted],
-            on_line=lambda line: stage.note(line.split(" (")[0][:60]) if line.startswith(("Collecting", "Installing")) else None,
-        )
-    stage.note("rackwright")
+        stage.run([python, "-m", "pip", "install", *said, *wanted], on_line=installation_notes(stage.note))
+    stage.note("installs rackwright")
     own = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-index", "-e", str(checkout)]
     stage.run([python, "-m", "pip", *own])
+
+
+def installation_notes(note: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a reader of pip's or uv's output that notes which package is collected, downloaded or installed."""
+    pending: dict[str, str] = {}  # uv downloads several at a time and reports each end, pip one at a time
+
+    def read(line: str) -> None:
+        verb, _, rest = line.strip().partition(" ")
+        if verb == "Downloaded":
+            pending.pop(rest, None)
+        elif verb == "Downloading":
+            pending[rest.split(" ")[0]] = rest
+        elif verb in ("Collecting", "Installing", "Prepared"):
+            pending.clear()
+        if pending:
+            note(f"downloads {', '.join(pending.values())}"[:_NOTE])
+        elif verb == "Collecting":
+            note(f"collects {rest.split(' ')[0]}"[:_NOTE])
+        elif verb in ("Installing", "Prepared"):
+            count = rest.count(",") + 1 if verb == "Installing" else rest.split(" ")[0]
+            note(f"installs {count} packages")
+
+    return read
