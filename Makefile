@@ -7,9 +7,10 @@ PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -rs --durati
 # What depends on no time-out goes side by side, the longest first; whatever else makes nodes has the machine to itself (docs/adr/0024-tests-side-by-side.md).
 BESIDE := tests/e2e/test_kubernetes.py tests/e2e/aws tests/e2e/engine tests/e2e/test_drift_page.py tests/roles tests/components tests/unit
 ALONE := tests/e2e tests/faults $(addprefix --ignore=,$(BESIDE))
+COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --upgrade
 
 .DEFAULT_GOAL := venv
-.PHONY: help venv ready up down doctor check test faults soak bench bench-scale bench-hosts docs lock catalog
+.PHONY: help venv dev ready ready-dev up down doctor check test faults soak bench bench-scale bench-hosts docs lock catalog
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 16
@@ -18,8 +19,14 @@ help: ## this list
 venv: ## Python environment and Pulumi; then `source .venv/bin/activate`
 	@$(BOOTSTRAP) venv
 
-ready: ## the same and the system packages STACK needs
+dev: ## the same and the tools for tests and checks
+	@$(BOOTSTRAP) venv --dev
+
+ready: ## venv and the system packages STACK needs
 	@$(BOOTSTRAP) ready --stack $(STACK)
+
+ready-dev: ## dev and the system packages STACK needs
+	@$(BOOTSTRAP) ready --dev --stack $(STACK)
 
 up: ready ## brings STACK up and proves it
 	@$(BIN)/pulumi up -s $(STACK) --yes --skip-preview
@@ -31,35 +38,35 @@ down: venv ## removes everything of STACK and proves it
 doctor: ## every package and sudo command `make up` would run, and what is missing; changes nothing
 	@$(BOOTSTRAP) doctor --stack $(STACK)
 
-check: venv ## formatting, types, layers, roles, shell
+check: dev ## formatting, types, layers, roles, shell
 	@tools/check
 
-test: ready ## what a change must pass; the second half runs even when the first has failed
+test: ready-dev ## what a change must pass; the second half runs even when the first has failed
 	@$(PYTEST) -m "not soak" -n auto --dist loadfile --no-loadscope-reorder $(BESIDE); beside=$$?; \
 	  $(PYTEST) -m "not soak" $(ALONE) && exit $$beside
 
-faults: ready ## every check against the fault that must turn it red
+faults: ready-dev ## every check against the fault that must turn it red
 	@PATH="$(CURDIR)/$(BIN):$$PATH" RACKWRIGHT_FAULTS=all $(BIN)/python -m pytest -q tests/faults
 
-soak: ready ## long runs: kills at random moments, many ups and downs
+soak: ready-dev ## long runs: kills at random moments, many ups and downs
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -m soak tests
 
-bench-scale: ready ## what 64 and 256 described nodes cost, without a machine; then Slurm with 256 nodes in one container
+bench-scale: ready-dev ## what 64 and 256 described nodes cost, without a machine; then Slurm with 256 nodes in one container
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/scale.py
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/scheduler.py
 
-bench-hosts: ready ## a night over 64 hosts, which are containers of this machine
+bench-hosts: ready-dev ## a night over 64 hosts, which are containers of this machine
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/hosts.py
 
-bench: ready ## speed against the floor, measured in the same run
+bench: ready-dev ## speed against the floor, measured in the same run
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks
 
-docs: venv ## writes the pages again that are made from the catalogue
+docs: dev ## writes the pages again that are made from the catalogue
 	@PYTHONPATH=tools:infra $(BIN)/python -m troubleshooting
 
-lock: ## writes requirements.lock again from requirements.in (needs uv)
-	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \
-	  --upgrade requirements.in -o requirements.lock
+lock: ## writes requirements.lock and requirements-dev.lock again from their .in files (needs uv)
+	@$(COMPILE) requirements.in -o requirements.lock
+	@$(COMPILE) requirements-dev.in -o requirements-dev.lock
 
-catalog: venv ## instance types and regions again, as the installed moto has them
+catalog: dev ## instance types and regions again, as the installed moto has them
 	@PYTHONPATH=tools $(BIN)/python -m catalog

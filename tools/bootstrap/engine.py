@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
@@ -39,12 +39,21 @@ def provide(machine: Machine, stages: Stages, checkout: Path) -> None:
         folder = cache_folder(machine)
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # another checkout may be building the same engine
+            _wait_for(lock, stages)
             found = look(machine, venv) or _obtain(machine, stages, checkout, folder)
     if found.pulumi.parent == cache_folder(machine):
         _lay_language_host(checkout, found.pulumi.parent)
     if found.origin != "recorded":
         (venv / RECORD).write_text(f"{found.pulumi}\n{_identity(found.pulumi)}\n", encoding="utf-8")
+
+
+def _wait_for(lock: IO[str], stages: Stages) -> None:
+    """Take the lock of the cache folder; say so if another checkout holds it."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with stages.stage(f"Pulumi {VERSION}: waits for another process that downloads or builds it"):
+            fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def look(machine: Machine, venv: Path) -> Found | None:

@@ -1,4 +1,7 @@
-"""The virtual environment: made from requirements.lock, with this checkout's package and the `pulumi` shim in it."""
+"""The virtual environment: made from requirements.lock, with this checkout's package and the `pulumi` shim in it.
+
+The runtime set (for `make up`) is requirements.lock. The dev set (for `make test`, `make check`) adds requirements-dev.lock.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Callable
 
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
@@ -20,31 +24,40 @@ SUPPLIED = "3.12"
 
 _STAMP = "rackwright-installed"
 
+_NOTE = 70
+"""Characters of a note about packages."""
 
-def create(machine: Machine, stages: Stages, checkout: Path) -> None:
-    """Brings .venv up to date; returns at once where its stamp says it is."""
+
+def create(machine: Machine, stages: Stages, checkout: Path, dev: bool = False) -> None:
+    """Bring .venv up to date with the runtime set or the dev set; return at once if the stamp names that set."""
     venv = checkout / ".venv"
-    wanted = fingerprint(checkout)
-    if _stamped(venv) != wanted:
-        with stages.stage("Python environment from requirements.lock") as stage:
+    if not is_current(checkout, dev):
+        with stages.stage(f"Python environment, {'dev' if dev else 'runtime'} packages") as stage:
             if not _usable(venv):
                 _make(machine, venv, stage)
-            _fill(machine, checkout, venv, stage)
-        (venv / _STAMP).write_text(wanted, encoding="utf-8")
+            (venv / _STAMP).unlink(missing_ok=True)  # an interrupted installation is of no set
+            _fill(machine, checkout, venv, locks(dev), stage)
+        sets = [f"runtime {fingerprint(checkout)}", *([f"dev {fingerprint(checkout, dev)}"] if dev else [])]
+        (venv / _STAMP).write_text("\n".join(sets) + "\n", encoding="utf-8")
     install_shim(checkout, venv)
 
 
-def fingerprint(checkout: Path) -> str:
-    """Changes when the environment has to: other requirements, other package metadata, another place on disk."""
+def locks(dev: bool) -> tuple[str, ...]:
+    """Return the names of the lock files of a set."""
+    return ("requirements.lock", "requirements-dev.lock") if dev else ("requirements.lock",)
+
+
+def fingerprint(checkout: Path, dev: bool = False) -> str:
+    """Return a digest over what a set is installed from: its locks, the package metadata and the checkout's path."""
     digest = hashlib.sha256(str(checkout).encode())
-    for name in ("requirements.lock", "pyproject.toml"):
+    for name in (*locks(dev), "pyproject.toml"):
         digest.update(b"\0" + (checkout / name).read_bytes())
     return digest.hexdigest()
 
 
-def is_current(checkout: Path) -> bool:
-    """Whether `create` would do nothing."""
-    return _stamped(checkout / ".venv") == fingerprint(checkout)
+def is_current(checkout: Path, dev: bool = False) -> bool:
+    """Return whether `create` has nothing to install. A dev environment is a current runtime environment as well."""
+    return f"{'dev' if dev else 'runtime'} {fingerprint(checkout, dev)}" in _stamped(checkout / ".venv")
 
 
 def install_shim(checkout: Path, venv: Path) -> None:
@@ -57,11 +70,12 @@ def install_shim(checkout: Path, venv: Path) -> None:
         target.chmod(0o755)
 
 
-def _stamped(venv: Path) -> str:
+def _stamped(venv: Path) -> list[str]:
+    """Return the installed sets, each as its name and fingerprint."""
     try:
-        return (venv / _STAMP).read_text(encoding="utf-8") if (venv / "bin" / "python").exists() else ""
+        return (venv / _STAMP).read_text(encoding="utf-8").splitlines() if (venv / "bin" / "python").exists() else []
     except OSError:
-        return ""
+        return []
 
 
 def _usable(venv: Path) -> bool:
@@ -115,21 +129,41 @@ def _uv(machine: Machine, stage: Stage) -> str:
     return str(home / "bin" / "uv")
 
 
-def _fill(machine: Machine, checkout: Path, venv: Path, stage: Stage) -> None:
-    """Requirements by digest, then this checkout itself, without looking anywhere."""
+def _fill(machine: Machine, checkout: Path, venv: Path, names: tuple[str, ...], stage: Stage) -> None:
+    """Install the locks by digest, then this checkout itself, offline."""
     python = str(venv / "bin" / "python")
-    lock = str(checkout / "requirements.lock")
-    stage.note("packages")
+    wanted = ["--require-hashes", *[word for name in names for word in ("-r", str(checkout / name))]]
+    stage.note("reads the locks")
     uv = machine.which("uv")
     if uv:
-        stage.run([uv, "pip", "install", "--quiet", "--python", python, "--require-hashes", "-r", lock])
+        stage.run([uv, "pip", "install", "--python", python, *wanted], on_line=installation_notes(stage.note))
     else:
         # Not compiled, as uv does it: nobody imports most of these modules.
         said = ["--disable-pip-version-check", "--progress-bar", "off", "--no-compile"]
-        stage.run(
-            [python, "-m", "pip", "install", *said, "--require-hashes", "-r", lock],
-            on_line=lambda line: stage.note(line.split(" (")[0][:60]) if line.startswith(("Collecting", "Installing")) else None,
-        )
-    stage.note("rackwright")
+        stage.run([python, "-m", "pip", "install", *said, *wanted], on_line=installation_notes(stage.note))
+    stage.note("installs rackwright")
     own = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-index", "-e", str(checkout)]
     stage.run([python, "-m", "pip", *own])
+
+
+def installation_notes(note: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a reader of pip's or uv's output that notes which package is collected, downloaded or installed."""
+    pending: dict[str, str] = {}  # uv downloads several at a time and reports each end, pip one at a time
+
+    def read(line: str) -> None:
+        verb, _, rest = line.strip().partition(" ")
+        if verb == "Downloaded":
+            pending.pop(rest, None)
+        elif verb == "Downloading":
+            pending[rest.split(" ")[0]] = rest
+        elif verb in ("Collecting", "Installing", "Prepared"):
+            pending.clear()
+        if pending:
+            note(f"downloads {', '.join(pending.values())}"[:_NOTE])
+        elif verb == "Collecting":
+            note(f"collects {rest.split(' ')[0]}"[:_NOTE])
+        elif verb in ("Installing", "Prepared"):
+            count = rest.count(",") + 1 if verb == "Installing" else rest.split(" ")[0]
+            note(f"installs {count} packages")
+
+    return read

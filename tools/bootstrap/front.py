@@ -20,6 +20,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bootstrap", description="Sets up a machine for rackwright.")
     parser.add_argument("wanted", choices=["ready", "venv", "doctor"])
     parser.add_argument("--stack", default="lab", help="the stack `ready` and `doctor` are for; only a lab needs containers")
+    parser.add_argument("--dev", action="store_true", help="install the tools for tests and checks too (requirements-dev.lock)")
     asked = parser.parse_args(arguments)
     machine = Machine.this(os.environ)
     try:
@@ -29,7 +30,7 @@ def main(arguments: list[str]) -> int:
 
             print(doctor.report(machine, CHECKOUT, asked.stack), end="")
         else:
-            get_ready(machine, asked.stack if asked.wanted == "ready" else None)
+            get_ready(machine, asked.stack if asked.wanted == "ready" else None, asked.dev)
     except Failure as failure:
         print(f"\n{failure}", file=sys.stderr)
         return 2
@@ -39,10 +40,10 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def get_ready(machine: Machine, stack: str | None) -> None:
+def get_ready(machine: Machine, stack: str | None, dev: bool = False) -> None:
     """System packages (for a stack that needs them), virtual environment, engine; nothing is done twice."""
     stages = Stages()
     packages.install(machine, stages, packages.wanted(CHECKOUT, stack, machine))
-    environment.create(machine, stages, CHECKOUT)
+    environment.create(machine, stages, CHECKOUT, dev)
     engine.provide(machine, stages, CHECKOUT)
     stages.end()

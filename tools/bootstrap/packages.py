@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
-from bootstrap.stage import Stages
+from bootstrap.stage import Stage, Stages
 
 
 class Need(NamedTuple):
@@ -106,10 +106,22 @@ def install(machine: Machine, stages: Stages, needs: tuple[Need, ...]) -> None:
         raise Failure(f"System packages are missing and sudo is not available without a password here. Run, then make again:\n{told}")
     with stages.stage("system packages: " + " ".join(need.apt if machine.manager == "apt" else need.dnf for need in absent)) as stage:
         for line in lines:
-            stage.run(line, on_terminal=not machine.is_root)
+            stage.note("reads the package lists")
+            stage.run(line, on_line=lambda said: _note_package(stage, said), on_terminal=not machine.is_root)
     still = missing(machine, absent)
     if still:
         raise Failure("The packages were installed, yet these are not found: " + ", ".join(need.what for need in still))
+
+
+def _note_package(stage: Stage, line: str) -> None:
+    """Note what apt downloads, unpacks or configures: `Get:3 ADDRESS trixie/main amd64 podman amd64 5.4.2 [11 MB]`."""
+    words = line.split()
+    if line.startswith("Get:") and len(words) > 2:
+        stage.note(f"downloads {words[4] if len(words) > 6 else words[2]}")
+    elif line.startswith("Unpacking") and len(words) > 1:
+        stage.note(f"unpacks {words[1]}")
+    elif line.startswith("Setting up") and len(words) > 2:
+        stage.note(f"configures {words[2]}")
 
 
 def _may_sudo(machine: Machine) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import subprocess
 import sys
 import threading
@@ -17,8 +18,8 @@ from bootstrap.failure import Failure
 _KEPT = 40
 """Lines of a failed command's output that are shown."""
 
-_SIGN_OF_LIFE = 30.0
-"""Seconds between signs of life where there is no terminal to redraw."""
+_SIGN_OF_LIFE = 5.0
+"""Seconds between two lines of a stage where there is no terminal to redraw."""
 
 
 class Stages:
@@ -77,8 +78,10 @@ class Stage:
 
     def _line(self, word: str = "", end: str = "\n") -> None:
         note = f" ({self._note})" if self._note and not word else ""
-        text = f"==> {self._title}{note} {word + ' ' if word else ''}{elapsed(self._begun)}"
-        print(("\r\x1b[K" if self._terminal else "") + text, end=end, flush=True)
+        head, tail = f"==> {self._title}{note}", f" {word + ' ' if word else ''}{elapsed(self._begun)}"
+        if self._terminal and not word:  # a line that wraps cannot be redrawn
+            head = head[: max(0, shutil.get_terminal_size().columns - len(tail) - 1)]
+        print(("\r\x1b[K" if self._terminal else "") + head + tail, end=end, flush=True)
 
     def run(
         self,
