@@ -12,6 +12,7 @@ import yaml
 from rackwright.handover import paths
 from rackwright.model.load import CONFIG_KEY
 from rackwright.targets import program
+from rackwright.targets.lab import machine
 
 
 @pytest.fixture
@@ -77,3 +78,36 @@ def test_flannel_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The committed lab with it."""
     data: dict[str, Any] = yaml.safe_load(paths.stack_file("lab-k8s-flannel").read_text())["config"][CONFIG_KEY]
     assert program.load(data, "lab-k8s-flannel").plan.scheduler.cni == "flannel"  # type: ignore[union-attr]
+
+
+class TestRootlessLab:
+    """A lab without privileges is refused before its first resource where its containers could not run."""
+
+    @pytest.fixture(autouse=True)
+    def user(self, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+        """Run as an ordinary user on a machine with cgroup v2."""
+        monkeypatch.setattr(machine, "rootless", lambda: True)
+        monkeypatch.setattr(machine.control_groups, "unified", lambda: True)
+        return monkeypatch
+
+    def plan(self, stack: str) -> Any:
+        """Load a committed stack."""
+        described = yaml.safe_load(paths.stack_file(stack).read_text())["config"][CONFIG_KEY]
+        return program.load(described, stack).plan
+
+    def test_slurm_lab_is_accepted(self) -> None:
+        assert self.plan("lab").nodes
+
+    def test_kubernetes_lab_names_the_command_for_root(self) -> None:
+        with pytest.raises(pulumi.RunError, match=r"scheduler\.kind: a kubelet .*\n  run `sudo make up STACK=lab-k8s`"):
+            self.plan("lab-k8s")
+
+    def test_cgroup_v1_is_refused_with_the_kernel_parameter(self, user: pytest.MonkeyPatch) -> None:
+        user.setattr(machine.control_groups, "unified", lambda: False)
+        with pytest.raises(pulumi.RunError, match=r"needs cgroup v2 alone(.|\n)*systemd\.unified_cgroup_hierarchy=1"):
+            self.plan("lab")
+
+    def test_root_runs_both(self, user: pytest.MonkeyPatch) -> None:
+        user.setattr(machine, "rootless", lambda: False)
+        user.setattr(machine.control_groups, "unified", lambda: False)
+        assert self.plan("lab").nodes and self.plan("lab-k8s").nodes

@@ -24,7 +24,7 @@ from rackwright.provider.drivers.podman import (
     podman,
     rootless,
 )
-from rackwright.provider.resource import Finding, Made, Operation, Resource, State
+from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import UNKNOWN, Properties
 
 _SIMULATED_GPU_MAJOR: Final = 61
@@ -55,12 +55,6 @@ class Node(Resource):
     )
     replace_on: ClassVar[frozenset[str]] = frozenset({"stack", "nests", *_SPEC})
     only_at_creation: ClassVar[frozenset[str]] = frozenset({"image", "host_key"})
-
-    def check(self, news: Properties) -> list[Finding]:
-        """Containers inside containers take rights that only root can give."""
-        if news.get("nests") is True and rootless():
-            return [Finding("nests", "a node of Kubernetes in the lab needs podman as root: run it as root, or use `scheduler: slurm`")]
-        return super().check(news)
 
     def normalise(self, news: Properties) -> Properties:
         """A declared node runs."""

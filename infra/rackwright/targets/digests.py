@@ -42,10 +42,11 @@ def power_agent(root: Path) -> str:
 
 
 def bake(root: Path, scheduler: str) -> str:
-    """What goes into the node image of a scheduler: install steps and the facts they use, nothing that configures."""
+    """What goes into the node image of a scheduler: its base, install steps and the facts they use, nothing that configures."""
     roles = [root / "roles" / role for role in BAKED[scheduler]]
     files = [file for role in roles for pattern in ("tasks/install*.yml", "vars/*.yml") for file in role.glob(pattern)]
     files += [root / "playbooks" / part for part in ("bake.yml", "action_plugins/rackwright_apt.py", "library/rackwright_packages.py")]
+    files += [root / "infra" / "rackwright" / "provider" / "drivers" / "base_image.py"]
     built = _bundle(root) if scheduler == "kubernetes" else []
     return _digest(root, [*(str(file.relative_to(root)) for file in files), *built])
 

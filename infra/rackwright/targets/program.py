@@ -18,6 +18,7 @@ from rackwright.model.budget import StateKept
 from rackwright.plan import Plan, expand
 from rackwright.plan.impact import Action, Consequence, Described, impact
 from rackwright.targets import digests, kubernetes
+from rackwright.targets.lab import machine
 
 _FILES: Final = "file://"
 _MONEY: Final[Any] = {"cost": True, "budget": True, "state": True, "target": {"economics": True}}
@@ -34,6 +35,7 @@ def load(configured: object, stack: str) -> Described:
         errors = [str(finding) for finding in findings if finding.level is Severity.ERROR]
         raise pulumi.RunError(f"stacks/Pulumi.{stack}.yaml: {len(errors)} finding(s)\n" + "\n".join(errors))
     described = Described(loaded.cluster, kubernetes.settled(expand(loaded.cluster, stack), os.environ))
+    machine.refuse_unfit(described.plan)
     _refuse_forgettable_state(described.plan)
     _tell(stack, described)
     return described

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import resource
 import socket
 import subprocess
@@ -52,9 +54,50 @@ def published(declared: Declared, names: Sequence[str]) -> dict[str, str]:
 
 
 def from_this_machine(declared: Declared, names: Sequence[str]) -> dict[str, str]:
-    """What answers this machine on the nodes' own ssh ports."""
+    """What answers this machine on the nodes' own ssh ports.
+
+    Rootless networks lie in a network namespace of their own: no packet is sent, since it would leave for the default route's gateway.
+    That the kernel has no interface for the address proves that nothing answers.
+    """
+    addresses = [declared.nodes[name]["address"] for name in names]
+    for address in addresses:
+        _refuse_foreign_route(address, on_link(_route(address)), rootless=os.geteuid() != 0)
+    if os.geteuid() != 0:
+        return dict.fromkeys(names, "")
     with ThreadPoolExecutor(max_workers=32) as pool:
-        return dict(zip(names, pool.map(lambda name: banner(declared.nodes[name]["address"], SSH), names), strict=True))
+        return dict(zip(names, pool.map(lambda address: banner(address, SSH), addresses), strict=True))
+
+
+def _route(address: str) -> str:
+    """Return the kernel's choice for an address, as JSON (ip-route(8)); empty where it has no route."""
+    try:
+        ended = subprocess.run(
+            ["ip", "-json", "route", "get", address], capture_output=True, text=True, timeout=_ENGINE, check=False, stdin=subprocess.DEVNULL
+        )
+    except FileNotFoundError:
+        raise CouldNotTell("ip is not installed on this machine (package iproute2)") from None
+    if ended.returncode and "unreachable" not in ended.stderr:
+        raise CouldNotTell(f"ip route get {address}: {ended.stderr.strip() or 'no reason given'}")
+    return "" if ended.returncode else ended.stdout
+
+
+def on_link(route: str) -> bool:
+    """Return whether packets reach the address on one of this machine's own networks, without a gateway.
+
+    >>> on_link('[{"dst": "10.77.0.10", "dev": "podman1", "prefsrc": "10.77.0.1"}]')
+    True
+    >>> on_link('[{"dst": "10.77.0.10", "gateway": "192.0.2.1", "dev": "eth0"}]'), on_link("")
+    (False, False)
+    """
+    return bool(route.strip()) and not any("gateway" in hop or "via" in hop for hop in json.loads(route))
+
+
+def _refuse_foreign_route(address: str, local: bool, *, rootless: bool) -> None:
+    """Raise where a packet to the address would reach another machine than the node, or nothing could be concluded from silence."""
+    if rootless and local:
+        raise CouldNotTell(f"a network of this machine holds {address}, too: choose another network.cidr in the stack file")
+    if not rootless and not local:
+        raise CouldNotTell(f"this machine has no interface on the network of {address}: `podman network ls` lists the networks")
 
 
 def ports_of_kubernetes(declared: Declared, names: Sequence[str]) -> dict[str, str]:

@@ -7,7 +7,14 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import pytest
+
 from cluster.harness import machine, outside_side
+from rackwright.errors import CouldNotTell
+
+ON_LINK = '[{"dst":"10.0.0.1","dev":"podman1","prefsrc":"10.0.0.254","flags":[],"uid":0,"cache":[]}]'
+BY_GATEWAY = '[{"dst":"10.0.0.1","gateway":"10.0.2.2","dev":"eth0","prefsrc":"10.0.2.15","flags":[],"uid":1000,"cache":[]}]'
+BY_GATEWAY6 = '[{"dst":"10.0.0.1","via":{"family":"inet6","host":"fe80::1"},"dev":"eth0","flags":[]}]'
 
 
 def test_a_refusal_is_reached_as_an_answer_is():
@@ -50,3 +57,46 @@ def test_a_stranger_tells_of_each_address_with_a_line_of_its_own():
             [sys.executable, "-I", "-S", "-c", script, port, "0.2", "127.0.0.1", "127.0.0.2"], capture_output=True, text=True
         )
     assert said.stdout.splitlines() == [f"127.0.0.1 {outside_side.ACCEPTS}", "127.0.0.2 "]
+
+
+@pytest.fixture
+def outside(monkeypatch):
+    """This machine as a user on it sees it: who runs the checks, how it routes, what answers; and what was connected to."""
+    connected = []
+    declared = SimpleNamespace(nodes={"worker0": {"address": "10.0.0.1"}})
+    monkeypatch.setattr(machine, "banner", lambda address, _: connected.append(address) or "SSH-2.0-x")
+
+    def look(user, route):
+        monkeypatch.setattr(machine.os, "geteuid", lambda: user)
+        monkeypatch.setattr(machine, "_route", lambda _: route)
+        return machine.from_this_machine(declared, ["worker0"]), connected
+
+    return look
+
+
+def test_rootless_nodes_are_not_connected_to_over_a_gateway(outside):
+    """Another machine may have the address there."""
+    assert outside(1000, BY_GATEWAY) == ({"worker0": ""}, [])
+
+
+def test_root_connects_to_nodes_on_its_bridge(outside):
+    assert outside(0, ON_LINK) == ({"worker0": "SSH-2.0-x"}, ["10.0.0.1"])
+
+
+@pytest.mark.parametrize(("user", "route"), [(0, BY_GATEWAY), (0, BY_GATEWAY6), (0, ""), (1000, ON_LINK)])
+def test_silence_proves_nothing_on_another_network(outside, user, route):
+    with pytest.raises(CouldNotTell, match=r"10\.0\.0\.1"):
+        outside(user, route)
+
+
+def test_missing_route_is_no_error(monkeypatch):
+    unreachable = subprocess.CompletedProcess([], 2, "", "RTNETLINK answers: Network is unreachable\n")
+    monkeypatch.setattr(machine.subprocess, "run", lambda *_, **__: unreachable)
+    assert machine._route("10.0.0.1") == ""
+
+
+def test_failing_ip_command_is_unknown(monkeypatch):
+    refused = subprocess.CompletedProcess([], 1, "", 'Object "route" is unknown\n')
+    monkeypatch.setattr(machine.subprocess, "run", lambda *_, **__: refused)
+    with pytest.raises(CouldNotTell, match="is unknown"):
+        machine._route("10.0.0.1")

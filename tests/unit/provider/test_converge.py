@@ -245,7 +245,7 @@ class TestSettled:
         """And a machine that lives already, and is dead, does not hold everybody up for a quarter of an hour."""
         waited: dict[str, float] = {}
 
-        async def reach(_stack: str, names: Sequence[str], *, within: float) -> dict[str, str]:
+        async def reach(_stack: str, names: Sequence[str], *, within: float, cause: object) -> dict[str, str]:
             waited.update(dict.fromkeys(names, within))
             return {}
 

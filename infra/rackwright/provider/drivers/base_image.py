@@ -28,7 +28,7 @@ _PACKAGES: Final = (
     "systemd",
     "systemd-sysv",
 )
-_LOGIN_IDS: Final = "sed -i -E 's/^(session[[:space:]]+)required([[:space:]]+pam_loginuid\\.so)/\\1optional\\2/' {root}/etc/pam.d/*"
+_LOGIN_IDS: Final = r"sed -i -E 's/^(session[[:space:]]+)required([[:space:]]+pam_loginuid\.so)/\1optional\2/' "
 """A container inherits the audit login id of the person who started it, and only CAP_AUDIT_CONTROL may set another: where it is required,
 every login ends (docs/adr/0025-login-ids-in-containers.md)."""
 _REGISTRY: Final = "https://registry-1.docker.io/v2/"
@@ -74,7 +74,7 @@ async def _pull(os_name: str, name: str) -> None:
     upstream = f"docker.io/library/debian:{os_name.removeprefix('debian-')}"
     await must("pull", "--quiet", upstream, timeout=600)
     install = f"apt-get update && apt-get install -y --no-install-recommends {' '.join(_PACKAGES)} && apt-get clean"
-    recipe = f"FROM {upstream}\nRUN {install} && {_LOGIN_IDS.format(root='')}\n"
+    recipe = f"FROM {upstream}\nRUN {install} && {_LOGIN_IDS}/etc/pam.d/*\n"
     await must("build", "--quiet", "--tag", name, "--file", "-", stdin=recipe.encode(), timeout=1200)
 
 
@@ -86,7 +86,7 @@ async def _bootstrap(suite: str, mirror: str | None, name: str) -> None:
             "--quiet",
             "--variant=minbase",
             f"--include={','.join(_PACKAGES)}",
-            f"--customize-hook={_LOGIN_IDS.format(root='"$1"')}",
+            f'--customize-hook={_LOGIN_IDS}"$1"/etc/pam.d/*',
             suite,
             str(archive),
             *([mirror] if mirror else []),

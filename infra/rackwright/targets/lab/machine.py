@@ -1,0 +1,28 @@
+"""What this machine must be before a lab is made on it; refused before the first resource exists."""
+
+from __future__ import annotations
+
+import pulumi
+
+from rackwright.plan import Plan
+from rackwright.provider.drivers import control_groups
+from rackwright.provider.drivers.podman import rootless
+
+
+def refuse_unfit(plan: Plan) -> None:
+    """Raise where containers of this plan cannot run here, saying why and what to type."""
+    if plan.target.kind != "lab" or not rootless():
+        return
+    command = f"run `sudo make up STACK={plan.stack}`"
+    if plan.scheduler.kind == "kubernetes":
+        raise pulumi.RunError(
+            f"stacks/Pulumi.{plan.stack}.yaml: scheduler.kind: a kubelet mounts file systems, makes devices and writes kernel settings, "
+            "and rootless Podman lets it do none of these\n"
+            f"  {command}, or use a lab with Slurm: `make up STACK=lab`"
+        )
+    if not control_groups.unified():
+        raise pulumi.RunError(
+            f"stacks/Pulumi.{plan.stack}.yaml: target.kind: lab: rootless Podman needs cgroup v2 alone, and this machine has cgroup v1 "
+            "(containers exit with status 255 at once)\n"
+            f"  {command}, or boot this machine with the kernel parameter systemd.unified_cgroup_hierarchy=1"
+        )
