@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from pathlib import Path
 
 from bootstrap import engine, environment, packages
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
+from bootstrap.machine_checks import text
+from bootstrap.machine_checks.every_check import check_containers, check_machine
+from bootstrap.machine_checks.finding import Group
 from bootstrap.stage import Stages
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
@@ -27,9 +31,10 @@ def main(arguments: list[str]) -> int:
         if asked.wanted == "doctor":
             from bootstrap import doctor
 
-            print(doctor.report(machine, CHECKOUT, asked.stack), end="")
-        else:
-            get_ready(machine, asked.stack if asked.wanted == "ready" else None)
+            report = doctor.report(machine, CHECKOUT, asked.stack)
+            print(report.text, end="")
+            return 2 if report.has_errors else 0
+        get_ready(machine, asked.stack if asked.wanted == "ready" else None)
     except Failure as failure:
         print(f"\n{failure}", file=sys.stderr)
         return 2
@@ -42,7 +47,27 @@ def main(arguments: list[str]) -> int:
 def get_ready(machine: Machine, stack: str | None) -> None:
     """System packages (for a stack that needs them), virtual environment, engine; nothing is done twice."""
     stages = Stages()
-    packages.install(machine, stages, packages.wanted(CHECKOUT, stack, machine))
+    needs = packages.wanted(CHECKOUT, stack, machine)
+    if stack is not None:
+        absent = packages.missing(machine, needs)
+        require_machine(machine, check_machine(machine, CHECKOUT, stack), packages.commands(machine, absent))
+        packages.install(machine, stages, needs)
+        if absent:
+            require_machine(machine, check_containers(machine, CHECKOUT, stack), [])
+    else:
+        packages.install(machine, stages, needs)
     environment.create(machine, stages, CHECKOUT)
     engine.provide(machine, stages, CHECKOUT)
     stages.end()
+
+
+def require_machine(machine: Machine, groups: tuple[Group, ...], installs: list[list[str]]) -> None:
+    """Print warnings; raise where an error makes the rest useless, or where only an administrator can install packages."""
+    problems = text.format_problems(groups)
+    may_sudo = machine.is_root or not (installs or problems) or packages.may_sudo(machine)
+    if text.has_errors(groups) or (installs and not may_sudo):
+        commands = [] if machine.is_root else text.commands_for_root(groups, map(shlex.join, installs))
+        heading = f"{machine.name}: nothing was installed or created." if text.has_errors(groups) else "System packages are missing."
+        raise Failure("\n".join([heading, *problems, "", *text.format_block(commands, machine.user, may_sudo)]).rstrip())
+    if problems:
+        print("\n".join(problems), flush=True)
