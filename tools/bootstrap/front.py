@@ -12,7 +12,7 @@ from bootstrap import engine, environment, packages
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
 from bootstrap.machine_checks import text
-from bootstrap.machine_checks.every_check import check_containers, check_machine
+from bootstrap.machine_checks.every_check import check_containers, check_machine, needs_root
 from bootstrap.machine_checks.finding import Group
 from bootstrap.stage import Stages
 
@@ -50,7 +50,8 @@ def get_ready(machine: Machine, stack: str | None) -> None:
     needs = packages.wanted(CHECKOUT, stack, machine)
     if stack is not None:
         absent = packages.missing(machine, needs)
-        require_machine(machine, check_machine(machine, CHECKOUT, stack), packages.commands(machine, absent))
+        installs = [] if needs_root(machine, CHECKOUT, stack) else packages.commands(machine, absent)
+        require_machine(machine, check_machine(machine, CHECKOUT, stack), installs)
         packages.install(machine, stages, needs)
         if absent:
             require_machine(machine, check_containers(machine, CHECKOUT, stack), [])

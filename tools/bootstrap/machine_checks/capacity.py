@@ -33,6 +33,24 @@ class Storage(NamedTuple):
     file_system: str
 
 
+def check_home(machine: Machine, needed: float) -> Finding:
+    """Check the free space of the user's home for `needed` GiB of Python packages and the engine."""
+    home = Path(machine.environ.get("HOME", "/"))
+    existing = next(place for place in (home, *home.parents) if place.exists())
+    try:
+        return judge_home(str(home), shutil.disk_usage(existing).free / 2**30, needed)
+    except OSError as error:
+        return unknown("home", f"free space of {home}: {error.strerror}")
+
+
+def judge_home(home: str, free: float, needed: float) -> Finding:
+    """Judge free GiB against needed GiB."""
+    if free >= needed:
+        return ok("home", f"{free:.0f} GiB free in {home}" + (f", about {needed:.0f} GiB needed" if needed else ""))
+    found = f"{home} is nearly full (expected about {needed:.0f} GiB free, an estimate; found {free:.1f} GiB)"
+    return Finding(Level.WARNING, "home", found, "Python packages, Pulumi and its build lie there", ("du -xsh ~/.cache",))
+
+
 def has_containers(machine: Machine, stack: LabStack) -> bool:
     """Return whether containers of this stack run already, which then use memory, keys and the port."""
     ended = run_command(machine, "podman", "ps", "--filter", f"label=rackwright.stack={stack.name}", "--format", "{{.Names}}")

@@ -15,21 +15,17 @@ ROOTLESS_NODES = 12
 """Larger labs raise fs.inotify.max_user_instances, which needs root (infra/rackwright/targets/lab/nodes.py: 8 for each node, 96 in all)."""
 
 
-def check_engine(machine: Machine, stack: LabStack, unified: bool | None) -> list[Finding]:
-    """Check the container engine as this user sees it."""
-    findings = [judge_privileges(stack, machine.is_root)]
-    if machine.which("podman") is None:
-        return [*findings, unknown("Podman", "it is not installed yet")]
-    findings.append(judge_podman(run_command(machine, "podman", "--version")))
-    findings.append(judge_runtime(machine.which("runc"), machine.which("crun"), unified, machine.manager))
-    return findings
-
-
-def judge_podman(version: Output | None) -> Finding:
-    """Judge the output of `podman --version`."""
-    numbers = re.search(r"version (\d+)\.(\d+)", version.stdout) if version and version.code == 0 else None
+def check_engine(machine: Machine, unified: bool | None) -> list[Finding]:
+    """Check Podman and the runtime as this user finds them; the runtime comes with Podman."""
+    version = run_command(machine, "podman", "--version")
     if version is None:
-        return unknown("Podman", "it is not installed yet")
+        return [unknown("Podman", "it is not installed yet")]
+    return [judge_podman(version), judge_runtime(machine.which("runc"), machine.which("crun"), unified, machine.manager)]
+
+
+def judge_podman(version: Output) -> Finding:
+    """Judge the output of `podman --version`."""
+    numbers = re.search(r"version (\d+)\.(\d+)", version.stdout)
     if version.code:
         return Finding(Level.ERROR, "Podman", f"does not start: {version.last_line}", "every node is a Podman container", ("podman info",))
     if numbers is None:

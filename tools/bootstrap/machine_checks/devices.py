@@ -20,16 +20,14 @@ def judge_device(path: str, module: str, reason: str, error: str) -> Finding:
     """Judge the name of the error that opening the device ended with, empty for none."""
     if not error:
         return ok(path, "opens for reading and writing")
-    load = f"sudo modprobe {module}"
-    if error in ("EACCES", "EPERM"):
-        then = "It holds until the next start; a udev rule keeps it: " + f'KERNEL=="{module}", MODE="0666"'
-        return Finding(
-            Level.ERROR,
-            path,
-            f"not accessible by this user (expected read and write, found {error})",
-            reason,
-            (f"sudo chmod 666 {path}",),
-            then,
-        )
+    expected = f"expected read and write, found {error}"
+    if error == "EPERM":
+        then = f"A control group or a security module refuses it; a container gets it with --device {path}."
+        return Finding(Level.ERROR, path, f"refused ({expected})", reason, then=then)
+    if error == "EACCES":
+        then = f'A restart undoes it; this udev rule keeps it: KERNEL=="{module}", MODE="0666"'
+        return Finding(Level.ERROR, path, f"not accessible by this user ({expected})", reason, (f"sudo chmod 666 {path}",), then)
     found = "no such file" if error == "ENOENT" else error
-    return Finding(Level.ERROR, path, f"missing or without its driver (expected a device, found {found})", reason, (load,))
+    return Finding(
+        Level.ERROR, path, f"missing or without its driver (expected a device, found {found})", reason, (f"sudo modprobe {module}",)
+    )

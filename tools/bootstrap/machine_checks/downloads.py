@@ -11,6 +11,9 @@ from bootstrap import engine, environment, packages
 from bootstrap.machine import Machine
 from bootstrap.machine_checks.observation import Output, run_command
 
+ENGINE_SPACE = 5.0
+PYTHON_SPACE = 1.0
+
 
 def apt_servers(machine: Machine) -> list[str]:
     """Return the base addresses of apt's sources, each server once."""
@@ -72,6 +75,11 @@ def needs_python_packages(machine: Machine, checkout: Path) -> bool:
 def needs_engine(machine: Machine, checkout: Path) -> bool:
     """Return whether Pulumi has to be downloaded or built."""
     return engine.look(machine, checkout / ".venv") is None
+
+
+def needed_space(machine: Machine, checkout: Path) -> float:
+    """Return the GiB that are still to be fetched and built: estimates, 3 GiB of them only while Pulumi is built."""
+    return (ENGINE_SPACE if needs_engine(machine, checkout) else 0.0) + (PYTHON_SPACE if needs_python_packages(machine, checkout) else 0.0)
 
 
 def _text(path: Path) -> str:

@@ -20,13 +20,14 @@ from bootstrap.machine_checks import (
     user_ids,
     user_namespaces,
 )
-from bootstrap.machine_checks.finding import Finding, Group
+from bootstrap.machine_checks.finding import Finding, Group, Level
 from bootstrap.machine_checks.lab_stack import LabStack, read_stack
 
 
 def check_machine(machine: Machine, checkout: Path, stack_name: str) -> tuple[Group, ...]:
     """Check all that the stack needs of the machine; every stack needs what has to be fetched."""
-    fetched = Group("Clock and network", tuple(_check_downloads(machine, checkout, stack_name)))
+    home = capacity.check_home(machine, downloads.needed_space(machine, checkout))
+    fetched = Group("Home, clock and network", (home, *_check_downloads(machine, checkout, stack_name)))
     return (*check_containers(machine, checkout, stack_name), *_commands_for(machine, [fetched]))
 
 
@@ -35,6 +36,12 @@ def check_containers(machine: Machine, checkout: Path, stack_name: str) -> tuple
     if not packages.is_lab(checkout, stack_name):
         return ()
     return _commands_for(machine, _check_lab(machine, read_stack(checkout, stack_name)))
+
+
+def needs_root(machine: Machine, checkout: Path, stack_name: str) -> bool:
+    """Return whether only root can run the stack, and this user is not root."""
+    stack = read_stack(checkout, stack_name)
+    return packages.is_lab(checkout, stack_name) and container_engine.judge_privileges(stack, machine.is_root).level is Level.ERROR
 
 
 def _commands_for(machine: Machine, groups: list[Group]) -> tuple[Group, ...]:
@@ -52,9 +59,13 @@ def _commands_for(machine: Machine, groups: list[Group]) -> tuple[Group, ...]:
 
 def _check_lab(machine: Machine, stack: LabStack) -> list[Group]:
     unified = control_groups.is_unified(machine)
+    privileges = container_engine.judge_privileges(stack, machine.is_root)
+    # What an ordinary user lacks does not matter where root has to run it.
+    if privileges.level is Level.ERROR:
+        return [Group("Container engine", (privileges,))]
     is_up = functools.lru_cache(maxsize=None)(functools.partial(capacity.has_containers, machine, stack))
     groups = [
-        Group("Container engine", tuple(container_engine.check_engine(machine, stack, unified))),
+        Group("Container engine", (privileges, *container_engine.check_engine(machine, unified))),
         Group("Control groups", tuple(control_groups.check_control_groups(machine, unified))),
     ]
     if not machine.is_root:

@@ -89,6 +89,18 @@ def test_storage_is_observed_below_existing_folder(make_machine) -> None:
 
 
 @pytest.mark.parametrize(
+    ("free", "needed", "level"), [(10.0, 6.0, Level.OK), (0.2, 0.0, Level.OK), (6.0, 6.0, Level.OK), (5.9, 6.0, Level.WARNING)]
+)
+def test_home_is_judged(free: float, needed: float, level: Level) -> None:
+    assert capacity.judge_home("/home/alice", free, needed).level is level
+
+
+def test_home_is_looked_at_before_it_exists(make_machine) -> None:
+    assert capacity.check_home(make_machine(), 1e9).level is Level.WARNING
+    assert capacity.check_home(make_machine(), 0.0).level is Level.OK
+
+
+@pytest.mark.parametrize(
     ("error", "held", "level", "words"),
     [
         (0, False, Level.OK, "is free"),

@@ -13,7 +13,7 @@ from bootstrap.machine_checks.finding import Level
     [
         ("", Level.OK, None),
         ("EACCES", Level.ERROR, "sudo chmod 666 /dev/net/tun"),
-        ("EPERM", Level.ERROR, "sudo chmod 666 /dev/net/tun"),
+        ("EPERM", Level.ERROR, None),
         ("ENOENT", Level.ERROR, "sudo modprobe tun"),
         ("ENODEV", Level.ERROR, "sudo modprobe tun"),
         ("ENXIO", Level.ERROR, "sudo modprobe tun"),
@@ -23,6 +23,10 @@ def test_device_is_judged_by_opening(error: str, level: Level, command: str | No
     finding = devices.judge_device("/dev/net/tun", "tun", "reason", error)
     assert finding.level is level
     assert finding.commands == (() if command is None else (command,))
+
+
+def test_refused_device_names_container_option() -> None:
+    assert "--device /dev/fuse" in devices.judge_device("/dev/fuse", "fuse", "reason", "EPERM").then
 
 
 def test_missing_devices_are_errors(make_machine) -> None:

@@ -88,6 +88,14 @@ def test_good_machine_takes_no_kubernetes(good: Machine, checkout: Path) -> None
     assert problems(good, checkout, "lab-k8s") == ["privileges"]
 
 
+def test_kubernetes_error_stands_alone_when_rootless(make_machine, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front, "CHECKOUT", checkout)
+    with pytest.raises(Failure) as failure:
+        front.get_ready(make_machine(), "lab-k8s")
+    assert [line for line in str(failure.value).splitlines() if "sudo" in line] == ["             sudo make up STACK=lab-k8s"]
+    assert "ask an administrator" not in doctor.report(make_machine(), checkout, "lab-k8s").text.lower()
+
+
 @pytest.mark.parametrize(
     ("path", "content", "subject"),
     [
