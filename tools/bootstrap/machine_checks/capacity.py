@@ -15,10 +15,12 @@ from bootstrap.machine_checks.finding import Finding, Level, ok, unknown
 from bootstrap.machine_checks.lab_stack import LabStack
 from bootstrap.machine_checks.observation import read_file, run_command
 
-NODE_MEMORY = 600
-"""MiB for each node: an estimate, not a measurement."""
+SLURM_NODE_MEMORY = 400
+"""MiB: four idle nodes of the stack `lab` took 1,000 together (Pss of their processes, 2026-11-26); the rest is room for a converge."""
+KUBERNETES_NODE_MEMORY = 600
+"""MiB: an estimate, not measured."""
 STORAGE_NEEDED = 3.0
-"""GiB of images and volumes of a first lab: an estimate."""
+"""GiB: images, containers and volumes of the stack `lab` took 1.9 (`podman system df`, 2026-11-26); the rest is room for a build."""
 _LEAST = 0.25
 """GiB below which not even one image layer fits: an estimate."""
 _REMOTE = ("nfs", "nfs4")
@@ -72,13 +74,14 @@ def judge_memory(stack: LabStack, meminfo: str) -> Finding:
     available = re.search(r"^MemAvailable:\s+(\d+) kB", meminfo, re.MULTILINE)
     if available is None:
         return unknown(subject, "/proc/meminfo states no MemAvailable")
-    found, needed = int(available[1]) // 1024, NODE_MEMORY * stack.nodes
+    each = KUBERNETES_NODE_MEMORY if stack.is_kubernetes else SLURM_NODE_MEMORY
+    found, needed = int(available[1]) // 1024, each * stack.nodes
     if found >= needed:
         return ok(subject, f"{found} MiB available for {stack.nodes_text}")
     return Finding(
         Level.WARNING,
         subject,
-        f"little for {stack.nodes_text} (expected about {needed} MiB, an estimate of {NODE_MEMORY} MiB for each; found {found} MiB)",
+        f"little for {stack.nodes_text} (expected about {needed} MiB, an estimate of {each} MiB for each; found {found} MiB)",
         "the kernel ends processes when memory runs out",
         ("make up STACK=lab-small",) if stack.name != "lab-small" else (),
     )
@@ -144,7 +147,7 @@ def judge_storage(storage: Storage, is_root: bool) -> Finding:
     if storage.free >= STORAGE_NEEDED:
         return ok(subject, f"{storage.free:.0f} GiB free in {storage.folder}")
     level = Level.ERROR if storage.free < _LEAST else Level.WARNING
-    found = f"{storage.folder} is nearly full (expected about {STORAGE_NEEDED:.0f} GiB free, an estimate; found {storage.free:.1f} GiB)"
+    found = f"{storage.folder} is nearly full (expected about {STORAGE_NEEDED:.0f} GiB free, found {storage.free:.1f} GiB)"
     return Finding(level, subject, found, "node images and volumes lie there", ("podman system df", "podman image prune"))
 
 

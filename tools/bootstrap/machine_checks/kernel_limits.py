@@ -15,8 +15,8 @@ _INOTIFY_LEFT = 96
 """Above it, and for Kubernetes, the lab raises the limit itself (targets/lab/nodes.py)."""
 _LEAST_KEYS = 1
 """The OCI runtime joins a session keyring of its own for each container: "create keyring: Disk quota exceeded" (crun issue 981)."""
-_USUAL_KEYS = 15
-"""Seen for each running container of rootless Podman by others (terok issue 569); an estimate, not measured here."""
+_USUAL_KEYS = 10
+"""For each node: four running nodes held 33 keys, mostly of systemd's services (/proc/key-users, Podman 4.3, runc, 2026-11-26)."""
 _WANTED_KEYS = 20000
 """What kind's users set (kind issue 3806)."""
 
@@ -73,7 +73,7 @@ def judge_keys(stack: LabStack, user_id: int, setting: str, most: int | None, ke
     return Finding(
         Level.ERROR if free < _LEAST_KEYS * stack.nodes else Level.WARNING,
         setting,
-        f"few keys left for {stack.nodes_text} (expected about {usual} free, an estimate; found {free} of {most})",
+        f"few keys left for {stack.nodes_text} (expected {usual} free, found {free} of {most})",
         "each container takes at least one, and without it does not start (disk quota exceeded)",
         (
             f"echo {setting}={_WANTED_KEYS} | sudo tee /etc/sysctl.d/60-rackwright-keys.conf",

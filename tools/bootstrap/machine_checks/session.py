@@ -95,19 +95,21 @@ def judge_session(session: Session, machine: Machine) -> Finding:
             then,
         )
     if session.bus_error:
-        return _silent_bus(session, user)
+        return _silent_bus(session, machine)
     return ok(subject, f"D-Bus at {session.bus}")
 
 
-def _silent_bus(session: Session, user: str) -> Finding:
-    started = ("systemctl --user daemon-reload", "systemctl --user start dbus.socket")
+def _silent_bus(session: Session, machine: Machine) -> Finding:
+    """A manager that runs starts the bus; where none runs, linger starts one."""
+    folder = () if session.runtime_folder else (f"export XDG_RUNTIME_DIR=/run/user/{machine.user_id}",)
+    started = (*folder, "systemctl --user daemon-reload", "systemctl --user start dbus.socket")
     return Finding(
         Level.ERROR,
         "user session",
         f"the user's D-Bus does not answer (expected a socket at {session.bus or 'a path'}, found: {session.bus_error})",
         "Podman falls back to cgroupfs then, and systemd in the nodes may not create its groups",
-        started if session.has_manager and session.runtime_folder else (f"sudo loginctl enable-linger {user}",),
-        _LOGIN.format(user=user),
+        started if session.has_manager else (f"sudo loginctl enable-linger {machine.user}",),
+        _LOGIN.format(user=machine.user),
     )
 
 

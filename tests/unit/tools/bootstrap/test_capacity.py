@@ -25,8 +25,8 @@ MOUNTS = """\
     ("meminfo", "level"),
     [
         (MEMINFO, Level.OK),
-        (MEMINFO.replace("8192000", "2457600"), Level.OK),
-        (MEMINFO.replace("8192000", "2456000"), Level.WARNING),
+        (MEMINFO.replace("8192000", "1638400"), Level.OK),
+        (MEMINFO.replace("8192000", "1637000"), Level.WARNING),
         ("", Level.UNKNOWN),
     ],
 )
@@ -36,8 +36,14 @@ def test_memory_is_judged(meminfo: str, level: Level) -> None:
 
 def test_little_memory_says_estimate() -> None:
     finding = capacity.judge_memory(STACK, MEMINFO.replace("8192000", "1024000"))
-    assert "an estimate of 600 MiB for each; found 1000 MiB" in finding.found
+    assert "expected about 1600 MiB, an estimate of 400 MiB for each; found 1000 MiB" in finding.found
     assert finding.commands == ("make up STACK=lab-small",)
+
+
+def test_kubernetes_nodes_take_more_memory() -> None:
+    meminfo = MEMINFO.replace("8192000", "2000000")
+    assert capacity.judge_memory(STACK, meminfo).level is Level.OK
+    assert capacity.judge_memory(STACK._replace(is_kubernetes=True), meminfo).level is Level.WARNING
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,9 @@ def test_used_keys_are_read(user: int, used: int) -> None:
     ("most", "key_users", "level"),
     [
         (200, KEY_USERS, Level.OK),
-        (200, KEY_USERS.replace("60/200", "160/200"), Level.WARNING),
+        (200, KEY_USERS.replace("60/200", "160/200"), Level.OK),
+        (200, KEY_USERS.replace("60/200", "161/200"), Level.WARNING),
+        (200, KEY_USERS.replace("60/200", "196/200"), Level.WARNING),
         (200, FULL, Level.ERROR),
         (None, KEY_USERS, Level.UNKNOWN),
         (200, None, Level.UNKNOWN),

@@ -36,6 +36,12 @@ def test_session_is_judged(make_machine, seen: Session, level: Level, words: str
 
 def test_silent_bus_is_started_when_manager_runs(make_machine) -> None:
     finding = session.judge_session(GOOD._replace(bus_error="No such file or directory"), make_machine())
+    assert finding.commands == ("systemctl --user daemon-reload", "systemctl --user start dbus.socket")
+
+
+def test_silent_bus_names_folder_when_unset(make_machine) -> None:
+    finding = session.judge_session(GOOD._replace(runtime_folder=None, bus_error="No such file or directory"), make_machine())
+    assert finding.commands[0] == "export XDG_RUNTIME_DIR=/run/user/1000"
     assert finding.commands[-1] == "systemctl --user start dbus.socket"
 
 
