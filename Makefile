@@ -28,7 +28,7 @@ down: venv ## removes everything of STACK and proves it
 	@$(BIN)/pulumi destroy -s $(STACK) --yes --skip-preview
 	@$(BIN)/rackwright down --by-label $(STACK)
 
-doctor: ## every package and sudo command `make up` would run, and what is missing; changes nothing
+doctor: ## checks that this machine and user can run STACK, and lists what would be installed; changes nothing
 	@$(BOOTSTRAP) doctor --stack $(STACK)
 
 check: venv ## formatting, types, layers, roles, shell
