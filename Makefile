@@ -8,6 +8,9 @@ PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -rs --durati
 BESIDE := tests/e2e/test_kubernetes.py tests/e2e/aws tests/e2e/engine tests/e2e/test_drift_page.py tests/roles tests/components tests/unit
 ALONE := tests/e2e tests/faults $(addprefix --ignore=,$(BESIDE))
 
+# Tests and benchmarks bring up stacks of their own: the port of STACK may be in use.
+test faults soak bench bench-scale bench-hosts: READY := --without-ports
+
 .DEFAULT_GOAL := venv
 .PHONY: help venv ready up down doctor check test faults soak bench bench-scale bench-hosts docs lock catalog
 
@@ -19,7 +22,7 @@ venv: ## Python environment and Pulumi; then `source .venv/bin/activate`
 	@$(BOOTSTRAP) venv
 
 ready: ## the same and the system packages STACK needs
-	@$(BOOTSTRAP) ready --stack $(STACK)
+	@$(BOOTSTRAP) ready --stack $(STACK) $(READY)
 
 up: ready ## brings STACK up and proves it
 	@$(BIN)/pulumi up -s $(STACK) --yes --skip-preview

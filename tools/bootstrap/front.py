@@ -24,6 +24,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bootstrap", description="Sets up a machine for rackwright.")
     parser.add_argument("wanted", choices=["ready", "venv", "doctor"])
     parser.add_argument("--stack", default="lab", help="the stack `ready` and `doctor` are for; only a lab needs containers")
+    parser.add_argument("--without-ports", action="store_true", help="the stack itself is not brought up (tests make their own)")
     asked = parser.parse_args(arguments)
     machine = Machine.this(os.environ)
     try:
@@ -34,7 +35,7 @@ def main(arguments: list[str]) -> int:
             report = doctor.report(machine, CHECKOUT, asked.stack)
             print(report.text, end="")
             return 2 if report.has_errors else 0
-        get_ready(machine, asked.stack if asked.wanted == "ready" else None)
+        get_ready(machine, asked.stack if asked.wanted == "ready" else None, not asked.without_ports)
     except Failure as failure:
         print(f"\n{failure}", file=sys.stderr)
         return 2
@@ -44,17 +45,17 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def get_ready(machine: Machine, stack: str | None) -> None:
+def get_ready(machine: Machine, stack: str | None, with_ports: bool = True) -> None:
     """System packages (for a stack that needs them), virtual environment, engine; nothing is done twice."""
     stages = Stages()
     needs = packages.wanted(CHECKOUT, stack, machine)
     if stack is not None:
         absent = packages.missing(machine, needs)
         installs = [] if needs_root(machine, CHECKOUT, stack) else packages.commands(machine, absent)
-        require_machine(machine, check_machine(machine, CHECKOUT, stack), installs)
+        require_machine(machine, check_machine(machine, CHECKOUT, stack, with_ports), installs)
         packages.install(machine, stages, needs)
         if absent:
-            require_machine(machine, check_containers(machine, CHECKOUT, stack), [])
+            require_machine(machine, check_containers(machine, CHECKOUT, stack, with_ports), [])
     else:
         packages.install(machine, stages, needs)
     environment.create(machine, stages, CHECKOUT)

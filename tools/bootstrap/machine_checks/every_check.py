@@ -24,18 +24,22 @@ from bootstrap.machine_checks.finding import Finding, Group, Level
 from bootstrap.machine_checks.lab_stack import LabStack, read_stack
 
 
-def check_machine(machine: Machine, checkout: Path, stack_name: str) -> tuple[Group, ...]:
+def check_machine(machine: Machine, checkout: Path, stack_name: str, with_ports: bool = True) -> tuple[Group, ...]:
     """Check all that the stack needs of the machine; every stack needs what has to be fetched."""
     home = capacity.check_home(machine, downloads.needed_space(machine, checkout))
     fetched = Group("Home, clock and network", (home, *_check_downloads(machine, checkout, stack_name)))
-    return (*check_containers(machine, checkout, stack_name), *_commands_for(machine, [fetched]))
+    return (*check_containers(machine, checkout, stack_name, with_ports), *_commands_for(machine, [fetched]))
 
 
-def check_containers(machine: Machine, checkout: Path, stack_name: str) -> tuple[Group, ...]:
-    """Check what the containers of a lab need; no other stack needs anything of it."""
+def check_containers(machine: Machine, checkout: Path, stack_name: str, with_ports: bool = True) -> tuple[Group, ...]:
+    """Check what the containers of a lab need; no other stack needs anything of it.
+
+    `with_ports`: the stack itself is brought up, so its ports have to be free.
+    """
     if not packages.is_lab(checkout, stack_name):
         return ()
-    return _commands_for(machine, _check_lab(machine, read_stack(checkout, stack_name)))
+    stack = read_stack(checkout, stack_name)
+    return _commands_for(machine, _check_lab(machine, stack if with_ports else stack._replace(ports=())))
 
 
 def needs_root(machine: Machine, checkout: Path, stack_name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 
@@ -116,6 +117,21 @@ def test_one_fault_is_one_finding(good: Machine, checkout: Path, path: str, cont
     file = good.root / path.lstrip("/")
     file.unlink() if content is None else file.write_text(content)
     assert problems(good, checkout) == [subject]
+
+
+@pytest.mark.usefixtures("bus")
+def test_port_in_use_is_error_for_up_only(good: Machine, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capacity, "bind_error", lambda address, port: errno.EADDRINUSE)
+    assert problems(good, checkout) == ["published port"]
+    assert not text.has_errors(every_check.check_machine(good, checkout, "lab", with_ports=False))
+
+
+@pytest.mark.parametrize(("arguments", "with_ports"), [([], True), (["--without-ports"], False)])
+def test_ports_are_left_out_for_tests(monkeypatch: pytest.MonkeyPatch, arguments: list[str], with_ports: bool) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(front, "get_ready", lambda machine, *rest: asked.extend(rest))
+    assert front.main(["ready", *arguments]) == 0
+    assert asked == ["lab", with_ports]
 
 
 def test_silent_bus_is_the_only_finding(good: Machine, checkout: Path) -> None:
