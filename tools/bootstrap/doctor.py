@@ -29,9 +29,11 @@ def report(machine: Machine, checkout: Path, stack: str) -> Report:
     lines += _python(machine, checkout)
     lines += _engine(machine, checkout)
     absent = packages.missing(machine, needs)
-    may_sudo = machine.is_root or packages.may_sudo(machine)
-    if not every_check.needs_root(machine, checkout, stack):
-        lines += _administrator(machine, groups, absent, may_sudo)
+    if every_check.needs_root(machine, checkout, stack):
+        return Report("\n".join(lines).rstrip() + "\n", True)
+    # sudo records each refused use: it is asked only where the answer decides something.
+    may_sudo = machine.is_root or not (absent or text.format_problems(groups)) or packages.may_sudo(machine)
+    lines += _administrator(machine, groups, absent, may_sudo)
     stops = bool(absent) and not (may_sudo and packages.commands(machine, absent))
     return Report("\n".join(lines).rstrip() + "\n", text.has_errors(groups) or stops)
 

@@ -66,10 +66,12 @@ def get_ready(machine: Machine, stack: str | None, with_ports: bool = True) -> N
 def require_machine(machine: Machine, groups: tuple[Group, ...], installs: list[list[str]]) -> None:
     """Print warnings; raise where an error makes the rest useless, or where only an administrator can install packages."""
     problems = text.format_problems(groups)
-    may_sudo = machine.is_root or not (installs or problems) or packages.may_sudo(machine)
-    if text.has_errors(groups) or (installs and not may_sudo):
+    stops = text.has_errors(groups)
+    # sudo records each refused use: it is asked only where the answer decides something.
+    may_sudo = machine.is_root or not (installs or stops) or packages.may_sudo(machine)
+    if stops or (installs and not may_sudo):
         commands = [] if machine.is_root else text.commands_for_root(groups, map(shlex.join, installs))
-        heading = f"{machine.name}: nothing was installed or created." if text.has_errors(groups) else "System packages are missing."
+        heading = f"{machine.name}: nothing was installed or created." if stops else "System packages are missing."
         raise Failure("\n".join([heading, *problems, "", *text.format_block(commands, machine.user, may_sudo)]).rstrip())
     if problems:
         print("\n".join(problems), flush=True)

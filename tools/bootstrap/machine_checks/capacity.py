@@ -54,7 +54,12 @@ def judge_home(home: str, free: float, needed: float) -> Finding:
 
 
 def has_containers(machine: Machine, stack: LabStack) -> bool:
-    """Return whether containers of this stack run already, which then use memory, keys and the port."""
+    """Return whether containers of this stack run already, which then use memory, keys and the port.
+
+    Rootless Podman makes its storage folder when it is first asked; where none is there, nothing runs.
+    """
+    if not Path(observe_storage(machine).folder).exists():
+        return False
     ended = run_command(machine, "podman", "ps", "--filter", f"label=rackwright.stack={stack.name}", "--format", "{{.Names}}")
     return ended is not None and ended.code == 0 and bool(ended.stdout.strip())
 

@@ -27,35 +27,37 @@ def is_unified(machine: Machine) -> bool | None:
 
 def check_control_groups(machine: Machine, unified: bool | None) -> list[Finding]:
     """Check the hierarchy and, for an ordinary user, the delegated controllers."""
-    findings = [judge_version(unified, machine.is_root, machine.manager)]
+    findings = [judge_version(unified, machine.is_root, _boot_commands(machine))]
     if unified and not machine.is_root:
         path = f"/sys/fs/cgroup/user.slice/user-{machine.user_id}.slice/user@{machine.user_id}.service/cgroup.controllers"
         findings.append(judge_controllers(read_file(machine, path)))
     return findings
 
 
-def judge_version(unified: bool | None, is_root: bool, package_manager: str) -> Finding:
+def _boot_commands(machine: Machine) -> tuple[str, ...]:
+    """The option goes last, where it wins over an earlier one."""
+    if machine.which("grubby"):
+        return (f"sudo grubby --update-kernel=ALL --args={_BOOT_OPTION}", "sudo reboot")
+    if machine.manager == "apt" and machine.has_file("/etc/default/grub"):
+        edit = rf"""sudo sed -i 's/^\(GRUB_CMDLINE_LINUX="[^"]*\)"/\1 {_BOOT_OPTION}"/' /etc/default/grub"""
+        return (edit, "sudo update-grub", "sudo reboot")
+    return ()
+
+
+def judge_version(unified: bool | None, is_root: bool, boot_commands: tuple[str, ...]) -> Finding:
     """Judge the version of the hierarchy."""
     subject = "control groups"
     if unified is None:
         return unknown(subject, "/sys/fs/cgroup is not mounted")
     if unified or is_root:
         return ok(subject, "v2" if unified else "v1 or hybrid; root's Podman runs on it with runc")
-    commands = {
-        "apt": (
-            f"sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&{_BOOT_OPTION} /' /etc/default/grub",
-            "sudo update-grub",
-            "sudo reboot",
-        ),
-        "dnf": (f"sudo grubby --update-kernel=ALL --args={_BOOT_OPTION}", "sudo reboot"),
-    }
     return Finding(
         Level.ERROR,
         subject,
         "wrong version for rootless containers (expected v2, found v1 or hybrid)",
         "only v2 delegates groups to a user, and containers that run systemd end with exit code 255 without them",
-        commands.get(package_manager, ()),
-        f"Or boot with {_BOOT_OPTION} by other means, or run as root: sudo make up",
+        boot_commands,
+        f"Boot with the kernel option {_BOOT_OPTION}, or run as root: sudo make up",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 import threading
@@ -51,7 +52,7 @@ def judge_proxies(proxies: Proxies, is_root: bool, installs_with_apt: bool) -> l
         findings.append(
             Finding(Level.WARNING, "proxy", found, "Python packages come over https, past the proxy", ('export https_proxy="$http_proxy"',))
         )
-    if installs_with_apt and not is_root and "acquire::http" not in proxies.apt.lower().replace(" ", ""):
+    if installs_with_apt and not is_root and not names_proxy(proxies.apt):
         findings.append(_sudo_drops_it())
     findings.append(
         Finding(
@@ -62,6 +63,12 @@ def judge_proxies(proxies: Proxies, is_root: bool, installs_with_apt: bool) -> l
         )
     )
     return findings
+
+
+def names_proxy(apt: str) -> bool:
+    """Return whether apt's configuration names a proxy for http: `Acquire::http::Proxy "…";`, or the same in nested blocks."""
+    text = "\n".join(line for line in apt.lower().splitlines() if not line.lstrip().startswith(("#", "//")))
+    return re.search(r"acquire\s*(?:::|\{[^}]*?)\s*http\s*(?:::|\{[^}]*?)\s*proxy", text) is not None
 
 
 def server(address: str) -> str:

@@ -94,6 +94,8 @@ def judge_session(session: Session, machine: Machine) -> Finding:
             ("unset XDG_RUNTIME_DIR DBUS_SESSION_BUS_ADDRESS", f"sudo loginctl enable-linger {user}"),
             then,
         )
+    if not session.bus:
+        return unknown(subject, "DBUS_SESSION_BUS_ADDRESS names no socket file")
     if session.bus_error:
         return _silent_bus(session, machine)
     return ok(subject, f"D-Bus at {session.bus}")
@@ -106,7 +108,7 @@ def _silent_bus(session: Session, machine: Machine) -> Finding:
     return Finding(
         Level.ERROR,
         "user session",
-        f"the user's D-Bus does not answer (expected a socket at {session.bus or 'a path'}, found: {session.bus_error})",
+        f"the user's D-Bus does not answer (expected a socket at {session.bus}, found: {session.bus_error})",
         "Podman falls back to cgroupfs then, and systemd in the nodes may not create its groups",
         started if session.has_manager else (f"sudo loginctl enable-linger {machine.user}",),
         _LOGIN.format(user=machine.user),

@@ -46,6 +46,8 @@ def check_user_ids(machine: Machine) -> list[Finding]:
     nss = reads_elsewhere(read_file(machine, "/etc/nsswitch.conf") or "")
     texts = [read_file(machine, kind.file) for kind in KINDS]
     start = free_start([row for text in texts for row in parse_rows(text or "")])
+    passwd = read_file(machine, "/etc/passwd")
+    is_local = passwd is None or any(line.startswith(f"{machine.user}:") for line in passwd.splitlines())
     findings = []
     for kind, text in zip(KINDS, texts):
         if nss:
@@ -53,7 +55,7 @@ def check_user_ids(machine: Machine) -> list[Finding]:
         elif text is None and machine.has_file(kind.file):
             findings.append(unknown(kind.subject, f"{kind.file} cannot be read"))
         else:
-            findings.append(judge_ranges(kind, parse_rows(text or ""), machine.user, machine.user_id, start))
+            findings.append(judge_ranges(kind, parse_rows(text or ""), machine.user, machine.user_id, start, is_local))
     programs = [_check_program(machine, kind.program) for kind in KINDS]
     return [*findings, *(each for each in programs if each)]
 
@@ -89,8 +91,10 @@ def free_start(rows: list[Row]) -> int:
     return _FIRST + max(0, -(-(end - _FIRST) // NEEDED)) * NEEDED
 
 
-def judge_ranges(kind: Kind, rows: list[Row], user: str, user_id: int, start: int) -> Finding:
-    """Judge the ranges of one user, given by name or by number."""
+def judge_ranges(kind: Kind, rows: list[Row], user: str, user_id: int, start: int, is_local: bool = True) -> Finding:
+    """Judge the ranges of one user, given by name or by number; usermod knows users of /etc/passwd only."""
+    add = f"sudo usermod {kind.option} {start}-{start + NEEDED - 1} {user}"
+    append = f"echo {user}:{start}:{NEEDED} | sudo tee -a {kind.file}"
     found = sum(row.size for row in rows if row.owner in (user, str(user_id)))
     if found >= NEEDED:
         return ok(kind.subject, f"{found} in {kind.file}")
@@ -99,7 +103,7 @@ def judge_ranges(kind: Kind, rows: list[Row], user: str, user_id: int, start: in
         kind.subject,
         f"too few for {user} in {kind.file} (expected {NEEDED}, found {found})",
         "files in a container belong to users that have no id on this machine otherwise",
-        (f"sudo usermod {kind.option} {start}-{start + NEEDED - 1} {user}",),
+        (add if is_local else append,),
         "Then run `podman system migrate` if containers of this user exist; it stops them.",
     )
 

@@ -32,12 +32,13 @@ class Settings(NamedTuple):
 def check_user_namespaces(machine: Machine) -> list[Finding]:
     """Check the settings and try it."""
     podman = os.path.realpath(machine.which("podman") or "/usr/bin/podman")
-    disabled = machine.has_file("/etc/apparmor.d/disable/podman")
+    profiles = [path.name for path in machine.root.glob("etc/apparmor.d/*podman*")]
+    profiles = [name for name in profiles if not machine.has_file(f"/etc/apparmor.d/disable/{name}")]
     settings = Settings(
         most=read_number(machine, "/proc/sys/user/max_user_namespaces"),
         clone=read_number(machine, "/proc/sys/kernel/unprivileged_userns_clone"),
         restricted=read_number(machine, "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
-        allows_podman=not disabled and allows(read_file(machine, _PROFILE) or "", podman),
+        allows_podman=any(allows(read_file(machine, f"/etc/apparmor.d/{name}") or "", podman) for name in profiles),
         trial=run_command(machine, "unshare", "--user", "--map-root-user", "true"),
     )
     return [judge_user_namespaces(settings, podman)]

@@ -136,6 +136,8 @@ def test_listener_is_found_on_port() -> None:
 @pytest.mark.parametrize(("script", "is_up"), [("echo lab-login0", True), ("true", False), ("echo x; exit 125", False)])
 def test_containers_of_stack_are_listed(make_machine, script: str, is_up: bool) -> None:
     machine = make_machine(commands={"podman": f'[ "$3" = label=rackwright.stack=lab ] || exit 9; {script}'})
+    assert capacity.has_containers(machine, STACK) is False
+    (machine.root / "home/alice/.local/share/containers/storage").mkdir(parents=True)
     assert capacity.has_containers(machine, STACK) is is_up
 
 

@@ -113,6 +113,24 @@ def test_apt_proxy_is_read_from_configuration(make_machine) -> None:
 
 
 @pytest.mark.parametrize(
+    ("apt", "named"),
+    [
+        ('Acquire::http::Proxy "http://p:1";', True),
+        ('Acquire::HTTP::proxy "http://p:1";', True),
+        ('Acquire {\n  Retries "3";\n  http {\n    Proxy "http://p:1";\n  };\n};', True),
+        ('Acquire::http { Proxy "http://p:1"; };', True),
+        ('Acquire::http::Pipeline-Depth "0";', False),
+        ('Acquire::https::Proxy "http://p:1";', False),
+        ('# Acquire::http::Proxy "http://p:1";', False),
+        ('// Acquire::http::Proxy "http://p:1";', False),
+        ("", False),
+    ],
+)
+def test_apt_proxy_is_recognised(apt: str, named: bool) -> None:
+    assert network.names_proxy(apt) is named
+
+
+@pytest.mark.parametrize(
     ("error", "words"),
     [
         (socket.gaierror(-2, "Name or service not known"), "the name is not resolved"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from bootstrap.machine_checks import control_groups
@@ -21,13 +23,36 @@ CONTROLLERS = "/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/cgrou
     ],
 )
 def test_hierarchy_version_is_judged(unified: bool | None, is_root: bool, level: Level) -> None:
-    assert control_groups.judge_version(unified, is_root, "apt").level is level
+    assert control_groups.judge_version(unified, is_root, ()).level is level
 
 
 def test_hybrid_error_names_boot_option_and_root() -> None:
-    finding = control_groups.judge_version(False, False, "dnf")
-    assert "sudo grubby --update-kernel=ALL --args=systemd.unified_cgroup_hierarchy=1" in finding.commands
+    finding = control_groups.judge_version(False, False, ("sudo reboot",))
+    assert finding.commands == ("sudo reboot",)
+    assert "systemd.unified_cgroup_hierarchy=1" in finding.then
     assert "sudo make up" in finding.then
+
+
+def test_boot_option_is_set_with_grubby(make_machine, rocky: str) -> None:
+    machine = make_machine(commands={"grubby": ""}, release=rocky)
+    finding = control_groups.check_control_groups(machine, False)[0]
+    assert finding.commands[0] == "sudo grubby --update-kernel=ALL --args=systemd.unified_cgroup_hierarchy=1"
+
+
+@pytest.mark.parametrize("before", ["", "systemd.unified_cgroup_hierarchy=0"])
+def test_boot_option_is_appended_for_grub(make_machine, before: str) -> None:
+    machine = make_machine({"/etc/default/grub": f'GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT="quiet"\nGRUB_CMDLINE_LINUX="{before}"\n'})
+    file = machine.root / "etc/default/grub"
+    edit = control_groups.check_control_groups(machine, False)[0].commands[0]
+    subprocess.run(edit.replace("sudo ", "").replace("/etc/default/grub", str(file)), shell=True, check=True)
+    assert file.read_text().splitlines()[1:] == [
+        'GRUB_CMDLINE_LINUX_DEFAULT="quiet"',
+        f'GRUB_CMDLINE_LINUX="{before} systemd.unified_cgroup_hierarchy=1"',
+    ]
+
+
+def test_boot_commands_are_absent_without_loader(make_machine) -> None:
+    assert control_groups.check_control_groups(make_machine(), False)[0].commands == ()
 
 
 @pytest.mark.parametrize(

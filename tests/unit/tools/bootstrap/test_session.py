@@ -25,6 +25,7 @@ UNIT = "/usr/lib/systemd/user/dbus.socket"
         (GOOD._replace(owner=None), Level.ERROR, "found a missing folder"),
         (GOOD._replace(runtime_folder=None, owner=None, bus_error="No such file or directory"), Level.ERROR, "D-Bus does not answer"),
         (GOOD._replace(bus_error="Connection refused"), Level.ERROR, "Connection refused"),
+        (GOOD._replace(bus="", bus_error="its address is no path"), Level.UNKNOWN, "names no socket file"),
         (GOOD._replace(boots_systemd=False), Level.ERROR, "expected systemd"),
     ],
 )

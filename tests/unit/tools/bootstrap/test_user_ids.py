@@ -47,10 +47,19 @@ def test_free_start_is_above_every_range(rows: list[Row], start: int) -> None:
 
 
 def test_missing_ranges_name_usermod(make_machine) -> None:
-    findings = user_ids.check_user_ids(make_machine({"/etc/subuid": "bob:100000:65536\n", "/etc/subgid": ""}))
+    files = {"/etc/subuid": "bob:100000:65536\n", "/etc/subgid": "", "/etc/passwd": "alice:x:1000:1000::/home/alice:/bin/sh\n"}
+    findings = user_ids.check_user_ids(make_machine(files))
     assert [each.commands[0] for each in findings] == [
         "sudo usermod --add-subuids 165536-231071 alice",
         "sudo usermod --add-subgids 165536-231071 alice",
+    ]
+
+
+def test_user_of_directory_gets_rows_appended(make_machine) -> None:
+    findings = user_ids.check_user_ids(make_machine({"/etc/passwd": "root:x:0:0::/root:/bin/sh\n", "/etc/subgid": "bob:100000:65536\n"}))
+    assert [each.commands[0] for each in findings] == [
+        "echo alice:165536:65536 | sudo tee -a /etc/subuid",
+        "echo alice:165536:65536 | sudo tee -a /etc/subgid",
     ]
 
 
