@@ -84,8 +84,8 @@ class Machine:
         return shutil.which(command, path=os.pathsep.join([*path, *administrators]))
 
     def has_file(self, *candidates: str) -> bool:
-        """Whether one of these files is there."""
-        return any((self.root / candidate.lstrip("/")).exists() for candidate in candidates)
+        """Whether one of these files is there, as far as this user may look."""
+        return any(os.path.exists(self.root / candidate.lstrip("/")) for candidate in candidates)
 
     def makes_environments(self) -> bool:
         """Whether this Python can: Debian's comes without ensurepip."""

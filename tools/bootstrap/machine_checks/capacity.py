@@ -38,15 +38,29 @@ class Storage(NamedTuple):
 def check_home(machine: Machine, needed: float) -> Finding:
     """Check the free space of the user's home for `needed` GiB of Python packages and the engine."""
     home = Path(machine.environ.get("HOME", "/"))
-    existing = next(place for place in (home, *home.parents) if place.exists())
+    existing = nearest_existing(home)
     try:
-        return judge_home(str(home), shutil.disk_usage(existing).free / 2**30, needed)
+        free = shutil.disk_usage(existing).free / 2**30
     except OSError as error:
         return unknown("home", f"free space of {home}: {error.strerror}")
+    return judge_home(str(home), os.access(existing, os.W_OK | os.X_OK), free, needed, machine.user)
 
 
-def judge_home(home: str, free: float, needed: float) -> Finding:
-    """Judge free GiB against needed GiB."""
+def nearest_existing(path: Path) -> Path:
+    """Return the path, or its nearest parent that this user can see."""
+    return next((place for place in (path, *path.parents) if os.path.exists(place)), Path("/"))
+
+
+def judge_home(home: str, is_writable: bool, free: float, needed: float, user: str) -> Finding:
+    """Judge access and free GiB against needed GiB."""
+    if not is_writable:
+        return Finding(
+            Level.ERROR,
+            "home",
+            f"HOME is {home} (expected a folder that {user} can write, found one that is not)",
+            "state, images and caches lie there",
+            (f'export HOME="$(getent passwd {user} | cut -d: -f6)"',),
+        )
     if free >= needed:
         return ok("home", f"{free:.0f} GiB free in {home}" + (f", about {needed:.0f} GiB needed" if needed else ""))
     found = f"{home} is nearly full (expected about {needed:.0f} GiB free, an estimate; found {free:.1f} GiB)"
@@ -58,7 +72,7 @@ def has_containers(machine: Machine, stack: LabStack) -> bool:
 
     Rootless Podman makes its storage folder when it is first asked; where none is there, nothing runs.
     """
-    if not Path(observe_storage(machine).folder).exists():
+    if not os.path.exists(observe_storage(machine).folder):
         return False
     ended = run_command(machine, "podman", "ps", "--filter", f"label=rackwright.stack={stack.name}", "--format", "{{.Names}}")
     return ended is not None and ended.code == 0 and bool(ended.stdout.strip())
@@ -101,7 +115,7 @@ def observe_storage(machine: Machine) -> Storage:
     except OSError:
         configuration = ""
     folder = storage_folder(machine, read_file(machine, "/etc/containers/storage.conf") or "", configuration)
-    existing = next((place for place in (folder, *folder.parents) if place.exists()), machine.root)
+    existing = nearest_existing(folder)
     try:
         free = shutil.disk_usage(existing).free / 2**30
     except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 from typing import NamedTuple
@@ -51,7 +52,7 @@ def observe_session(machine: Machine) -> Session:
         owner = place.stat().st_uid
     except OSError:
         owner = None
-    has_manager = (place / "systemd/private").exists()
+    has_manager = os.path.exists(place / "systemd/private")
     return Session(machine.has_file("/run/systemd/system"), folder, owner, bus, _connect(bus), has_manager)
 
 

@@ -98,7 +98,13 @@ def test_storage_is_observed_below_existing_folder(make_machine) -> None:
     ("free", "needed", "level"), [(10.0, 6.0, Level.OK), (0.2, 0.0, Level.OK), (6.0, 6.0, Level.OK), (5.9, 6.0, Level.WARNING)]
 )
 def test_home_is_judged(free: float, needed: float, level: Level) -> None:
-    assert capacity.judge_home("/home/alice", free, needed).level is level
+    assert capacity.judge_home("/home/alice", True, free, needed, "alice").level is level
+
+
+def test_home_of_another_user_is_error() -> None:
+    finding = capacity.judge_home("/root", False, 100.0, 0.0, "alice")
+    assert finding.level is Level.ERROR
+    assert finding.commands == ('export HOME="$(getent passwd alice | cut -d: -f6)"',)
 
 
 def test_home_is_looked_at_before_it_exists(make_machine) -> None:

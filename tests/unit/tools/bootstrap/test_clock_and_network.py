@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.server
 import os
 import socket
 import ssl
@@ -153,6 +154,26 @@ def test_refused_connection_is_warning() -> None:
         findings = network.check_servers([Target("Python packages", address)])
     assert [each.level for each in findings] == [Level.WARNING]
     assert "Connection refused" in findings[0].found
+
+
+@pytest.mark.parametrize(("code", "words"), [(200, ""), (404, ""), (407, "the proxy asks for a password")])
+def test_any_answer_of_server_is_good(code: int, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response(code)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as listening:
+        thread = threading.Thread(target=listening.handle_request)
+        thread.start()
+        error = network.request_head(f"http://127.0.0.1:{listening.server_port}/simple")
+        thread.join()
+    assert error.startswith(words)
+    assert bool(error) is bool(words)
 
 
 def test_servers_are_asked_side_by_side() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bootstrap import doctor, front, packages
+from bootstrap import doctor, engine, environment, front, packages
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
 from bootstrap.machine_checks import capacity, downloads, every_check, network, text
@@ -18,6 +18,7 @@ CHECKOUT = Path(__file__).resolve().parents[4]
 BROKEN = (
     Group("A", (ok("x", "good"), Finding(Level.WARNING, "linger", "disabled", "why", ("sudo loginctl enable-linger alice",)))),
     Group("B", (Finding(Level.ERROR, "ids", "too few", "why", ("sudo usermod x", "sudo reboot"), "Then log in again."),)),
+    Group("D", (Finding(Level.INFO, "cpuset", "not delegated", "why", ("sudo info",)),)),
     Group("C", (Finding(Level.ERROR, "dev", "closed", "why", ("sudo chmod 666 /dev/fuse", "date", "sudo make up STACK=x")),)),
 )
 
@@ -158,6 +159,33 @@ def test_network_is_left_alone_when_complete(good: Machine, checkout: Path, monk
     monkeypatch.setattr(downloads, "missing_packages", lambda machine, checkout, stack: ())
     findings = every_check._check_downloads(good, checkout, "lab")
     assert [each.subject for each in findings] == ["clock"]
+
+
+@pytest.mark.parametrize(("absent", "asked"), [((packages.LAB[0],), ["system packages"]), ((), [])])
+def test_mirrors_are_asked_when_packages_lack(
+    good: Machine, checkout: Path, monkeypatch: pytest.MonkeyPatch, absent: tuple[packages.Need, ...], asked: list[str]
+) -> None:
+    (good.root / "etc/apt").mkdir()
+    (good.root / "etc/apt/sources.list").write_text("deb http://mirror.example.org/debian trixie main\n")
+    monkeypatch.setattr(downloads, "missing_packages", lambda machine, checkout, stack: absent)
+    subjects = [each.subject for each in every_check._check_downloads(good, checkout, "lab")]
+    assert subjects == ["clock", "proxy", *asked, "Python packages"]
+
+
+def test_needs_follow_environment_and_engine(good: Machine, checkout: Path) -> None:
+    assert downloads.needs_python_packages(good, checkout)
+    assert downloads.needs_engine(good, checkout)
+    python = checkout / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    (checkout / ".venv/rackwright-installed").write_text(environment.fingerprint(checkout))
+    cached = engine.cache_folder(good) / "pulumi"
+    cached.parent.mkdir(parents=True)
+    cached.touch()
+    cached.chmod(0o755)
+    assert not downloads.needs_python_packages(good, checkout)
+    assert not downloads.needs_engine(good, checkout)
+    assert downloads.needed_space(good, checkout) == 0.0
 
 
 def test_root_gets_commands_without_sudo(make_machine, checkout: Path) -> None:
