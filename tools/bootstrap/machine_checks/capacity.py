@@ -46,6 +46,20 @@ def check_home(machine: Machine, needed: float) -> Finding:
     return judge_home(str(home), os.access(existing, os.W_OK | os.X_OK), free, needed, machine.user)
 
 
+def judge_checkout(checkout: str, closed: list[str], user: str) -> Finding:
+    """Judge the folders of a checkout that this user cannot write."""
+    if not closed:
+        return ok("checkout", f"{user} can write {checkout}")
+    return Finding(
+        Level.ERROR,
+        "checkout",
+        f"{closed[0]} is not writable (expected a folder of {user}, found one that root or another user made)",
+        "the Python environment is made in it",
+        (f"sudo chown -R {user}: {checkout}",),
+        "Or clone the project again as this user.",
+    )
+
+
 def nearest_existing(path: Path) -> Path:
     """Return the path, or its nearest parent that this user can see."""
     return next((place for place in (path, *path.parents) if os.path.exists(place)), Path("/"))

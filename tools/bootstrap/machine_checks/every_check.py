@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from pathlib import Path
 
 from bootstrap import packages
@@ -27,7 +28,10 @@ from bootstrap.machine_checks.lab_stack import LabStack, read_stack
 def check_machine(machine: Machine, checkout: Path, stack_name: str, with_ports: bool = True) -> tuple[Group, ...]:
     """Check all that the stack needs of the machine; every stack needs what has to be fetched."""
     home = capacity.check_home(machine, downloads.needed_space(machine, checkout))
-    fetched = Group("Home, clock and network", (home, *_check_downloads(machine, checkout, stack_name)))
+    places = [checkout, checkout / ".venv", checkout / ".venv/bin"] if downloads.needs_python_packages(machine, checkout) else []
+    closed = [str(place) for place in places if os.path.exists(place) and not os.access(place, os.W_OK | os.X_OK)]
+    own = capacity.judge_checkout(str(checkout), closed, machine.user)
+    fetched = Group("Home, clock and network", (home, own, *_check_downloads(machine, checkout, stack_name)))
     return (*check_containers(machine, checkout, stack_name, with_ports), *_commands_for(machine, [fetched]))
 
 

@@ -112,6 +112,13 @@ def test_home_is_looked_at_before_it_exists(make_machine) -> None:
     assert capacity.check_home(make_machine(), 0.0).level is Level.OK
 
 
+def test_checkout_of_root_is_error() -> None:
+    finding = capacity.judge_checkout("/home/alice/rackwright", ["/home/alice/rackwright/.venv"], "alice")
+    assert finding.level is Level.ERROR
+    assert finding.commands == ("sudo chown -R alice: /home/alice/rackwright",)
+    assert capacity.judge_checkout("/home/alice/rackwright", [], "alice").level is Level.OK
+
+
 @pytest.mark.parametrize(
     ("error", "held", "level", "words"),
     [

@@ -161,6 +161,11 @@ def test_network_is_left_alone_when_complete(good: Machine, checkout: Path, monk
     assert [each.subject for each in findings] == ["clock"]
 
 
+def test_closed_checkout_is_found(good: Machine, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: path != checkout)
+    assert "checkout" in problems(good, checkout, "onprem-gpu")
+
+
 @pytest.mark.parametrize(("absent", "asked"), [((packages.LAB[0],), ["system packages"]), ((), [])])
 def test_mirrors_are_asked_when_packages_lack(
     good: Machine, checkout: Path, monkeypatch: pytest.MonkeyPatch, absent: tuple[packages.Need, ...], asked: list[str]
