@@ -107,7 +107,7 @@ def test_home_of_another_user_is_error() -> None:
     assert finding.commands == ('export HOME="$(getent passwd alice | cut -d: -f6)"',)
 
 
-def test_home_is_looked_at_before_it_exists(make_machine) -> None:
+def test_home_is_checked_before_it_exists(make_machine) -> None:
     assert capacity.check_home(make_machine(), 1e9).level is Level.WARNING
     assert capacity.check_home(make_machine(), 0.0).level is Level.OK
 
