@@ -9,6 +9,9 @@ BESIDE := tests/e2e/test_kubernetes.py tests/e2e/aws tests/e2e/engine tests/e2e/
 ALONE := tests/e2e tests/faults $(addprefix --ignore=,$(BESIDE))
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --upgrade
 
+# Tests and benchmarks bring up stacks of their own: the port of STACK may be in use.
+test faults soak bench bench-scale bench-hosts: READY := --without-ports
+
 .DEFAULT_GOAL := venv
 .PHONY: help venv dev ready ready-dev up down doctor check test faults soak bench bench-scale bench-hosts docs lock catalog
 
@@ -23,10 +26,10 @@ dev: ## the same and the tools for tests and checks
 	@$(BOOTSTRAP) venv --dev
 
 ready: ## venv and the system packages STACK needs
-	@$(BOOTSTRAP) ready --stack $(STACK)
+	@$(BOOTSTRAP) ready --stack $(STACK) $(READY)
 
 ready-dev: ## dev and the system packages STACK needs
-	@$(BOOTSTRAP) ready --dev --stack $(STACK)
+	@$(BOOTSTRAP) ready --dev --stack $(STACK) $(READY)
 
 up: ready ## brings STACK up and proves it
 	@$(BIN)/pulumi up -s $(STACK) --yes --skip-preview
@@ -35,7 +38,7 @@ down: venv ## removes everything of STACK and proves it
 	@$(BIN)/pulumi destroy -s $(STACK) --yes --skip-preview
 	@$(BIN)/rackwright down --by-label $(STACK)
 
-doctor: ## every package and sudo command `make up` would run, and what is missing; changes nothing
+doctor: ## checks that this machine and user can run STACK, and lists what would be installed; changes nothing
 	@$(BOOTSTRAP) doctor --stack $(STACK)
 
 check: dev ## formatting, types, layers, roles, shell

