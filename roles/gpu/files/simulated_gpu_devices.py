@@ -19,7 +19,7 @@ MODE = 0o666
 PREFIX = "/dev/nvidia"
 
 
-def remove_devices(major: int, prefix: str = PREFIX) -> None:
+def remove_devices(major: int, prefix: str) -> None:
     """Remove what an earlier start made, and nothing else: mounts, the files they lie on, and devices with the simulation's number."""
     for path in glob.glob(f"{prefix}[0-9]*"):
         mounted = os.path.ismount(path)
@@ -31,7 +31,7 @@ def remove_devices(major: int, prefix: str = PREFIX) -> None:
             os.unlink(path)
 
 
-def create_devices(count: int, major: int, prefix: str = PREFIX) -> None:
+def create_devices(count: int, major: int, prefix: str) -> None:
     """Create `count` devices; PermissionError where this user may make none."""
     for index in range(count):
         path = f"{prefix}{index}"
@@ -39,7 +39,7 @@ def create_devices(count: int, major: int, prefix: str = PREFIX) -> None:
         os.chmod(path, MODE)
 
 
-def mount_terminals(count: int, prefix: str = PREFIX) -> None:
+def mount_terminals(count: int, prefix: str) -> None:
     """Mount the slave of a pseudoterminal under each name; all are open at the same time, or they would share one number."""
     terminals = [os.openpty() for _ in range(count)]
     try:
@@ -54,13 +54,13 @@ def mount_terminals(count: int, prefix: str = PREFIX) -> None:
             os.close(descriptor)
 
 
-def main(count: int, major: int) -> None:
+def main(count: int, major: int, prefix: str = PREFIX) -> None:
     """Bring the devices to `count`."""
-    remove_devices(major)
+    remove_devices(major, prefix)
     try:
-        create_devices(count, major)
+        create_devices(count, major, prefix)
     except PermissionError:
-        mount_terminals(count)
+        mount_terminals(count, prefix)
 
 
 if __name__ == "__main__":

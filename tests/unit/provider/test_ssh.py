@@ -79,3 +79,46 @@ def test_behind_a_dead_login_node_everybody_says_so_at_once(nodes: Nodes) -> Non
 def test_without_a_configuration_everybody_is_asked_directly(nodes: Nodes) -> None:
     paths.ssh_config("rack").unlink()
     assert reach("worker0") == {} and nodes.asked == ["worker0"]
+
+
+class TestCause:
+    """What is known of a node that does not answer ends the wait for it."""
+
+    def test_node_that_cannot_answer_is_not_waited_for(self, nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(ssh, "_BETWEEN_CAUSES", 0.0)
+        nodes.dead = {"login0"}
+
+        async def cause(name: str, last: bool) -> str | None:
+            return None if last else f"container {name} exited with status 255"
+
+        found = asyncio.run(ssh.reach("rack", ["login0"], within=60, cause=cause))
+        assert found == {"login0": "container login0 exited with status 255"}
+
+    def test_refusal_is_asked_for_at_the_end_only(self, nodes: Nodes) -> None:
+        nodes.dead = {"login0"}
+        calls: list[bool] = []
+
+        async def cause(_: str, last: bool) -> str | None:
+            calls.append(last)
+            return "sshd refused the session" if last else None
+
+        assert asyncio.run(ssh.reach("rack", ["login0"], within=0.2, cause=cause)) == {"login0": "sshd refused the session"}
+        assert calls == [True]
+
+
+@pytest.mark.parametrize(("status", "closed"), [(0, False), (254, True), (255, True)])
+def test_failed_login_closes_its_master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, closed: bool) -> None:
+    """Over the master of a login that PAM refused, every later session is refused, too."""
+    ended: list[str] = []
+
+    async def run(argv: list[str], **_: object) -> ssh.Ended:
+        return ssh.Ended(tuple(argv), status, "", "")
+
+    async def close(_: str, name: str) -> None:
+        ended.append(name)
+
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
+    monkeypatch.setattr(ssh, "run", run)
+    monkeypatch.setattr(ssh, "close", close)
+    asyncio.run(ssh._attempt("rack", "login0", 1.0))
+    assert ended == (["login0"] if closed else [])
