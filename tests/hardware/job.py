@@ -108,8 +108,10 @@ def _script(place: Place, asked: Collection[Part]) -> str:
         [
             f"side={shlex.quote(_node_side())}",
             "told=$(mktemp -d)",
+            "slowness=${RACKWRIGHT_SLOWNESS:-1}",
             "ask() { node=$1; request=$2; shift 2; timeout -s INT "
-            f'{_PATIENCE + _ROUND:.0f} srun -Q --immediate={_PATIENCE} --nodes=1 --ntasks=1 --exclusive --mem=0 --time=1 -w "$node" "$@" '
+            f"$(({_PATIENCE + _ROUND:.0f} * slowness)) srun -Q --immediate=$(({_PATIENCE} * slowness)) --nodes=1 --ntasks=1 --exclusive "
+            '--mem=0 --time=1 -w "$node" "$@" '
             'python3 -I -S -c "$side" "$request" 2>&1 | sed "s/^/$node /" >"$told/$node"; }',
             *jobs,
             "wait",

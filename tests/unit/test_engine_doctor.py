@@ -69,7 +69,7 @@ def test_a_bare_debian(tmp_path: Path, elsewhere: Path) -> None:
     assert install.startswith(
         "  sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends python3-venv podman runc "
     )
-    for name in ("netavark", "aardvark-dns", "iptables", "nftables", "mmdebstrap", "openssh-client", "uidmap", "slirp4netns"):
+    for name in ("netavark", "aardvark-dns", "iptables", "nftables", "mmdebstrap", "openssh-client", "uidmap", "passt"):
         assert f" {name}" in install
         assert f"  missing  {name}" in told
     assert "once python3-venv (above) is there" in told

@@ -42,9 +42,12 @@ USER_BUS = Need(
 )
 ROOTLESS = (
     Need("user name spaces", ("newuidmap",), (), "uidmap", "shadow-utils"),
-    Need("rootless network", ("slirp4netns", "pasta"), (), "slirp4netns", "slirp4netns"),
     USER_BUS,
 )
+SLIRP = Need("rootless network", ("slirp4netns",), (), "slirp4netns", "slirp4netns")
+PASTA = Need("rootless network", ("pasta",), (), "passt", "passt")
+_FIRST_WITH_PASTA = {"debian": (13,), "ubuntu": (24, 10), "fedora": (40,), "rhel": (9, 5), "rocky": (9, 5), "almalinux": (9, 5)}
+"""The first releases with Podman 5, which starts pasta for rootless networks where containers.conf names nothing else (podman-network(1))."""
 PYTHON = Need("python environments", (), (), "python3-venv", "python3-pip")
 UBUNTU_KEYRING = Need(
     "Debian's signing keys", (), ("/usr/share/keyrings/debian-archive-keyring.gpg",), "debian-archive-keyring", "debian-keyring"
@@ -56,8 +59,16 @@ def wanted(checkout: Path, stack: str | None, machine: Machine) -> tuple[Need, .
     python = () if machine.which("uv") else (PYTHON,)
     if stack is None or not is_lab(checkout, stack):
         return python
-    rootless = () if machine.is_root else ROOTLESS
+    rootless = () if machine.is_root else (*ROOTLESS, rootless_network(machine))
     return (*python, *LAB, UBUNTU_KEYRING, *rootless)
+
+
+def rootless_network(machine: Machine) -> Need:
+    """Return the program that Podman of this distribution connects rootless networks with; a derivative counts as what it is like."""
+    kin = [machine.release.get("ID", ""), *machine.release.get("ID_LIKE", "").split()]
+    first = next((_FIRST_WITH_PASTA[name] for name in kin if name in _FIRST_WITH_PASTA), None)
+    release = tuple(int(part) for part in re.findall(r"\d+", machine.release.get("VERSION_ID", "")))
+    return PASTA if first is not None and (release >= first or not release) else SLIRP  # Debian's testing names no release.
 
 
 def is_lab(checkout: Path, stack: str) -> bool:

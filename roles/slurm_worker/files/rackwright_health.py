@@ -11,7 +11,7 @@ usage: rackwright-health            looks; drains the node where a check fails, 
 
 Exit codes: 0 as declared, 1 not as declared, 2 it was asked or set up wrongly, 3 could not tell; of --foresee 0 or 2.
 What a check could not tell drains the node after 30 s without an answer: a tool that hangs is how a broken GPU shows. On a node that has no
-time for this program either, silence tells nothing of the GPU: it drains after 10 min.
+time for this program either, silence tells nothing of the GPU: it drains after 10 min. On a slow node all times are longer.
 """
 
 from __future__ import annotations
@@ -106,8 +106,15 @@ class Answers:
         return question.read(self._given[question.name])
 
 
-def look(expected: dict[str, Any], until: float) -> tuple[tuple[Finding, ...], float]:
-    """All checks at the same time, in the order of the expectations; and for how many seconds one may be silent."""
+def look(expected: dict[str, Any]) -> tuple[tuple[Finding, ...], float]:
+    """All checks at the same time, in the order of the expectations; and for how many seconds one may be silent.
+
+    On a slow node both take as many times longer as starting Python does there.
+    """
+    from cluster.harness import node_side
+
+    slowness = node_side.slowness()
+    until = time.time() + BUDGET * slowness
     place = SimpleNamespace(node=expected["node"], declared=SimpleNamespace(cluster=expected["cluster"]))
     answers, found, lock = Answers(place, until), {}, threading.Lock()
 
@@ -122,7 +129,7 @@ def look(expected: dict[str, Any], until: float) -> tuple[tuple[Finding, ...], f
     for hand in hands:
         hand.join()
     answers.turns.add()
-    return tuple(found[row["check"]] for row in expected["checks"]), answers.turns.patience
+    return tuple(found[row["check"]] for row in expected["checks"]), answers.turns.patience * slowness
 
 
 def judged(row: dict[str, Any], expected: dict[str, Any], answers: Callable[[Any], Any]) -> Finding:
@@ -267,7 +274,7 @@ def run(expected: dict[str, Any], before_a_job: bool, rolled: bool) -> int:
         if before_a_job and 0 <= now - last["at"] < FRESH:
             wrong, unsure = last["wrong"], last["unsure"]
         else:
-            wrong, unsure = weighed(*look(expected, now + BUDGET), last["unsure"], now)
+            wrong, unsure = weighed(*look(expected), last["unsure"], now)
             asks = not before_a_job and may_be_held(last, now)
             held = act(Slurm(expected["node"]["name"]), wrong, asks, rolled) or (before_a_job and last["held"])
             remember({"at": now, "wrong": wrong, "unsure": unsure, "held": held, "asked": now if asks else last["asked"]})
@@ -283,7 +290,7 @@ def run(expected: dict[str, Any], before_a_job: bool, rolled: bool) -> int:
 def foresee(expected: dict[str, Any]) -> int:
     """What a look would do now; that it could not tell does nothing, and is no answer that differs."""
     now = time.time()
-    wrong, _ = weighed(*look(expected, now + BUDGET), remembered()["unsure"], now)
+    wrong, _ = weighed(*look(expected), remembered()["unsure"], now)
     act(Slurm(expected["node"]["name"], only_looks=True), wrong, held=True, rolled=False)
     return 0
 
@@ -309,7 +316,7 @@ def main(name: str, words: list[str]) -> int:
         print(f"{EXPECTED}: {error} - `rackwright up` writes it", file=sys.stderr)
         return 2
     if words == ["--look"]:
-        return tell(look(expected, time.time() + BUDGET)[0])
+        return tell(look(expected)[0])
     if words == ["--foresee"]:
         return foresee(expected)
     return run(expected, name.endswith("prolog"), words == ["--rolled"])

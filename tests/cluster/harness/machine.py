@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cluster.harness.outside_side import PATIENCE, banner
+from cluster.harness.transport import local_slowness
 from rackwright.errors import CouldNotTell
 from rackwright.report.declared import Declared
 
@@ -50,7 +51,7 @@ OUTLOOKS: dict[str, Outlook] = {}
 def published(declared: Declared, names: Sequence[str]) -> dict[str, str]:
     """What answers on the published port of the entry nodes."""
     access = declared.cluster["access"]
-    return {name: banner(_own_address(access["listen"]), access["port"], _AT_LEISURE) for name in names}
+    return {name: banner(_own_address(access["listen"]), access["port"], _AT_LEISURE * local_slowness()) for name in names}
 
 
 def from_this_machine(declared: Declared, names: Sequence[str]) -> dict[str, str]:
@@ -65,7 +66,7 @@ def from_this_machine(declared: Declared, names: Sequence[str]) -> dict[str, str
     if os.geteuid() != 0:
         return dict.fromkeys(names, "")
     with ThreadPoolExecutor(max_workers=32) as pool:
-        return dict(zip(names, pool.map(lambda address: banner(address, SSH), addresses), strict=True))
+        return dict(zip(names, pool.map(lambda address: banner(address, SSH, PATIENCE * local_slowness()), addresses), strict=True))
 
 
 def _route(address: str) -> str:
@@ -114,7 +115,7 @@ def ports_of_kubernetes(declared: Declared, names: Sequence[str]) -> dict[str, s
 def reached(address: str, port: int) -> str:
     """Whether a packet gets there. A refusal comes from behind the filter, which drops without a word; empty where nothing comes."""
     try:
-        with socket.create_connection((address, port), timeout=PATIENCE):
+        with socket.create_connection((address, port), timeout=PATIENCE * local_slowness()):
             return "accepts"
     except ConnectionRefusedError:
         return "refuses"
@@ -124,9 +125,9 @@ def reached(address: str, port: int) -> str:
 
 def from_a_stranger(declared: Declared, names: Sequence[str]) -> dict[str, str]:
     """What answers a container on the engine's default network, which is no network of the cluster."""
-    found = _stranger_sees(declared, names, PATIENCE)
+    found = _stranger_sees(declared, names, PATIENCE * local_slowness())
     answered = any(found.get(name) for name in declared.members("@entry"))
-    return found if answered else _stranger_sees(declared, names, _AT_LEISURE)
+    return found if answered else _stranger_sees(declared, names, _AT_LEISURE * local_slowness())
 
 
 def _stranger_sees(declared: Declared, names: Sequence[str], patience: float) -> dict[str, str]:
@@ -183,12 +184,13 @@ def _image_of_a_node(stack: str) -> str:
 def _podman(arguments: list[str]) -> str:
     unified = Path("/sys/fs/cgroup/cgroup.controllers").exists()
     command = ["podman", *([] if unified else ["--runtime", "runc"]), *arguments]
+    limit = _ENGINE * local_slowness()
     try:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=_ENGINE, check=False, stdin=subprocess.DEVNULL)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False, stdin=subprocess.DEVNULL)
     except FileNotFoundError:
         raise CouldNotTell("podman is not installed on this machine") from None
     except subprocess.TimeoutExpired:
-        raise CouldNotTell(f"podman {arguments[0]}: no end after {_ENGINE:.0f} s") from None
+        raise CouldNotTell(f"podman {arguments[0]}: no end after {limit:.0f} s") from None
     if ended.returncode:
         said = (ended.stderr.strip() or "no reason given").splitlines()[-1]
         raise CouldNotTell(f"podman {arguments[0]}: {said}")

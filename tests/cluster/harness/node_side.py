@@ -4,6 +4,7 @@ Sent as text to the node's python3 (3.6 or newer, standard library only), becaus
 """
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -13,6 +14,19 @@ import time
 
 LONGEST = 1000000
 """Characters of output kept."""
+REFERENCE = 0.03
+"""Seconds in which a node for which the time limits were chosen starts Python; a quick one takes 0.009 (benchmarks/slowness.py)."""
+SLOWEST = 15
+"""Factor beyond which limits no longer grow: a node that needs more is reported as one that does not answer."""
+SLOWNESS = "RACKWRIGHT_SLOWNESS"
+"""The environment variable with the factor, for commands that have time limits of their own."""
+
+
+def slowness():
+    """Return the whole factor by which this machine's time limits grow, 1 to SLOWEST: how long it takes to start Python, load included."""
+    started = time.monotonic()
+    subprocess.call([sys.executable, "-I", "-S", "-c", "pass"], stdin=subprocess.DEVNULL)
+    return min(max(math.ceil((time.monotonic() - started) / REFERENCE), 1), SLOWEST)
 
 
 def ask(name, command, timeout, deadline):
@@ -58,14 +72,20 @@ def work(questions, deadline, lock):
 
 
 def main(request):
-    """Answer a round: {"seconds": total limit, "hands": how many at a time, "questions": [[name, command, timeout]]}."""
+    """Answer a round: {"seconds": total limit, "hands": how many at a time, "questions": [[name, command, timeout]]}.
+
+    The first line tells the factor by which all limits grow on this node, so that the caller waits as long.
+    """
     os.environ.update(LC_ALL="C.UTF-8", PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     os.chdir("/")
-    sys.stdout.write('{"begun": true}\n')
+    factor = slowness()
+    os.environ[SLOWNESS] = str(factor)
+    sys.stdout.write(json.dumps({"begun": True, "slowness": factor}) + "\n")
     sys.stdout.flush()
-    deadline = time.time() + request["seconds"]
+    deadline = time.time() + request["seconds"] * factor
     lock = threading.Lock()
-    arguments = (request["questions"], deadline, lock)
+    questions = [(name, command, timeout * factor) for name, command, timeout in request["questions"]]
+    arguments = (questions, deadline, lock)
     hands = [threading.Thread(target=work, args=arguments) for _ in range(request["hands"])]
     for hand in hands:
         hand.start()

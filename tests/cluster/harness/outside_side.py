@@ -13,13 +13,13 @@ WORDS = 3.0
 
 
 def banner(address, port, patience=PATIENCE):
-    """The first line of whatever listens there; empty where nobody is let in."""
+    """The first line of whatever listens there; empty where nobody is let in. More patience for the connection is more for the words."""
     try:
         connection = socket.create_connection((address, port), timeout=patience)
     except OSError:
         return ""
     with connection:
-        connection.settimeout(WORDS)
+        connection.settimeout(WORDS * max(1.0, patience / PATIENCE))
         try:
             words = connection.recv(64)
         except OSError:

@@ -63,8 +63,13 @@ echo "BATCH $SLURM_JOB_ID $(hostname) $(id -un)"
 """
 
 
+SLOWNESS = int(os.environ.get("RACKWRIGHT_SLOWNESS", "1"))
+"""The factor by which this node's time limits grow (node_side.py)."""
+
+
 def run(argv, limit, stdin=None):
     """A command to its end, or stopped the way that makes srun cancel its job."""
+    limit *= SLOWNESS
     child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=os.setsid)
     try:
         out, err = child.communicate(stdin, timeout=limit)
@@ -113,7 +118,7 @@ def settled(nodes, seconds, completing=0):
     found = states(nodes) if nodes else {}
     while not all(state.startswith("idle") for state in found.values()):
         ends = any(state.startswith("completing") for state in found.values())
-        if time.time() - began >= (max(seconds, completing) if ends else seconds):
+        if time.time() - began >= (max(seconds, completing) if ends else seconds) * SLOWNESS:
             break
         time.sleep(0.2)
         found = states(nodes)
@@ -125,7 +130,7 @@ def srun(part, gpus, folder, request, meeting="", me="", other=""):
     command = ["srun", "--job-name=rackwright-smoke", "--partition=" + part["partition"], "--nodelist=" + ",".join(part["nodes"])]
     command += [f"--nodes={len(part['nodes'])}", "--ntasks-per-node=1", "--cpus-per-task=1", "--mem=64", "--time=2", "--kill-on-bad-exit"]
     command += [f"--gres=gpu:{gpus}"] if gpus else []
-    task = "NAMES = " + repr(NAMES) + "\nPATIENCE = " + repr(MEETS) + TASK
+    task = "NAMES = " + repr(NAMES) + "\nPATIENCE = " + repr(MEETS * SLOWNESS) + TASK
     command += ["python3", "-I", "-S", "-c", task, folder or "", str(request["records"]), "locks" if request["locks"] else ""]
     command += [meeting, me, other]
     rc, out, err = run(command, request["seconds"])
@@ -147,7 +152,7 @@ def batch(part, folder, request):
     rc, out, err = run(command, 10, BATCH.encode())
     if rc:
         return {"rc": rc, "job": "", "output": "", "said": err.strip()[-400:]}
-    deadline, text = time.time() + request["seconds"], ""
+    deadline, text = time.time() + request["seconds"] * SLOWNESS, ""
     while time.time() < deadline and not text.endswith("\n"):
         time.sleep(0.1)
         # Listed, not asked for: over NFS, a name that was not there is believed not to be there for 30 s (nfs(5), acdirmin).
@@ -161,7 +166,7 @@ def batch(part, folder, request):
 
 def accounts(jobs, seconds):
     """What accounting has of the jobs, once it has their end or when its time is up."""
-    deadline, lines = time.time() + seconds, []
+    deadline, lines = time.time() + seconds * SLOWNESS, []
     fields = ("JobID", "State", "User", "NNodes", "AllocTRES", "ExitCode")
     while jobs:
         rc, out, err = run(["sacct", "-nXP", "-j", ",".join(jobs), "-o", ",".join(fields)], 10)

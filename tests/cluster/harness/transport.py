@@ -18,6 +18,7 @@ from typing import Any, Final
 from testinfra.backend.base import CommandResult
 from testinfra.backend.ssh import SshBackend
 
+from cluster.harness.node_side import SLOWEST, slowness
 from cluster.harness.probe import Raw
 
 _HANDS: Final = 4
@@ -61,18 +62,21 @@ class BoundedSsh(SshBackend):  # type: ignore[misc]
         except subprocess.TimeoutExpired:
             return False
 
-    def lines(self, command: str, began: Callable[[], None] = lambda: None) -> tuple[list[tuple[float, str]], str]:
-        """Each line of a command's output with the time it came, up to its last or to the limit; and what ssh complained about."""
+    def lines(self, command: str, began: Callable[[str], None] = lambda _: None) -> tuple[list[tuple[float, str]], str]:
+        """Each line of a command's output with the time it came, up to its last or to the limit; and what ssh complained about.
+
+        `began` is called with each line and may raise `limit`.
+        """
         template, arguments = self._build_ssh_command(self.get_command(command))
         argv = shlex.split(self.quote(" ".join(template), *arguments))
         with tempfile.TemporaryFile() as complaints:
             child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, bufsize=0)
             _running.add(child)
-            found, deadline = [], time.monotonic() + self.limit
-            for line in _until(child, deadline):
-                began()
+            found, started = [], time.monotonic()
+            for line in _until(child, lambda: started + self.limit):
                 found.append((time.time(), line.decode(errors="replace")))
-            late = time.monotonic() >= deadline
+                began(found[-1][1])
+            late = time.monotonic() >= started + self.limit
             if not late:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.wait(timeout=_LAST_WORDS)
@@ -83,11 +87,11 @@ class BoundedSsh(SshBackend):  # type: ignore[misc]
         return found, f"no end after {self.limit:.0f} s" if late and not said else said
 
 
-def _until(child: subprocess.Popen[bytes], deadline: float) -> Iterator[bytes]:
-    """Lines of a child's output up to its end or the deadline."""
+def _until(child: subprocess.Popen[bytes], deadline: Callable[[], float]) -> Iterator[bytes]:
+    """Lines of a child's output up to its end or the deadline, which a line may move."""
     assert child.stdout is not None
     rest = b""
-    while (left := deadline - time.monotonic()) > 0 and select.select([child.stdout], [], [], left)[0]:
+    while (left := deadline() - time.monotonic()) > 0 and select.select([child.stdout], [], [], left)[0]:
         if not (read := os.read(child.stdout.fileno(), 65536)):
             break
         *whole, rest = (rest + read).split(b"\n")
@@ -108,11 +112,19 @@ def _abandon(child: subprocess.Popen[bytes]) -> None:
 def ask_node(
     backend: BoundedSsh, questions: Sequence[tuple[str, str, float]], seconds: float, began: Callable[[], None] = lambda: None
 ) -> dict[str, Raw]:
-    """All questions in one round; every one has an answer in what comes back, if only the reason why there is none."""
-    backend.limit = seconds + _OVERHEAD
+    """All questions in one round; every one has an answer in what comes back, if only the reason why there is none.
+
+    The limits hold for a node of usual speed. A node's first line tells by which factor its own are longer.
+    """
+    backend.limit = (seconds + _OVERHEAD) * local_slowness()
+
+    def heard(line: str) -> None:
+        began()
+        backend.limit = max(backend.limit, seconds * _factor(line) + _OVERHEAD * local_slowness())
+
     request = {"seconds": seconds, "hands": _HANDS, "questions": list(questions)}
     sent = time.time()
-    lines, complaint = backend.lines(f"exec python3 -I -S -c {shlex.quote(_node_side())} {shlex.quote(json.dumps(request))}", began)
+    lines, complaint = backend.lines(f"exec python3 -I -S -c {shlex.quote(_node_side())} {shlex.quote(json.dumps(request))}", heard)
     answers = dict(_read(lines, sent))
     for name, _, _ in questions:
         answers.setdefault(name, Raw(sent=sent, arrived=time.time(), trouble=_why(backend.hostname, complaint, bool(lines))))
@@ -151,6 +163,19 @@ def stop() -> None:
     for child in list(_running):
         with contextlib.suppress(ProcessLookupError):
             child.kill()
+
+
+@cache
+def local_slowness() -> int:
+    """Return the factor by which limits grow that depend on this machine; measured once."""
+    return int(slowness())
+
+
+def _factor(line: str) -> int:
+    """Return the factor that a round's first line tells, at most SLOWEST; 1 for any other line."""
+    with contextlib.suppress(ValueError, AttributeError, TypeError):
+        return min(max(int(json.loads(line).get("slowness", 1)), 1), SLOWEST)
+    return 1
 
 
 def _read(lines: Sequence[tuple[float, str]], sent: float) -> list[tuple[str, Raw]]:

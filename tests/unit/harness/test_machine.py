@@ -64,7 +64,7 @@ def outside(monkeypatch):
     """This machine as a user on it sees it: who runs the checks, how it routes, what answers; and what was connected to."""
     connected = []
     declared = SimpleNamespace(nodes={"worker0": {"address": "10.0.0.1"}})
-    monkeypatch.setattr(machine, "banner", lambda address, _: connected.append(address) or "SSH-2.0-x")
+    monkeypatch.setattr(machine, "banner", lambda address, *_: connected.append(address) or "SSH-2.0-x")
 
     def look(user, route):
         monkeypatch.setattr(machine.os, "geteuid", lambda: user)

@@ -13,13 +13,14 @@ import cluster
 SOURCE = (Path(cluster.__file__).parent / "harness" / "node_side.py").read_text(encoding="utf-8")
 
 
-def answers(*questions, seconds=5, hands=4):
+def answers(*questions, seconds=5, hands=4, source=SOURCE):
     """What a round comes back with, by name."""
     request = {"seconds": seconds, "hands": hands, "questions": [list(question) for question in questions]}
     ended = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", SOURCE, json.dumps(request)], capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-I", "-S", "-c", source, json.dumps(request)], capture_output=True, text=True, check=True, timeout=30
     )
     lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert lines[0].pop("slowness") >= 1.0
     assert (lines[0], lines[-1]) == ({"begun": True}, {"end": True})
     return {line["name"]: line for line in lines[1:-1]}
 
@@ -55,3 +56,18 @@ def test_output_without_an_encoding_and_without_an_end():
 
 def test_nothing_waits_for_input():
     assert answers(("reads", "cat", 5))["reads"]["out"] == ""
+
+
+SLOW = SOURCE.replace("REFERENCE = 0.03", "REFERENCE = 0.0001")
+"""A node that is as slow as limits allow for."""
+
+
+def test_slow_node_gets_more_time():
+    """The same question has no answer in time on a node of usual speed."""
+    question = ("sleeps", "sleep 1; echo done", 0.2)
+    assert answers(question)["sleeps"]["out"] == ""
+    assert answers(question, seconds=0.3, source=SLOW)["sleeps"]["out"] == "done\n"
+
+
+def test_commands_are_told_the_factor():
+    assert answers(("factor", "echo $RACKWRIGHT_SLOWNESS", 5), source=SLOW)["factor"]["out"] == "15\n"

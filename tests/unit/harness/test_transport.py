@@ -28,6 +28,7 @@ def ask(tmp_path, monkeypatch):
     def _ask(script, seconds=0.5):
         monkeypatch.setenv("PATH", standin.install(tmp_path, script))
         monkeypatch.setattr("cluster.harness.transport._OVERHEAD", 0.5)
+        monkeypatch.setattr("cluster.harness.transport.local_slowness", lambda: 1)
         return ask_node(BoundedSsh("worker0", tmp_path / "ssh_config"), QUESTIONS, seconds)
 
     return _ask
@@ -138,3 +139,17 @@ def test_a_run_asks_again_what_looks_and_begins_no_job_twice(tmp_path, monkeypat
         for probe in (*first, slow, after):
             del PROBES[probe.name]
     assert (answer.out.strip(), bool(answer.trouble)) == (told, not told)
+
+
+@pytest.mark.parametrize(("first", "answered"), [('{"begun": true, "slowness": 9}', True), ('{"begun": true}', False), ("[1, 2]", False)])
+def test_slow_node_is_waited_for(ask, first, answered):
+    """Its first line says how much longer its limits are."""
+    answer = '{"name": "one", "rc": 0, "out": "here", "err": "", "trouble": "", "seconds": 0.1}'
+    found = ask(f"echo '{first}'; sleep 2; echo '{answer}'", seconds=0.3)
+    assert (found["one"].out == "here") is answered
+
+
+def test_slowness_beyond_reason_is_cut(ask):
+    started = time.monotonic()
+    ask("""echo '{"begun": true, "slowness": 1e9}'; exec sleep 300""", seconds=0.1)
+    assert time.monotonic() - started < 20
