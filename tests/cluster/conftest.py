@@ -13,8 +13,9 @@ from testinfra.host import Host
 from cluster.harness.compare import Expect
 from cluster.harness.judge import PLUGIN, Judge
 from cluster.harness.machine import Outlook
-from cluster.harness.offsets import Offset, offset, sharpened
+from cluster.harness.offsets import Offset, common, offset, sharpened
 from cluster.harness.probe import Probe
+from cluster.harness.transport import local_slowness
 from cluster.probes import control, kubernetes
 from cluster.probes.access import SSH_SAYS
 from cluster.probes.identity import CLOCK
@@ -200,15 +201,21 @@ def clocks(judge: Judge) -> dict[str, Offset]:
     return found
 
 
+@pytest.fixture(scope="session")
+def common_clock(clocks: dict[str, Offset]) -> float:
+    """How far the nodes' median clock is from this machine's, in seconds."""
+    return common(clocks.values(), _SURE)
+
+
 def _reader(judge: Judge, node: str) -> Callable[[], float]:
     """Reads the node's clock over the connection that stands by now."""
-    return lambda: float(Host(judge.backend(node, 3.0)).check_output("date +%s.%N"))
+    return lambda: float(Host(judge.backend(node, 3.0 * local_slowness())).check_output("date +%s.%N"))
 
 
 @pytest.fixture
 def host(judge: Judge, owed: Expected) -> Host:
     """testinfra's host, for checks that must look while they run; each look is a round trip of its own."""
-    return Host(judge.backend(owed.node, _PATIENCE))
+    return Host(judge.backend(owed.node, _PATIENCE * local_slowness()))
 
 
 def _record(data: Any) -> SimpleNamespace:

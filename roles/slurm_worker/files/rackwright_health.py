@@ -114,6 +114,7 @@ def look(expected: dict[str, Any]) -> tuple[tuple[Finding, ...], float]:
     from cluster.harness import node_side
 
     slowness = node_side.slowness()
+    os.environ[node_side.SLOWNESS] = str(slowness)
     until = time.time() + BUDGET * slowness
     place = SimpleNamespace(node=expected["node"], declared=SimpleNamespace(cluster=expected["cluster"]))
     answers, found, lock = Answers(place, until), {}, threading.Lock()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from statistics import median
 from typing import Final
 
 from cluster.harness.probe import Raw
 
-_TRIES: Final = 3
+_TRIES: Final = 5
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,19 @@ def offset(answer: Raw) -> Offset:
     return Offset(float(answer.out) - (answer.sent + answer.arrived) / 2, (answer.arrived - answer.sent) / 2)
 
 
+def narrowed(before: Offset, after: Offset) -> Offset:
+    """Return what two readings of one clock have in common; the later one where they exclude each other, since the clock was set between."""
+    least = max(before.seconds - before.uncertainty, after.seconds - after.uncertainty)
+    most = min(before.seconds + before.uncertainty, after.seconds + after.uncertainty)
+    return Offset((least + most) / 2, (most - least) / 2) if least <= most else after
+
+
+def common(offsets: Iterable[Offset], enough: float) -> float:
+    """Return the median in seconds of the readings that are sure within `enough`; of all where none is."""
+    found = list(offsets)
+    return median(one.seconds for one in [one for one in found if one.uncertainty <= enough] or found)
+
+
 def sharpened(first: Offset, read: Callable[[], float], enough: float) -> Offset:
     """The offset read again over the connection that stands by now, until it is sure enough or tried often enough."""
     best = first
@@ -36,5 +50,5 @@ def sharpened(first: Offset, read: Callable[[], float], enough: float) -> Offset
             answer = Raw(out=str(read()), sent=sent, arrived=time.time())
         except (RuntimeError, AssertionError, ValueError):  # testinfra's: no connection, a bad status; and no number
             break
-        best = min(best, offset(answer), key=lambda one: one.uncertainty)
+        best = narrowed(best, offset(answer))
     return best

@@ -50,6 +50,15 @@ class Raw:
     """Where the time was not enough: seconds of its own that it was not given, because others had taken them."""
 
 
+def scaled(seconds: int) -> str:
+    """Return a time limit for a shell command, in seconds: as many times longer as the node is slow (node_side.py).
+
+    >>> scaled(3)
+    '$((3 * ${RACKWRIGHT_SLOWNESS:-1}))'
+    """
+    return f"$(({seconds} * ${{RACKWRIGHT_SLOWNESS:-1}}))"
+
+
 class Place(Protocol):
     """Where a question is asked: the node's record, the plan, and answers that were given before."""
 

@@ -58,7 +58,7 @@ LATE = frozenset({"mixed none", "allocated none", "mixed- none", "planned none"}
 """States that slurmctld may show for a while after a node's last job has ended: 15 s were seen, and `planned` until the next backfill."""
 ON_NODES = frozenset({"PENDING", "RUNNING", "SUSPENDED", "STOPPED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "RESIZING"})
 BATCH = """#!/bin/sh
-#SBATCH --job-name=rackwright-batch --nodes=1 --ntasks=1 --mem=64 --time=2
+#SBATCH --job-name=rackwright-batch --nodes=1 --ntasks=1 --mem=64
 echo "BATCH $SLURM_JOB_ID $(hostname) $(id -un)"
 """
 
@@ -128,7 +128,8 @@ def settled(nodes, seconds, completing=0):
 def srun(part, gpus, folder, request, meeting="", me="", other=""):
     """One job over all nodes of a part, with so many GPUs per node; what its tasks said. With `other`, it waits to see that job run."""
     command = ["srun", "--job-name=rackwright-smoke", "--partition=" + part["partition"], "--nodelist=" + ",".join(part["nodes"])]
-    command += [f"--nodes={len(part['nodes'])}", "--ntasks-per-node=1", "--cpus-per-task=1", "--mem=64", "--time=2", "--kill-on-bad-exit"]
+    command += [f"--nodes={len(part['nodes'])}", "--ntasks-per-node=1", "--cpus-per-task=1", "--mem=64", "--kill-on-bad-exit"]
+    command += [f"--time={1 + SLOWNESS}"]
     command += [f"--gres=gpu:{gpus}"] if gpus else []
     task = "NAMES = " + repr(NAMES) + "\nPATIENCE = " + repr(MEETS * SLOWNESS) + TASK
     command += ["python3", "-I", "-S", "-c", task, folder or "", str(request["records"]), "locks" if request["locks"] else ""]
@@ -148,6 +149,7 @@ def batch(part, folder, request):
         "--nodelist=" + part["nodes"][0],
         "--output=" + output,
         "--chdir=" + folder,
+        f"--time={1 + SLOWNESS}",
     ]
     rc, out, err = run(command, 10, BATCH.encode())
     if rc:

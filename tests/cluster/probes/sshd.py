@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cluster.harness.probe import Place, Probe
+from cluster.harness.probe import Place, Probe, scaled
 
 
 def parse_settings(text: str) -> dict[str, str]:
@@ -43,7 +43,7 @@ def _knock(place: Place) -> str:
         "LogLevel=ERROR",
     )
     where = f"-p {place.node['ssh_port']} root@{place.node['address']}"
-    return f"ssh -F none {' '.join(f'-o {option}' for option in options)} -o ConnectTimeout=3 {where} true 2>&1"
+    return f"ssh -F none {' '.join(f'-o {option}' for option in options)} -o ConnectTimeout={scaled(3)} {where} true 2>&1"
 
 
 OFFER = Probe(

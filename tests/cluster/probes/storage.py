@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from types import SimpleNamespace
 from typing import Final
 
-from cluster.harness.probe import Place, Probe
+from cluster.harness.probe import Place, Probe, scaled
 
 TYPES: Final = {"moosefs": ("fuse.mfs", "fuse"), "nfs": ("nfs4",), "fsx-lustre": ("lustre",)}
 """Types in the kernel's mount table by kind of storage."""
@@ -160,7 +160,7 @@ def parse_answering(text: str) -> dict[str, str]:
 
 
 def _answering(place: Place) -> str:
-    asked = "s=$(timeout -k 1 5 stat -f -c %T $m 2>&1 >/dev/null); r=$?"
+    asked = f"s=$(timeout -k 1 {scaled(5)} stat -f -c %T $m 2>&1 >/dev/null); r=$?"
     told = f'case $r in 0) s={ANSWERS};; 124|137) s="silent for 5 s";; 126|127) echo "$s" >&2; exit $r;; esac'
     return f'for m in {" ".join(mounts_of(place))}; do {asked}; {told}; echo "$m|$s"; done'
 

@@ -6,7 +6,7 @@ import pytest
 
 from cluster.harness.compare import Expect, Mismatch
 from cluster.harness.judge import judge
-from cluster.harness.offsets import offset, sharpened
+from cluster.harness.offsets import Offset, common, narrowed, offset, sharpened
 from cluster.harness.probe import NodeBusy, Raw
 from rackwright.errors import CouldNotTell
 from rackwright.report.verdict import Verdict
@@ -87,6 +87,16 @@ class TestClocks:
 
         slow = offset(Raw(out="100", sent=100.0, arrived=110.0))
         assert sharpened(slow, time.time, 0.5).uncertainty < 0.5
+
+    def test_two_readings_narrow_each_other(self):
+        assert narrowed(Offset(0.0, 2.0), Offset(3.0, 2.0)) == Offset(1.5, 0.5)
+
+    def test_readings_around_a_step_do_not_mix(self):
+        assert narrowed(Offset(0.0, 1.0), Offset(9.0, 2.0)) == Offset(9.0, 2.0)
+
+    def test_vague_readings_do_not_move_the_median(self):
+        assert common([Offset(0.1, 0.2), Offset(8.0, 9.0), Offset(7.0, 9.0)], 0.5) == 0.1
+        assert common([Offset(8.0, 9.0), Offset(6.0, 9.0), Offset(7.0, 9.0)], 0.5) == 7.0
 
     def test_a_quick_one_is_not(self):
         quick = offset(Raw(out="100", sent=100.0, arrived=100.1))
