@@ -27,7 +27,7 @@ def offset(answer: Raw) -> Offset:
 
 
 def narrowed(before: Offset, after: Offset) -> Offset:
-    """Return what two readings of one clock have in common; the later one where they exclude each other, since the clock was set between."""
+    """Return what two readings of one clock have in common; the later one where the clock was set between them."""
     least = max(before.seconds - before.uncertainty, after.seconds - after.uncertainty)
     most = min(before.seconds + before.uncertainty, after.seconds + after.uncertainty)
     return Offset((least + most) / 2, (most - least) / 2) if least <= most else after
