@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.probes.smoke import runner
+from cluster.probes.smoke import MEMORY, runner
 from rackwright.errors import CouldNotTell
 
 
@@ -39,6 +39,25 @@ def test_get_no_gpu_unasked(node, smoke, expect):
     task = _task(smoke, "plain", node)
     hidden = task.visible in (None, (), ("NoDevFiles",))
     expect(", ".join(task.visible or ()) or "none", "none", holds=hidden and not task.gpus)
+
+
+def test_memory_is_confined(node, smoke, expect):
+    """A job that takes more than it asked for is ended, and not the jobs beside it."""
+    found = _task(smoke, "plain", node).memory_mib
+    expect("no limit" if found is None else f"{found} MiB", f"{MEMORY} MiB")
+
+
+def test_cores_are_confined(node, smoke, expect):
+    """A job runs on the cores that it was given."""
+    task = _task(smoke, "plain", node)
+    expect(f"{task.cores} of the node's CPUs", f"{task.cpus} of the node's CPUs", holds=0 < task.cores == task.cpus)
+
+
+def test_gpus_are_confined(node, smoke, expect):
+    """A job that asked for no GPU can open none, and one that asked for some can open as many."""
+    plain, first = _task(smoke, "plain", node), smoke.job("first", node.name)
+    opened = _task(smoke, "first", node).opened
+    expect(f"{len(plain.opened)} without, {len(opened)} with GPUs", f"0 without, {first.asked} with GPUs")
 
 
 def test_are_accounted_for(smoke, expect):

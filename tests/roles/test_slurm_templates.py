@@ -61,7 +61,7 @@ def lab(os_name: str, power_saving: dict[str, Any] | None = None) -> dict[str, A
                 "health_interval_s": 60,
                 "power_saving": power_saving,
                 "topology": None,
-                "cgroups": False,
+                "constrains": [],
                 "config_overrides": True,
             },
         },
@@ -90,7 +90,7 @@ def mixed() -> dict[str, Any]:
     cluster["scheduler"] |= {
         "cluster_name": "mixed", "controllers": ["ctl0", "ctl1"], "accounting": None, "nodes": nodes, "partitions": partitions,
         "accounts": [], "qos": [], "health_interval_s": None,
-        "cgroups": True, "config_overrides": False, "topology": {"plugin": "topology/tree", "lines": TREE},
+        "constrains": ["cores", "memory", "devices"], "config_overrides": False, "topology": {"plugin": "topology/tree", "lines": TREE},
     }  # fmt: skip
     return {
         "cluster": cluster,

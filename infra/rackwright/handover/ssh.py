@@ -17,17 +17,19 @@ _EVERYWHERE: Final = (
     ("IdentitiesOnly", "yes"),
     ("PreferredAuthentications", "publickey"),
     ("ServerAliveInterval", "2"),
-    ("ServerAliveCountMax", "2"),
-    ("ConnectTimeout", "3"),
     ("LogLevel", "ERROR"),
 )
-"""Dead nodes are noticed within about 5 s; a key that changed is refused, never learnt."""
+"""A key that changed is refused, never learnt."""
+_CONNECT: Final = 3
+"""Seconds to connect."""
+_SILENCES: Final = 2
+"""Unanswered keep-alives after which a connection is given up: dead nodes are noticed within about 5 s."""
 
 
-def ssh_config(plan: Plan, hosts: Mapping[str, Host]) -> str:
-    """The configuration: every node by its name, login nodes directly, the others through them."""
+def ssh_config(plan: Plan, hosts: Mapping[str, Host], *, slowness: int = 1) -> str:
+    """The configuration: every node by its name, login nodes directly, the others through them. Time limits grow with `slowness`."""
     known = [hosts[node.name] for node in plan.nodes if node.name in hosts]
-    blocks = [*(_host(plan, host) for host in known), _common(plan.stack), *_masters(plan.stack, known)]
+    blocks = [*(_host(plan, host) for host in known), _common(plan.stack, slowness), *_masters(plan.stack, known)]
     return "\n".join([f"# Stack {plan.stack}; written by rackwright, overwritten by the next run.", *blocks])
 
 
@@ -63,8 +65,10 @@ def _host(plan: Plan, host: Host) -> str:
     return "\n".join([*lines, ""])
 
 
-def _common(stack: str) -> str:
+def _common(stack: str, slowness: int) -> str:
     own = (
+        ("ConnectTimeout", str(_CONNECT * slowness)),
+        ("ServerAliveCountMax", str(_SILENCES * slowness)),
         ("UserKnownHostsFile", _quoted(paths.known_hosts(stack))),
         ("IdentityFile", _quoted(paths.identity(stack))),
     )

@@ -211,7 +211,8 @@ class Slurm(Part):
     power_saving: PowerSaving | None
     topology: Topology | None = None
     """Which nodes are close to each other; None where all are alike."""
-    cgroups: bool
+    constrains: tuple[Literal["cores", "memory", "devices"], ...]
+    """What control groups confine a job to; empty where Slurm uses none."""
     config_overrides: bool
 
 

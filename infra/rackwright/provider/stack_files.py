@@ -17,6 +17,7 @@ from rackwright import handover
 from rackwright.errors import RackwrightError
 from rackwright.handover import applied, paths
 from rackwright.handover.site import table_of_contents
+from rackwright.handover.slowness import slowness
 from rackwright.plan import Plan
 from rackwright.plan.fabric.picture import picture
 from rackwright.provider.wire import Properties
@@ -91,7 +92,7 @@ def _write(stack: str, inputs: Properties, inventory: Path, settled: Collection[
     _private(paths.identity(stack), inputs["secrets"]["access_key"])
     _private(paths.secrets(stack), yaml.safe_dump({"secrets": secrets}))
     _private(paths.known_hosts(stack), handover.known_hosts(plan, hosts, settled=settled))
-    _private(paths.ssh_config(stack), handover.ssh_config(plan, hosts))
+    _private(paths.ssh_config(stack), handover.ssh_config(plan, hosts, slowness=slowness()))
     brought = {key: inputs.get(key) for key in ("sources", "bundle", "addons")}
     handed_over = handover.inventory(plan, hosts, **brought)
     _private(inventory, yaml.dump(handed_over, Dumper=_DUMPER, sort_keys=False))

@@ -15,7 +15,7 @@ from rackwright.catalog.checks import Feature, Level
 from rackwright.errors import BadInput
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-HANDOVER: Final = "rackwright.handover/5"
+HANDOVER: Final = "rackwright.handover/6"
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,9 @@ class Declared:
             Feature.SLURM: slurm,
             Feature.HEALTH: slurm and bool(scheduler.get("health_interval_s")),
             Feature.SUBMIT: slurm and bool(scheduler.get("submit")),
+            Feature.CONSTRAINED_MEMORY: slurm and "memory" in (scheduler.get("constrains") or ()),
+            Feature.CONSTRAINED_CORES: slurm and "cores" in (scheduler.get("constrains") or ()),
+            Feature.CONSTRAINED_DEVICES: slurm and "devices" in (scheduler.get("constrains") or ()),
             Feature.ACCOUNTING: slurm and bool(scheduler.get("accounting")),
             Feature.ACCOUNTS: slurm and bool(scheduler.get("accounting") and scheduler.get("accounts")),
             Feature.QOS: slurm and bool(scheduler.get("accounting") and scheduler.get("qos")),

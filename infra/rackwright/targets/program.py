@@ -34,7 +34,8 @@ def load(configured: object, stack: str) -> Described:
     if has_errors(findings) or loaded.cluster is None:
         errors = [str(finding) for finding in findings if finding.level is Severity.ERROR]
         raise pulumi.RunError(f"stacks/Pulumi.{stack}.yaml: {len(errors)} finding(s)\n" + "\n".join(errors))
-    described = Described(loaded.cluster, kubernetes.settled(expand(loaded.cluster, stack), os.environ))
+    plan = machine.with_constraints(kubernetes.settled(expand(loaded.cluster, stack), os.environ))
+    described = Described(loaded.cluster, plan)
     machine.refuse_unfit(described.plan)
     _refuse_forgettable_state(described.plan)
     _tell(stack, described)

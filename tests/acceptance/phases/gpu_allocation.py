@@ -125,7 +125,7 @@ def _parts(scope: Scope) -> list[Part]:
 
 def _confined(scope: Scope) -> bool:
     """Whether the plan has cgroups keep a job to its devices, and there are devices that could be opened at all."""
-    confines = scope.in_pods or bool(scope.declared.cluster["scheduler"].get("cgroups"))
+    confines = scope.in_pods or "devices" in (scope.declared.cluster["scheduler"].get("constrains") or ())
     return confines and "gpu" not in scope.declared.simulated
 
 

@@ -14,7 +14,35 @@ import sys
 import time
 
 TASK = """
-import fcntl, json, os, socket, sys, time
+import errno, fcntl, glob, json, os, socket, sys, time
+
+def limits():
+    # What control groups leave this task: bytes of memory, cores, and the GPUs that it may open (cgroups(7), sched_getaffinity(2)).
+    least = None
+    for line in open("/proc/self/cgroup"):
+        _, controllers, path = line.strip().split(":", 2)
+        v2 = controllers == ""
+        if not v2 and "memory" not in controllers.split(","):
+            continue
+        root, name = ("/sys/fs/cgroup", "memory.max") if v2 else ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+        while path not in ("", "/"):
+            try:
+                said = open(root + path + "/" + name).read().strip()
+            except OSError:
+                said = "max"
+            if said.isdigit() and (least is None or int(said) < least):
+                least = int(said)
+            path = os.path.dirname(path)
+    opened = []
+    for path in glob.glob("/dev/nvidia[0-9]*"):
+        try:
+            os.close(os.open(path, os.O_RDWR))
+            opened.append(path)
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.EACCES):
+                opened.append(path)
+    return {"memory": least, "cores": len(os.sched_getaffinity(0)), "opened": sorted(opened)}
+
 mine = {key: os.environ.get(name) for key, name in NAMES.items()}
 rank, ranks = int(mine.pop("rank")), int(mine.pop("ranks"))
 mine.update(host=socket.gethostname(), uid=os.getuid(), began=time.time())
@@ -39,6 +67,7 @@ if other:
     patience = time.time() + PATIENCE
     while os.path.basename(place % other) not in os.listdir(meeting) and time.time() < patience:
         time.sleep(0.05)
+mine.update(limits())
 mine["ended"] = time.time()
 print("TASK " + json.dumps(mine), flush=True)
 """
@@ -51,7 +80,10 @@ NAMES = {
     "node": "SLURMD_NODENAME",
     "rank": "SLURM_PROCID",
     "ranks": "SLURM_NTASKS",
+    "cpus": "SLURM_CPUS_ON_NODE",
 }
+MEMORY = 64
+"""MiB that each job asks for on a node."""
 HEADSTART = 0.3
 """Seconds by which the interactive jobs come first: behind a batch job they would wait for the scheduler's next round."""
 LATE = frozenset({"mixed none", "allocated none", "mixed- none", "planned none"})
@@ -128,7 +160,7 @@ def settled(nodes, seconds, completing=0):
 def srun(part, gpus, folder, request, meeting="", me="", other=""):
     """One job over all nodes of a part, with so many GPUs per node; what its tasks said. With `other`, it waits to see that job run."""
     command = ["srun", "--job-name=rackwright-smoke", "--partition=" + part["partition"], "--nodelist=" + ",".join(part["nodes"])]
-    command += [f"--nodes={len(part['nodes'])}", "--ntasks-per-node=1", "--cpus-per-task=1", "--mem=64", "--kill-on-bad-exit"]
+    command += [f"--nodes={len(part['nodes'])}", "--ntasks-per-node=1", "--cpus-per-task=1", f"--mem={MEMORY}", "--kill-on-bad-exit"]
     command += [f"--time={1 + SLOWNESS}"]
     command += [f"--gres=gpu:{gpus}"] if gpus else []
     task = "NAMES = " + repr(NAMES) + "\nPATIENCE = " + repr(MEETS * SLOWNESS) + TASK

@@ -18,8 +18,8 @@ from typing import Any, Final
 from testinfra.backend.base import CommandResult
 from testinfra.backend.ssh import SshBackend
 
-from cluster.harness.node_side import SLOWEST, slowness
 from cluster.harness.probe import Raw
+from rackwright.handover.slowness import SLOWEST, slowness
 
 _HANDS: Final = 4
 """Questions a node works on at a time: enough that one slow tool does not hold up the rest."""
@@ -36,7 +36,7 @@ class BoundedSsh(SshBackend):  # type: ignore[misc]
     """testinfra's ssh backend with an end: a paused node keeps an ssh client waiting for ever."""
 
     def __init__(self, name: str, ssh_config: Path, *, become: bool = False, limit: float = 30.0) -> None:
-        super().__init__(name, ssh_config=str(ssh_config), timeout=3, sudo=become)
+        super().__init__(name, ssh_config=str(ssh_config), timeout=3 * local_slowness(), sudo=become)
         self.limit = limit
 
     def run_local(self, command: str, *args: str) -> CommandResult:
@@ -168,7 +168,7 @@ def stop() -> None:
 @cache
 def local_slowness() -> int:
     """Return the factor by which limits grow that depend on this machine; measured once."""
-    return int(slowness())
+    return slowness()
 
 
 def _factor(line: str) -> int:

@@ -17,6 +17,8 @@ from rackwright.errors import CouldNotTell
 if TYPE_CHECKING:  # Compute nodes look at themselves with this file, and have no reports.
     from rackwright.report.declared import Declared
 
+MEMORY: Final = 64
+"""MiB that each job asks for on a node (smoke_side.py)."""
 RECORDS: Final = 200
 """Lines each node writes into one file, in turn with the others."""
 LOCKED_RECORDS: Final = 20
@@ -39,6 +41,14 @@ class Task:
     """What programs are told to use; None where they are told nothing."""
     began: float
     ended: float
+    memory_mib: int | None = None
+    """What its control groups leave it; None where they set no limit."""
+    cores: int = 0
+    """CPUs it may run on."""
+    cpus: int = 0
+    """CPUs that Slurm gave it."""
+    opened: tuple[str, ...] = ()
+    """GPUs' device files that it is not kept from."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +152,10 @@ def parse_task(data: Mapping[str, Any]) -> Task:
         tuple(filter(None, visible.split(","))) if visible is not None else None,
         data["began"],
         data["ended"],
+        None if data.get("memory") is None else int(data["memory"]) // 2**20,
+        int(data.get("cores") or 0),
+        int(data.get("cpus") or 0),
+        tuple(data.get("opened") or ()),
     )
 
 

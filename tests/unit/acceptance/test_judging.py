@@ -256,7 +256,11 @@ class TestGpuAllocation:
         assert found == ({(check, node): verdict for node in NODES} if check else {})
 
     def test_real_devices_are_tried_where_the_plan_has_cgroups(self, scope):
-        cluster = {**scope.declared.cluster, "simulated": [], "scheduler": {**scope.declared.cluster["scheduler"], "cgroups": True}}
+        cluster = {
+            **scope.declared.cluster,
+            "simulated": [],
+            "scheduler": {**scope.declared.cluster["scheduler"], "constrains": ["devices"]},
+        }
         real = replace(scope, declared=replace(scope.declared, cluster=cluster))
         opened = "".join(f"/dev/nvidia{number}\n" for number in range(8))
         says = lambda job, node, rank: answered(opened) if job.name.startswith("opened") else self.says(job, node, rank)  # noqa: E731

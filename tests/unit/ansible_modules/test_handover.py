@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-SCHEMA = "rackwright.handover/5"
+SCHEMA = "rackwright.handover/6"
 
 
 def load() -> Any:

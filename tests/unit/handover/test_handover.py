@@ -76,6 +76,11 @@ def test_the_ssh_files_are_as_they_were() -> None:
     assert known == golden("known_hosts", known)
 
 
+def test_slow_machine_waits_longer_for_connections() -> None:
+    config = handover.ssh_config(lab(), hosts(lab()), slowness=7)
+    assert "  ConnectTimeout 21\n" in config and "  ServerAliveCountMax 14\n" in config
+
+
 def test_the_inventory_keeps_the_contract() -> None:
     """The schema is what both sides agree on."""
     for plan in (lab(), small(nodes={"login1": {"state": "out", "reason": "disk", "until": "2026-12-01"}})):

@@ -58,7 +58,7 @@ def inventory():
     return {
         "all": {
             "vars": {
-                "handover": {"schema": "rackwright.handover/5", "stack": "rack", "target": "hosts"},
+                "handover": {"schema": "rackwright.handover/6", "stack": "rack", "target": "hosts"},
                 "cluster": cluster,
                 "fabric": {"kind": "infiniband", "rate_gbps": 400, "link_layer": "InfiniBand", "simulated": False, "subnet_manager": None},
             },

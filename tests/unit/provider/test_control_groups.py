@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -48,3 +51,39 @@ def test_nodes_are_kept_from_them_before_their_systemd_starts(hybrid: pytest.Mon
 def test_nodes_that_cannot_make_any_start_as_they_are(hybrid: pytest.MonkeyPatch, where: ModuleType, name: str) -> None:
     hybrid.setattr(where, name, lambda: True)
     assert lab_node._init({}) == ["/sbin/init"]
+
+
+class TestJobConstraints:
+    """What Slurm in a lab's nodes can confine jobs to."""
+
+    @pytest.fixture
+    def machine(self, tmp_path: Path) -> Callable[..., tuple[str, ...]]:
+        """Return a function that judges a machine with these controllers, for root and for its ordinary user."""
+
+        def judge(controllers: str, *, rootless: bool, cpus: int = 8) -> tuple[str, ...]:
+            user = f"user.slice/user-{os.geteuid()}.slice/user@{os.geteuid()}.service" if rootless else ""
+            folder = tmp_path / "sys/fs/cgroup" / user
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "cgroup.controllers").write_text(controllers + "\n")
+            return control_groups.job_constraints(rootless=rootless, declared_cpus=8, cpus=cpus, root=tmp_path)
+
+        return judge
+
+    @pytest.mark.parametrize(
+        ("controllers", "rootless", "cpus", "found"),
+        [
+            ("cpuset cpu io memory hugetlb pids rdma misc", False, 8, ("cores", "memory", "devices")),
+            ("cpuset cpu io memory hugetlb pids rdma misc", False, 2, ("memory", "devices")),
+            ("cpu memory pids", True, 8, ("memory",)),
+            ("cpuset cpu io memory pids", True, 16, ("cores", "memory")),
+            ("cpu pids", True, 8, ()),
+            ("", True, 8, ()),
+        ],
+    )
+    def test_constraints_follow_the_controllers(
+        self, machine: Callable[..., tuple[str, ...]], controllers: str, rootless: bool, cpus: int, found: tuple[str, ...]
+    ) -> None:
+        assert machine(controllers, rootless=rootless, cpus=cpus) == found
+
+    def test_cgroup_v1_confines_nothing(self, tmp_path: Path) -> None:
+        assert control_groups.job_constraints(rootless=False, declared_cpus=1, root=tmp_path) == ()

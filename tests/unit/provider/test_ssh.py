@@ -40,6 +40,7 @@ def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
     nodes = Nodes()
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
     monkeypatch.setattr(ssh, "_attempt", nodes.attempt)
+    monkeypatch.setattr(ssh, "slowness", lambda: 1)
     paths.ssh_config("rack").parent.mkdir()
     paths.ssh_config("rack").write_text(CONFIG)
     return nodes
@@ -79,6 +80,12 @@ def test_behind_a_dead_login_node_everybody_says_so_at_once(nodes: Nodes) -> Non
 def test_without_a_configuration_everybody_is_asked_directly(nodes: Nodes) -> None:
     paths.ssh_config("rack").unlink()
     assert reach("worker0") == {} and nodes.asked == ["worker0"]
+
+
+def test_slow_machine_waits_longer(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes.dead = {"login0"}
+    monkeypatch.setattr(ssh, "slowness", lambda: 20)
+    assert asyncio.run(ssh.reach("rack", ["login0"], within=0.05)) == {"login0": "no answer over SSH; tried for 1 s"}
 
 
 class TestCause:

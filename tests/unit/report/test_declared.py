@@ -10,7 +10,8 @@ from rackwright.errors import BadInput
 from rackwright.report.declared import from_inventory, load
 
 JOBS = {Feature.JOBS, Feature.JOBS_SHARE}
-SLURMS = {Feature.HEALTH, Feature.ACCOUNTING, Feature.ACCOUNTS, Feature.QOS, Feature.JOBS_ON_STORAGE, Feature.JOBS_ON_FABRIC}
+CONSTRAINED = {Feature.CONSTRAINED_MEMORY, Feature.CONSTRAINED_CORES, Feature.CONSTRAINED_DEVICES}
+SLURMS = CONSTRAINED | {Feature.HEALTH, Feature.ACCOUNTING, Feature.ACCOUNTS, Feature.QOS, Feature.JOBS_ON_STORAGE, Feature.JOBS_ON_FABRIC}
 ADDONS = {Feature.ADDONS, Feature.ADDON_HOOKS, Feature.QUEUES, Feature.MEASUREMENTS}
 KUBERNETESES = ADDONS | {
     *(Feature.KUBERNETES, Feature.KUBERNETES_GPUS, Feature.NAMESPACES, Feature.QUOTAS, Feature.CLAIMS, Feature.POD_ROUTES),
@@ -45,6 +46,7 @@ def test_the_lab_has_every_part(declared):
         (("scheduler", "accounting"), {Feature.ACCOUNTING, Feature.ACCOUNTS, Feature.QOS}),
         (("scheduler", "accounts"), {Feature.ACCOUNTS}),
         (("scheduler", "qos"), {Feature.QOS}),
+        (("scheduler", "constrains"), CONSTRAINED),
         (("network", "gateway"), {Feature.GATEWAY}),
         (("access", "entry"), {Feature.ENTRY}),
         (("metadata_service",), {Feature.METADATA_SERVICE}),

@@ -125,7 +125,7 @@ def _slurm_conf(plan: Plan, said: Slurm) -> tuple[Any, ...]:
     return (
         [(name, places[name]) for name in said.controllers],
         said.accounting,
-        said.cgroups,
+        said.constrains,
         said.config_overrides,
         said.power_saving,
         said.topology,

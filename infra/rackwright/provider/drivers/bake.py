@@ -13,6 +13,7 @@ from typing import Any
 
 from rackwright.errors import RackwrightError
 from rackwright.handover import BAKED, paths
+from rackwright.handover.slowness import slowness
 from rackwright.provider.drivers import ansible
 from rackwright.provider.drivers.podman import SECRET_PREFIX, STACK_LABEL, SecretFile, handed_over, limits, must, podman
 from rackwright.provider.drivers.process import run
@@ -92,14 +93,14 @@ def _ssh_config(folder: Path, port: str) -> str:
     return (
         f"Host bake\n  HostName 127.0.0.1\n  Port {port}\n  User root\n  IdentityFile {folder}/id_ed25519\n  IdentitiesOnly yes\n"
         f"  HostKeyAlias bake\n  UserKnownHostsFile {folder}/known_hosts\n  GlobalKnownHostsFile none\n  StrictHostKeyChecking yes\n"
-        f"  LogLevel ERROR\n  ConnectTimeout 3\n"
+        f"  LogLevel ERROR\n  ConnectTimeout {3 * slowness()}\n"
     )
 
 
 async def _answer(folder: Path) -> None:
     said = ""
     for _ in range(60):
-        ended = await run(["ssh", "-F", str(folder / "ssh_config"), "bake", "true"], timeout=10)
+        ended = await run(["ssh", "-F", str(folder / "ssh_config"), "bake", "true"], timeout=10 * slowness())
         if ended.ok:
             return
         said = ended.stderr.strip()

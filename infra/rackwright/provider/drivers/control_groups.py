@@ -7,6 +7,7 @@ start ("unable to apply cgroup configuration"). Hierarchies with groups also out
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,25 @@ _JOINED: Final = ("net_cls", "net_prio")
 def unified() -> bool:
     """Whether this machine has cgroup v2 alone (`man 7 cgroups`): its systemd mounts that one, and so does a node's."""
     return Path("/sys/fs/cgroup/cgroup.controllers").exists()
+
+
+def job_constraints(*, rootless: bool, declared_cpus: int, cpus: int | None = None, root: Path = Path("/")) -> tuple[str, ...]:
+    """Return what control groups of nodes that are containers here can confine a job to; nothing on cgroup v1.
+
+    - memory, where the controller is delegated to who runs the containers.
+    - cores, where cpuset is, too, and the machine has as many CPUs as its largest node declares (`cpus`: as many as are there).
+    - devices, for root: the kernel takes programs that filter devices from nobody else (cgroup-v2.rst, "Device controller").
+    """
+    delegated = f"user.slice/user-{os.geteuid()}.slice/user@{os.geteuid()}.service" if rootless else ""
+    try:
+        controllers = (root / "sys/fs/cgroup" / delegated / "cgroup.controllers").read_text(encoding="ascii").split()
+    except OSError:
+        return ()
+    if "memory" not in controllers:
+        return ()
+    enough = declared_cpus <= (cpus or os.cpu_count() or 1)
+    cores = ("cores",) if "cpuset" in controllers and enough else ()
+    return (*cores, "memory", *(() if rootless else ("devices",)))
 
 
 def shared() -> list[str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from rackwright.handover import paths
+from rackwright.handover.slowness import slowness
 from rackwright.provider.drivers.process import Ended, NoEnd, run
 
 _PAUSE: Final = 0.15
@@ -27,29 +29,41 @@ _ATTEMPT: Final = 12.0
 """Seconds one attempt may take: connect time-outs of two hops (3 s each) and the death of a stale master (2 x 2 s)."""
 
 
+@dataclass(frozen=True)
+class _Waiting:
+    """How long a node is waited for and an attempt may take, in seconds of a machine as slow as this one; and who knows of causes."""
+
+    within: float
+    attempt: float
+    cause: Cause | None
+
+
 async def reach(stack: str, names: Iterable[str], *, within: float, cause: Cause | None = None) -> dict[str, str]:
-    """Open a connection to every node; the reason for each that gave no answer within the time (seconds).
+    """Open a connection to every node; the reason for each that gave no answer within the time (seconds, longer on a slow machine).
 
     Where `cause` knows why a node cannot answer, it is not waited for any longer.
     First those that others are reached through: a crowd that comes before the way is open makes a connection each, and sshd drops most.
     """
     wanted = list(names)
+    factor = await asyncio.to_thread(slowness)
+    within *= factor
     through = _through(stack)
     doors = {through[name] for name in wanted if name in through}
-    shut = await _reach_all(stack, doors, within, cause)
+    waiting = _Waiting(within, _ATTEMPT * factor, cause)
+    shut = await _reach_all(stack, doors, waiting)
     behind_shut = {name: through[name] for name in wanted if through.get(name) in shut}
-    lost = await _reach_all(stack, [name for name in wanted if name not in doors and name not in behind_shut], within, cause)
+    lost = await _reach_all(stack, [name for name in wanted if name not in doors and name not in behind_shut], waiting)
     told = {name: f"is reached through {door}, and that does not answer: {shut[door]}" for name, door in behind_shut.items()}
     found = {**shut, **told, **lost}
     return {name: found[name] for name in wanted if name in found}
 
 
-async def _reach_all(stack: str, names: Iterable[str], within: float, cause: Cause | None) -> dict[str, str]:
+async def _reach_all(stack: str, names: Iterable[str], waiting: _Waiting) -> dict[str, str]:
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def one(name: str) -> str | None:
         async with turns:
-            return await _reach_one(stack, name, within, cause)
+            return await _reach_one(stack, name, waiting)
 
     wanted = list(names)
     found = await asyncio.gather(*map(one, wanted))
@@ -79,12 +93,12 @@ async def close(stack: str, name: str) -> None:
         socket.unlink()
 
 
-async def _reach_one(stack: str, name: str, within: float, cause: Cause | None) -> str | None:
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + within
+async def _reach_one(stack: str, name: str, waiting: _Waiting) -> str | None:
+    loop, cause = asyncio.get_running_loop(), waiting.cause
+    deadline = loop.time() + waiting.within
     asked = loop.time()
     while True:
-        reason = await _attempt(stack, name, min(_ATTEMPT, max(1.0, deadline - loop.time())))
+        reason = await _attempt(stack, name, min(waiting.attempt, max(1.0, deadline - loop.time())))
         if reason is None:
             return None
         if "host key" in reason:
@@ -95,7 +109,7 @@ async def _reach_one(stack: str, name: str, within: float, cause: Cause | None) 
             if (found := await cause(name, last)) is not None:
                 return found
         if last:
-            return f"{reason}; tried for {within:.0f} s"
+            return f"{reason}; tried for {waiting.within:.0f} s"
         await asyncio.sleep(_PAUSE)
 
 

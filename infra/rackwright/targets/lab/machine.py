@@ -1,4 +1,4 @@
-"""What this machine must be before a lab is made on it; refused before the first resource exists."""
+"""What this machine is, for a lab on it: refused before the first resource exists where it cannot run one, and part of the plan."""
 
 from __future__ import annotations
 
@@ -7,6 +7,16 @@ import pulumi
 from rackwright.plan import Plan
 from rackwright.provider.drivers import control_groups
 from rackwright.provider.drivers.podman import rootless
+
+
+def with_constraints(plan: Plan) -> Plan:
+    """Return the plan with what Slurm in containers of this machine can confine jobs to."""
+    slurm = plan.scheduler
+    if plan.target.kind != "lab" or slurm.kind != "slurm":
+        return plan
+    declared = max((node.cpus for node in slurm.nodes), default=1)
+    found = control_groups.job_constraints(rootless=rootless(), declared_cpus=declared)
+    return plan.model_copy(update={"scheduler": slurm.model_copy(update={"constrains": found})})
 
 
 def refuse_unfit(plan: Plan) -> None:

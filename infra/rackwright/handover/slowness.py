@@ -1,0 +1,30 @@
+"""How much longer than usual this machine takes, for time limits that must hold on slow and busy machines, too."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import time
+from typing import Final
+
+_REFERENCE: Final = 0.03
+"""Seconds in which a machine for which the limits were chosen starts Python; a quick one takes 0.009 (`python benchmarks/slowness.py`)."""
+SLOWEST: Final = 15
+"""Factor beyond which limits no longer grow."""
+
+
+def slowness() -> int:
+    """Return the whole factor by which time limits grow here, 1 to SLOWEST: how long starting Python takes now, load included."""
+    started = time.monotonic()
+    subprocess.run([sys.executable, "-I", "-S", "-c", "pass"], stdin=subprocess.DEVNULL, check=False)
+    return factor(time.monotonic() - started)
+
+
+def factor(seconds: float) -> int:
+    """Return the factor for a machine that starts Python in so many seconds.
+
+    >>> factor(0.009), factor(0.05), factor(0.2), factor(9.0)
+    (1, 2, 7, 15)
+    """
+    return min(max(math.ceil(seconds / _REFERENCE), 1), SLOWEST)

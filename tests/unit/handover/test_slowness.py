@@ -1,0 +1,15 @@
+"""Time limits that grow with how long this machine takes to start Python."""
+
+from __future__ import annotations
+
+import pytest
+
+from rackwright.handover import slowness
+
+
+@pytest.mark.parametrize(("times", "found"), [((5.0, 5.009), 1), ((5.0, 5.2), 7), ((5.0, 65.0), slowness.SLOWEST)])
+def test_slowness_follows_the_start_of_python(monkeypatch: pytest.MonkeyPatch, times: tuple[float, float], found: int) -> None:
+    readings = iter(times)
+    monkeypatch.setattr(slowness.time, "monotonic", lambda: next(readings))
+    monkeypatch.setattr(slowness.subprocess, "run", lambda *_, **__: None)
+    assert slowness.slowness() == found
