@@ -365,3 +365,29 @@ def test_a_rolled_node_that_cannot_tell_is_named(node: Node) -> None:
     node.tool("nvidia-smi", "#!/bin/sh\nsleep 20\n")
     said = node.look("--rolled")
     assert (said.returncode, said.stderr) == (3, "gpu.count_matches_plan: could not tell\n")
+
+
+class TestRest:
+    """A slow node rests between Slurm's looks."""
+
+    def looked(self, node: Node, *words: str, ago: float, took: float, name: str = "rackwright-health") -> bool:
+        """Return whether another look looks, so long after one that took so long."""
+        node.look()
+        node.remembers(at=time.time() - ago, took=took)
+        before = json.loads(node.record.read_text())["at"]
+        node.look(*words, name=name)
+        return bool(json.loads(node.record.read_text())["at"] != before)
+
+    @pytest.mark.parametrize(("ago", "took", "looks"), [(2, 0.4, True), (20, 4, False), (45, 4, True), (170, 30, False), (190, 30, True)])
+    def test_slow_look_is_followed_by_a_rest(self, node: Node, ago: float, took: float, looks: bool) -> None:
+        assert self.looked(node, ago=ago, took=took) is looks
+
+    def test_rest_keeps_the_verdict(self, node: Node) -> None:
+        node.gpus(7)
+        assert node.look().returncode == 1
+        node.remembers(took=10.0)
+        assert node.look().returncode == 1
+
+    def test_converge_and_jobs_do_not_wait(self, node: Node) -> None:
+        assert self.looked(node, "--now", ago=20, took=10)
+        assert self.looked(node, ago=20, took=10, name="rackwright-health-prolog")

@@ -2,7 +2,9 @@
 """A compute node's look at itself: the cluster's passive checks that need no other node, and what follows for Slurm.
 
 usage: rackwright-health            looks; drains the node where a check fails, with the check's id as the reason; lifts that drain,
-                                    and no other, once all is good again. Slurm runs it every few minutes (HealthCheckProgram)
+                                    and no other, once all is good again. Slurm runs it every few minutes (HealthCheckProgram). On a slow
+                                    node it rests after a look nine times as long as that took
+       rackwright-health --now      the same, without a rest
        rackwright-health-prolog     the same before a job: a node that is not as declared does not start it (Prolog)
        rackwright-health --rolled   looks before a rolled node comes back: where a check fails its id takes the place of rackwright's own
                                     reason; lifts nothing
@@ -40,6 +42,9 @@ PATIENCE = 30.0  # seconds without an answer until that counts as a failure
 PATIENCE_IN_A_CROWD = 600.0  # the same on a node that is crowded
 CROWD = 5.0  # times as long as it had a processor it waits for one there: alone up to 3, with answers missing from 28 on (2 cores)
 TURNS = "/proc/thread-self/schedstat"  # nanoseconds on a processor, waiting for one, turns (Documentation/scheduler/sched-stats.rst)
+BURDEN = 3.0  # seconds from which a look burdens its node
+RESTS = 9.0  # times as long as such a look took until Slurm's next call looks again: looks take at most a tenth of a slow node
+LONGEST_REST = 180.0  # seconds
 FRESH = 2.0  # seconds: of jobs that start together, one looks and the others take its word
 LONGEST_REASON = 160  # characters
 OURS = re.compile(r"rackwright: ([a-z]+\.[a-z_]+)(:|$)")  # rackwright's other drains name no check
@@ -215,8 +220,8 @@ class Slurm:
 
 
 def remembered() -> dict[str, Any]:
-    """The last look: when, what was wrong, since when what was not told, whether the node may be held for it, when Slurm was asked."""
-    nothing: dict[str, Any] = {"at": 0.0, "wrong": [], "unsure": {}, "held": True, "asked": 0.0}
+    """The last look: when, for how long, what was wrong, since when what was not told, may the node be held for it, when Slurm was asked."""
+    nothing: dict[str, Any] = {"at": 0.0, "took": 0.0, "wrong": [], "unsure": {}, "held": True, "asked": 0.0}
     try:
         with open(RECORD, encoding="utf-8") as stream:
             return nothing | dict(json.load(stream))
@@ -264,21 +269,35 @@ def act(slurm: Slurm, wrong: list[list[str]], held: bool, rolled: bool) -> bool:
         return True
 
 
-def run(expected: dict[str, Any], before_a_job: bool, rolled: bool) -> int:
-    """One look with what follows, one at a time."""
+def rest(took: float) -> float:
+    """Seconds from the start of a look that took so long until the next."""
+    return min(took + RESTS * took, LONGEST_REST) if took > BURDEN else 0.0
+
+
+def run(expected: dict[str, Any], before_a_job: bool, rolled: bool, rests: bool) -> int:
+    """One look with what follows, one at a time. `rests`: none so soon after one that took long."""
     if before_a_job:
         with open(BEGAN, "w", encoding="utf-8"):
             pass
     with open(LOCK, "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         last, now = remembered(), time.time()
-        if before_a_job and 0 <= now - last["at"] < FRESH:
+        if 0 <= now - last["at"] < (FRESH if before_a_job else rest(last["took"]) if rests else 0.0):
             wrong, unsure = last["wrong"], last["unsure"]
         else:
             wrong, unsure = weighed(*look(expected), last["unsure"], now)
             asks = not before_a_job and may_be_held(last, now)
             held = act(Slurm(expected["node"]["name"]), wrong, asks, rolled) or (before_a_job and last["held"])
-            remember({"at": now, "wrong": wrong, "unsure": unsure, "held": held, "asked": now if asks else last["asked"]})
+            remember(
+                {
+                    "at": now,
+                    "took": time.time() - now,
+                    "wrong": wrong,
+                    "unsure": unsure,
+                    "held": held,
+                    "asked": now if asks else last["asked"],
+                }
+            )
     for check, why in wrong or [[check, "could not tell"] for check in unsure if rolled]:
         print(f"{check}: {why}", file=sys.stderr)
     # slurmd repeats a prolog's failure, with a drain each time, until slurmctld takes it, and for a job that is over it never does.
@@ -307,7 +326,7 @@ def tell(findings: tuple[Finding, ...]) -> int:
 def main(name: str, words: list[str]) -> int:
     """One call, by the name it was called with."""
     os.environ.update(LC_ALL="C.UTF-8", PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-    if words not in ([], ["--look"], ["--rolled"], ["--foresee"]):
+    if words not in ([], ["--now"], ["--look"], ["--rolled"], ["--foresee"]):
         print((__doc__ or "").strip(), file=sys.stderr)
         return 2
     try:
@@ -320,7 +339,8 @@ def main(name: str, words: list[str]) -> int:
         return tell(look(expected)[0])
     if words == ["--foresee"]:
         return foresee(expected)
-    return run(expected, name.endswith("prolog"), words == ["--rolled"])
+    before_a_job = name.endswith("prolog")
+    return run(expected, before_a_job, words == ["--rolled"], rests=not words and not before_a_job)
 
 
 if __name__ == "__main__":

@@ -59,7 +59,8 @@ def _inventory():
             "kind": "slurm", "cluster_name": "lab", "controllers": ["login0"], "accounting": "login0", "submit": ["login0"],
             "nodes": [{"name": name, "cpus": 8, "memory_mib": 2048, "gpus": 8, "gpu_type": "h100"} for name in ("worker0", "worker1")],
             "partitions": [{"name": "gpu", "nodes": ["worker0", "worker1"], "default": True, "max_time": None}], "config_overrides": True,
-            "constrains": ["cores", "memory", "devices"], "health_interval_s": 60, "accounts": [{"name": "research"}], "qos": [{"name": "urgent"}],
+            "constrains": ["cores", "memory", "devices"],
+            "health_interval_s": 60, "accounts": [{"name": "research"}], "qos": [{"name": "urgent"}],
         },
     }  # fmt: skip
     fabric = {
