@@ -220,7 +220,7 @@ class Slurm:
 
 
 def remembered() -> dict[str, Any]:
-    """The last look: when, for how long, what was wrong, since when what was not told, may the node be held for it, when Slurm was asked."""
+    """The last look: when, for how long, what was wrong, since when what was not told, may it be held for that, when Slurm was asked."""
     nothing: dict[str, Any] = {"at": 0.0, "took": 0.0, "wrong": [], "unsure": {}, "held": True, "asked": 0.0}
     try:
         with open(RECORD, encoding="utf-8") as stream:
