@@ -15,7 +15,7 @@ from rackwright.provider import registry
 from rackwright.provider.diff import Change, Difference
 from rackwright.provider.drivers import api_way
 from rackwright.provider.engine_log import EngineLog
-from rackwright.provider.lifetime import Lifetime
+from rackwright.provider.lifetime import Lifetime, leave_mark
 from rackwright.provider.redaction import Redactor, rewrap
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.stack_lock import StackLock
@@ -72,6 +72,7 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
 
     async def Cancel(self, request: Any, context: Any) -> empty_pb2.Empty:
         """End every child now; the calls that wait for them report it."""
+        leave_mark()
         await self._lifetime.cancel()
         return empty_pb2.Empty()
 
@@ -89,7 +90,10 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         """A detailed difference between the record and the new inputs."""
         resource = await self._open(request, context)
         state = State(request.id, reveal(decode(request.old_inputs)), reveal(decode(request.olds)))
-        return _diff_response(resource.diff(state, reveal(decode(request.news))))
+        found = resource.diff(state, reveal(decode(request.news)))
+        operation = self._operation(request)
+        live = await self._guarded(context, operation, lambda: resource.add_live_changes(operation.stack, state, found), locked=False)
+        return _diff_response(live)
 
     async def Create(self, request: Any, context: Any) -> provider_pb2.CreateResponse:
         """Make the resource, or foresee it."""
