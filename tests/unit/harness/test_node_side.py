@@ -55,3 +55,14 @@ def test_output_without_an_encoding_and_without_an_end():
 
 def test_nothing_waits_for_input():
     assert answers(("reads", "cat", 5))["reads"]["out"] == ""
+
+
+def test_clock_step_takes_no_time_from_round():
+    """The clock steps an hour ahead whenever the node reads it."""
+    stepping = "import itertools, time\nhours = itertools.count()\ntime.time = lambda: 3600.0 * next(hours)\n"
+    request = {"seconds": 5, "hands": 1, "questions": [["quick", "echo here", 5], ["second", "echo too", 5]]}
+    ended = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", stepping + SOURCE, json.dumps(request)], capture_output=True, text=True, check=True, timeout=30
+    )
+    told = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert [line["out"] for line in told if "name" in line] == ["here\n", "too\n"]
