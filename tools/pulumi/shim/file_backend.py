@@ -142,7 +142,10 @@ def _started(pid: int) -> float | None:
         pass
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            ticks = int(file.read().rpartition(")")[2].split()[19])  # field 22 of proc(5), counted after the command's name
+            fields = file.read().rpartition(")")[2].split()  # from field 3 of proc(5) on: those after the command's name
+        if fields[0] in "ZX":  # It has ended; whoever adopted it has not collected it yet.
+            return None
+        ticks = int(fields[19])
         with open("/proc/stat", encoding="utf-8") as file:
             boot = next(int(line.split()[1]) for line in file if line.startswith("btime "))
     except (OSError, ValueError, IndexError, StopIteration):
