@@ -54,9 +54,9 @@ class Shim:
         (venv / "rackwright-engine").write_text(f"{engine}\n")
         self.venv = venv
 
-    def start(self, verb: str = "up", **environ: str) -> subprocess.Popen[str]:
+    def start(self, verb: str = "up", *options: str, **environ: str) -> subprocess.Popen[str]:
         """Start `pulumi VERB -s lab` as leader of a process group and wait for its engine."""
-        command = [sys.executable, "-IS", str(CHECKOUT / "tools/pulumi/start_shim.py"), str(self.venv), verb, "-s", "lab"]
+        command = [sys.executable, "-IS", str(CHECKOUT / "tools/pulumi/start_shim.py"), str(self.venv), verb, "-s", "lab", *options]
         given = {"PATH": os.defpath, "HOME": str(self.root), "RACKWRIGHT_HOME": str(self.root / "home"), **environ}
         child = subprocess.Popen(
             command,
@@ -128,9 +128,10 @@ def test_engine_dies_with_killed_shim(shim: Shim) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ends_with", "mark", "code", "speaks"), [("1", "", 1, False), ("1", "1", 130, True), ("8", "", 130, True), ("0", "1", 0, False)]
+    ("ends_with", "mark", "code", "speaks"),
+    [("1", "", 1, False), ("1", "1", 130, True), ("8", "", 130, True), ("0", "1", 130, True), ("0", "", 0, False)],
 )
-def test_message_needs_interruption_and_failure(shim: Shim, ends_with: str, mark: str, code: int, speaks: bool) -> None:
+def test_message_follows_interruption(shim: Shim, ends_with: str, mark: str, code: int, speaks: bool) -> None:
     """At a terminal the engine reads Ctrl-C as a key: then only the provider's mark tells of it."""
     child = shim.start(ENDS_WITH=ends_with, **({"MARK": mark} if mark else {}))
     _, said = child.communicate(timeout=20)
@@ -153,3 +154,13 @@ def test_message_names_commands_of_caller() -> None:
 @pytest.mark.parametrize(("said", "verb"), [("update", "up"), ("dn", "destroy"), ("pre", "preview"), ("refresh", "refresh"), ("stack", "")])
 def test_aliases_have_full_names(said: str, verb: str) -> None:
     assert interruption.verb(said) == verb
+
+
+@pytest.mark.parametrize(("options", "code"), [([], 130), (["--exclude-protected"], 0)])
+def test_destroy_that_leaves_resources_was_interrupted(shim: Shim, options: list[str], code: int) -> None:
+    """The engine ends a cancelled destroy with 0; `make down` must not go on to delete by label."""
+    state = shim.root / "home/.engine/state/.pulumi/stacks/rackwright/lab.json"
+    state.write_text('{"checkpoint": {"latest": {"resources": [{"urn": "u"}]}}}')
+    child = shim.start("destroy", *options, ENDS_WITH="0")
+    _, said = child.communicate(timeout=20)
+    assert (child.returncode, "destroy was interrupted" in said) == (code, bool(code))

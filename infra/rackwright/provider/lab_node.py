@@ -7,7 +7,7 @@ import json
 from typing import ClassVar, Final
 
 from rackwright.handover import paths
-from rackwright.provider import lab_node_found
+from rackwright.provider import lab_node_found, lab_power
 from rackwright.provider.diff import Difference
 from rackwright.provider.drivers import control_groups, ssh
 from rackwright.provider.drivers.podman import (
@@ -120,6 +120,7 @@ class Node(Resource):
         if found.paused:
             await must("unpause", news["name"])
         elif not found.running:
+            _forget_sleep(news["stack"], news["hostname"])
             await must("start", news["name"])
         await ssh.close(operation.stack, news["hostname"])
         found = await inspect(news["name"])
@@ -138,11 +139,15 @@ class Node(Resource):
 
 
 def _is_as_recorded(stack: str, state: State, found: Container | None, *, slept: bool = False) -> bool:
-    """Whether the container runs since the recorded start, or is asleep or awake again by Slurm's wish."""
+    """Whether the container runs since the recorded start, or is asleep or awake again by Slurm's wish.
+
+    Without a power agent, after a reboot for one, nothing wakes a container; slurmctld may have lost that the node is powered down.
+    """
     if found is None:
         return False
     unchanged = found.running and not found.paused and found.incarnation == state.outputs.get("incarnation")
-    return unchanged or _sleeps_or_was_woken(stack, state, found, slept=slept)
+    wakes = found.running or lab_power.living(stack) is not None
+    return unchanged or (wakes and _sleeps_or_was_woken(stack, state, found, slept=slept))
 
 
 def _sleeps_or_was_woken(stack: str, state: State, found: Container, *, slept: bool) -> bool:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from rackwright.handover import paths
-from rackwright.provider import lab_node, lab_node_found, lab_nodes_now
+from rackwright.provider import lab_node, lab_node_found, lab_nodes_now, lab_power
 from rackwright.provider.drivers.podman import Container
 from rackwright.provider.lab_node import Node
+from rackwright.provider.lab_power import Agent
 from rackwright.provider.resource import Made, Operation, State
 
 
@@ -149,10 +150,15 @@ def test_up_repairs_node_after_reboot(together: dict[str, Any], now: dict[str, A
     assert live_changes() == ["status"]
 
 
-def test_up_leaves_sleeping_node_asleep(together: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("agent", "changes"), [(Agent(1, 1), []), (None, ["status"])])
+def test_up_leaves_node_asleep_while_agent_lives(
+    together: dict[str, Any], monkeypatch: pytest.MonkeyPatch, agent: Agent | None, changes: list[str]
+) -> None:
+    """A reboot ends the agent, and slurmctld may not know any more that the node sleeps: nothing would ever wake it."""
+    monkeypatch.setattr(lab_power, "living", lambda stack: agent)
     together["running"] = False
     paths.asleep("lab", "worker0").touch()
-    assert live_changes() == []
+    assert live_changes() == changes
 
 
 def test_up_accepts_node_that_slurm_woke(together: dict[str, Any]) -> None:

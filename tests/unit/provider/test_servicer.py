@@ -139,7 +139,20 @@ def test_diff_includes_live_changes(call: Callable[..., Any], monkeypatch: pytes
     assert list(answer.diffs) == ["status of unit"]
 
 
-def test_cancel_leaves_mark_for_shim(call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RACKWRIGHT_CANCELLED", str(tmp_path / "cancelled"))
-    call("Cancel", empty_pb2.Empty())
-    assert (tmp_path / "cancelled").exists()
+@pytest.mark.parametrize("busy", [True, False])
+def test_cancel_of_busy_provider_leaves_mark(call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: bool) -> None:
+    """The engine cancels idle plugins, too, when a run has ended."""
+    mark = tmp_path / "cancelled"
+    monkeypatch.setenv("RACKWRIGHT_CANCELLED", str(mark))
+
+    class Cancelled(ProviderServicer):
+        async def Create(self, request: Any, context: Any) -> provider_pb2.CreateResponse:
+            async def work() -> None:
+                await self.Cancel(empty_pb2.Empty(), None)
+
+            await (self._guarded(context, self._operation(request), work, locked=False) if busy else work())
+            return provider_pb2.CreateResponse(id="thing")
+
+    monkeypatch.setitem(globals(), "ProviderServicer", Cancelled)
+    call("Create", _create({}))
+    assert mark.exists() is busy

@@ -48,6 +48,10 @@ class FileBackend:
         secrets = _latest(_parsed(text)).get("secrets_providers") or {}
         return (secrets.get("state") or {}).get("salt") if secrets.get("type") == "passphrase" else None
 
+    def has_resources(self, stack: str) -> bool:
+        """Whether resources of the stack are on record."""
+        return bool(_latest(_parsed(self._text(stack))).get("resources"))
+
     def _locks(self, stack: str) -> list[str]:
         folder = os.path.join(self._root, "locks", "organization", self._project, stack)
         try:

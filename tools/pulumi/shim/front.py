@@ -57,12 +57,12 @@ class Front:
             _become(self._engine, self._arguments, self._environ)
         name = self._stack(address)
         if not address.startswith(PREFIX):
-            self._operate(name)
+            self._operate(name, None)
         backend = FileBackend(address, self._project.name, os.getcwd())
         file = self._first_use(name, backend) if name else None
         if self._command.may_write_stack_file:
             self._stay(name or "", file, backend)
-        self._operate(name)
+        self._operate(name, backend)
 
     def _stack(self, address: str) -> str | None:
         """Bare name of the stack the command is about."""
@@ -99,7 +99,7 @@ class Front:
         said = self._environ.get("PULUMI_OPTION_CONFIG_FILE", "")
         return bool(said) and os.path.dirname(said) != os.path.dirname(self._home.stack_config("x"))
 
-    def _operate(self, name: str | None) -> NoReturn:
+    def _operate(self, name: str | None, backend: FileBackend | None) -> NoReturn:
         """Runs the engine; where it works on a stack, stays to say how an interrupted run goes on."""
         operation = interruption.verb(self._command.subcommand)
         if not operation or not name:
@@ -109,7 +109,9 @@ class Front:
         child = Child(self._engine, self._arguments, {**self._environ, interruption.MARK: mark})
         status = child.wait()
         cancelled = interruption.was_cancelled(mark) or status == interruption.ENGINE_CANCELLED << 8
-        if status and (child.interrupted_by or cancelled):
+        # A cancelled destroy ends with 0, reports that everything was deleted, and leaves the rest on record.
+        cancelled |= operation == "destroy" and not status and self._command.is_about_all and bool(backend and backend.has_resources(name))
+        if child.interrupted_by or cancelled:
             _say(interruption.message(operation, name, self._environ))
             os._exit(interruption.exit_code(child.interrupted_by))
         _leave_as(status)
