@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
+from datetime import datetime, timezone
 from typing import NamedTuple
 
 FIELDS = (
     "LoadState,ActiveState,SubState,Result,UnitFileState,InvocationID,"
-    "InactiveExitTimestampMonotonic,NeedDaemonReload,FragmentPath,DropInPaths"
+    "InactiveExitTimestamp,InactiveExitTimestampMonotonic,NeedDaemonReload,FragmentPath,DropInPaths"
 )
 
 
 LONGEST_CALL = 240.0
 """Seconds one systemctl call may take: more than twice the 90 s after which systemd itself gives up (DefaultTimeoutStartSec)."""
+
+
+WHOLE_SECONDS = 2.0
+"""Seconds by which two readings of one start differ where the clock ran on evenly: the recorded one is cut to whole seconds."""
 
 
 class UnitError(Exception):
@@ -81,7 +87,8 @@ class Systemd:
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     """What systemctl says; raises TimeoutExpired where it has no end."""
-    return subprocess.run(("systemctl", *words), capture_output=True, text=True, check=False, timeout=LONGEST_CALL)
+    environ = {**os.environ, "TZ": "UTC"}
+    return subprocess.run(("systemctl", *words), capture_output=True, text=True, check=False, timeout=LONGEST_CALL, env=environ)
 
 
 def parse_record(block: str) -> Live:
@@ -94,10 +101,24 @@ def parse_record(block: str) -> Live:
         result=told.get("Result", ""),
         boot=told.get("UnitFileState", ""),
         invocation=told.get("InvocationID", ""),
-        started_at=since_epoch(told.get("InactiveExitTimestampMonotonic", "")),
+        started_at=started_at(told.get("InactiveExitTimestampMonotonic", ""), told.get("InactiveExitTimestamp", "")),
         stale=told.get("NeedDaemonReload") == "yes",
         unit_files=tuple(filter(None, [told.get("FragmentPath", ""), *told.get("DropInPaths", "").split()])),
     )
+
+
+def started_at(monotonic: str, recorded: str) -> float:
+    """Seconds since the epoch by the clock that files were written with; 0 for none.
+
+    The monotonic clock is exact, but does not count a suspend and knows no step of the clock: after either, the time that systemd
+    recorded counts, in whole seconds (`Thu 2026-11-26 08:29:48 UTC`).
+    """
+    exact = since_epoch(monotonic)
+    try:
+        noted = datetime.strptime(" ".join(recorded.split()[1:]), "%Y-%m-%d %H:%M:%S UTC").replace(tzinfo=timezone.utc).timestamp()
+    except ValueError:
+        return exact
+    return exact if abs(exact - noted) < WHOLE_SECONDS else noted
 
 
 def since_epoch(monotonic: str) -> float:

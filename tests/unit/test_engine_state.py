@@ -91,6 +91,31 @@ def test_a_lock_older_than_the_process_that_has_its_id_now_is_dead(backend: File
     assert backend.remove_dead_locks("lab") == [os.getpid()]
 
 
+def test_lock_of_uncollected_process_is_removed(backend: FileBackend, tmp_path: Path) -> None:
+    """An engine that was killed with its shim is a zombie until process 1 collects it."""
+    child = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    write_lock(tmp_path, child.pid)
+    assert backend.remove_dead_locks("lab") == [child.pid]
+    child.wait()
+
+
+def test_lock_of_living_engine_survives_clock_step(backend: FileBackend, tmp_path: Path) -> None:
+    """The clock stepped an hour ahead: /proc then shows every process as started an hour later."""
+    engine = tmp_path / "pulumi"
+    engine.symlink_to("/bin/sleep")
+    child = subprocess.Popen([engine, "60"])
+    try:
+        lock = write_lock(tmp_path, child.pid)
+        hour_ago = lock.stat().st_mtime - 3600
+        os.utime(lock, (hour_ago, hour_ago))
+        assert backend.remove_dead_locks("lab") == []
+    finally:
+        child.kill()
+        child.wait()
+    assert backend.remove_dead_locks("lab") == [child.pid]
+
+
 def test_an_unreadable_lock_stays(backend: FileBackend, tmp_path: Path) -> None:
     lock = write_lock(tmp_path, 1)
     lock.write_text("{")

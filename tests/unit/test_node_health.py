@@ -85,7 +85,8 @@ class Node:
 
     def look(self, *words: str, name: str = "rackwright-health") -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-I", "-S", str(self.folder / "bin" / name), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+        usual = {**os.environ, "RACKWRIGHT_SLOWNESS": "1"}  # What else this machine does now must not change the limits.
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30, env=usual)
 
     def updates(self) -> list[str]:
         asked = self.folder / "asked"

@@ -47,7 +47,7 @@ ROOTLESS = (
 SLIRP = Need("rootless network", ("slirp4netns",), (), "slirp4netns", "slirp4netns")
 PASTA = Need("rootless network", ("pasta",), (), "passt", "passt")
 _FIRST_WITH_PASTA = {"debian": (13,), "ubuntu": (24, 10), "fedora": (40,), "rhel": (9, 5), "rocky": (9, 5), "almalinux": (9, 5)}
-"""The first releases with Podman 5, which starts pasta for rootless networks where containers.conf names nothing else (podman-network(1))."""
+"""The first releases with Podman 5, which starts pasta for rootless networks unless containers.conf names another (podman-network(1))."""
 PYTHON = Need("python environments", (), (), "python3-venv", "python3-pip")
 UBUNTU_KEYRING = Need(
     "Debian's signing keys", (), ("/usr/share/keyrings/debian-archive-keyring.gpg",), "debian-archive-keyring", "debian-keyring"

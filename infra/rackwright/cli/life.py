@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import signal
 import subprocess
 from typing import Annotated
 
@@ -72,4 +73,9 @@ def _pulumi(verb: str, stack: str) -> int:
     from rackwright.cli.move import engine
 
     command = [str(engine()), verb, "--stack", stack, "--yes", "--skip-preview"]
-    return subprocess.run(command, cwd=paths.project_root(), check=False).returncode
+    # Ctrl-C is the engine's: subprocess.run kills its child a quarter of a second after KeyboardInterrupt.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        return subprocess.run(command, cwd=paths.project_root(), check=False).returncode
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from rackwright.errors import RackwrightError
+from rackwright.provider.diff import Difference
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import Properties
 
@@ -28,6 +29,11 @@ class Limits(Resource):
     token: ClassVar[str] = "rackwright:lab:Limits"
     required: ClassVar[tuple[str, ...]] = ("stack", "inotify_instances")
     replace_on: ClassVar[frozenset[str]] = frozenset({"stack"})
+
+    async def add_live_changes(self, stack: str, state: State, found: Difference) -> Difference:
+        """Add the setting where the machine allows less than the stack needs: a reboot resets it."""
+        allowed, needed = int(SETTING.read_text()), int(state.inputs["inotify_instances"])
+        return found.with_change("inotify_instances") if allowed < needed and not found.changes else found
 
     async def create(self, operation: Operation, news: Properties) -> Made:
         """Raise what is too low."""

@@ -7,7 +7,7 @@ import json
 from typing import ClassVar, Final
 
 from rackwright.handover import paths
-from rackwright.provider import lab_node_found
+from rackwright.provider import lab_node_found, lab_power
 from rackwright.provider.diff import Difference
 from rackwright.provider.drivers import control_groups, ssh
 from rackwright.provider.drivers.podman import (
@@ -24,6 +24,7 @@ from rackwright.provider.drivers.podman import (
     podman,
     rootless,
 )
+from rackwright.provider.lab_nodes_now import nodes_now
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import UNKNOWN, Properties
 
@@ -65,6 +66,16 @@ class Node(Resource):
         made_so = [name for name in lab_node_found.BROUGHT_BACK if state.outputs.get(name) == news.get(name)]
         return super().diff(state, news).in_place(made_so)
 
+    async def add_live_changes(self, stack: str, state: State, found: Difference) -> Difference:
+        """Add `status` for a container that was stopped, removed or restarted since the last run: a reboot stops all of them."""
+        if found.changes or _is_as_recorded(stack, state, (await nodes_now(stack)).get(state.id)):
+            return found
+        slept = paths.asleep(stack, state.inputs["hostname"]).exists()
+        # The containers of a stack are inspected together; one that is just waking up may have started since.
+        if _is_as_recorded(stack, state, await inspect(state.id), slept=slept):
+            return found
+        return found.with_change("status")
+
     def foresee(self, news: Properties) -> Properties:
         """A new node is a new incarnation."""
         return {**news, "incarnation": UNKNOWN}
@@ -86,13 +97,11 @@ class Node(Resource):
 
     async def read(self, operation: Operation, state: State) -> Made | None:
         """Whether the container exists and runs; a paused or stopped one differs from its declaration, one that sleeps does not."""
-        mark = paths.asleep(operation.stack, state.inputs["hostname"])
-        slept = mark.exists()
+        slept = paths.asleep(operation.stack, state.inputs["hostname"]).exists()
         found = await inspect(state.id)
         if found is None:
             return None
-        same = str(state.outputs.get("incarnation", "")).startswith(found.short_id)
-        if same and not found.paused and (slept or mark.exists() or (found.running and _was_woken(operation.stack, state, found))):
+        if _sleeps_or_was_woken(operation.stack, state, found, slept=slept):
             return Made(state.id, state.outputs, inputs={**state.inputs, "status": _RUNNING})
         if lab_node_found.replaced(found, state):
             news = {"status": lab_node_found.REPLACED, "image": found.image}
@@ -111,6 +120,7 @@ class Node(Resource):
         if found.paused:
             await must("unpause", news["name"])
         elif not found.running:
+            _forget_sleep(news["stack"], news["hostname"])
             await must("start", news["name"])
         await ssh.close(operation.stack, news["hostname"])
         found = await inspect(news["name"])
@@ -126,6 +136,25 @@ class Node(Resource):
         await podman("rm", "--force", "--time", "0", "--volumes", name)
         _forget_sleep(stack, hostname)
         await ssh.close(stack, hostname)
+
+
+def _is_as_recorded(stack: str, state: State, found: Container | None, *, slept: bool = False) -> bool:
+    """Whether the container runs since the recorded start, or is asleep or awake again by Slurm's wish.
+
+    Without a power agent, after a reboot for one, nothing wakes a container; slurmctld may have lost that the node is powered down.
+    """
+    if found is None:
+        return False
+    unchanged = found.running and not found.paused and found.incarnation == state.outputs.get("incarnation")
+    wakes = found.running or lab_power.living(stack) is not None
+    return unchanged or (wakes and _sleeps_or_was_woken(stack, state, found, slept=slept))
+
+
+def _sleeps_or_was_woken(stack: str, state: State, found: Container, *, slept: bool) -> bool:
+    """Whether the recorded container is one that power saving stopped or started; `slept`: it was asleep before it was inspected."""
+    same = str(state.outputs.get("incarnation", "")).startswith(found.short_id)
+    asleep = slept or paths.asleep(stack, state.inputs["hostname"]).exists()
+    return same and not found.paused and (asleep or (found.running and _was_woken(stack, state, found)))
 
 
 def _was_woken(stack: str, state: State, found: Container) -> bool:

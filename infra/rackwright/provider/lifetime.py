@@ -16,6 +16,10 @@ _PATIENCE = 20.0
 """Seconds that a child which may not be interrupted gets to finish; it is never killed for being slow."""
 
 
+INTERRUPTED = "interrupted before it was finished"
+"""Reason of a resource that a cancelled run left unfinished."""
+
+
 class Cancelled(Exception):
     """The run was asked to stop."""
 
@@ -60,6 +64,13 @@ class Lifetime:
 
 current = Lifetime()
 """The life of this process; drivers register their children here."""
+
+
+def leave_mark() -> None:
+    """Create the file by which the `pulumi` of the environment knows that the engine cancelled the run."""
+    if mark := os.environ.get("RACKWRIGHT_CANCELLED"):
+        with contextlib.suppress(OSError):
+            os.close(os.open(mark, os.O_CREAT | os.O_WRONLY, 0o600))
 
 
 async def _until_empty(groups: set[int], seconds: float) -> None:

@@ -88,6 +88,10 @@ class Resource:
         """What changes between the record and the new inputs."""
         return compare(state.inputs, news, replace_on=self.replace_on, ignore=self.only_at_creation)
 
+    async def add_live_changes(self, stack: str, state: State, found: Difference) -> Difference:
+        """Add what an `up` without a refresh has to repair. Must be cheap: every `up` and `preview` waits for it."""
+        return found
+
     def foresee(self, news: Properties) -> Properties:
         """The outputs a preview can know."""
         return dict(news)

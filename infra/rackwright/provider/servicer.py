@@ -15,7 +15,7 @@ from rackwright.provider import registry
 from rackwright.provider.diff import Change, Difference
 from rackwright.provider.drivers import api_way
 from rackwright.provider.engine_log import EngineLog
-from rackwright.provider.lifetime import Lifetime
+from rackwright.provider.lifetime import Lifetime, leave_mark
 from rackwright.provider.redaction import Redactor, rewrap
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.stack_lock import StackLock
@@ -41,6 +41,7 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         self._lifetime = lifetime
         self._redact = Redactor()
         self._locks: dict[str, StackLock] = {}
+        self._under_way = 0
 
     async def Handshake(self, request: Any, context: Any) -> provider_pb2.ProviderHandshakeResponse:
         """Secrets are accepted as such, so that derived outputs can be marked here."""
@@ -72,6 +73,8 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
 
     async def Cancel(self, request: Any, context: Any) -> empty_pb2.Empty:
         """End every child now; the calls that wait for them report it."""
+        if self._under_way:  # The engine cancels idle plugins, too, when a run has ended.
+            leave_mark()
         await self._lifetime.cancel()
         return empty_pb2.Empty()
 
@@ -89,7 +92,10 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         """A detailed difference between the record and the new inputs."""
         resource = await self._open(request, context)
         state = State(request.id, reveal(decode(request.old_inputs)), reveal(decode(request.olds)))
-        return _diff_response(resource.diff(state, reveal(decode(request.news))))
+        found = resource.diff(state, reveal(decode(request.news)))
+        operation = self._operation(request)
+        live = await self._guarded(context, operation, lambda: resource.add_live_changes(operation.stack, state, found), locked=False)
+        return _diff_response(live)
 
     async def Create(self, request: Any, context: Any) -> provider_pb2.CreateResponse:
         """Make the resource, or foresee it."""
@@ -169,6 +175,7 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
 
     async def _guarded(self, context: Any, operation: Operation, call: Callable[[], Awaitable[Result]], *, locked: bool = True) -> Result:
         """The call's result; what it raises becomes a message for a person, never a traceback for their mistake."""
+        self._under_way += 1
         try:
             if locked:
                 await self._lock(operation.stack)
@@ -177,6 +184,8 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
             await self._fail(context, str(error))
         except Exception as error:
             await self._fail(context, f"{type(error).__name__}: {error}\nthis is a defect of rackwright:\n{traceback.format_exc()}")
+        finally:
+            self._under_way -= 1
 
     async def _fail(self, context: Any, message: str) -> NoReturn:
         await context.abort(grpc.StatusCode.UNKNOWN, self._redact(message))

@@ -14,6 +14,7 @@ from rackwright.provider import stack_files
 from rackwright.provider.diff import Change, Difference
 from rackwright.provider.drivers.awake import awake, handed_over
 from rackwright.provider.drivers.pytest_run import run_checks
+from rackwright.provider.lifetime import INTERRUPTED, current
 from rackwright.provider.resource import Made, Operation, Resource, State, only_resources
 from rackwright.provider.wire import UNKNOWN, Properties
 
@@ -67,7 +68,7 @@ class Verification(Resource):
 
     async def _verify(self, operation: Operation, news: Properties) -> Made:
         report = await _run(operation, news["level"], paths.results(operation.stack))
-        reasons = _reasons(report)
+        reasons = [INTERRUPTED] if current.cancelled else _reasons(report)
         outputs = {
             **news,
             "verdict": report["verdict"],

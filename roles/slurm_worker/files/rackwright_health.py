@@ -120,7 +120,7 @@ def look(expected: dict[str, Any]) -> tuple[tuple[Finding, ...], float]:
 
     slowness = node_side.slowness()
     os.environ[node_side.SLOWNESS] = str(slowness)
-    until = time.time() + BUDGET * slowness
+    until = time.monotonic() + BUDGET * slowness
     place = SimpleNamespace(node=expected["node"], declared=SimpleNamespace(cluster=expected["cluster"]))
     answers, found, lock = Answers(place, until), {}, threading.Lock()
 

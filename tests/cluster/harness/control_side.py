@@ -166,8 +166,8 @@ def audit():
     connection = http.client.HTTPSConnection("127.0.0.1", 6443, context=tls, timeout=PATIENCE)
     connection.request("GET", "/api/v1/namespaces/kube-system/secrets", headers={"User-Agent": mark})
     connection.getresponse().read()
-    size, lines, noted, ends = 0, [], False, time.time() + PATIENCE
-    while not noted and time.time() < ends:  # The answer comes first, the line after it.
+    size, lines, noted, ends = 0, [], False, time.monotonic() + PATIENCE
+    while not noted and time.monotonic() < ends:  # The answer comes first, the line after it.
         time.sleep(0.05)
         size, lines = log_end(AUDIT)
         noted = any(mark.encode() in line for line in lines)

@@ -127,7 +127,7 @@ class Api:
         connection = self.connect(patience)
         try:
             answer = _upgraded(connection, pod + "/exec?" + query)
-            return _conversation(answer.fp, time.time() + patience, connection.sock)
+            return _conversation(answer.fp, time.monotonic() + patience, connection.sock)
         except Refused as refused:
             return {"rc": None, "out": "", "said": str(refused)}
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -163,7 +163,7 @@ def _conversation(stream, deadline, sock):
     """Everything a command said, up to its end: channel 1 is its output, 2 its complaints, 3 how it ended."""
     said = {1: b"", 2: b"", 3: b""}
     while True:
-        sock.settimeout(max(0.1, deadline - time.time()))
+        sock.settimeout(max(0.1, deadline - time.monotonic()))
         frame = _frame(stream)
         if frame is None:
             break

@@ -91,7 +91,7 @@ def network(run, node, others, behind, service, outside):
         return {"pod": dict(seen(run.pods.get(name)), **({"why": refused} if refused else {}))}
     told = {"pod": seen(run.pods.get(name)), "version": run.inside(name, ["version"])}
     told["reach"] = {other: reach(run, name, "answers-" + other) for other in others}
-    knows = time.time() + run.left(KNOWN)
+    knows = time.monotonic() + run.left(KNOWN)
     told["names"] = {one: looked_up(run, name, one, knows) for one in ("answers", "kubernetes.default")}
     if outside.result():
         known = outside.result()["name"].rstrip(".") + "."
@@ -105,7 +105,7 @@ def network(run, node, others, behind, service, outside):
 def looked_up(run, name, wanted, knows):
     """What a pod is told of a name, asked again until then where it is told nothing."""
     told = run.inside(name, ["lookup", wanted])
-    while told["rc"] not in (0, None) and time.time() < knows:
+    while told["rc"] not in (0, None) and time.monotonic() < knows:
         time.sleep(0.3)
         told = run.inside(name, ["lookup", wanted])
     return told
@@ -126,13 +126,13 @@ def reach(run, name, other):
 def calls(run, name, where, behind):
     """Who answers behind the service's address: asked until all have, or often enough."""
     run.until(lambda pods: all(address(pods, one) for one in behind), AT_MOST)
-    found, said, asked, knows = set(), "", 0, time.time() + run.left(KNOWN)
-    while asked < CALLS or time.time() < knows:
+    found, said, asked, knows = set(), "", 0, time.monotonic() + run.left(KNOWN)
+    while asked < CALLS or time.monotonic() < knows:
         asked += 1
         told = run.inside(name, ["get", "--timeout", "2s", f"http://{where}:{made.PORT}/"])
         found |= {told["out"].strip()} if told["rc"] == 0 else set()
         said = said if told["rc"] == 0 else told["said"]
-        if found >= behind or told["rc"] is None or (said and time.time() > knows):
+        if found >= behind or told["rc"] is None or (said and time.monotonic() > knows):
             break
         time.sleep(0.2 if told["rc"] else 0)
     running = sorted(one for one in behind if address(run.pods, one))
@@ -143,8 +143,8 @@ def port(run, where, number, behind):
     """Who answers on the service's port of a node, asked from here until all have; and what went wrong once kube-proxy knew of it."""
     run.until(lambda pods: all(address(pods, one) for one in behind), AT_MOST)
     running = {one for one in behind if address(run.pods, one)}
-    found, said, calls, knows = set(), "", 0, time.time() + run.left(KNOWN)
-    while running - found and (calls < CALLS or time.time() < knows) and not (said and time.time() > knows):
+    found, said, calls, knows = set(), "", 0, time.monotonic() + run.left(KNOWN)
+    while running - found and (calls < CALLS or time.monotonic() < knows) and not (said and time.monotonic() > knows):
         calls += 1
         try:
             with _OPENER.open(f"http://{where}:{number}/", timeout=2) as answer:
@@ -176,8 +176,8 @@ def claimed(run):
 
 def _comes_to_bound(run, path):
     """Whether a volume or a claim is bound in time."""
-    ends = time.time() + run.left(8)
-    while time.time() < ends:
+    ends = time.monotonic() + run.left(8)
+    while time.monotonic() < ends:
         if (run.api.get(path).get("status") or {}).get("phase") == "Bound":
             return True
         time.sleep(0.1)
@@ -194,8 +194,8 @@ def storage(run, node, neighbour, claim):
     wrote = run.inside(name, ["write", "/shared/from-" + node["name"], text + node["name"]])
     told = {"rc": None, "out": "", "said": "its neighbour wrote nothing"}
     run.until(lambda pods: phase(pods, "shared-" + neighbour) == "Running", AT_MOST)
-    ends = time.time() + run.left(8)
-    while wrote["rc"] == 0 and time.time() < ends:
+    ends = time.monotonic() + run.left(8)
+    while wrote["rc"] == 0 and time.monotonic() < ends:
         told = run.inside(name, ["read", "/shared/from-" + neighbour])
         if told["rc"] is None or told["out"].strip() == planned:
             break
@@ -260,8 +260,8 @@ def namespace(run, planned, account):
         told["privileged"] = sent(run, path, made.admitted("privileged", run.request, privileged=True))
     if planned["hard"]:
         run.api.post(path + "/resourcequotas", made.quota(planned["hard"]))
-        ends = time.time() + run.left(6)
-        while not run.api.get(path + "/resourcequotas/quota").get("status", {}).get("hard") and time.time() < ends:
+        ends = time.monotonic() + run.left(6)
+        while not run.api.get(path + "/resourcequotas/quota").get("status", {}).get("hard") and time.monotonic() < ends:
             time.sleep(0.1)
         told["within"] = sent(run, path, made.admitted("within", run.request))
         for key, requests in made.beyond(planned["hard"]).items():

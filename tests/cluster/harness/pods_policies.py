@@ -40,8 +40,8 @@ def policies(run, node, other, planned, account):
         "out": lambda: within(_get(theirs)),
     }
     wanted = {"inside": True, "names": True, "in": False, "out": False}
-    ends, told = time.time() + run.left(PATIENCE), {}
-    while time.time() < ends:
+    ends, told = time.monotonic() + run.left(PATIENCE), {}
+    while time.monotonic() < ends:
         told = {what: look() for what, look in looks.items()}
         if all((told[what]["rc"] == 0) == answers for what, answers in wanted.items()):
             break
@@ -56,8 +56,8 @@ def _get(address):
 
 def _addresses(run, path):
     """Where its pods answer, by name, once they run."""
-    ends, found = time.time() + run.left(asked.AT_MOST), {}
-    while len(found) < 2 and time.time() < ends:
+    ends, found = time.monotonic() + run.left(asked.AT_MOST), {}
+    while len(found) < 2 and time.monotonic() < ends:
         pods = {one["metadata"]["name"]: one for one in run.api.get(path + "/pods")["items"]}
         found = {name: asked.address(pods, name) for name in pods if asked.address(pods, name)}
         time.sleep(0.3)

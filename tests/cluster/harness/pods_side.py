@@ -30,7 +30,7 @@ class Run:
 
     def __init__(self, api, request):
         self.api, self.request = api, request
-        self.began = time.time()
+        self.began = time.monotonic()
         self.deadline = self.began + request["seconds"]
         self.namespace = "rackwright-smoke-" + request["token"]
         self.path = "/api/v1/namespaces/" + self.namespace
@@ -45,7 +45,7 @@ class Run:
 
     def left(self, most):
         """Seconds that something may take."""
-        return max(0.1, min(most, self.deadline - time.time()))
+        return max(0.1, min(most, self.deadline - time.monotonic()))
 
     def watch(self, version):
         """Keep the pods up to date until the run ends."""
@@ -218,7 +218,7 @@ def begin(run, pool, node, nodes, service, claimed, outside):
 def take_back(run):
     """Everything the run made. The namespaces go on ending by themselves; the pods are gone when this returns."""
     api, query = run.api, "?labelSelector=rackwright-smoke%3D" + run.request["token"]
-    run.deadline = time.time() + 12
+    run.deadline = time.monotonic() + 12
     attempts = [
         lambda: api.delete(run.path + "/pods", grace=1),
         lambda: [api.delete("/api/v1/namespaces/" + one["metadata"]["name"]) for one in api.get("/api/v1/namespaces" + query)["items"]],
@@ -255,7 +255,7 @@ def main(request):
     try:
         told = smoke(run)
     finally:
-        worked = time.time() - run.began
+        worked = time.monotonic() - run.began
         told["left"] = take_back(run)
-    told["seconds"] = {"worked": round(worked, 2), "all": round(time.time() - run.began, 2)}
+    told["seconds"] = {"worked": round(worked, 2), "all": round(time.monotonic() - run.began, 2)}
     print(json.dumps(told))

@@ -64,8 +64,8 @@ if folder:
 if other:
     place = os.path.join(meeting, "%s-" + mine["host"])
     open(place % me, "w").close()
-    patience = time.time() + PATIENCE
-    while os.path.basename(place % other) not in os.listdir(meeting) and time.time() < patience:
+    patience = time.monotonic() + PATIENCE
+    while os.path.basename(place % other) not in os.listdir(meeting) and time.monotonic() < patience:
         time.sleep(0.05)
 mine.update(limits())
 mine["ended"] = time.time()
@@ -146,11 +146,11 @@ def settled(nodes, seconds, completing=0):
 
     `completing`: how long it may take as long as a node does nothing else but to end a job.
     """
-    began = time.time()
+    began = time.monotonic()
     found = states(nodes) if nodes else {}
     while not all(state.startswith("idle") for state in found.values()):
         ends = any(state.startswith("completing") for state in found.values())
-        if time.time() - began >= (max(seconds, completing) if ends else seconds) * SLOWNESS:
+        if time.monotonic() - began >= (max(seconds, completing) if ends else seconds) * SLOWNESS:
             break
         time.sleep(0.2)
         found = states(nodes)
@@ -186,8 +186,8 @@ def batch(part, folder, request):
     rc, out, err = run(command, 10, BATCH.encode())
     if rc:
         return {"rc": rc, "job": "", "output": "", "said": err.strip()[-400:]}
-    deadline, text = time.time() + request["seconds"] * SLOWNESS, ""
-    while time.time() < deadline and not text.endswith("\n"):
+    deadline, text = time.monotonic() + request["seconds"] * SLOWNESS, ""
+    while time.monotonic() < deadline and not text.endswith("\n"):
         time.sleep(0.1)
         # Listed, not asked for: over NFS, a name that was not there is believed not to be there for 30 s (nfs(5), acdirmin).
         if os.path.basename(output) in os.listdir(folder):
@@ -200,7 +200,7 @@ def batch(part, folder, request):
 
 def accounts(jobs, seconds):
     """What accounting has of the jobs, once it has their end or when its time is up."""
-    deadline, lines = time.time() + seconds * SLOWNESS, []
+    deadline, lines = time.monotonic() + seconds * SLOWNESS, []
     fields = ("JobID", "State", "User", "NNodes", "AllocTRES", "ExitCode")
     while jobs:
         rc, out, err = run(["sacct", "-nXP", "-j", ",".join(jobs), "-o", ",".join(fields)], 10)
@@ -209,7 +209,7 @@ def accounts(jobs, seconds):
         lines = [dict(zip(fields, line.split("|"), strict=False)) for line in out.splitlines()]
         if len(lines) >= len(jobs) and all(line["State"] not in ("RUNNING", "PENDING", "COMPLETING") for line in lines):
             break
-        if time.time() > deadline:
+        if time.monotonic() > deadline:
             break
         time.sleep(0.1)
     return {"rc": 0, "jobs": lines, "said": ""}

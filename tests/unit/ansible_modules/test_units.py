@@ -332,3 +332,13 @@ def test_a_start_that_waits_for_ever_is_an_error_and_shows_what_it_waits_for(
         units.UnitError, match=r"start -- slurmd\.service: no end after 0 s; systemd.s queue: 80 remote-fs\.target start waiting"
     ):
         getattr(units.Systemd(), ask)("start", "--", "slurmd.service")
+
+
+def test_unit_start_is_by_clock_of_files_after_suspend() -> None:
+    """The monotonic clock stands still in a suspend: read after one, it places an earlier start too late."""
+    now, uptime = time.time(), time.monotonic()
+    started = now - uptime / 2 - 3600
+    recorded = time.strftime("%a %Y-%m-%d %H:%M:%S UTC", time.gmtime(started))
+    monotonic = str(int(uptime / 2 * 1e6))
+    assert rackwright_systemd.started_at(monotonic, recorded) == pytest.approx(started, abs=1.5)
+    assert rackwright_systemd.started_at(monotonic, "n/a") == pytest.approx(started + 3600, abs=1.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -13,11 +14,16 @@ import cluster
 SOURCE = (Path(cluster.__file__).parent / "harness" / "node_side.py").read_text(encoding="utf-8")
 
 
-def answers(*questions, seconds=5, hands=4, source=SOURCE):
+def answers(*questions, seconds=5, hands=4, slowness="1"):
     """What a round comes back with, by name."""
     request = {"seconds": seconds, "hands": hands, "questions": [list(question) for question in questions]}
     ended = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", source, json.dumps(request)], capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-I", "-S", "-c", SOURCE, json.dumps(request)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={**os.environ, "RACKWRIGHT_SLOWNESS": slowness},
     )
     lines = [json.loads(line) for line in ended.stdout.splitlines()]
     assert lines[0].pop("slowness") >= 1.0
@@ -58,16 +64,28 @@ def test_nothing_waits_for_input():
     assert answers(("reads", "cat", 5))["reads"]["out"] == ""
 
 
-SLOW = SOURCE.replace("REFERENCE = 0.03", "REFERENCE = 0.0001")
-"""A node that is as slow as limits allow for."""
-
-
 def test_slow_node_gets_more_time():
     """The same question has no answer in time on a node of usual speed."""
     question = ("sleeps", "sleep 1; echo done", 0.2)
     assert answers(question)["sleeps"]["out"] == ""
-    assert answers(question, seconds=0.3, source=SLOW)["sleeps"]["out"] == "done\n"
+    assert answers(question, seconds=0.3, slowness="15")["sleeps"]["out"] == "done\n"
 
 
 def test_commands_are_told_the_factor():
-    assert answers(("factor", "echo $RACKWRIGHT_SLOWNESS", 5), source=SLOW)["factor"]["out"] == "15\n"
+    assert answers(("factor", "echo $RACKWRIGHT_SLOWNESS", 5), slowness="15")["factor"]["out"] == "15\n"
+
+
+def test_slowness_is_measured_where_nobody_says_it():
+    quick = answers(("factor", "echo $RACKWRIGHT_SLOWNESS", 5), slowness="")["factor"]["out"]
+    assert 1 <= int(quick) <= 15
+
+
+def test_clock_step_takes_no_time_from_round():
+    """The clock steps an hour ahead whenever the node reads it."""
+    stepping = "import itertools, time\nhours = itertools.count()\ntime.time = lambda: 3600.0 * next(hours)\n"
+    request = {"seconds": 5, "hands": 1, "questions": [["quick", "echo here", 5], ["second", "echo too", 5]]}
+    ended = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", stepping + SOURCE, json.dumps(request)], capture_output=True, text=True, check=True, timeout=30
+    )
+    told = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert [line["out"] for line in told if "name" in line] == ["here\n", "too\n"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import yaml
 from rackwright.handover import paths
 from rackwright.provider.drivers import ansible
 from rackwright.provider.drivers.ansible_child import Reporter, own_folder
+from rackwright.provider.drivers.process import Ended
+from rackwright.provider.lifetime import INTERRUPTED
 
 _NOBODY = 2**22 + 1
 """Above the highest process id of Linux (man 5 proc_sys_kernel, pid_max)."""
@@ -84,6 +87,20 @@ def test_a_secret_that_would_be_written_again_is_a_change_and_nothing_of_it_is_t
         applied = asyncio.run(play_it(tmp_path))
         assert (applied.status, [one.task for one in applied.changed]) == (0, ["Write it"] * expected), applied
         assert secret not in str(applied)
+
+
+def test_interrupted_playbook_gives_one_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks that ended with their connection are no failures."""
+
+    async def stream(argv: object, on_line: Callable[[str], Awaitable[None]], **_: object) -> Ended:
+        await on_line(json.dumps({"event": "failed", "host": "worker0", "phase": "gpu", "task": "Run it", "detail": "Terminated"}))
+        await on_line(json.dumps({"event": "end", "status": 254, "message": ""}))
+        return Ended((), 254, "", "")
+
+    monkeypatch.setattr(ansible, "stream", stream)
+    assert asyncio.run(play_it(tmp_path)).reasons == ["worker0: gpu: Run it: Terminated"]
+    monkeypatch.setattr(ansible.current, "cancelled", True)
+    assert asyncio.run(play_it(tmp_path)).reasons == [INTERRUPTED]
 
 
 async def play_it(folder: Path, *, check: bool = False) -> ansible.Applied:

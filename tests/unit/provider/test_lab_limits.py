@@ -85,3 +85,11 @@ def test_a_stack_that_never_asked_changes_nothing(setting: Path) -> None:
     forget("b")
     assert setting.read_text() == "1024\n"
     end(made)
+
+
+def test_up_raises_setting_that_reboot_reset(setting: Path) -> None:
+    made = make("a")
+    unchanged = Limits().diff(made, made.inputs)
+    assert asyncio.run(Limits().add_live_changes("a", made, unchanged)).changes == {}
+    setting.write_text("128\n")
+    assert [*asyncio.run(Limits().add_live_changes("a", made, unchanged)).changes] == ["inotify_instances"]

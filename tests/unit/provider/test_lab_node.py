@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from rackwright.handover import paths
-from rackwright.provider import lab_node, lab_node_found
+from rackwright.provider import lab_node, lab_node_found, lab_nodes_now, lab_power
 from rackwright.provider.drivers.podman import Container
 from rackwright.provider.lab_node import Node
+from rackwright.provider.lab_power import Agent
 from rackwright.provider.resource import Made, Operation, State
 
 
@@ -115,6 +116,75 @@ def test_a_node_that_goes_takes_its_marks_along(live: dict[str, Any], monkeypatc
         mark.touch()
     asyncio.run(Node().delete(OPERATION, State("lab-worker0", INPUTS, {})))
     assert calls and not any(mark.exists() for mark in marks)
+
+
+@pytest.fixture
+def together(live: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The container, also as part of the stack's inspection."""
+
+    async def nodes_now(stack: str) -> dict[str, Container]:
+        return {} if live.get("gone") else {"lab-worker0": Container(name="lab-worker0", image="older", labels={}, **live)}
+
+    async def inspect(name: str) -> Container | None:
+        return (await nodes_now("lab")).get(name)
+
+    monkeypatch.setattr(lab_node, "nodes_now", nodes_now)
+    monkeypatch.setattr(lab_node, "inspect", inspect)
+    return live
+
+
+def live_changes() -> list[str]:
+    """What an `up` without a refresh changes of a node whose inputs are unchanged."""
+    state = State("lab-worker0", INPUTS, {**INPUTS, "image": "older", "incarnation": RECORDED})
+    return [*asyncio.run(Node().add_live_changes("lab", state, Node().diff(state, INPUTS))).changes]
+
+
+def test_running_node_has_no_live_change(together: dict[str, Any]) -> None:
+    assert live_changes() == []
+
+
+@pytest.mark.parametrize("now", [{"running": False}, {"paused": True}, {"started_at": AFTER}, {"gone": True}, {"id": "2" * 64}])
+def test_up_repairs_node_after_reboot(together: dict[str, Any], now: dict[str, Any]) -> None:
+    """Stopped by a reboot; started again by hand after it; removed; another container under its name."""
+    together.update(now)
+    assert live_changes() == ["status"]
+
+
+@pytest.mark.parametrize(("agent", "changes"), [(Agent(1, 1), []), (None, ["status"])])
+def test_up_leaves_node_asleep_while_agent_lives(
+    together: dict[str, Any], monkeypatch: pytest.MonkeyPatch, agent: Agent | None, changes: list[str]
+) -> None:
+    """A reboot ends the agent, and slurmctld may not know any more that the node sleeps: nothing would ever wake it."""
+    monkeypatch.setattr(lab_power, "living", lambda stack: agent)
+    together["running"] = False
+    paths.asleep("lab", "worker0").touch()
+    assert live_changes() == changes
+
+
+def test_up_accepts_node_that_slurm_woke(together: dict[str, Any]) -> None:
+    together["started_at"] = AFTER
+    paths.woken("lab", "worker0").write_text(f"{'1' * 12}@{AFTER[:23]}")
+    assert live_changes() == []
+
+
+def test_stack_is_inspected_once_per_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine compares nodes one after another; podman is called once for all of them."""
+    calls, clock = [], [0.0]
+
+    async def inspect_stack(stack: str) -> dict[str, Container]:
+        calls.append(stack)
+        return {}
+
+    monkeypatch.setattr(lab_nodes_now, "inspect_stack", inspect_stack)
+
+    async def compare() -> None:
+        inspections = lab_nodes_now.Inspections(lambda: clock[0])
+        for seconds in (0.0, 0.5, 3.0):
+            clock[0] = seconds
+            await asyncio.gather(inspections.now("lab"), inspections.now("lab"))
+
+    asyncio.run(compare())
+    assert calls == ["lab", "lab"]
 
 
 MADE: dict[str, Any] = {**INPUTS, "network": "lab", "address": "10.77.0.11", "host_public_key": "", "image": "older"}

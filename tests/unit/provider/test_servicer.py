@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import grpc
 import pytest
+from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 
 from rackwright.errors import RackwrightError
 from rackwright.provider import registry
+from rackwright.provider.diff import Difference
 from rackwright.provider.engine_log import EngineLog
 from rackwright.provider.lifetime import Lifetime
 from rackwright.provider.resource import Made, Operation, Resource, State
@@ -124,3 +127,32 @@ def test_read_returns_the_recorded_inputs_so_that_the_state_keeps_them(call: Cal
 def test_an_unknown_resource_type_is_named(call: Callable[..., Any]) -> None:
     with pytest.raises(grpc.aio.AioRpcError, match="no resource rackwright:no:Such"):
         call("Create", provider_pb2.CreateRequest(urn=_URN.replace("unit:Thing", "no:Such")))
+
+
+def test_diff_includes_live_changes(call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    async def stopped(self: Thing, stack: str, state: State, found: Difference) -> Difference:
+        return found.with_change(f"status of {stack}")
+
+    monkeypatch.setattr(Thing, "add_live_changes", stopped)
+    same = encode({"wanted": 1})
+    answer = call("Diff", provider_pb2.DiffRequest(urn=_URN, id="thing", olds=same, old_inputs=same, news=same))
+    assert list(answer.diffs) == ["status of unit"]
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_cancel_of_busy_provider_leaves_mark(call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: bool) -> None:
+    """The engine cancels idle plugins, too, when a run has ended."""
+    mark = tmp_path / "cancelled"
+    monkeypatch.setenv("RACKWRIGHT_CANCELLED", str(mark))
+
+    class Cancelled(ProviderServicer):
+        async def Create(self, request: Any, context: Any) -> provider_pb2.CreateResponse:
+            async def work() -> None:
+                await self.Cancel(empty_pb2.Empty(), None)
+
+            await (self._guarded(context, self._operation(request), work, locked=False) if busy else work())
+            return provider_pb2.CreateResponse(id="thing")
+
+    monkeypatch.setitem(globals(), "ProviderServicer", Cancelled)
+    call("Create", _create({}))
+    assert mark.exists() is busy

@@ -11,6 +11,7 @@ import pytest
 from rackwright.handover import paths
 from rackwright.provider import verification
 from rackwright.provider.drivers.pytest_run import RunOutcome
+from rackwright.provider.lifetime import INTERRUPTED
 from rackwright.provider.resource import Operation, State
 from rackwright.provider.verification import Verification, _reasons
 
@@ -68,3 +69,15 @@ def test_checks_that_refuse_the_hand_over_leave_the_verdict_unknown(tmp_path: Pa
     made = asyncio.run(Verification().read(operation, State("verification", {}, {"verdict": "passed"})))
     assert made.outputs["verdict"] == "unknown"
     assert made.reasons == ("handover.schema: speaks rackwright.handover/1",)
+
+
+def test_interrupted_checks_give_one_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run(*_: Any) -> dict[str, Any]:
+        return {**report(check("a", "login0", "unknown", "KeyboardInterrupt()")), "totals": {}, "started": ""}
+
+    monkeypatch.setattr(verification, "_run", run)
+    monkeypatch.setattr(verification.current, "cancelled", True)
+    operation = Operation("urn", "lab", "verification", preview=False, status=said, info=said, warn=said)
+    made = asyncio.run(Verification().create(operation, {"level": "smoke"}))
+    assert made.reasons == (INTERRUPTED,)
+    assert made.outputs["verdict"] != "passed"

@@ -5,6 +5,8 @@ from __future__ import annotations
 _ROOT_FLAGS = {"--color", "--tracing", "--otel-traces", "--profiling", "--memprofilerate", "--verbose", "--tracing-header"}
 _LONG_WITH_VALUE = _ROOT_FLAGS | {"--message", "--target", "--parallel"}
 _SHORT_WITH_VALUE = "sCcvmtp"
+_SOME = ("--target", "--exclude", "--preview-only", "-t")
+"""Options with which an operation leaves resources out."""
 _MAKES_OR_REMOVES = {"new", "init", "create", "setup", "rm", "remove", "delete"}
 
 
@@ -18,6 +20,7 @@ class Command:
         self.names_config_file = False
         self.saves_config = False
         self.asks_for_help = False
+        self.is_about_all = not any(argument.startswith(_SOME) for argument in arguments)
         rest = iter(arguments)
         for argument in rest:
             if argument == "--":

@@ -48,6 +48,10 @@ class FileBackend:
         secrets = _latest(_parsed(text)).get("secrets_providers") or {}
         return (secrets.get("state") or {}).get("salt") if secrets.get("type") == "passphrase" else None
 
+    def has_resources(self, stack: str) -> bool:
+        """Whether resources of the stack are on record."""
+        return bool(_latest(_parsed(self._text(stack))).get("resources"))
+
     def _locks(self, stack: str) -> list[str]:
         folder = os.path.join(self._root, "locks", "organization", self._project, stack)
         try:
@@ -118,7 +122,18 @@ def _dead_holder(lock: str) -> int | None:
     if content.get("hostname") != os.uname().nodename:
         return None
     started = _started(pid)
-    return pid if started is None or started > taken + _CLOCK_SLACK else None
+    if started is None:
+        return pid
+    return pid if started > taken + _CLOCK_SLACK and not _is_engine(pid) else None
+
+
+def _is_engine(pid: int) -> bool:
+    """Whether the process is a Pulumi engine. A step of the clock moves the start of every process, also that of a lock's holder."""
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            return file.read().strip() == "pulumi"
+    except OSError:
+        return False
 
 
 def _started(pid: int) -> float | None:
@@ -131,7 +146,10 @@ def _started(pid: int) -> float | None:
         pass
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            ticks = int(file.read().rpartition(")")[2].split()[19])  # field 22 of proc(5), counted after the command's name
+            fields = file.read().rpartition(")")[2].split()  # from field 3 of proc(5) on: those after the command's name
+        if fields[0] in "ZX":  # It has ended; whoever adopted it has not collected it yet.
+            return None
+        ticks = int(fields[19])
         with open("/proc/stat", encoding="utf-8") as file:
             boot = next(int(line.split()[1]) for line in file if line.startswith("btime "))
     except (OSError, ValueError, IndexError, StopIteration):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from shim import engine, environment, login, project, selection, stack
+from shim import engine, environment, interruption, login, project, selection, stack
+from shim.child import Child
 from shim.command import Command
 from shim.file_backend import PREFIX, FileBackend
 from shim.stack_file import StackFile
@@ -52,14 +53,16 @@ class Front:
         self._homes.link(self._project.root, self._home)
         self._environ.update(environment.for_our_project(self._environ, self._home, chosen))
         address = self._environ.get("PULUMI_BACKEND_URL") or chosen or ""
-        if not address.startswith(PREFIX) or self._command.asks_for_help:
+        if self._command.asks_for_help:
             _become(self._engine, self._arguments, self._environ)
-        backend = FileBackend(address, self._project.name, os.getcwd())
         name = self._stack(address)
+        if not address.startswith(PREFIX):
+            self._operate(name, None)
+        backend = FileBackend(address, self._project.name, os.getcwd())
         file = self._first_use(name, backend) if name else None
         if self._command.may_write_stack_file:
             self._stay(name or "", file, backend)
-        _become(self._engine, self._arguments, self._environ)
+        self._operate(name, backend)
 
     def _stack(self, address: str) -> str | None:
         """Bare name of the stack the command is about."""
@@ -96,22 +99,33 @@ class Front:
         said = self._environ.get("PULUMI_OPTION_CONFIG_FILE", "")
         return bool(said) and os.path.dirname(said) != os.path.dirname(self._home.stack_config("x"))
 
+    def _operate(self, name: str | None, backend: FileBackend | None) -> NoReturn:
+        """Runs the engine; where it works on a stack, stays to say how an interrupted run goes on."""
+        operation = interruption.verb(self._command.subcommand)
+        if not operation or not name:
+            _become(self._engine, self._arguments, self._environ)
+        mark = os.path.join(self._home.engine, f"cancelled.{os.getpid()}")
+        interruption.was_cancelled(mark)  # A killed process of the same number may have left one.
+        child = Child(self._engine, self._arguments, {**self._environ, interruption.MARK: mark})
+        status = child.wait()
+        cancelled = interruption.was_cancelled(mark) or status == interruption.ENGINE_CANCELLED << 8
+        # A cancelled destroy ends with 0, reports that everything was deleted, and leaves the rest on record.
+        cancelled |= operation == "destroy" and not status and self._command.is_about_all and bool(backend and backend.has_resources(name))
+        if child.interrupted_by or cancelled:
+            _say(interruption.message(operation, name, self._environ))
+            os._exit(interruption.exit_code(child.interrupted_by))
+        _leave_as(status)
+
     def _stay(self, name: str, file: StackFile | None, backend: FileBackend) -> NoReturn:
         """Runs the engine as a child, brings its changes home, and leaves as it left."""
-        status = _run_in_foreground(self._engine, self._arguments, self._environ)
+        status = Child(self._engine, self._arguments, self._environ).wait()
         complaint = file.bring_home() if file else None
         if file and self._command.subcommand != "config":
             file.undo_salting(backend.salt(name) or "-")
         self._drop_salts(backend)
         if complaint:
             _say(complaint)
-        if os.WIFSIGNALED(status):
-            import signal
-
-            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
-            os.kill(os.getpid(), os.WTERMSIG(status))
-        sys.stdout.flush()
-        os._exit(os.waitstatus_to_exitcode(status))
+        _leave_as(status)
 
     def _drop_salts(self, backend: FileBackend) -> None:
         """`stack init` and its like write the salt beside Pulumi.yaml: for any stack, hence all files."""
@@ -130,17 +144,14 @@ def _become(path: str, arguments: list[str], environ: dict[str, str]) -> NoRetur
     os.execve(path, ["pulumi", *arguments], environ)
 
 
-def _run_in_foreground(path: str, arguments: list[str], environ: dict[str, str]) -> int:
-    """Wait status of the child. It shares our process group, so the terminal's signals reach it; others are passed on."""
-    import signal
+def _leave_as(status: int) -> NoReturn:
+    """Ends as the engine ended."""
+    if os.WIFSIGNALED(status):
+        import signal
 
-    for number in (signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, lambda *_: None)
-    child = os.posix_spawn(path, ["pulumi", *arguments], environ)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda received, _: os.kill(child, received))
-    _, status = os.waitpid(child, 0)
-    return status
+        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    os._exit(os.waitstatus_to_exitcode(status))
 
 
 def _home_module(tools: str) -> Any:
@@ -153,4 +164,7 @@ def _home_module(tools: str) -> Any:
 
 
 def _say(text: str) -> None:
-    print(f"rackwright: {text}", file=sys.stderr, flush=True)
+    import contextlib
+
+    with contextlib.suppress(OSError):  # The terminal may be closed.
+        print(f"rackwright: {text}", file=sys.stderr, flush=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright.provider.drivers.process import stream
+from rackwright.provider.lifetime import INTERRUPTED, current
 
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "RACKWRIGHT_HOME", "SSH_AUTH_SOCK")
 _CUT_OFF: Final = ("Context has disconnected", "EOF on stream", "Connection timed out")
@@ -96,6 +97,8 @@ async def play(
     command = [sys.executable, "-m", "rackwright.provider.drivers.ansible_child"]
     ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env={**_environment(root), **_noted(answers)})
     applied.status = applied.status or ended.status
+    if ended.status and current.cancelled:
+        return Applied(applied.status, changed=applied.changed, message=INTERRUPTED)
     if ended.status and not applied.message:
         applied.message = "\n".join(ended.stderr.strip().splitlines()[-8:])
     return applied

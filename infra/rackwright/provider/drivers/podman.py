@@ -118,6 +118,14 @@ async def inspect(name: str) -> Container | None:
     return _container(json.loads(ended.stdout)[0])
 
 
+async def inspect_stack(stack: str) -> dict[str, Container]:
+    """All containers of a stack by name, in two calls however many there are."""
+    ids = (await _listing("ps", "--all", "--quiet", "--filter", f"label={STACK_LABEL}={stack}")).split()
+    ended = await podman("container", "inspect", *ids, timeout=20) if ids else None
+    # Status 125 with a list: a container went away between the two calls.
+    return {one.name: one for one in map(_container, json.loads(ended.stdout or "[]"))} if ended else {}
+
+
 async def exit_status(name: str) -> int | None:
     """Return the status that a container's first process ended with; None where podman does not know it."""
     ended = await podman("container", "inspect", "--format", "{{.State.ExitCode}}", name, timeout=20)

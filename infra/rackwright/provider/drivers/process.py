@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 
 from rackwright.errors import RackwrightError
-from rackwright.provider.lifetime import current
+from rackwright.provider.lifetime import INTERRUPTED, current
 
 _LONGEST_LINE = 64 * 1024 * 1024
 _AFTERMATH = 2.0
@@ -137,7 +137,7 @@ async def _child(
     interruption: Interruption = Interruption.ENDS_IT,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     if current.cancelled and interruption is not Interruption.IGNORED:
-        raise RackwrightError("the run was cancelled")
+        raise RackwrightError(INTERRUPTED)
     pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:
         child = await asyncio.create_subprocess_exec(

@@ -1,0 +1,39 @@
+"""`rackwright up` at Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import rackwright
+
+_CALL = """
+import sys
+from pathlib import Path
+from rackwright.cli import life, move
+move.engine = lambda: Path(sys.argv[1])
+sys.exit(life._pulumi("up", "lab"))
+"""
+_ENGINE = "#!/bin/sh\ntrap 'sleep 1; echo cleaned up; exit 130' INT\necho runs\nwhile :; do sleep 0.05; done\n"
+
+
+def test_ctrl_c_lets_engine_clean_up(tmp_path: Path) -> None:
+    engine = tmp_path / "pulumi"
+    engine.write_text(_ENGINE)
+    engine.chmod(0o755)
+    child = subprocess.Popen(
+        [sys.executable, "-c", _CALL, str(engine)],
+        env={**os.environ, "PYTHONPATH": str(Path(rackwright.__file__).parents[1])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert child.stdout is not None and child.stdout.readline() == "runs\n"
+    os.killpg(child.pid, signal.SIGINT)
+    said, complaint = child.communicate(timeout=20)
+    assert (child.returncode, said, complaint) == (130, "cleaned up\n", "")
