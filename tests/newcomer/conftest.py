@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from newcomer.image import missing_tools, require_tools
+from newcomer.image import require_tools
 from newcomer.machine import Machine
 from newcomer.runs import Run, remove_orphans
 
@@ -19,15 +19,21 @@ _FAILED = pytest.StashKey[bool]()
 @pytest.fixture(scope="session")
 def log(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Write a line to the terminal at once: a step takes minutes."""
-    reporter = request.config.pluginmanager.getplugin("terminalreporter")
-    return (lambda line: reporter.write_line(line)) if reporter else print
+    plugins = request.config.pluginmanager
+    capture, reporter = plugins.getplugin("capturemanager"), plugins.getplugin("terminalreporter")
+
+    def write_line(line: str) -> None:
+        with capture.global_and_fixture_disabled():
+            reporter.ensure_newline()
+            reporter.write_line(line)
+
+    return write_line
 
 
 @pytest.fixture(scope="session")
 def run(log: Callable[[str], None]) -> Iterator[Run]:
     """The session's run; everything that carries its id is gone afterwards."""
-    if missing_tools():
-        require_tools()
+    require_tools()
     for orphan in remove_orphans():
         log(f"removed what run {orphan} had left")
     run = Run.begin()
