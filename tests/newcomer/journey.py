@@ -35,11 +35,11 @@ class Journey:
         """Return the user whose Podman holds the nodes."""
         return "root" if self.root else ADMINISTRATOR
 
-    def run(self, command: str, timeout: float = STEP_SECONDS) -> Result:
+    def run(self, command: str, timeout: float = STEP_SECONDS, title: str = "") -> Result:
         """Run a command in the checkout, for root in a shell of sudo, and log its seconds."""
         typed = f"sudo bash -c {shlex.quote(command)}" if self.root else command
         result = self.machine.run(ADMINISTRATOR, f"cd rackwright && {typed}", timeout)
-        self.log(f"{result.seconds:7.0f} s  {'ok' if result.ok else f'exit {result.status}':8} {command.splitlines()[0]}")
+        self.log(f"{result.seconds:7.0f} s  {'ok' if result.ok else f'exit {result.status}':8} {title or command}")
         return result
 
     def require(self, command: str, timeout: float = STEP_SECONDS) -> Result:
@@ -50,7 +50,7 @@ class Journey:
 
     def use(self, command: str) -> Result:
         """Run a command of the activated environment."""
-        return self.run(f"source .venv/bin/activate && {command}")
+        return self.run(f"source .venv/bin/activate && {command}", title=command)
 
     def up(self, *options: str) -> Result:
         """Run `pulumi up`, which has to succeed and to leave a passed verdict."""
@@ -108,5 +108,6 @@ class Journey:
 
     def leftovers(self) -> list[str]:
         """Return what is left of the stack on the machine."""
-        listing = self.require(listing_script(STACK, root=self.root)).output
-        return parse_leftovers(listing, stack=STACK, user=self.user)
+        listing = self.run(listing_script(STACK, root=self.root), title="list what is left")
+        assert listing.ok, listing.end
+        return parse_leftovers(listing.output, stack=STACK, user=self.user)

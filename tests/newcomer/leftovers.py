@@ -13,15 +13,17 @@ def listing_script(stack: str, *, root: bool) -> str:
     """Return the shell script whose output `parse_leftovers` reads, for the user that runs Podman."""
     label = _LABEL.format(stack=stack)
     unshare = "" if root else "podman unshare "
-    find = r"""find "$store/volumes" "$store/overlay-containers" -mindepth 1 -maxdepth 1 ! -name '*containers.*' -printf 'storage %p\n'"""
+    places = r"""\( -path "$store/volumes/*" -o -path "$store/*-containers/*" \)"""
+    find = rf"""find "$store" -mindepth 2 -maxdepth 2 {places} ! -name '*containers.*' -printf 'storage %p\n'"""
     return "\n".join(
         [
+            "set -e",
             f"podman ps --all --filter {label} --format 'container {{{{.Names}}}}'",
             f"podman volume ls --filter {label} --format 'volume {{{{.Name}}}}'",
             f"podman network ls --filter {label} --format 'network {{{{.Name}}}}'",
             "podman secret ls --format 'secret {{.Name}}'",
             "store=$(podman info --format '{{.Store.GraphRoot}}')",
-            f"{unshare}{find} 2>/dev/null || true",
+            f"{unshare}{find}",
             "ps -eo user:32=,comm=,args= | sed 's/^/process /'",
         ]
     )
