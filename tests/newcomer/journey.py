@@ -73,6 +73,11 @@ class Journey:
             caches.hand_in_node_image(self.machine, archive, root=self.root)
         self.log(f"caches: engine {'handed in' if engine else 'none'}, node image {'handed in' if archive else 'none'}")
 
+    def describe_podman(self) -> str:
+        """Return version, storage driver, OCI runtime and network backend: they decide what the seconds mean."""
+        fields = "{{.Version.Version}} {{.Store.GraphDriverName}} {{.Host.OCIRuntime.Name}} {{.Host.NetworkBackend}}"
+        return self.require(f"podman info --format '{fields}'").output.strip()
+
     def report(self) -> Any:
         """Return the verdict on record."""
         return json.loads(self.require(f"cat .rackwright/{STACK}/report.json").output)

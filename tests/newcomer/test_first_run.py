@@ -30,6 +30,7 @@ def first_up(
         journey.prepare(checkout, with_caches=with_caches)
         result = journey.require("make up", FIRST_UP_SECONDS)
         assert f"{STACK}: passed" in result.output, result.end
+        log(f"Podman: {journey.describe_podman()}")
         yield journey
     finally:
         machine.destroy()
