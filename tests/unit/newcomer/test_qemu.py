@@ -46,6 +46,7 @@ def test_command_names_run_and_own_files() -> None:
 
 def test_reboot_does_not_end_machine() -> None:
     assert "-no-reboot" not in qemu_command(SETTINGS)
+    assert "panic=5" in _value(qemu_command(SETTINGS), "-append").split()
 
 
 def test_tcg_limits_its_cache() -> None:
