@@ -10,10 +10,10 @@ ALONE := tests/e2e tests/faults $(addprefix --ignore=,$(BESIDE))
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --upgrade
 
 # Tests and benchmarks bring up stacks of their own: the port of STACK may be in use.
-test faults soak bench bench-scale bench-hosts: READY := --without-ports
+test faults soak newcomer bench bench-scale bench-hosts: READY := --without-ports
 
 .DEFAULT_GOAL := venv
-.PHONY: help venv dev ready ready-dev up down doctor check test faults soak bench bench-scale bench-hosts docs lock catalog
+.PHONY: help venv dev ready ready-dev up down doctor check test faults soak newcomer bench bench-scale bench-hosts docs lock catalog
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 16
@@ -53,6 +53,9 @@ faults: ready-dev ## every check against the fault that must turn it red
 
 soak: ready-dev ## long runs: kills at random moments, many ups and downs
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -m soak tests
+
+newcomer: ready-dev ## the README's commands on plain Debian 13 and 12 in virtual machines; tens of minutes each without KVM
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -v --durations=0 -m newcomer tests/newcomer
 
 bench-scale: ready-dev ## what 64 and 256 described nodes cost, without a machine; then Slurm with 256 nodes in one container
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/scale.py

@@ -6,10 +6,11 @@ import hashlib
 import json
 from typing import ClassVar, Final
 
-from rackwright.handover import paths
+from rackwright.handover import control_groups, paths
+from rackwright.handover.control_groups import rootless
 from rackwright.provider import lab_node_found, lab_power
 from rackwright.provider.diff import Difference
-from rackwright.provider.drivers import control_groups, ssh
+from rackwright.provider.drivers import ssh
 from rackwright.provider.drivers.podman import (
     NODE_LABEL,
     SECRET_PREFIX,
@@ -22,7 +23,6 @@ from rackwright.provider.drivers.podman import (
     limits,
     must,
     podman,
-    rootless,
 )
 from rackwright.provider.lab_nodes_now import nodes_now
 from rackwright.provider.resource import Made, Operation, Resource, State

@@ -37,7 +37,7 @@ def verification(root: Path) -> dict[str, str]:
 def power_agent(root: Path) -> str:
     """The process that outlives the run that starts it, and the code it uses."""
     package = root / "infra" / "rackwright"
-    files = [*package.glob("provider/lab_power*.py"), *package.glob("provider/drivers/*.py"), package / "handover" / "paths.py"]
+    files = [*package.glob("provider/lab_power*.py"), *package.glob("provider/drivers/*.py"), *package.glob("handover/*.py")]
     return _digest(root, [str(file.relative_to(root)) for file in files])
 
 

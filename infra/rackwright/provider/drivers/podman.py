@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import resource
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rackwright.errors import RackwrightError
-from rackwright.provider.drivers import control_groups
+from rackwright.handover import control_groups
 from rackwright.provider.drivers.process import Ended, Interruption, run
 
 STACK_LABEL: Final = "rackwright.stack"
@@ -54,11 +53,6 @@ async def must(*arguments: str, stdin: bytes | None = None, timeout: float = 120
     if not ended.ok:
         raise RackwrightError(f"podman {arguments[0]}: {_last_line(ended.stderr)}", hint=_hint(ended.stderr))
     return ended.stdout.strip()
-
-
-def rootless() -> bool:
-    """Whether podman runs without root here."""
-    return os.geteuid() != 0
 
 
 def limits() -> list[str]:

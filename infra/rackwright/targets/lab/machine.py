@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pulumi
 
+from rackwright.handover import control_groups
+from rackwright.handover.control_groups import rootless
 from rackwright.plan import Plan
-from rackwright.provider.drivers import control_groups
-from rackwright.provider.drivers.podman import rootless
 
 
 def with_constraints(plan: Plan) -> Plan:

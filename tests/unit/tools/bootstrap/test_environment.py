@@ -117,7 +117,9 @@ def test_operators_targets_request_runtime_set(target: str) -> None:
     assert "--dev" not in commands_of(target)
 
 
-@pytest.mark.parametrize("target", ["check", "test", "faults", "soak", "bench", "bench-scale", "bench-hosts", "docs", "catalog"])
+@pytest.mark.parametrize(
+    "target", ["check", "test", "faults", "soak", "newcomer", "bench", "bench-scale", "bench-hosts", "docs", "catalog"]
+)
 def test_developers_targets_request_dev_set(target: str) -> None:
     assert "--dev" in commands_of(target)
 

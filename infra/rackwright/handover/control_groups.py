@@ -16,6 +16,11 @@ _JOINED: Final = ("net_cls", "net_prio")
 """What systemd mounts as one (src/shared/mount-setup.c, join_with)."""
 
 
+def rootless() -> bool:
+    """Return whether containers run without root here."""
+    return os.geteuid() != 0
+
+
 @cache
 def unified() -> bool:
     """Whether this machine has cgroup v2 alone (`man 7 cgroups`): its systemd mounts that one, and so does a node's."""

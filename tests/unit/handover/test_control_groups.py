@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
+from rackwright.handover import control_groups
+from rackwright.handover.control_groups import unmounted
 from rackwright.provider import lab_node
-from rackwright.provider.drivers import control_groups
-from rackwright.provider.drivers.control_groups import unmounted
 
 KERNEL = "#subsys_name\thierarchy\tnum_cgroups\tenabled\n"
 MOUNTS = "30 20 0:9 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n31 20 0:10 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
