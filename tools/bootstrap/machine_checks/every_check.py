@@ -78,6 +78,8 @@ def _check_lab(machine: Machine, stack: LabStack) -> list[Group]:
     ]
     if not machine.is_root:
         rootless = [*user_ids.check_user_ids(machine), *user_namespaces.check_user_namespaces(machine)]
+        if machine.which("podman"):
+            rootless.append(capacity.check_storage_driver(machine))
         groups += [
             Group(f"Session of {machine.user}", tuple(session.check_session(machine))),
             Group("Rootless containers", tuple(rootless)),
