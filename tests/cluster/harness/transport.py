@@ -25,6 +25,8 @@ _HANDS: Final = 4
 """Questions a node works on at a time: enough that one slow tool does not hold up the rest."""
 _OVERHEAD: Final = 3.0
 """Seconds beyond the node's own limit before the connection is given up: two hops' connect time-outs run inside it."""
+_STEADY: Final = 4
+"""The factor up to which the limit for a node's first line stays as it is: its seconds are mostly for a node that is dead."""
 _LAST_WORDS: Final = 2.0
 """Seconds a client whose output has ended may take to say why and to end."""
 _MARGIN: Final = 1.0
@@ -114,9 +116,10 @@ def ask_node(
 ) -> dict[str, Raw]:
     """All questions in one round; every one has an answer in what comes back, if only the reason why there is none.
 
-    The limits hold for a node of usual speed. A node's first line tells by which factor its own are longer.
+    The limits hold for a node of usual speed. A node's first line tells by which factor its own are longer. Until then a node may be dead:
+    that limit grows only on a very slow machine.
     """
-    backend.limit = (seconds + _OVERHEAD) * local_slowness()
+    backend.limit = (seconds + _OVERHEAD) * max(1.0, local_slowness() / _STEADY)
 
     def heard(line: str) -> None:
         began()
