@@ -21,6 +21,13 @@ QUESTIONS = [("one", "true", 1.0), ("two", "true", 1.0)]
 INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
 
 
+@pytest.fixture(autouse=True)
+def usual_speed(monkeypatch):
+    """What else this machine does now must not change the limits."""
+    monkeypatch.setenv("RACKWRIGHT_SLOWNESS", "1")
+    monkeypatch.setattr("cluster.harness.transport.local_slowness", lambda: 1)
+
+
 @pytest.fixture
 def ask(tmp_path, monkeypatch):
     """Asks over an ssh that behaves as told."""
@@ -28,7 +35,6 @@ def ask(tmp_path, monkeypatch):
     def _ask(script, seconds=0.5):
         monkeypatch.setenv("PATH", standin.install(tmp_path, script))
         monkeypatch.setattr("cluster.harness.transport._OVERHEAD", 0.5)
-        monkeypatch.setattr("cluster.harness.transport.local_slowness", lambda: 1)
         return ask_node(BoundedSsh("worker0", tmp_path / "ssh_config"), QUESTIONS, seconds)
 
     return _ask
