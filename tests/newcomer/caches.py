@@ -32,7 +32,7 @@ def hand_in_engine(machine: Machine, folder: Path, *, root: bool) -> None:
     target = f".cache/rackwright/{folder.name}"
     machine.copy_folder(ADMINISTRATOR, folder, target)
     if root:
-        script = f"sudo mkdir -p /root/.cache/rackwright && sudo cp -r {target} /root/.cache/rackwright/"
+        script = f"sudo mkdir -p ~root/.cache/rackwright && sudo cp -r {target} ~root/.cache/rackwright/"
         machine.require(ADMINISTRATOR, script)
 
 
