@@ -32,7 +32,7 @@ def job_constraints(*, rootless: bool, declared_cpus: int, cpus: int | None = No
 
     - memory, where the controller is delegated to who runs the containers.
     - cores, where cpuset is, too, and the machine has as many CPUs as its largest node declares (`cpus`: as many as are there).
-    - devices, for root: the kernel takes programs that filter devices from nobody else (cgroup-v2.rst, "Device controller").
+    - devices, for root alone: Slurm filters them with a BPF program, which only root can load (cgroup-v2.rst, "Device controller").
     """
     delegated = f"user.slice/user-{os.geteuid()}.slice/user@{os.geteuid()}.service" if rootless else ""
     try:

@@ -13,7 +13,7 @@ WORDS = 3.0
 
 
 def banner(address, port, patience=PATIENCE):
-    """The first line of whatever listens there; empty where nobody is let in. More patience for the connection is more for the words."""
+    """The first line of whatever listens there; empty where the port accepts no connection. A longer `patience` extends both limits."""
     try:
         connection = socket.create_connection((address, port), timeout=patience)
     except OSError:

@@ -147,7 +147,7 @@ def _started(pid: int) -> float | None:
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()  # from field 3 of proc(5) on: those after the command's name
-        if fields[0] in "ZX":  # It has ended; whoever adopted it has not collected it yet.
+        if fields[0] in "ZX":  # The process has ended; its parent has not collected it yet.
             return None
         ticks = int(fields[19])
         with open("/proc/stat", encoding="utf-8") as file:
