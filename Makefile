@@ -5,7 +5,7 @@ BOOTSTRAP := tools/bootstrap/run
 BIN := .venv/bin
 PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -rs --durations=15
 # What depends on no time-out goes side by side, the longest first; whatever else makes nodes has the machine to itself (docs/adr/0024-tests-side-by-side.md).
-BESIDE := tests/e2e/test_kubernetes.py tests/e2e/aws tests/e2e/engine tests/e2e/test_drift_page.py tests/roles tests/components tests/unit
+BESIDE := tests/e2e/kubernetes/test_lab.py tests/e2e/aws tests/engine tests/e2e/drift/test_drift_page.py tests/roles tests/components tests/unit
 ALONE := tests/e2e tests/faults $(addprefix --ignore=,$(BESIDE))
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --upgrade
 

@@ -18,11 +18,11 @@ from datetime import date
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tests" / "e2e"))
+sys.path.insert(0, str(HERE.parent / "tests"))
 
 from looks import converged, drifted, lookups, say, timed, verified  # noqa: E402
-from project import Project, clone  # noqa: E402
-from simulated_fabric import planned, seen  # noqa: E402
+from support.project import Project, clone  # noqa: E402
+from support.simulated_fabric import planned, seen  # noqa: E402
 
 from rackwright.plan.fabric import netlist, wiring  # noqa: E402
 from rackwright.report.fabric import differences, read  # noqa: E402

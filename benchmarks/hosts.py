@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Final
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tests" / "e2e"))
+sys.path.insert(0, str(HERE.parent / "tests"))
 
 from looks import converged, drifted, lookups, say, timed, verified  # noqa: E402
-from project import Project, clone  # noqa: E402
+from support.project import Project, clone  # noqa: E402
 
 _PAGE: Final = HERE.parent / "docs" / "performance.md"
 _MARKS: Final = ("<!-- hosts -->", "<!-- /hosts -->")

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tests" / "e2e"))
+sys.path.insert(0, str(HERE.parent / "tests"))
 
-from project import Project  # noqa: E402
+from support.project import Project  # noqa: E402
 
 
 def verified(project: Project) -> None:

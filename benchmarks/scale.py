@@ -28,12 +28,12 @@ from typing import Any, Final
 import yaml
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "tests" / "e2e"), str(HERE.parent / "tests")]
+sys.path.insert(0, str(HERE.parent / "tests"))
 
-from project import Project, clone  # noqa: E402
-from rented import project_like  # noqa: E402
 from slurm_files import rendered  # noqa: E402
 from standins.fixtures import serving  # noqa: E402
+from support.aws_stack import clone_aws_stack  # noqa: E402
+from support.project import Project, clone  # noqa: E402
 
 _PAGE: Final = HERE.parent / "docs" / "performance.md"
 _MARKS: Final = ("<!-- scale -->", "<!-- /scale -->")
@@ -144,7 +144,7 @@ def rented_preview(folder: Path, size: int) -> Cost:
     """A preview of stack aws-p5 with so many p5.48xlarge, 32 interfaces each, in an empty account."""
     (folder / "engine").mkdir(parents=True)
     with serving(folder / "engine") as account:
-        project = project_like("aws-p5", folder, account, whole=True)
+        project = clone_aws_stack("aws-p5", folder, account, whole=True)
         project.edit(lambda cluster: cluster["groups"]["worker"].update(count=size))
         project.edit(lambda cluster: cluster["budget"].update(max_usd_per_hour=10_000))
         return run(project.pulumi_command("preview"), project)

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any, Final
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "tests" / "e2e")]
+sys.path.insert(0, str(HERE.parent / "tests"))
 
-from machines import podman  # noqa: E402
 from slurm_files import handed_over, rendered  # noqa: E402
+from support.machines import podman  # noqa: E402
 
 from rackwright.provider.drivers import base_image  # noqa: E402
 from rackwright.provider.drivers.podman import limits  # noqa: E402

@@ -6,8 +6,7 @@ import shutil
 from collections.abc import Generator, Iterator
 
 import pytest
-from project import Project, clone
-from starvation import skip_where_slow, skip_where_starved
+from support.project import Project, clone
 
 _FAILED = pytest.StashKey[bool]()
 
@@ -30,12 +29,6 @@ def lab(stack: Project) -> Project:
     return stack
 
 
-@pytest.fixture(scope="module")
-def in_time(lab: Project) -> None:
-    """The machine is quick enough for tests that depend on time-outs."""
-    skip_where_slow(lab)
-
-
 @pytest.fixture
 def healthy(lab: Project, request: pytest.FixtureRequest) -> Iterator[Project]:
     """The stack, which each test leaves as good as it found it; healed here only where the test failed before it could."""
@@ -51,8 +44,3 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.failed:
         item.stash[_FAILED] = True
     return report
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tests of time-outs need a machine that keeps time."""
-    skip_where_starved(item)

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from project import clone
-from starvation import skip_where_slow, skip_where_starved
+from support.project import clone
 
 from rackwright.handover import paths
 
@@ -38,8 +37,6 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     project = clone(tmp_path_factory.mktemp("faults-lab") / "checkout", like=request.param)
     try:
         project.must("up", timeout=2400)
-        if chosen() != "all":
-            skip_where_slow(project)
         yield opened(project.home / project.stack, scratch, project)
     finally:
         project.remove()
@@ -66,14 +63,8 @@ def drift(lab: Lab, *options: str) -> dict[str, Any]:
 
 
 def chosen() -> str:
-    """`sample` (default), or `all`: those are set on a slow machine, too, where a miss says more than a row that was left out."""
+    """Return `sample` (default) or `all`."""
     return os.environ.get("RACKWRIGHT_FAULTS", "sample")
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tests of time-outs need a machine that keeps time."""
-    if chosen() != "all":
-        skip_where_starved(item)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from project import Project
+from support.project import Project
 
 from rackwright.catalog.checks import Level
 from rackwright.report.declared import Declared, load

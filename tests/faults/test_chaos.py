@@ -19,7 +19,6 @@ from .lab import Lab
 pytestmark = [
     pytest.mark.skipif(chosen() != "all", reason="`make faults` sets all faults"),
     pytest.mark.fault,
-    pytest.mark.timely,
     pytest.mark.podman,
     pytest.mark.parametrize("lab", ["lab"], indirect=True, scope="session"),
 ]

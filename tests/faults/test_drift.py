@@ -66,7 +66,6 @@ def told(differences: list[dict[str, Any]]) -> str:
 
 
 @pytest.mark.fault
-@pytest.mark.timely
 @pytest.mark.podman
 @pytest.mark.parametrize("lab", ["lab"], indirect=True, scope="session")
 @pytest.mark.parametrize("key", FAULTS if chosen() == "all" else SAMPLE)

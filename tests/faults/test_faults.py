@@ -19,11 +19,10 @@ SAMPLE = (
     "gpu.count_matches_plan",
     "storage.is_mounted",
 )
-"""For the run that every change must pass (those of Kubernetes: tests/e2e/test_kubernetes.py); `make faults` runs all."""
+"""For the run that every change must pass (those of Kubernetes: tests/e2e/kubernetes/test_lab.py); `make faults` runs all."""
 
 
 @pytest.mark.fault
-@pytest.mark.timely
 @pytest.mark.podman
 @pytest.mark.parametrize(
     ("lab", "key"),

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from support.command import CommandResult
+
 from newcomer import caches
 from newcomer.leftovers import listing_script, parse_leftovers
-from newcomer.machine import ADMINISTRATOR, Machine, Result
+from newcomer.machine import ADMINISTRATOR, Machine
 
 STACK = "lab"
 _STACK_FILE = f"stacks/Pulumi.{STACK}.yaml"
@@ -35,24 +37,24 @@ class Journey:
         """Return the user whose Podman holds the nodes."""
         return "root" if self.root else ADMINISTRATOR
 
-    def run(self, command: str, timeout: float = STEP_SECONDS, title: str = "") -> Result:
+    def run(self, command: str, timeout: float = STEP_SECONDS, title: str = "") -> CommandResult:
         """Run a command in the checkout, for root in a shell of sudo, and log its seconds."""
         typed = f"sudo bash -c {shlex.quote(command)}" if self.root else command
         result = self.machine.run(ADMINISTRATOR, f"cd rackwright && {typed}", timeout)
         self.log(f"{result.seconds:7.0f} s  {'ok' if result.ok else f'exit {result.status}':8} {title or command}")
         return result
 
-    def require(self, command: str, timeout: float = STEP_SECONDS) -> Result:
+    def require(self, command: str, timeout: float = STEP_SECONDS) -> CommandResult:
         """Run a command that has to end with 0."""
         result = self.run(command, timeout)
         assert result.ok, result.end
         return result
 
-    def use(self, command: str) -> Result:
+    def use(self, command: str) -> CommandResult:
         """Run a command of the activated environment."""
         return self.run(f"source .venv/bin/activate && {command}", title=command)
 
-    def up(self, *options: str) -> Result:
+    def up(self, *options: str) -> CommandResult:
         """Run `pulumi up`, which has to succeed and to leave a passed verdict."""
         words = " ".join(("--yes", "--skip-preview", "--color", "never", *options))
         result = self.use(f"pulumi up -s {STACK} {words}")
@@ -82,7 +84,7 @@ class Journey:
         """Return the verdict on record."""
         return json.loads(self.require(f"cat .rackwright/{STACK}/report.json").output)
 
-    def drift(self) -> tuple[Result, Any]:
+    def drift(self) -> tuple[CommandResult, Any]:
         """Return how `rackwright drift` ended, and its report."""
         result = self.use(f"rackwright drift {STACK} --json")
         assert "{" in result.output, result.end
@@ -95,7 +97,7 @@ class Journey:
         assert not result.ok, result.end
         return {(each["layer"], each["node"], each["subject"]) for each in found["differences"]}
 
-    def on_node(self, node: str, command: str) -> Result:
+    def on_node(self, node: str, command: str) -> CommandResult:
         """Run a command on a node of the cluster; it has to end with 0."""
         result = self.use(f"rackwright ssh {STACK} {node} {shlex.quote(command)}")
         assert result.ok, result.end

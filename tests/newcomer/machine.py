@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from support.command import CommandResult
+
 from newcomer import qemu
 from newcomer.errors import MachineError
 from newcomer.image import Image
@@ -25,7 +27,6 @@ CPUS = 2
 _BOOT_SECONDS = {"kvm": 120.0, "tcg": 600.0}
 _SOCKET_PATH = 80
 """Longest path of the machine's folder: ssh appends a suffix, and a socket's path ends at 107 characters."""
-_TAIL = 60
 _SSH_CONFIG = """\
 Host *
   HostName 127.0.0.1
@@ -43,28 +44,6 @@ Host *
   ServerAliveCountMax 20
   ControlPath "{folder}/master-%r"
 """
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a command on the machine ended."""
-
-    command: str
-    status: int
-    output: str
-    """Standard output and standard error, in the order in which they came."""
-    seconds: float
-
-    @property
-    def ok(self) -> bool:
-        """Return whether the exit status is 0."""
-        return self.status == 0
-
-    @property
-    def end(self) -> str:
-        """Return the command, its status and the last lines of its output."""
-        last = "\n".join(self.output.splitlines()[-_TAIL:])
-        return f"`{self.command}` ended with {self.status} after {self.seconds:.0f} s\n{last}"
 
 
 @dataclass
@@ -173,7 +152,7 @@ class Machine:
                 subprocess.run([command[0], "-O", "exit", *command[1:]], capture_output=True, timeout=30, check=False)
             master.unlink(missing_ok=True)
 
-    def run(self, user: str, command: str, timeout: float = 600.0, stdin: IO[bytes] | None = None) -> Result:
+    def run(self, user: str, command: str, timeout: float = 600.0, stdin: IO[bytes] | None = None) -> CommandResult:
         """Run a command in the user's login shell. Raise MachineError if it does not end within `timeout` seconds."""
         self.log_in(user)
         started = time.monotonic()
@@ -192,12 +171,12 @@ class Machine:
                 child.wait()
                 status = None
         seconds = time.monotonic() - started
-        result = Result(command, -1 if status is None else status, output.read_text(encoding="utf-8", errors="replace"), seconds)
+        result = CommandResult(command, -1 if status is None else status, output.read_text(encoding="utf-8", errors="replace"), seconds)
         if status is None:
             raise MachineError(f"{self.name}: no end within {timeout:.0f} s: {result.end}")
         return result
 
-    def require(self, user: str, command: str, timeout: float = 600.0, stdin: IO[bytes] | None = None) -> Result:
+    def require(self, user: str, command: str, timeout: float = 600.0, stdin: IO[bytes] | None = None) -> CommandResult:
         """Run a command that has to end with 0."""
         result = self.run(user, command, timeout, stdin)
         if not result.ok:

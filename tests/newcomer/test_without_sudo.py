@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.command import CommandResult
 
 from newcomer.image import SUITES
 from newcomer.journey import Log
 from newcomer.leftovers import administrator_block
-from newcomer.machine import ADMINISTRATOR, ORDINARY, Machine, Result
+from newcomer.machine import ADMINISTRATOR, ORDINARY, Machine
 
 pytestmark = pytest.mark.newcomer
 _PACKAGES = frozenset({"podman", "uidmap", "mmdebstrap", "python3-venv"})
@@ -28,7 +29,7 @@ def plain(request: pytest.FixtureRequest, boot: Callable[[str, str], Machine], c
         machine.destroy()
 
 
-def _make(machine: Machine, target: str, log: Log) -> Result:
+def _make(machine: Machine, target: str, log: Log) -> CommandResult:
     result = machine.run(ORDINARY, f"cd rackwright && make {target}", 1200)
     log(f"{result.seconds:7.0f} s  exit {result.status}   make {target} as {ORDINARY}")
     return result

@@ -1,6 +1,6 @@
 """Roles of the node stack on bare Debian 12 and 13: packages come from the distribution's own archive, and a second run changes nothing.
 
-A system in a folder stands in for a machine: it has no services. Those, and what needs a kernel, are seen in tests/e2e/test_node_stack.py.
+A system in a folder stands in for a machine: it has no services. Those, and what needs a kernel, are seen in tests/e2e/node_stack/test_node_stack.py.
 """
 
 from __future__ import annotations

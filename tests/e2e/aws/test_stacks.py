@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
-from project import Project
-from rented import project_like
 from standins.fixtures import AwsAccount
+from support.aws_stack import clone_aws_stack
+from support.project import Project
 
 from rackwright.catalog.instances import instance_types
 from rackwright.drift import resources
@@ -23,11 +23,11 @@ pytestmark = pytest.mark.engine
 STACKS = ("aws-budget", "aws-p5", "aws-cpu", "aws-inf2")
 
 
-@pytest.fixture(params=STACKS)
+@pytest.fixture(params=[pytest.param("aws-budget", marks=pytest.mark.essential), *STACKS[1:]])
 def project(request: pytest.FixtureRequest, tmp_path: Path, aws_account: AwsAccount) -> Project:
     """Each committed stack, nothing made yet, in an empty account."""
     aws_account.reset()
-    return project_like(request.param, tmp_path, aws_account)
+    return clone_aws_stack(request.param, tmp_path, aws_account)
 
 
 def instances(account: AwsAccount, project: Project) -> dict[str, dict[str, Any]]:
@@ -81,7 +81,7 @@ def test_a_stack_is_made_found_unchanged_healed_replaced_and_removed_without_a_t
 
 def test_drift_names_what_another_hand_did_in_the_account(tmp_path: Path, aws_account: AwsAccount) -> None:
     aws_account.reset()
-    project = project_like("aws-budget", tmp_path, aws_account)
+    project = clone_aws_stack("aws-budget", tmp_path, aws_account)
     project.must("up")
     assert looked(project).differences == ()
     ec2 = aws_account.client("ec2", project.environment["AWS_REGION"])
@@ -131,7 +131,7 @@ def ended(account: AwsAccount, region: str) -> set[str]:
 @pytest.mark.parametrize("stack", STACKS)
 def test_the_whole_program_previews_and_nothing_is_made(stack: str, tmp_path: Path, aws_account: AwsAccount) -> None:
     aws_account.reset()
-    project = project_like(stack, tmp_path, aws_account, whole=True)
+    project = clone_aws_stack(stack, tmp_path, aws_account, whole=True)
     said = project.must("preview")
     assert "rackwright:ansible:Converge converge create" in said.output
     assert instances(aws_account, project) == {}

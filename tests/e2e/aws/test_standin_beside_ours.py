@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from project import clone
 from standins.fixtures import AwsAccount
+from support.project import clone
 
 pytestmark = pytest.mark.engine
 

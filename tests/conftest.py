@@ -1,0 +1,45 @@
+"""Which tests a tier runs, and which of them share a worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+_TESTS: Final = Path(__file__).parent
+_END_TO_END: Final = ("e2e", "faults")
+_SHARED_LAB: Final = ("slurm", "acceptance", "drift", "interruptions", "rolling", "hosts")
+"""Folders of e2e/ whose tests use one lab, which the last test destroys."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that chooses a tier."""
+    parser.addoption(
+        "--tier",
+        choices=("test", "full"),
+        default="full",
+        help="test: of the end-to-end tests, those marked `essential` only (`make test`); full: all that are named (default)",
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what the tier does not run; give each test its worker; destroy the shared lab last."""
+    if config.getoption("--tier") == "test":
+        dropped = [item for item in items if _folder(item) in _END_TO_END and not item.get_closest_marker("essential")]
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if item not in set(dropped)]
+    items.sort(key=lambda item: item.path.name == "test_destroy.py")
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _folder(item: pytest.Item) -> str:
+    return item.path.relative_to(_TESTS).parts[0]
+
+
+def _group(item: pytest.Item) -> str:
+    """Return the name that the tests of one worker share: the lab's, or the file's, whose fixtures are created once."""
+    parts = item.path.relative_to(_TESTS).parts
+    return "lab" if parts[0] == "e2e" and parts[1] in _SHARED_LAB else "/".join(parts)

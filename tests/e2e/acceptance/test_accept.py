@@ -1,0 +1,165 @@
+"""`rackwright accept`: the phases run as jobs of an ordinary user, and each fault is named with its node and what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.command import CommandResult
+from support.project import ROOT, Project
+
+SMOKE = ("slurm_health", "shared_file_system", "task_placement", "gpu_allocation", "infiniband")
+
+
+def accept(lab: Project, *options: str) -> tuple[CommandResult, dict[str, Any]]:
+    """How an acceptance ended, and its report."""
+    said = lab.rackwright("accept", lab.stack, *options)
+    name = "acceptance.partial.json" if "--phase" in options else "acceptance.json"
+    return said, json.loads((lab.home / lab.stack / name).read_text())
+
+
+def wrong(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Checks that did not pass, by id."""
+    return {check["id"]: check for check in report["checks"] if check["verdict"] in ("failed", "unknown")}
+
+
+def test_the_lab_is_accepted_by_jobs_of_an_ordinary_user(lab: Project) -> None:
+    said, report = accept(lab)
+    assert said.ok, said.end
+    phases = {phase["name"]: phase for phase in report["phases"]}
+    assert [phases[name]["verdict"] for name in SMOKE] == ["passed"] * 5, said.output
+    assert {phase["verdict"] for phase in phases.values()} <= {"passed", "skipped"}, said.output
+    speeds = [phases[name] for name in ("nccl", "gpu", "rdma") if name in phases]
+    assert all((phase["state"], phase["reason"]) == ("skipped", "simulated-hardware") for phase in speeds), said.output
+    assert "passed" in said.output and "simulated" in said.output and report["results"] in said.output.replace("\n", "")
+    ids = ",".join(job["id"] for phase in report["phases"] for job in phase["jobs"])
+    users = lab.ssh("login0", f"sacct -nXP -j {ids} -o User,State").output.split()
+    assert set(users) == {"alice|COMPLETED"} and len(users) == len(ids.split(",")), users
+
+
+def test_results_lie_on_the_shared_file_system_with_what_ran(lab: Project) -> None:
+    _, report = accept(lab, "--phase", "gpu-allocation")
+    folder = f"{report['results']}/04-gpu-allocation"
+    assert folder.startswith("/mnt/sharedfs/validation/results/infra-smoke-")
+    meta = json.loads(lab.ssh("storage0", f"cat {folder}/meta.json").output)
+    assert meta["user"] == "alice" and meta["nodes"] == ["worker0", "worker1"]
+    assert meta["versions"]["nodes"]["worker0"]["driver"] and meta["versions"]["slurm"]
+    assert all(job["status"] == 0 and job["command"][0] == "srun" for job in meta["jobs"])
+    assert not any("SECRET" in name or "TOKEN" in name or "JWT" in name for name in meta["environment"])
+    listed = lab.ssh("worker1", f"ls {folder} {report['results']}/programs").output.split()
+    assert {"meta.json", "stdout", "stderr", "result.json", "task.py", "shell.py"} <= set(listed)
+
+
+FAULTS = {
+    "gpu.count_matches_plan": ("rackwright-gpu-fault missing 3", "rackwright-gpu-fault clear"),
+    "storage.is_mounted": ("umount -l /mnt/sharedfs", "systemctl restart mnt-sharedfs.mount"),
+}
+"""What a node finds of itself: how it comes about, and how it is put right."""
+
+
+@pytest.fixture(params=FAULTS)
+def unfit(healthy: Project, request: pytest.FixtureRequest) -> Iterator[tuple[Project, str]]:
+    """A worker that is no longer as declared and has found out, and the check by which it knows."""
+    broken, mended = FAULTS[request.param]
+    until(lambda: usable(healthy), seconds=90)
+    healthy.ssh("worker1", f"{broken}; rackwright-health")
+    yield healthy, request.param
+    healthy.ssh("worker1", f"{mended} && rackwright-health")
+    until(lambda: usable(healthy), seconds=90)
+
+
+def test_a_worker_that_is_unfit_takes_no_job_and_is_named_with_what_it_lacks(unfit: tuple[Project, str]) -> None:
+    """It has drained itself, so that the suite stops at its first phase; worker0 is not blamed."""
+    lab, check = unfit
+    said, report = accept(lab)
+    found = wrong(report)
+    assert {one["node"] for one in found.values()} == {"worker1"}, said.output
+    assert any(check in one["found"] and one["verdict"] == "failed" for one in found.values()), said.output
+    assert said.status == 3 and report["verdict"] == "unknown", said.output  # as whom its job would have run cannot be told
+    states = {phase["name"]: phase["state"] for phase in report["phases"]}
+    assert (states["slurm_health"], states["shared_file_system"]) == ("ran", "not-run")
+
+
+def test_a_node_at_work_is_left_out_and_said(healthy: Project) -> None:
+    healthy.ssh("worker1", "touch /run/held")
+    held = "while [ -e /run/held ]; do sleep 0.2; done"
+    job = healthy.as_user(f"sbatch --parsable --nodelist=worker1 --output=/dev/null --wrap='{held}'").output.split()[-1]
+    try:
+        # A node that just came back is given batch jobs at slurmctld's next turn (sched_interval, 60 s).
+        until(lambda: "worker1" in healthy.as_user("squeue -h -t R -o %N").output, seconds=120)
+        said, report = accept(healthy, "--level", "smoke")
+        assert said.ok, said.end
+        busy = [check for check in report["checks"] if check["reason"] == "node-busy"]
+        # What needs two nodes cannot be seen on the other one either.
+        assert {check["id"] for check in busy if check["node"] != "worker1"} == {"task_placement.two_tasks_on_two_nodes[worker0]"}, (
+            said.output
+        )
+        assert {check["subject"] for check in busy} >= {"slurm_health", "task_placement", "gpu_allocation"}, said.output
+        assert "node-busy" in said.output and "RUNNING" in healthy.as_user(f"squeue -h -j {job} -o %T").output
+    finally:
+        healthy.ssh("worker1", "rm /run/held")  # it ends by itself: a cancelled one keeps its node for half a minute (KillWait)
+        until(lambda: "idle" in healthy.ssh("login0", "sinfo -h -n worker1 -o %T").output, seconds=90)
+
+
+@pytest.fixture
+def stuck(healthy: Project) -> Iterator[Project]:
+    """A worker whose nvidia-smi hangs, and a job of the same user that nobody may touch."""
+    healthy.ssh("worker1", "printf '#!/bin/sh\\nexec sleep 100\\n' > /usr/local/sbin/nvidia-smi && chmod 755 /usr/local/sbin/nvidia-smi")
+    healthy.as_user("sbatch --hold --job-name=somebodys --output=/dev/null --wrap='true'")
+    yield healthy
+    healthy.as_user("scancel --name=somebodys")
+    healthy.ssh("worker1", "rm /usr/local/sbin/nvidia-smi && rackwright-health")
+
+
+def test_an_interrupted_acceptance_cancels_its_jobs_and_no_others(stuck: Project) -> None:
+    names = lambda: stuck.as_user("squeue -h -o %j").output.split()  # noqa: E731
+    child = stuck.start([str(ROOT / ".venv/bin/python"), "-m", "rackwright.cli.main", "accept", stuck.stack, "--level", "smoke"])
+    try:
+        until(lambda: any("all-" in name for name in names()), seconds=60)
+        child.send_signal(signal.SIGINT)
+        output, _ = child.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+    assert child.returncode == 3, output
+    assert "interrupted" in output and "Traceback" not in output, output
+    until(lambda: names() == ["somebodys"])
+
+
+def test_a_phase_that_is_none_is_refused(lab: Project) -> None:
+    said = lab.rackwright("accept", lab.stack, "--phase", "slurm-helth")
+    assert said.status == 2 and "did you mean `slurm_health`?" in said.output, said.output
+
+
+def usable(lab: Project) -> bool:
+    """Whether worker1 is idle and answers: for a moment after a job went back to the queue it does not (`idle*`)."""
+    return lab.ssh("login0", "sinfo -h -n worker1 -o %T").output.strip() == "idle"
+
+
+def until(holds: Any, seconds: float = 30) -> None:
+    """Waits until something holds."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to hold"
+        time.sleep(0.3)
+
+
+def test_the_report_is_in_words_for_other_programs(lab: Project) -> None:
+    said = subprocess.run(
+        [str(ROOT / ".venv/bin/python"), "-m", "rackwright.cli.main", "accept", lab.stack, "--phase", "slurm_health", "--json"],
+        cwd=lab.folder,
+        env=lab.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    report = json.loads(said.stdout)
+    assert (said.returncode, report["schema"], report["verdict"]) == (0, "rackwright.acceptance/1", "passed")

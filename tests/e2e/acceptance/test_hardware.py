@@ -1,0 +1,38 @@
+"""`rackwright hardware` on a lab: every node seen in one round, simulated parts named, a lost GPU told, also from inside a job."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from support.project import Project
+
+
+def looked(project: Project, status: int, *options: str) -> dict[str, Any]:
+    """The report of one look."""
+    said = project.rackwright("hardware", project.stack, *options, "--json")
+    assert said.status == status, said.output
+    found: dict[str, Any] = json.loads(said.output)
+    return found
+
+
+def test_all_nodes_are_seen_and_what_is_simulated_is_said(healthy: Project) -> None:
+    report = looked(healthy, 0)
+    assert (report["verdict"], report["totals"]["nodes"]) == ("passed", {"planned": 4, "found": 4})
+    assert report["totals"]["gpus"] == {"planned": 16, "found": 16}
+    assert {"gpus", "cpus", "memory"} <= set(report["simulated"])
+    assert report["totals"]["cpus"]["found"] is None, "the nodes of a lab have no CPUs of their own"
+    assert all(
+        mount in {one["point"] for one in node["facts"]["mounts"]} for node in report["nodes"] for mount in node["planned"]["mounts"]
+    )
+
+
+def test_a_gpu_that_is_gone_is_a_difference(healthy: Project) -> None:
+    assert [node["name"] for node in looked(healthy, 0, "gpu", "--job")["nodes"]] == ["worker0", "worker1"]
+    healthy.ssh("worker1", "rackwright-gpu-fault missing 3")
+    try:
+        for options in ((), ("gpu",)):  # No job comes to such a node: it drains itself.
+            differing = {node["name"]: node["differences"] for node in looked(healthy, 1, *options)["nodes"] if node["differences"]}
+            assert differing == {"worker1": [{"subject": "GPUs", "planned": "8", "found": "7"}]}
+    finally:
+        healthy.ssh("worker1", "rackwright-gpu-fault clear && rackwright-health")

@@ -1,0 +1,103 @@
+"""The plan of an AWS stack converges: the same groups and roles, on containers where the place has instances.
+
+No instance takes part. What the place decides is other: the system, the network, the shared file system that AWS would run, and GPUs are
+simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from support.project import Project, clone
+
+from rackwright import handover
+from rackwright.handover import Host, paths
+from rackwright.model import load_stack
+from rackwright.plan import Plan, expand
+
+LIKE = "aws-budget"
+DECIDED_BY_THE_PLACE = {"storage_client"}
+"""Groups that cannot be the same: no node serves FSx for Lustre, so here nobody mounts it."""
+
+
+@pytest.fixture(scope="module")
+def aws() -> Plan:
+    """The plan of the committed stack."""
+    cluster = load_stack(paths.stack_file(LIKE)).cluster
+    assert cluster is not None
+    return expand(cluster, LIKE)
+
+
+@pytest.fixture(scope="module")
+def lab_of_it(aws: Plan, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """The stack with the place changed, up and verified."""
+    project = clone(tmp_path_factory.mktemp("aws-plan") / "checkout", like=LIKE)
+
+    def move(cluster: dict[str, Any]) -> None:
+        cluster["target"] = {"kind": "lab", "os": "debian-13"}
+        del cluster["storage"], cluster["budget"]
+        for name, group in cluster["groups"].items():
+            like = aws.node(aws.groups[name][0])
+            group.update(
+                cpus=like.cpus, memory="1GiB", **({"gpus": {"model": like.gpus.model, "count": like.gpus.count}} if like.gpus else {})
+            )
+
+    project.edit(move)
+    try:
+        project.must("up", timeout=2400)
+        yield project
+        project.must("destroy")
+    finally:
+        project.remove()
+    assert project.leftovers() == []
+
+
+def handed_over(project: Project) -> dict[str, Any]:
+    """The inventory that the phases ran on."""
+    found: dict[str, Any] = yaml.safe_load((project.home / project.stack / "inventory.yml").read_text())["all"]
+    return found
+
+
+def of(aws: Plan) -> dict[str, Any]:
+    """The inventory that instances of the same names would have got."""
+    hosts = {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", f"i-{node.name}") for node in aws.nodes}
+    found: dict[str, Any] = handover.inventory(aws, hosts)["all"]
+    return found
+
+
+def test_it_is_up_and_every_check_passed(lab_of_it: Project) -> None:
+    report = lab_of_it.report()
+    assert (report["verdict"], report["level"], [node["name"] for node in report["nodes"]]) == (
+        "passed",
+        "smoke",
+        ["login0", "worker0", "worker1"],
+    )
+
+
+def test_every_group_has_the_same_nodes(lab_of_it: Project, aws: Plan) -> None:
+    here, there = ({name: list(group["hosts"]) for name, group in one["children"].items()} for one in (handed_over(lab_of_it), of(aws)))
+    assert set(here) == set(there)
+    assert {name for name in here if here[name] != there[name]} == DECIDED_BY_THE_PLACE
+
+
+@pytest.mark.parametrize("name", ["login0", "worker0", "worker1"])
+def test_every_node_is_for_the_same(lab_of_it: Project, aws: Plan, name: str) -> None:
+    here, there = (one["hosts"][name]["node"] for one in (handed_over(lab_of_it), of(aws)))
+    for key in ("name", "group", "index", "roles", "cpus", "neuron_devices", "state"):
+        assert here[key] == there[key], key
+    assert _shape(here["gpus"]) == _shape(there["gpus"])
+
+
+def test_slurm_counts_the_same(lab_of_it: Project, aws: Plan) -> None:
+    here, there = (one["vars"]["cluster"]["scheduler"] for one in (handed_over(lab_of_it), of(aws)))
+    for key in ("controllers", "accounting", "submit", "partitions"):
+        assert here[key] == there[key], key
+    assert lab_of_it.ssh("worker1", "sinfo -h -o %G").output.strip() == "gpu:a10g:1"
+
+
+def _shape(gpus: dict[str, Any] | None) -> dict[str, Any] | None:
+    """GPUs without the word whether they are simulated."""
+    return None if gpus is None else {key: value for key, value in gpus.items() if key != "simulated"}

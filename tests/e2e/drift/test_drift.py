@@ -1,0 +1,128 @@
+"""What is broken behind Pulumi's back is seen by refresh, told truly, and healed by the next up."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+from support.project import Project
+
+
+def _podman(*arguments: str) -> None:
+    subprocess.run(["podman", *arguments], check=True, capture_output=True)
+
+
+def test_a_stopped_slurmd_and_an_edited_slurm_conf_are_seen_in_configuration_and_behaviour_and_put_right(healthy: Project) -> None:
+    healthy.ssh("worker1", "systemctl stop slurmd")
+    healthy.ssh("login0", "sed -i s/gpu:h100:8/gpu:h100:7/ /etc/slurm/slurm.conf")
+    seen = healthy.must("refresh")
+    assert "slurm.conf" in seen.output
+    assert "worker1: scheduler" in seen.output and "would change" in seen.output, seen.output
+    assert "slurm.node_daemon_runs[worker1] failed" in seen.output, seen.output
+    resources = healthy.resources()
+    assert resources["converge"]["outputs"]["converged"] is False
+    assert resources["verification"]["outputs"]["verdict"] != "passed"
+    assert healthy.rackwright("status", healthy.stack).status in (1, 3)
+    healthy.must("up")
+    assert healthy.ssh("worker1", "systemctl is-active slurmd").output.strip() == "active"
+    assert healthy.report()["verdict"] == "passed"
+    assert "gpu:h100:7" not in healthy.ssh("login0", "cat /etc/slurm/slurm.conf").output
+
+
+def test_a_deleted_node_is_made_again_converged_and_checked(healthy: Project) -> None:
+    before = healthy.incarnations()["worker1"]
+    _podman("rm", "--force", "--time", "0", f"{healthy.stack}-worker1")
+    assert "worker1" in healthy.must("refresh").output
+    healthy.must("up")
+    assert healthy.incarnations()["worker1"] != before
+    assert healthy.as_user("srun -w worker1 --gres=gpu:8 hostname").output.strip() == "worker1"
+    assert healthy.report()["verdict"] == "passed"
+
+
+def test_nodes_that_were_stopped_are_started_converged_and_checked_in_one_go(healthy: Project) -> None:
+    for node in ("worker1", "storage0"):
+        _podman("stop", "--time", "3", f"{healthy.stack}-{node}")
+    healthy.must("up", "--refresh")
+    assert healthy.report()["verdict"] == "passed"
+    assert healthy.ssh("login0", "timeout 5 ls /mnt/sharedfs").ok
+    assert healthy.as_user("srun -w worker1 hostname").output.strip() == "worker1"
+
+
+def test_a_paused_node_is_unknown_within_15_seconds_and_holds_up_nobody(healthy: Project) -> None:
+    before = healthy.rackwright("verify", healthy.stack)
+    assert before.ok, before.end
+    _podman("pause", f"{healthy.stack}-worker1")
+    said = healthy.rackwright("verify", healthy.stack, "--json")
+    _podman("unpause", f"{healthy.stack}-worker1")
+    assert said.status == 3, said.output
+    assert said.seconds < 15 + before.seconds, "the run with a paused node may take 15 s longer than one without"
+    report = json.loads(said.output)
+    green = {check["id"] for check in report["checks"] if check["node"] == "worker1" and check["verdict"] == "passed"}
+    assert {check.split(".")[0] for check in green} <= {"slurm", "fabric"}, "only the controller and the fabric tell of it"
+    assert {check["verdict"] for check in report["checks"] if check["node"] == "worker0"} == {"passed"}
+    healthy.must("up", "--refresh")
+
+
+def test_up_with_refresh_wakes_a_paused_server_in_one_go(healthy: Project) -> None:
+    _podman("pause", f"{healthy.stack}-storage0")
+    healthy.must("up", "--refresh")
+    assert healthy.ssh("login0", "timeout 5 ls /mnt/sharedfs").ok
+    assert healthy.report()["verdict"] == "passed"
+
+
+@pytest.mark.essential
+def test_a_look_at_a_healthy_cluster_finds_nothing_in_any_layer(healthy: Project) -> None:
+    said = healthy.rackwright("drift", healthy.stack, "--json")
+    found = json.loads(said.output[said.output.index("{") :])
+    assert (said.status, found["state"], found["differences"]) == (0, "clean", []), said.end
+    assert {layer["layer"]: layer["unknown"] for layer in found["layers"]} == {"resources": [], "configuration": [], "behaviour": []}
+
+
+def test_a_second_look_asks_the_nodes_what_the_phases_asked_them_and_takes_no_other_answer_for_the_same(healthy: Project) -> None:
+    ways = [_how(healthy), _how(healthy)]
+    assert "nodes answer as on" in ways[1], ways
+    assert healthy.ssh("worker1", "echo '192.0.2.9 somebody' >> /etc/hosts").ok
+    said = healthy.rackwright("drift", healthy.stack, "--json")
+    assert "worker1 answers otherwise to" in said.output, said.end
+    healthy.must("up", "--refresh")
+
+
+def _how(project: Project) -> str:
+    """By what the configuration was told."""
+    said = project.rackwright("drift", project.stack, "--json")
+    assert said.ok, said.end
+    return next(layer["how"] for layer in json.loads(said.output[said.output.index("{") :])["layers"] if layer["layer"] == "configuration")
+
+
+@pytest.mark.essential
+def test_a_look_names_each_difference_by_layer_node_and_subject_and_heal_takes_them_back(healthy: Project) -> None:
+    assert healthy.ssh("worker1", "sudo systemctl stop munge").ok
+    _podman("stop", "--time", "3", f"{healthy.stack}-worker0")
+    _podman("volume", "create", "--label", f"rackwright.stack={healthy.stack}", f"{healthy.stack}-stranger")
+    said = healthy.rackwright("drift", healthy.stack, "--json")
+    found = json.loads(said.output[said.output.index("{") :])
+    named = {(one["layer"], one["node"], one["subject"]) for one in found["differences"]}
+    assert ("resources", "worker0", "node.status") in named, said.end
+    assert ("resources", "", f"volume {healthy.stack}-stranger.stranger") in named, said.end
+    _podman("volume", "rm", f"{healthy.stack}-stranger")
+    assert ("configuration", "worker1", "scheduler.Run MUNGE with that key") in named, said.end
+    assert ("behaviour", "worker1", "munge.service_runs") in named, said.end
+    assert (said.status, found["state"]) == (3, "unknown"), "who cannot be asked is not green"
+    assert {one["node"] for layer in found["layers"] for one in layer["unknown"]} >= {"worker0"}
+    healed = healthy.rackwright("drift", healthy.stack, "--heal", "all", timeout=1800)
+    assert healed.status == 0 and "healing all layers" in healed.output and "clean" in healed.output, healed.end
+    past = json.loads(healthy.rackwright("history", healthy.stack, "--json").output)
+    healed_at = {one["subject"]: one["healed"] for one in past["differences"]}
+    assert healed_at["munge.service_runs"] and healed_at["node.status"], past
+
+
+def test_what_the_stack_file_allows_until_a_day_is_expected(healthy: Project) -> None:
+    allowed = {"subject": "*", "node": "worker1", "reason": "munge is looked into", "until": "2999-12-31"}
+    healthy.edit(lambda cluster: cluster.update(drift={"allow": [allowed]}))
+    assert healthy.ssh("worker1", "sudo systemctl stop munge").ok
+    said = healthy.rackwright("drift", healthy.stack, "--json")
+    found = json.loads(said.output[said.output.index("{") :])
+    assert {one["class"] for one in found["differences"] if one["node"] == "worker1"} == {"expected"}, said.end
+    healthy.edit(lambda cluster: cluster.pop("drift"))
+    healthy.must("up", "--refresh")

@@ -1,0 +1,90 @@
+"""Clean looks for drift by the hundred, with jobs running: no false alarm, and no process, file or connection is left by any of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+from support.project import Project
+
+LOOKS = int(os.environ.get("RACKWRIGHT_SOAK_LOOKS", "100"))
+"""At five seconds each, 1000 take an hour and a half."""
+TOLD = 50
+"""After so many looks it says how it goes, and counts what is left of them."""
+SETTLED = 3
+"""Looks after which connections stand and records are kept."""
+
+pytestmark = pytest.mark.soak
+
+
+@pytest.fixture
+def busy(lab: Project) -> Iterator[Project]:
+    """The stack with jobs that come and go on every worker."""
+    scratch = lab.folder.parent / "tmp"
+    scratch.mkdir()
+    lab.environment["TMPDIR"] = str(scratch)
+    work = "while :; do srun --quiet --immediate=30 --gres=gpu:1 sh -c 'sleep 2; id >/dev/null'; done"
+    started = lab.ssh("login0", f"systemd-run --quiet --unit=soak --uid=alice sh -c {json.dumps(work)}")
+    assert started.ok, started.output
+    yield lab
+    lab.ssh("login0", "systemctl stop soak; scancel --user=alice")
+    del lab.environment["TMPDIR"]
+
+
+def own(project: Project) -> dict[str, int]:
+    """What a copy of the project holds on this machine: processes that name it, and files of its folder, its home and for a while."""
+    folder = project.folder
+    processes = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                processes += str(folder) in (entry / "cmdline").read_text(errors="replace")
+            except OSError:
+                continue
+    return {"processes": processes, "files": sum(1 for found in folder.parent.rglob("*") if "__pycache__" not in found.parts)}
+
+
+def on_nodes(project: Project) -> dict[str, int]:
+    """Connections to each node's SSH server, and what is left in its folder for temporary files."""
+    count = "ss -Htn state established '( sport = :22 )' | wc -l; ls -A /tmp | wc -l"
+    told = {node: project.ssh(node, count).output.split() for node in ("login0", "worker0", "worker1", "storage0")}
+    return {f"{node} {what}": int(value) for node, both in told.items() for what, value in zip(("connections", "files"), both, strict=True)}
+
+
+def look(project: Project, number: int) -> dict[str, Any]:
+    """One look's document; it has to be clean."""
+    said = project.rackwright("drift", project.stack, "--json")
+    found: dict[str, Any] = json.loads(said.output[said.output.index("{\n") :])
+    assert found["state"] == "clean", f"look {number}: {json.dumps(found['differences'] or found['layers'], indent=1)}"
+    return {"seconds": said.seconds, **found}
+
+
+def test_a_hundred_looks_find_nothing_and_leave_nothing(busy: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(SETTLED):
+        look(busy, number)
+    before = {**own(busy), **on_nodes(busy)}
+    took: list[float] = []
+    jobs = 0
+    for number in range(SETTLED, SETTLED + LOOKS):
+        took.append(look(busy, number)["seconds"])
+        if len(took) % TOLD == 0 or len(took) == LOOKS:
+            grown = {what: (before[what], value) for what, value in {**own(busy), **on_nodes(busy)}.items() if value > before[what]}
+            counted = "sacct --allusers --noheader --parsable2 --format=State --starttime=2020-01-01 | sort | uniq -c"
+            ended = " ".join(busy.ssh("login0", counted).output.split())
+            with capsys.disabled():
+                print(f"\n{len(took)} clean looks, median {median(took):.1f} s, longest {max(took):.1f} s; jobs: {ended}")
+            assert grown == {}, f"after {len(took)} looks"
+            assert "FAILED" not in ended, f"jobs ran meanwhile: {ended}"
+            count = int(re.search(r"(\d+) COMPLETED", ended)[1])  # type: ignore[index]
+            assert count > jobs, "jobs no longer come and go"
+            jobs = count
+    assert subprocess.run(
+        ["podman", "ps", "--quiet", "--filter", f"label=rackwright.stack={busy.stack}"], capture_output=True, check=True
+    ).stdout

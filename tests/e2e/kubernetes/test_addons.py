@@ -1,0 +1,151 @@
+"""Queues, sets of jobs and measurements as their users meet them: proven, a job that waits and one that borrows, an addon taken away."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support.kubernetes import create_as, kubectl, wait_for
+from support.project import Project
+
+from rackwright.catalog.kubernetes import own_image
+
+pytestmark = [pytest.mark.podman, pytest.mark.engine]
+
+STACK = "lab-k8s-addons"
+_QUEUE = "kueue.x-k8s.io/queue-name"
+
+
+def pods(gpus: int, seconds: int, count: int = 1) -> dict[str, Any]:
+    """A job of pods that hold GPUs for a while."""
+    limits = {"nvidia.com/gpu": str(gpus)}
+    container = {"name": "it", "image": own_image("probe"), "args": ["sleep", str(seconds)], "resources": {"limits": limits}}
+    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
+    return {"parallelism": count, "completions": count, "backoffLimit": 0, "template": {"spec": pod}}
+
+
+def job(name: str, namespace: str, gpus: int, seconds: int) -> dict[str, Any]:
+    """A job for the namespace's queue."""
+    metadata = {"name": name, "namespace": namespace, "labels": {_QUEUE: namespace}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": pods(gpus, seconds)}
+
+
+def jobset(name: str, seconds: int) -> dict[str, Any]:
+    """Two pods with six GPUs each, which have to start together."""
+    metadata = {"name": name, "namespace": "research", "labels": {_QUEUE: "research"}}
+    replicated = [{"name": "workers", "replicas": 1, "template": {"spec": pods(6, seconds, count=2)}}]
+    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": {"replicatedJobs": replicated}}
+
+
+def autoscaler(deployment: str) -> dict[str, Any]:
+    """By CPU, as the rendered model server's is."""
+    metric = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment}
+    spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 2, "metrics": [metric]}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": deployment, "namespace": "vision"},
+        "spec": spec,
+    }
+
+
+def admitted(lab: Project, namespace: str, name: str) -> str:
+    """What Kueue says of a job's turn: `True`, or why not."""
+    found = json.loads(kubectl(lab, f"-n {namespace} get workloads.kueue.x-k8s.io -o json"))["items"]
+    for one in found:
+        if one["metadata"]["ownerReferences"][0]["name"] == name:
+            conditions = {each["type"]: each for each in one.get("status", {}).get("conditions", [])}
+            if conditions.get("Admitted", {}).get("status") == "True":
+                return "True"
+            return str(conditions.get("QuotaReserved", {}).get("message", "nothing is said yet"))
+    return "there is no workload yet"
+
+
+def test_up_ends_with_every_check_passed(lab: Project) -> None:
+    report = lab.report()
+    assert report["verdict"] == "passed"
+    found = {check["id"].partition("[")[0] for check in report["checks"] if check["id"].startswith("addons.")}
+    assert found == {"addons.are_available", "addons.hooks_answer", "addons.queues_match_plan", "addons.measurements_are_told"}
+
+
+def test_a_second_up_changes_nothing(lab: Project) -> None:
+    said = lab.must("up")
+    assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
+
+
+def test_phases_applied_again_change_nothing(lab: Project) -> None:
+    said = lab.must("refresh")
+    assert "warning" not in said.output and "updated" not in said.output, said.output
+
+
+def test_a_queued_job_is_admitted_and_one_over_the_quota_waits_with_kueues_reason(lab: Project) -> None:
+    create_as(lab, "alice", json.dumps(job("first", "research", 8, 600)))
+    wait_for(lambda: admitted(lab, "research", "first"), lambda seen: seen == "True")
+    wait_for(lambda: kubectl(lab, "-n research get job first -o jsonpath={.status.ready}"), lambda seen: seen == "1")
+    create_as(lab, "alice", json.dumps(job("second", "research", 8, 1)))
+    wait_for(lambda: admitted(lab, "research", "second"), lambda seen: "insufficient" in seen and "nvidia.com/gpu" in seen)
+    assert kubectl(lab, "-n research get job second -o jsonpath={.spec.suspend}") == "true"
+    kubectl(lab, "-n research delete job first --wait=true")
+    assert "condition met" in kubectl(lab, "-n research wait job/second --for=condition=Complete --timeout=120s")
+
+
+def test_who_owns_no_gpu_borrows_what_is_spare_and_no_more_than_the_others_leave(lab: Project) -> None:
+    create_as(lab, "bob", json.dumps(job("small", "vision", 4, 1)))
+    assert "condition met" in kubectl(lab, "-n vision wait job/small --for=condition=Complete --timeout=120s")
+    create_as(lab, "alice", json.dumps(job("owner", "research", 8, 600)))
+    wait_for(lambda: admitted(lab, "research", "owner"), lambda seen: seen == "True")
+    create_as(lab, "bob", json.dumps(job("large", "vision", 8, 600)))
+    wait_for(lambda: admitted(lab, "vision", "large"), lambda seen: seen == "True")  # 8 of 16, of which research lends what it does not use
+    create_as(lab, "alice", json.dumps(job("mine", "research", 4, 1)))
+    wait_for(lambda: admitted(lab, "research", "mine"), lambda seen: seen == "True")  # taken back from who borrowed it
+    wait_for(lambda: admitted(lab, "vision", "large"), lambda seen: seen != "True")
+    kubectl(lab, "-n research delete job owner mine --wait=true")
+    kubectl(lab, "-n vision delete job small large --wait=true")
+
+
+def test_a_jobset_runs_and_its_pods_start_together(lab: Project) -> None:
+    create_as(lab, "alice", json.dumps(jobset("pair", 3)))
+    assert "condition met" in kubectl(lab, "-n research wait jobset/pair --for=condition=Completed --timeout=120s")
+
+
+def test_nodes_and_pods_are_measured_and_an_autoscaler_has_its_figure(lab: Project) -> None:
+    lines = kubectl(lab, "top nodes --no-headers").splitlines()
+    assert sorted(line.split()[0] for line in lines) == ["login0", "worker0", "worker1"] and "unknown" not in " ".join(lines)
+    made = kubectl(lab, f"-n vision create deployment idle --image={own_image('probe')} -- /usr/local/bin/probe sleep 900")
+    assert "created" in made, made
+    try:
+        create_as(lab, "bob", json.dumps(autoscaler("idle")))
+        reason = "jsonpath={.status.conditions[?(@.type=='ScalingActive')].reason}"
+        wait_for(lambda: kubectl(lab, f'-n vision get hpa idle -o "{reason}"'), lambda seen: seen == "ValidMetricFound")
+    finally:
+        kubectl(lab, "-n vision delete hpa/idle deployment/idle --wait=true")
+
+
+def test_an_addon_with_unfinished_work_is_not_taken_away(lab: Project) -> None:
+    create_as(lab, "alice", json.dumps(jobset("late", 900)))
+    wait_for(lambda: admitted(lab, "research", "late"), lambda seen: seen == "True")
+    lab.edit(lambda cluster: cluster["scheduler"].update(addons=["kueue", "metrics-server"]))
+    said = lab.pulumi("up", timeout=1800)
+    assert not said.ok and "JobSet research/late" in said.output, said.output
+    kubectl(lab, "-n research delete jobset late pair --wait=true")
+
+
+def test_an_addon_that_nobody_asks_for_any_more_goes_with_all_of_it(lab: Project) -> None:
+    lab.must("up", timeout=1800)
+    wait_for(lambda: kubectl(lab, "get namespace jobset-system"), lambda seen: "not found" in seen)
+    wait_for(lambda: kubectl(lab, "get crd jobsets.jobset.x-k8s.io"), lambda seen: "not found" in seen)
+    lab.edit(lambda cluster: cluster["scheduler"].update(addons=[]))
+    lab.must("up", timeout=1800)
+    wait_for(
+        lambda: kubectl(lab, "get crd,clusterrole,mutatingwebhookconfiguration,apiservice -l rackwright.addon/name -o name"),
+        lambda seen: seen == "",
+    )
+    assert "error" in kubectl(lab, "top nodes").lower()
+    assert lab.report()["verdict"] == "passed"
+
+
+def test_it_goes_and_leaves_nothing(lab: Project) -> None:
+    lab.must("destroy")
+    assert lab.leftovers() == []

@@ -1,0 +1,216 @@
+"""Three controllers as their user meets them: up and proven, one stopped, one lost, all restored, a majority lost, fewer and more."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from support.command import CommandResult
+from support.kubernetes import kubectl as query_kubectl
+from support.kubernetes import verify_until_passed
+from support.project import Project
+
+from rackwright.catalog.kubernetes import own_image
+
+STACK = "lab-k8s-ha"
+CONTROLLERS = ("controller0", "controller1", "controller2")
+MOVES_WITHIN = 20.0
+"""Seconds: three adverts of a second that do not come, or two looks of two seconds that fail; the rest is for a machine that is busy."""
+_POD = """
+apiVersion: v1
+kind: Pod
+metadata: {{name: goes-on, namespace: research}}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers: [{{name: it, image: "{image}", args: [sleep, "3600"]}}]
+"""
+
+
+def podman(*words: str) -> None:
+    """Run podman to its end."""
+    subprocess.run(["podman", *words], check=True, capture_output=True, timeout=180)
+
+
+kubectl = partial(query_kubectl, nodes=CONTROLLERS)
+"""By the address that all nodes know, from a controller that runs."""
+
+
+def address(lab: Project) -> str:
+    """The control plane's."""
+    found: str = json.loads(lab.rackwright("inventory", lab.stack, "--json").output)["all"]["vars"]["cluster"]["scheduler"][
+        "virtual_address"
+    ]
+    return found
+
+
+def holders(lab: Project) -> list[str]:
+    """Controllers that have the address."""
+    look = f"ip -oneline -4 address show to {address(lab)}/32"
+    return [name for name in CONTROLLERS if (said := lab.ssh(name, look)).ok and said.output.strip()]
+
+
+def members(lab: Project, asked: str = "controller0") -> list[str]:
+    """etcd's members as one of them knows them."""
+    pki = "/etc/kubernetes/pki/etcd"
+    trust = f"--cacert={pki}/ca.crt --cert={pki}/healthcheck-client.crt --key={pki}/healthcheck-client.key"
+    said = lab.ssh(asked, f"etcdctl --endpoints=https://127.0.0.1:2379 {trust} member list --write-out=json")
+    assert said.ok, said.end
+    return sorted(one["name"] for one in json.loads(said.output)["members"])
+
+
+def scaled(lab: Project, controllers: int) -> CommandResult:
+    """What `up` says with so many controllers."""
+    lab.edit(lambda cluster: cluster["groups"]["controller"].update(count=controllers))
+    return lab.pulumi("up", timeout=2400)
+
+
+def cut_off(lab: Project, file: Path, reached: Callable[[], bool]) -> None:
+    """A restore that is killed as soon as it has come so far."""
+    words = ["-m", "rackwright.cli.main", "etcd", "restore", lab.stack, str(file), "--force"]
+    child = lab.start([lab.environment["RACKWRIGHT_PYTHON"], *words])
+    deadline = time.monotonic() + 240
+    while not reached():
+        assert child.poll() is None and time.monotonic() < deadline, child.communicate()[0]
+    os.killpg(child.pid, signal.SIGKILL)
+    child.communicate()
+
+
+def stage(lab: Project, name: str) -> str:
+    """How far a restore has come on a controller."""
+    said = subprocess.run(
+        ["podman", "exec", f"{lab.stack}-{name}", "cat", "/var/lib/etcd/rackwright-restore.json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return str(json.loads(said.stdout)["stage"]) if said.returncode == 0 and said.stdout else ""
+
+
+def test_up_ends_with_three_controllers_and_every_check_passed(lab: Project) -> None:
+    report = lab.report()
+    assert (report["verdict"], report["level"]) == ("passed", "smoke")
+    assert {check["id"].partition(".")[0] for check in report["checks"]} >= {"address", "etcd", "control"}
+    assert members(lab) == list(CONTROLLERS) and holders(lab) == ["controller0"]
+    assert "not found" in kubectl(lab, "-n kube-system get secret kubeadm-certs")
+
+
+def test_a_second_up_changes_nothing(lab: Project) -> None:
+    said = lab.must("up")
+    assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
+
+
+def test_phases_applied_again_change_nothing_and_a_look_would_change_nothing(lab: Project) -> None:
+    said = lab.must("refresh")
+    assert "warning" not in said.output and "updated" not in said.output, said.output
+
+
+def test_etcd_and_vrrp_are_the_controllers_alone(lab: Project) -> None:
+    """The worker, a node of the same cluster, reaches the API and not etcd."""
+    knock = "timeout 3 bash -c 'exec 3<>/dev/tcp/{}/{}'"
+    assert lab.ssh("worker0", knock.format("controller1", 6443)).ok
+    assert not lab.ssh("worker0", knock.format("controller1", 2379)).ok and not lab.ssh("worker0", knock.format("controller1", 2380)).ok
+    assert lab.ssh("controller0", knock.format("controller1", 2379)).ok
+
+
+def test_the_address_moves_when_its_holder_stops_and_the_worker_goes_on(lab: Project) -> None:
+    assert "created" in kubectl(lab, "create --filename=-", stdin=_POD.format(image=own_image("probe")))
+    assert "condition met" in kubectl(lab, "-n research wait --for=condition=Ready --timeout=60s pod/goes-on")
+    known = address(lab)
+    asked = f"curl --silent --fail --max-time 1 --cacert /etc/kubernetes/pki/ca.crt https://{known}:6443/readyz"
+    podman("kill", f"{lab.stack}-controller0")
+    try:
+        stopped = time.monotonic()
+        until = f"for _ in $(seq 60); do {asked} && exit; sleep 0.5; done; exit 1"
+        assert lab.ssh("worker0", until).ok
+        took = time.monotonic() - stopped
+        print(f"the API answers from another controller after {took:.1f} s")
+        assert took < MOVES_WITHIN and holders(lab) == ["controller1"]
+        time.sleep(60)  # More than the API waits for a kubelet that does not reach it.
+        assert "condition met" in kubectl(lab, "wait node/worker0 --for=condition=Ready --timeout=1s")
+        assert "Running 0" in kubectl(
+            lab, "-n research get pod goes-on -o jsonpath='{.status.phase} {.status.containerStatuses[0].restartCount}'"
+        )
+    finally:
+        podman("start", f"{lab.stack}-controller0")
+    assert verify_until_passed(lab) == {} and holders(lab) == ["controller0"]
+
+
+def test_a_controller_that_is_lost_is_made_again(lab: Project) -> None:
+    assert "created" in kubectl(lab, "create configmap kept --from-literal=a=b")
+    podman("rm", "--force", "--time", "0", f"{lab.stack}-controller0")
+    lab.must("up", "--refresh", timeout=2400)
+    assert "kept" in kubectl(lab, "get configmap kept")
+    assert members(lab) == list(CONTROLLERS) and lab.report()["verdict"] == "passed"
+
+
+@pytest.fixture(scope="module")
+def snapshot(lab: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the cluster held before the object `after` was made."""
+    file = tmp_path_factory.mktemp("snapshot") / "file"
+    assert "created" in kubectl(lab, "create configmap before --from-literal=a=b")
+    said = lab.rackwright("etcd", "backup", lab.stack, str(file))
+    assert said.ok, said.end
+    return file
+
+
+def test_a_snapshot_is_put_back_on_all(lab: Project, snapshot: Path) -> None:
+    assert "created" in kubectl(lab, "create configmap after --from-literal=a=b")
+    said = lab.rackwright("etcd", "restore", lab.stack, str(snapshot), "--force")
+    assert said.ok, said.end
+    assert "NotFound" in kubectl(lab, "get configmap after") and "before" in kubectl(lab, "get configmap before")
+    assert [members(lab, name) for name in CONTROLLERS] == [list(CONTROLLERS)] * 3
+    assert verify_until_passed(lab) == {}
+
+
+def test_a_restore_that_is_cut_off_is_ended_by_the_next(lab: Project, snapshot: Path) -> None:
+    assert "created" in kubectl(lab, "create configmap after --from-literal=a=b")
+    cut_off(lab, snapshot, lambda: "swapped" in [stage(lab, name) for name in CONTROLLERS])
+    assert any(stage(lab, name) for name in CONTROLLERS)
+    said = lab.rackwright("etcd", "restore", lab.stack, str(snapshot), "--force")
+    assert said.ok, said.end
+    assert "NotFound" in kubectl(lab, "get configmap after") and [stage(lab, name) for name in CONTROLLERS] == [""] * 3
+    assert verify_until_passed(lab) == {}
+
+
+def test_a_majority_that_is_lost_is_said_and_the_way_out_leads_out(lab: Project, tmp_path: Path) -> None:
+    for name in ("controller0", "controller2"):
+        podman("rm", "--force", "--time", "0", f"{lab.stack}-{name}")
+    said = lab.pulumi("up", "--refresh", timeout=2400)
+    assert not said.ok and "etcd has lost its majority: of controller0, controller1, controller2 only controller1 answers" in said.output
+    backup = lab.rackwright("etcd", "backup", lab.stack, str(tmp_path / "left"))
+    assert backup.ok, backup.end
+    restore = lab.rackwright("etcd", "restore", lab.stack, str(tmp_path / "left"), "--force")
+    assert restore.ok, restore.end
+    lab.must("up", timeout=2400)
+    assert members(lab) == list(CONTROLLERS) and "before" in kubectl(lab, "get configmap before")
+    assert lab.report()["verdict"] == "passed"
+
+
+def test_two_leave_and_come_again(lab: Project) -> None:
+    said = scaled(lab, 1)
+    assert said.ok, said.end
+    assert members(lab) == ["controller0"] and "controller1" not in kubectl(lab, "get nodes")
+    assert set(lab.incarnations()) & {*CONTROLLERS} == {"controller0"}
+    said = scaled(lab, 3)
+    assert said.ok, said.end
+    assert members(lab) == list(CONTROLLERS) and "before" in kubectl(lab, "get configmap before")
+    assert lab.report()["verdict"] == "passed"
+
+
+def test_an_even_number_and_another_address_are_refused(lab: Project) -> None:
+    assert "use 1 or 3" in scaled(lab, 2).output
+    lab.edit(lambda cluster: (cluster["groups"]["controller"].update(count=3), cluster["scheduler"].pop("endpoint")))
+    assert "have no address in common" in lab.pulumi("up").output
+    lab.edit(lambda cluster: cluster["scheduler"].update(endpoint=address(lab)))
+
+
+def test_it_goes_and_leaves_nothing(lab: Project) -> None:
+    lab.must("destroy")
+    assert lab.leftovers() == []

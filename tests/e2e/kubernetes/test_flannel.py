@@ -1,0 +1,68 @@
+"""A lab whose pods' network is flannel: up and proven with pods, a second up does nothing, a worker more and less, a lost one, gone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+from support.kubernetes import kubectl
+from support.project import Project
+
+pytestmark = [pytest.mark.podman, pytest.mark.engine]
+
+
+STACK = "lab-k8s-flannel"
+
+
+def passed(lab: Project) -> set[str]:
+    """Checks that are green in the report on record."""
+    return {check["id"] for check in lab.report()["checks"] if check["verdict"] == "passed"}
+
+
+def test_up_ends_with_every_check_passed_and_pods_on_all_workers(lab: Project) -> None:
+    report = lab.report()
+    assert (report["verdict"], report["level"]) == ("passed", "smoke")
+    owed = {f"podnetwork.{name}[{node}]" for name in _CHECKS for node in ("login0", "worker0", "worker1")}
+    assert passed(lab) >= owed | {"pods.reach_each_other[worker0]", "pods.service_answers[worker1]", "pods.find_names_inside[worker0]"}
+
+
+_CHECKS = ("agent_runs", "runtime_has_its_range", "tunnel_is_the_planned_one", "leads_to_other_nodes", "mtu_matches_plan")
+
+
+def test_a_second_up_changes_nothing(lab: Project) -> None:
+    said = lab.must("up")
+    assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
+
+
+def test_phases_applied_again_change_nothing_and_a_look_would_change_nothing(lab: Project) -> None:
+    said = lab.must("refresh")
+    assert "warning" not in said.output and "updated" not in said.output, said.output
+
+
+def test_a_worker_comes_and_goes_and_the_others_know(lab: Project) -> None:
+    def count(workers: int) -> None:
+        lab.edit(lambda cluster: cluster["groups"]["worker"].update(count=workers))
+
+    count(3)
+    lab.must("up", timeout=1800)
+    assert "podnetwork.leads_to_other_nodes[worker2]" in passed(lab)
+    theirs = kubectl(lab, "get node worker2 -o jsonpath={.spec.podCIDR}").strip()
+    assert "dev flannel.1" in lab.ssh("worker0", f"ip route show {theirs}").output
+    count(2)
+    lab.must("up", timeout=1800)
+    assert lab.ssh("worker0", f"ip route show {theirs}").output.strip() == ""
+
+
+def test_a_worker_that_is_lost_is_made_again_and_met_by_the_others(lab: Project) -> None:
+    """It is another node to the cluster, with a range of its own that need not be the one it had."""
+    subprocess.run(["podman", "rm", "--force", "--time", "0", f"{lab.stack}-worker1"], check=True, capture_output=True, timeout=120)
+    lab.must("up", "--refresh", timeout=1800)
+    found = json.loads(kubectl(lab, "get nodes -o json"))["items"]
+    assert lab.report()["verdict"] == "passed"
+    assert len({node["spec"]["podCIDR"] for node in found}) == len(found) == 3
+
+
+def test_it_goes_and_leaves_nothing(lab: Project) -> None:
+    lab.must("destroy")
+    assert lab.leftovers() == []

@@ -1,0 +1,154 @@
+"""A lab with Kubernetes as its user meets it: up and proven, pods with GPUs, a worker more and less, broken and named, healed, gone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from faults.lab import opened
+from faults.rows import faults
+from support.kubernetes import create_as, failed_checks, kubectl, verify_until_passed
+from support.project import Project
+
+from rackwright.catalog.kubernetes import own_image
+
+from .conftest import machine_settings
+
+STACK = "lab-k8s"
+ACCEPTED = ("kubernetes_health", "shared_file_system", "task_placement", "gpu_allocation")
+_POD = """
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: research}}
+spec:
+  terminationGracePeriodSeconds: 0
+  nodeSelector: {{kubernetes.io/hostname: worker0}}
+  containers: [{{name: it, image: "{image}", args: [sleep, "600"], resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}}}]
+"""
+
+
+@pytest.mark.essential
+def test_up_ends_with_every_check_passed(lab: Project) -> None:
+    report = lab.report()
+    assert (report["verdict"], report["level"]) == ("passed", "smoke")
+    assert {check["id"].partition(".")[0] for check in report["checks"]} >= {"kubernetes", "kubelet", "etcd", "control", "pods"}
+
+
+@pytest.mark.essential
+def test_nodes_make_no_hierarchy_of_control_groups_that_all_would_share(lab: Project, settings_before: dict[str, str]) -> None:
+    assert machine_settings()["hierarchies"] == settings_before["hierarchies"]
+
+
+@pytest.mark.essential
+def test_a_second_up_changes_nothing(lab: Project) -> None:
+    said = lab.must("up")
+    assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
+
+
+def test_phases_applied_again_change_nothing_and_a_look_would_change_nothing(lab: Project) -> None:
+    said = lab.must("refresh")
+    assert "warning" not in said.output and "updated" not in said.output, said.output
+
+
+@pytest.mark.essential
+def test_a_look_for_drift_finds_nothing_in_any_layer(lab: Project) -> None:
+    for how in ("the phases looked", "nodes answer as on"):
+        said = lab.rackwright("drift", lab.stack)
+        assert said.ok and how in said.output, said.end
+
+
+@pytest.mark.essential
+def test_a_user_runs_a_pod_on_all_eight_gpus_and_the_ninth_waits(lab: Project) -> None:
+    image = own_image("probe")
+    for name, gpus in (("eight", 8), ("ninth", 1)):
+        create_as(lab, "alice", _POD.format(name=name, gpus=gpus, image=image))
+        if name == "eight":
+            assert "condition met" in kubectl(lab, "-n research wait --for=condition=Ready --timeout=60s pod/eight")
+    try:
+        devices = json.loads(kubectl(lab, "-n research exec eight -- /usr/local/bin/probe devices").splitlines()[0])
+        assert devices["files"] == [f"/dev/nvidia{number}" for number in range(8)]
+        assert "condition met" in kubectl(
+            lab, "-n research wait --for=jsonpath={.status.conditions[0].reason}=Unschedulable --timeout=30s pod/ninth"
+        )
+        assert "Insufficient nvidia.com/gpu" in kubectl(lab, "-n research get pod ninth -o jsonpath={.status.conditions[0].message}")
+    finally:
+        kubectl(lab, "-n research delete pod eight ninth --ignore-not-found --force --grace-period=0")
+
+
+def test_it_is_accepted_by_jobs_of_an_ordinary_user_and_a_claim_that_takes_nothing_is_named(lab: Project) -> None:
+    said = lab.rackwright("accept", lab.stack, "--level", "smoke")
+    assert said.ok, said.end
+    report = json.loads((lab.home / lab.stack / "acceptance.json").read_text())
+    phases = {phase["name"]: phase["verdict"] for phase in report["phases"]}
+    assert {name: phases[name] for name in ACCEPTED} == dict.fromkeys(ACCEPTED, "passed"), said.output
+    uids = {check["found"] for check in report["checks"] if "job_runs_as_its_user" in check["id"]}
+    assert uids == {"uid 2001"}, said.output
+    assert "No resources found" in kubectl(lab, "-n research get jobs,pods,services")
+    assert lab.ssh("worker1", "mount -o remount,bind,ro /mnt/sharedfs").ok
+    try:
+        said = lab.rackwright("accept", lab.stack, "--phase", "shared-file-system")
+        report = json.loads((lab.home / lab.stack / "acceptance.partial.json").read_text())
+        failed = {check["id"] for check in report["checks"] if check["verdict"] == "failed"}
+        assert said.status == 1 and "shared_file_system.takes_writes[worker1]" in failed, said.output
+    finally:
+        assert lab.ssh("worker1", "mount -o remount,bind,rw /mnt/sharedfs").ok
+
+
+@pytest.mark.parametrize(
+    "key", ["kubernetes.network_is_the_planned_one", "kubernetes.is_closed_to_this_machine", "control.secrets_are_encrypted"]
+)
+def test_exactly_its_check_turns_red(lab: Project, key: str, tmp_path: Path) -> None:
+    """As `make faults` sees of every check."""
+    opened(lab.home / lab.stack, tmp_path).turns_red_by(faults()[key])
+
+
+@pytest.mark.parametrize(
+    ("node", "harm", "mend", "named"),
+    [
+        ("worker1", "systemctl stop kubelet", "systemctl start kubelet", "kubelet.runs[worker1]"),
+        (
+            "worker0",
+            "cp /etc/cni/net.d/10-rackwright.conflist /run/kept && sed -i s/cni0/cni9/ /etc/cni/net.d/10-rackwright.conflist",
+            "cp /run/kept /etc/cni/net.d/10-rackwright.conflist",
+            "kubernetes.network_is_the_planned_one[worker0]",
+        ),
+    ],
+    ids=["kubelet", "cni"],
+)
+def test_what_is_broken_is_named(lab: Project, node: str, harm: str, mend: str, named: str) -> None:
+    assert lab.ssh(node, harm).ok
+    try:
+        assert named in failed_checks(lab)
+    finally:
+        assert lab.ssh(node, mend).ok
+    assert verify_until_passed(lab) == {}
+
+
+def test_a_worker_comes_and_goes(lab: Project) -> None:
+    def count(workers: int) -> None:
+        lab.edit(lambda cluster: cluster["groups"]["worker"].update(count=workers))
+
+    count(3)
+    lab.must("up", timeout=1800)
+    assert "worker2" in kubectl(lab, "get nodes")
+    count(2)
+    lab.must("up", timeout=1800)
+    assert "worker2" not in kubectl(lab, "get nodes") and "worker2" not in lab.incarnations()
+
+
+def test_a_control_plane_and_a_worker_that_are_lost_are_made_again_with_what_the_cluster_held(lab: Project) -> None:
+    assert "created" in kubectl(lab, "create configmap kept --from-literal=a=b")
+    for node in ("login0", "worker1"):
+        subprocess.run(["podman", "rm", "--force", "--time", "0", f"{lab.stack}-{node}"], check=True, capture_output=True, timeout=120)
+    lab.must("up", "--refresh", timeout=1800)
+    assert "kept" in kubectl(lab, "get configmap kept")
+    assert lab.report()["verdict"] == "passed"
+
+
+@pytest.mark.essential
+def test_it_goes_and_leaves_the_machine_as_it_was(lab: Project, settings_before: dict[str, str]) -> None:
+    lab.must("destroy")
+    assert lab.leftovers() == []
+    assert machine_settings() == settings_before

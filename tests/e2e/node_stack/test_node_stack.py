@@ -1,0 +1,218 @@
+"""Tuning, scratch disks and users of a directory on a machine with a kernel and services of its own: set, found, broken as faults say.
+
+An emulated machine: what is seen here is real Linux, tuned, mdadm, slapd and SSSD, and says nothing about speed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ansible_runner
+import pytest
+import yaml
+from faults.rows import HELPERS, faults
+from support.check_verdict import verdict
+from support.emulated_machines import EmulatedMachines, missing_requirements
+
+from cluster import test_tuning
+from rackwright.catalog.checks import checks
+from rackwright.handover import Host, inventory
+from rackwright.model import load_cluster
+from rackwright.plan import expand
+from rackwright.report.declared import load
+
+ROOT = Path(__file__).resolve().parents[3]
+NODE, ADDRESS = "worker0", "10.20.0.10"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB"
+CLUSTER: dict[str, Any] = {
+    "target": {"kind": "hosts", "os": "debian-13", "machines": {NODE: {"address": ADDRESS, "host_key": KEY}}},
+    "level": "checks",
+    "network": {"cidr": "10.20.0.0/24"},
+    "access": {"allow": ["10.0.2.0/24"]},
+    "groups": {"worker": {"count": 1, "cpus": 1, "memory": "512MiB"}},
+    "users": {"alice": {"uid": 2001, "groups": ["research"]}},
+    "user_groups": {"research": {"gid": 3001}},
+    "tuning": {
+        "profile": "latency-performance",
+        "transparent_hugepages": "madvise",
+        "hugepages": {"2MiB": 8},
+        "sysctl": {"vm.swappiness": 11},
+    },
+    "scratch": {"devices": ["/dev/vdb", "/dev/vdc"], "use_empty_disks": True, "file_system": "xfs", "mount": "/local-scratch"},
+}
+SECRET = "a-password-that-nobody-else-may-read"
+LDAP = {
+    "uri": [f"ldaps://{NODE}"],
+    "base": "dc=example,dc=org",
+    "ca": "/etc/ldap/ca.pem",
+    "allow": "(description=cluster)",
+}
+PACKAGES = (
+    *("e2fsprogs", "libnss-sss", "libpam-sss", "mdadm", "sssd-common", "sssd-dbus", "sssd-ldap", "sssd-tools", "tuned", "xfsprogs"),
+    *("ldap-utils", "openssl", "slapd"),
+)
+"""What the roles install, since the emulator takes minutes for a package, and the directory that SSSD asks."""
+TUNING = sorted(key for key in checks() if key.startswith("tuning."))
+
+
+class Stack:
+    """The machine and what is declared of it. No engine: the phase and the checks are what is looked at."""
+
+    def __init__(self, folder: Path) -> None:
+        self.machines = EmulatedMachines(folder / "machines", packages=PACKAGES, spare_disks=2)
+        self.inventory = folder / "inventory.yml"
+        self.runner = folder / "runner"
+        self.password = folder / "password"
+        self.password.write_text(f"{SECRET}\n", encoding="utf-8")
+
+    def describe(self, **more: Any) -> None:
+        """The hand-over of the cluster above, with something else."""
+        bind = {"dn": "cn=reader,dc=example,dc=org", "password_file": str(self.password)}
+        loaded = load_cluster({**CLUSTER, "users_from": {"ldap": {**LDAP, "bind": bind}}, **more})
+        assert loaded.cluster is not None, loaded.findings
+        hosts = {name: Host(name, "127.0.0.1", KEY, "1", port) for name, port in self.machines.ports.items()}
+        self.inventory.write_text(yaml.safe_dump(inventory(expand(loaded.cluster, "rack"), hosts)), encoding="utf-8")
+
+    def run(self, *words: str) -> tuple[int, int, str]:
+        """The phase bootstrap: exit code, how much it changed, what it said."""
+        shutil.rmtree(self.runner, ignore_errors=True)  # ansible-runner keeps the last command line there, --check among it, for a next run
+        self.runner.mkdir()
+        done = ansible_runner.run(
+            private_data_dir=str(self.runner),
+            playbook=f"{ROOT}/playbooks/bootstrap.yml",
+            inventory=str(self.inventory),
+            extravars={"ansible_ssh_common_args": f"-F {self.machines.ssh_config}"},
+            cmdline=" ".join(words),
+            envvars={"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "PATH": os.environ["PATH"]},
+            quiet=True,
+        )
+        return done.rc, done.stats["changed"].get(NODE, 0), done.stdout.read()
+
+    def converge(self, *words: str) -> int:
+        """How much it changed; it has to succeed."""
+        code, changed, said = self.run(*words)
+        assert code == 0, said[-4000:]
+        return changed
+
+    def look(self) -> dict[str, tuple[str, str]]:
+        """Verdict and reason of every check of tuning, one by one: the run of all has time-outs that the emulator misses."""
+        declared = load(self.inventory)
+        named = {key: getattr(test_tuning, f"test_{key.removeprefix('tuning.')}") for key in TUNING}
+        return {key: verdict(check, declared, NODE, self.machines.try_on) for key, check in named.items()}
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """One machine, up and described."""
+    if why := missing_requirements():
+        pytest.skip(why)
+    made = Stack(tmp_path_factory.mktemp("stack"))
+    made.machines.build()
+    try:
+        made.machines.start(**{NODE: ADDRESS})
+        script = Path(__file__).with_name("directory.sh").read_text(encoding="utf-8").replace("@PASSWORD@", SECRET)
+        made.machines.on(NODE, script)
+        made.describe()
+        yield made
+    finally:
+        made.machines.remove()
+
+
+@pytest.fixture(scope="module")
+def node(stack: Stack) -> EmulatedMachines:
+    """The machine, converged."""
+    assert stack.converge() > 0
+    return stack.machines
+
+
+def test_converging_again_changes_nothing(node: EmulatedMachines, stack: Stack) -> None:
+    assert stack.converge() == 0
+    assert stack.converge("--check") == 0
+
+
+def test_the_kernel_has_what_the_stack_says(node: EmulatedMachines, stack: Stack) -> None:
+    assert node.on(NODE, "cat /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages /proc/sys/vm/swappiness").split() == ["8", "11"]
+    assert "[madvise]" in node.on(NODE, "cat /sys/kernel/mm/transparent_hugepage/enabled")
+    assert node.on(NODE, "tuned-adm active").endswith("rackwright")
+    assert node.on(NODE, "systemctl show --value --property=DefaultLimitMEMLOCK") == "infinity"
+    assert node.on(NODE, "runuser -l alice -c 'ulimit -l; ulimit -n; id -nG'").split("\n") == ["unlimited", "1048576", "alice research"]
+    assert {verdict for verdict, _ in stack.look().values()} == {"passed"}, stack.look()
+
+
+@pytest.mark.parametrize("key", TUNING)
+def test_exactly_its_check_turns_red(node: EmulatedMachines, stack: Stack, key: str) -> None:
+    fault = faults()[key]
+    node.on(NODE, f"{HELPERS}\n{fault.apply}")
+    found = stack.look()
+    node.on(NODE, f"{HELPERS}\n{fault.undo}")
+    assert {one for one, (verdict, _) in found.items() if verdict != "passed"} == {key}, found
+    assert {verdict for verdict, _ in stack.look().values()} == {"passed"}, stack.look()
+
+
+def test_a_setting_that_somebody_changed_is_found_and_put_right(node: EmulatedMachines, stack: Stack) -> None:
+    node.on(NODE, "sysctl --quiet --write vm.swappiness=77; echo 3 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
+    assert stack.converge("--check") > 0
+    assert stack.converge() > 0
+    assert {verdict for verdict, _ in stack.look().values()} == {"passed"}, stack.look()
+
+
+def test_two_empty_disks_are_one_place_for_all(node: EmulatedMachines) -> None:
+    assert node.on(NODE, "findmnt --noheadings --output FSTYPE /local-scratch") == "xfs"
+    assert "raid0" in node.on(NODE, "cat /proc/mdstat")
+    node.on(NODE, "runuser -u alice -- touch /local-scratch/of-alice")
+    assert node.on(NODE, "stat -c '%a %U' /local-scratch /local-scratch/of-alice").split() == ["1777", "root", "644", "alice"]
+
+
+def test_an_array_that_was_stopped_is_found_again_with_its_files(node: EmulatedMachines, stack: Stack) -> None:
+    node.on(NODE, "umount /local-scratch && mdadm --stop /dev/md/scratch")
+    assert stack.converge() > 0
+    assert node.on(NODE, "ls /local-scratch") == "of-alice"
+    assert stack.converge() == 0
+
+
+def test_a_disk_with_something_on_it_is_refused_and_nothing_is_written(node: EmulatedMachines, stack: Stack) -> None:
+    node.on(NODE, "umount /local-scratch && mdadm --stop /dev/md/scratch && wipefs --quiet --all /dev/vdb /dev/vdc && mkswap /dev/vdc")
+    code, _, said = stack.run()
+    assert code != 0 and "/dev/vdc: it has to be empty, but holds swap - nothing was written to any disk" in said, said[-3000:]
+    assert node.on(NODE, "wipefs --noheadings --output TYPE /dev/vdb") == ""
+    node.on(NODE, "wipefs --quiet --all /dev/vdc")
+    stack.describe(scratch={**CLUSTER["scratch"], "use_empty_disks": False})
+    code, _, said = stack.run()
+    assert code != 0 and "use_empty_disks: true" in said, said[-3000:]
+    assert node.on(NODE, "wipefs --noheadings --output TYPE /dev/vdb /dev/vdc") == ""
+
+
+def test_users_of_a_directory_are_users_of_the_node(node: EmulatedMachines) -> None:
+    assert node.on(NODE, "getent passwd carol").startswith("carol:*:5001:5001:")
+    assert node.on(NODE, "id -nG carol").split() == ["carol", "physics"]
+    assert node.on(NODE, "sss_ssh_authorizedkeys carol").startswith("ssh-ed25519 AAAA")
+    assert "authorizedkeyscommand /usr/bin/sss_ssh_authorizedkeys" in node.on(NODE, "sshd -T").lower()
+
+
+def test_who_may_log_in_is_the_filters_to_say_and_finds_a_home(node: EmulatedMachines) -> None:
+    asked = "sssctl user-checks -a acct -s login {} 2>&1 || true"
+    assert "pam_acct_mgmt: Success" in node.on(NODE, asked.format("carol"))
+    assert "Permission denied" in node.on(NODE, asked.format("dave"))
+    assert node.on(NODE, "su -l carol -c pwd").endswith("/home/carol")
+    assert node.on(NODE, "stat -c '%U' /home/carol") == "carol"
+
+
+def test_the_directorys_password_is_nobody_elses_to_read(node: EmulatedMachines, stack: Stack) -> None:
+    assert node.on(NODE, "stat -c '%a %U %G' /etc/sssd/sssd.conf").split() == ["640", "root", "root"]
+    assert node.on(NODE, f"grep -c {SECRET} /etc/sssd/sssd.conf") == "1"
+    assert "Permission denied" in node.try_on(NODE, "runuser -u alice -- cat /etc/sssd/sssd.conf").stderr
+    assert node.on(NODE, f"journalctl --no-pager | grep -c {SECRET} || true") == "0"
+    folders = (stack.inventory.parent, stack.runner)
+    kept = [
+        path
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() and path.stat().st_size < 2**24 and path != stack.password
+    ]
+    assert [path for path in kept if SECRET in path.read_text(errors="replace")] == [], (
+        "neither the hand-over nor what Ansible said holds it"
+    )

@@ -1,0 +1,156 @@
+"""Power saving in the lab: an idle worker's container stops, nothing takes that for drift, and a job or a look wakes it."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.project import Project, clone
+
+SAVING = {"idle": "60s", "suspend_timeout": "15s", "resume_timeout": "30s"}
+
+
+def _status(project: Project, node: str) -> str:
+    command = ["podman", "container", "inspect", "--format", "{{.State.Status}}", f"{project.stack}-{node}"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def _power(project: Project, node: str) -> str:
+    said = project.ssh("login0", f"scontrol --oneliner show node {node}")
+    return next(word for word in said.output.split() if word.startswith("State="))
+
+
+def _agents(project: Project) -> list[str]:
+    """Process numbers of the stack's power agents."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_text().split("\0")
+        except OSError:
+            continue
+        if "rackwright.provider.lab_power_agent" in words and project.stack in words:
+            found.append(folder.name)
+    return found
+
+
+def _falls_asleep(project: Project, node: str = "worker0", seconds: float = 180) -> None:
+    """Waits until the container has stopped and Slurm counts the node as off."""
+    deadline = time.monotonic() + seconds
+    while _status(project, node) != "exited" or "POWERED_DOWN" not in _power(project, node):
+        assert time.monotonic() < deadline, f"{node}: {_status(project, node)}, {_power(project, node)}\n{_log(project)}"
+        time.sleep(1)
+
+
+def _log(project: Project) -> str:
+    return (project.home / project.stack / "power.log").read_text()
+
+
+@pytest.fixture(scope="module")
+def saving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A small stack that saves power, up and verified."""
+    project = clone(tmp_path_factory.mktemp("power") / "checkout", like="lab-small")
+    project.edit(lambda cluster: cluster["scheduler"].update(power_saving=dict(SAVING)))
+    try:
+        project.must("up", timeout=2400)
+        yield project
+    finally:
+        for pid in _agents(project):
+            subprocess.run(["kill", pid], check=False)
+        project.remove()
+    assert project.leftovers() == []
+
+
+def test_an_idle_worker_s_container_stops_and_up_is_a_no_op(saving: Project) -> None:
+    assert saving.report()["verdict"] == "passed"
+    lives = saving.incarnations()
+    _falls_asleep(saving)
+    said = saving.must("up")
+    assert "nothing was to do" in said.output and "updated" not in said.output, said.output
+    assert (saving.incarnations(), _status(saving, "worker0")) == (lives, "exited")
+
+
+def test_a_refresh_wakes_it_and_finds_nothing(saving: Project) -> None:
+    lives = saving.incarnations()
+    assert _status(saving, "worker0") == "exited"
+    said = saving.must("refresh")
+    assert "warning" not in said.output and "updated" not in said.output, said.output
+    assert (saving.incarnations(), _status(saving, "worker0")) == (lives, "running")
+    assert _power(saving, "worker0") == "State=IDLE"
+
+
+def test_a_look_for_drift_wakes_it_and_finds_nothing(saving: Project) -> None:
+    _falls_asleep(saving)
+    said = saving.rackwright("drift", saving.stack)
+    assert said.ok, said.end + _log(saving)
+    assert _status(saving, "worker0") == "running", "nobody can tell what a node that sleeps would answer"
+
+
+def test_a_job_wakes_it_and_runs_there(saving: Project) -> None:
+    _falls_asleep(saving)
+    said = saving.as_user("srun --gres=gpu:2 hostname")
+    assert said.ok and said.output.splitlines()[-1] == "worker0", said.output + _log(saving)
+    said = saving.must("up")
+    assert "nothing was to do" in said.output, said.output
+
+
+def test_verify_wakes_it(saving: Project) -> None:
+    _falls_asleep(saving)
+    said = saving.rackwright("verify", saving.stack, "--level", "smoke")
+    assert said.ok, said.end + _log(saving)
+
+
+def test_an_administrator_s_drain_outlasts_the_idle_time(saving: Project) -> None:
+    """A broken node that is switched off comes back as if nothing were wrong with it."""
+    saving.ssh("login0", "scontrol update NodeName=worker0 State=DRAIN Reason='bad disk'")
+    time.sleep(80)
+    assert (_status(saving, "worker0"), _power(saving, "worker0")) == ("running", "State=IDLE+DRAIN")
+    saving.ssh("login0", "scontrol update NodeName=worker0 State=RESUME")
+
+
+def test_a_change_wakes_it_and_a_dead_agent_is_started_again(saving: Project) -> None:
+    _falls_asleep(saving)
+    for pid in _agents(saving):
+        subprocess.run(["kill", "-9", pid], check=True)
+    saving.edit(lambda cluster: cluster["scheduler"]["power_saving"].update(idle="70s"))
+    saving.must("up")
+    assert len(_agents(saving)) == 1
+    assert saving.report()["verdict"] == "passed"
+    assert saving.as_user("srun hostname").output.splitlines()[-1] == "worker0"
+
+
+def test_a_sleeping_worker_leaves_and_a_new_one_of_that_name_is_converged(saving: Project) -> None:
+    life = saving.incarnations()["worker0"]
+
+    def workers(count: int) -> None:
+        saving.edit(lambda cluster: cluster["groups"]["worker"].update(count=count))
+        saving.must("up")
+
+    workers(2)
+    _falls_asleep(saving, "worker1")
+    workers(1)
+    assert _status(saving, "worker1") == "" and set(saving.incarnations()) == {"login0", "worker0"}
+    _falls_asleep(saving)
+    subprocess.run(["podman", "rm", "--force", "--time", "0", f"{saving.stack}-worker0"], check=True, capture_output=True)
+    saving.must("up", "--refresh")
+    assert saving.incarnations()["worker0"] != life
+    assert saving.report()["verdict"] == "passed"
+
+
+def test_power_saving_is_switched_off_with_everybody_awake(saving: Project) -> None:
+    _falls_asleep(saving)
+    saving.edit(lambda cluster: cluster["scheduler"].pop("power_saving"))
+    saving.must("up")
+    assert (_status(saving, "worker0"), _power(saving, "worker0"), _agents(saving)) == ("running", "State=IDLE", [])
+    assert not (saving.home / saving.stack / "power.log").exists()
+    saving.edit(lambda cluster: cluster["scheduler"].update(power_saving=dict(SAVING)))
+    saving.must("up")
+
+
+def test_destroy_leaves_no_container_no_process_and_no_file(saving: Project) -> None:
+    _falls_asleep(saving)
+    saving.must("destroy")
+    assert (saving.leftovers(), _agents(saving)) == ([], [])
+    assert not (saving.home / saving.stack).exists()

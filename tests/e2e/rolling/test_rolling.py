@@ -1,0 +1,95 @@
+"""What cannot be changed under jobs is changed on drained nodes, one after the other: jobs elsewhere go on, and a bad node ends it.
+
+The lab's drivers are simulated: a node whose record of its GPUs names another driver than the plan's stands for one whose driver is to be
+replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.command import CommandResult
+from support.project import Project
+
+OLD = "550.54.15"
+SERVED = "nvidia-smi --query-gpu=driver_version --format=csv,noheader | sort -u"
+
+
+def age(lab: Project, *nodes: str) -> None:
+    """Give nodes an older driver than the plan's, and what was expected of them when that was the plan's."""
+    for node in nodes:
+        files = "/var/lib/rackwright/gpus.json /etc/rackwright/health.json"
+        said = lab.ssh(node, f"""sed -i 's/"driver": "[^"]*"/"driver": "{OLD}"/' {files} && {SERVED}""")
+        assert said.output.split() == [OLD], said.output
+
+
+def state(lab: Project, node: str) -> str:
+    return lab.ssh("login0", f"scontrol --oneliner show node {node}").output
+
+
+@pytest.fixture(scope="module")
+def driver(lab: Project) -> str:
+    """The plan's driver."""
+    return lab.ssh("worker0", SERVED).output.strip()
+
+
+@pytest.fixture(scope="module")
+def rolled(lab: Project, driver: str) -> CommandResult:
+    """An `up` that replaces the drivers of both workers while a job runs on the second."""
+    age(lab, "worker0", "worker1")
+    submit = "sbatch --parsable -w worker1 --gres=gpu:2 --output=/dev/null --wrap='sleep 45'"
+    lab.job = lab.as_user(submit).output.split()[-1]  # type: ignore[attr-defined]
+    return lab.must("up", "--refresh")
+
+
+def test_workers_are_rolled_one_after_the_other(lab: Project, rolled: CommandResult, driver: str) -> None:
+    told = rolled.output
+    assert f"worker0 is rolled: driver {OLD} serves its GPUs, {driver} is declared" in told, told
+    assert told.index("rolling worker0 (0 of 2 done)") < told.index("rolling worker1 (1 of 2 done)")
+    assert [lab.ssh(node, SERVED).output.strip() for node in ("worker0", "worker1")] == [driver, driver]
+
+
+def test_the_job_that_ran_meanwhile_ended_where_it_began(lab: Project, rolled: CommandResult) -> None:
+    rows = lab.ssh("login0", f"sacct -X -n -P -j {lab.job} -o state,nodelist,restarts,elapsedraw").output.split()  # type: ignore[attr-defined]
+    assert len(rows) == 1, rows
+    ended, node, restarts, seconds = rows[0].split("|")
+    assert (ended, node, restarts) == ("COMPLETED", "worker1", "0") and int(seconds) >= 45
+
+
+def test_afterwards_both_take_jobs_and_all_is_proven(lab: Project, rolled: CommandResult) -> None:
+    assert sorted(lab.as_user("srun -N2 --gres=gpu:8 hostname").output.split()) == ["worker0", "worker1"]
+    assert lab.report()["verdict"] == "passed"
+
+
+@pytest.fixture(scope="module")
+def broken(lab: Project, rolled: CommandResult) -> Iterator[CommandResult]:
+    """An `up` whose canary has lost a GPU; what is left is put right by the next one."""
+    age(lab, "worker0", "worker1")
+    lab.ssh("worker0", "rackwright-gpu-fault missing 3")
+    yield lab.pulumi("up", "--refresh")
+    lab.ssh("worker0", "rackwright-gpu-fault clear")
+    lab.must("up", "--refresh")
+    assert lab.report()["verdict"] == "passed"
+
+
+def test_a_canary_that_fails_its_checks_stays_out_with_the_reason(lab: Project, broken: CommandResult) -> None:
+    assert not broken.ok and "gpu.count_matches_plan: expected 8, found 7" in broken.output, broken.output
+    assert "DRAIN" in state(lab, "worker0") and "Reason=rackwright: gpu.count_matches_plan: expected 8, found 7" in state(lab, "worker0")
+
+
+def test_the_others_are_not_touched_and_go_on(lab: Project, broken: CommandResult) -> None:
+    assert "worker0: the roll stopped here and left it drained; not touched: worker1" in broken.output, broken.output
+    assert lab.ssh("worker1", SERVED).output.strip() == OLD
+    assert "DRAIN" not in state(lab, "worker1")
+
+
+def test_an_operator_rolls_by_hand(lab: Project, rolled: CommandResult) -> None:
+    said = lab.rackwright("roll", lab.stack, "--nodes", "worker1")
+    assert said.ok and said.output.strip().endswith("rolled 1 of 1: worker1"), said.output
+    assert "DRAIN" not in state(lab, "worker1")
+
+
+def test_containers_are_not_rebooted(lab: Project, rolled: CommandResult) -> None:
+    said = lab.rackwright("roll", lab.stack, "--reboot")
+    assert said.status == 2 and "have no kernel to boot" in said.output, said.output

@@ -1,0 +1,37 @@
+"""The last of the session: `pulumi destroy` leaves nothing, and says so when asked again."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from support.project import Project
+
+
+@pytest.mark.essential
+def test_destroy_leaves_no_container_volume_network_secret_or_key_even_where_a_node_is_unreachable(lab: Project) -> None:
+    subprocess.run(["podman", "pause", f"{lab.stack}-worker0"], check=True, capture_output=True)
+    lab.must("destroy")
+    assert lab.leftovers() == []
+    secrets = subprocess.run(["podman", "secret", "ls", "--format", "{{.Name}}"], capture_output=True, text=True, check=True).stdout
+    assert f"rackwright.{lab.stack}." not in secrets
+    assert not (lab.home / lab.stack / "id_ed25519").exists()
+
+
+@pytest.mark.essential
+def test_a_removed_stack_has_nothing_left_to_remove(lab: Project) -> None:
+    said = lab.rackwright("down", lab.stack, "--by-label")
+    assert said.ok and "nothing is left" in said.output, said.output
+
+
+def test_the_stack_comes_up_again_after_a_destroy(lab: Project) -> None:
+    lab.must("up")
+    assert lab.report()["verdict"] == "passed"
+
+
+def test_down_by_label_works_without_state(lab: Project) -> None:
+    said = lab.rackwright("down", lab.stack, "--by-label")
+    assert said.ok and "removed container" in said.output, said.output
+    assert lab.leftovers() == []
+    lab.must("refresh")
+    lab.must("destroy")

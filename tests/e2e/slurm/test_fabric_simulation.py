@@ -1,0 +1,49 @@
+"""The planned fabric of 64 and of 256 nodes, brought up port by port: what the subnet manager finds is the cable list, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from support.project import Project
+from support.simulated_fabric import planned, seen
+
+from rackwright.plan.fabric import netlist, wiring
+from rackwright.report.fabric import differences, read
+
+pytestmark = pytest.mark.podman
+NDR = "4x NDR"
+
+
+@pytest.fixture(scope="module")
+def image(lab: Project) -> str:
+    """The lab's image: it holds ibsim, OpenSM and the tools."""
+    return str(lab.resources()["image"]["outputs"]["image"])
+
+
+@pytest.mark.parametrize(("nodes", "ports", "switches"), [(64, 512, 24), (256, 2048, 96)])
+def test_what_is_planned_is_what_the_subnet_shows(image: str, nodes: int, ports: int, switches: int) -> None:
+    plan = planned(nodes)
+    laid = wiring(plan)
+    live = read(seen(image, netlist(plan)))
+    assert sum(end.node is not None for end in live.far) == ports
+    assert len(live.switches) == switches
+    assert len(live.far) == 2 * len(laid.cables)
+    assert differences((cable.row() for cable in laid.cables), live, NDR) == ()
+
+
+def test_an_unplugged_and_two_swapped_cables_are_found_among_a_thousand(image: str) -> None:
+    plan = planned(64)
+    rows = [cable.row() for cable in wiring(plan).cables]
+    swapped = [row for row in rows if row.startswith(("worker7/mlx5_2:", "worker7/mlx5_3:"))]
+    (one, leaf), (other, other_leaf) = ([spoken(end) for end in row.split()] for row in swapped)
+    pulled = next(row for row in rows if row.startswith("worker9/mlx5_4:"))
+    unlink = [f"Unlink {end}" for end in (one, other, spoken(pulled.split()[0]))]
+    text = seen(image, netlist(plan), *unlink, f"Link {one} {other_leaf}", f"Link {other} {leaf}")
+    found = differences(rows, read(text), NDR)
+    assert {str(difference.end) for difference in found} == {"worker7/mlx5_2:1", "worker7/mlx5_3:1", "worker9/mlx5_4:1"}
+    assert f"{pulled.replace(' ', ' - ')} is not there" in map(str, found)
+
+
+def spoken(end: str) -> str:
+    """An end as ibsim's console reads it."""
+    device, _, port = end.rpartition(":")
+    return f'"{device}"[{port}]'

@@ -1,0 +1,67 @@
+"""Failures are told with host, task and the decisive lines; they are remembered, and the next run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.project import Project
+
+_TASK = """
+- name: Refuse to go on
+  ansible.builtin.command: sh -c 'echo the disk is full >&2; exit 9'
+  when: node.name == 'worker0'
+"""
+
+
+@pytest.fixture
+def broken(healthy: Project) -> Iterator[Project]:
+    """A checkout in which one role fails on one node."""
+    tasks = healthy.folder / "roles/gpu/tasks/service.yml"
+    written = tasks.read_text()
+    tasks.write_text(written + _TASK)
+    yield healthy
+    tasks.write_text(written)
+
+
+def test_a_failing_task_names_host_and_task_and_shows_what_it_said(broken: Project) -> None:
+    said = broken.pulumi("up")
+    assert not said.ok
+    assert "worker0: gpu: Refuse to go on" in said.output and "the disk is full" in said.output, said.output
+    assert "Traceback" not in said.output
+    assert broken.resources()["converge"]["outputs"]["converged"] is False
+
+
+def test_a_failed_converge_is_remembered_through_a_refresh_that_does_not_look(broken: Project) -> None:
+    """A plain Read clears the engine's memory of the failure, and the next up does nothing."""
+
+    def resources_only(cluster: dict[str, Any]) -> None:
+        cluster["refresh"] = "resources"
+
+    broken.edit(resources_only)
+    assert not broken.pulumi("up").ok
+    broken.pulumi("refresh")
+    again = broken.pulumi("up")
+    assert not again.ok and "Refuse to go on" in again.output, again.output
+
+    def everything(cluster: dict[str, Any]) -> None:
+        del cluster["refresh"]
+
+    broken.edit(everything)
+
+
+def test_the_next_up_goes_on_once_the_cause_is_gone(lab: Project) -> None:
+    lab.must("up")
+    assert lab.resources()["converge"]["outputs"]["converged"] is True
+    assert lab.report()["verdict"] == "passed"
+
+
+def test_a_typo_in_the_stack_file_is_one_finding_without_a_traceback(lab: Project) -> None:
+    written = lab.stack_file.read_text()
+    lab.stack_file.write_text(written.replace("count:", "cuont:", 1))
+    try:
+        said = lab.pulumi("preview")
+        assert not said.ok and "cuont" in said.output and "did you mean" in said.output and "Traceback" not in said.output, said.output
+    finally:
+        lab.stack_file.write_text(written)

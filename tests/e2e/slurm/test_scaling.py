@@ -1,0 +1,77 @@
+"""A worker more, a worker less: the others are not disturbed, and nobody's job is taken away unasked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.project import Project
+
+pytestmark = pytest.mark.essential
+
+
+def _workers(count: int) -> Any:
+    def change(cluster: dict[str, Any]) -> None:
+        cluster["groups"]["worker"]["count"] = count
+
+    return change
+
+
+@pytest.fixture(scope="module")
+def grown(lab: Project) -> Iterator[Project]:
+    """The stack with a third worker, added while a job runs on the first."""
+    lab.job = lab.as_user("sbatch --parsable -w worker0 --output=/dev/null --wrap='sleep 600'").output.split()[-1]  # type: ignore[attr-defined]
+    lab.before = lab.incarnations()  # type: ignore[attr-defined]
+    lab.edit(_workers(3))
+    lab.foretold = lab.must("preview").output  # type: ignore[attr-defined]
+    lab.must("up")
+    yield lab
+    lab.as_user("scancel -u alice")
+    lab.edit(_workers(2))
+    lab.must("up")
+
+
+def test_the_new_worker_takes_jobs_and_was_checked(grown: Project) -> None:
+    assert grown.as_user("srun -w worker2 --gres=gpu:8 hostname").output.strip() == "worker2"
+    checks = [check for check in grown.report()["checks"] if check["node"] == "worker2"]
+    assert len(checks) > 15 and {check["verdict"] for check in checks} <= {"passed", "skipped"}
+
+
+def test_the_preview_said_so_in_words_and_afterwards_there_is_nothing_to_say(grown: Project) -> None:
+    assert "adds worker2, lets it join Slurm and checks it (groups.worker.count)" in grown.foretold  # type: ignore[attr-defined]
+    said = grown.rackwright("impact", grown.stack)
+    assert said.ok and said.output.startswith("nothing to do"), said.output
+
+
+def test_nodes_that_were_there_live_on(grown: Project) -> None:
+    before = grown.before  # type: ignore[attr-defined]
+    assert {name: life for name, life in grown.incarnations().items() if name in before} == before
+
+
+def test_the_job_that_ran_meanwhile_still_runs(grown: Project) -> None:
+    assert grown.as_user(f"squeue -h -j {grown.job} -o %T").output.strip() == "RUNNING"  # type: ignore[attr-defined]
+
+
+def test_a_worker_with_a_job_may_not_leave_and_the_job_is_named(grown: Project) -> None:
+    job = grown.as_user("sbatch --parsable -w worker2 --output=/dev/null --wrap='sleep 600'").output.split()[-1]
+
+    def shrink(cluster: dict[str, Any]) -> None:
+        cluster["groups"]["worker"]["count"] = 2
+        cluster["scheduler"]["drain_timeout"] = "2s"
+
+    grown.edit(shrink)
+    foretold = grown.rackwright("impact", grown.stack)
+    assert foretold.ok and foretold.output.startswith("drains worker2, then removes it (groups.worker.count)"), foretold.output
+    said = grown.pulumi("up")
+    assert not said.ok and f"{job}" in said.output and "worker2 cannot leave" in said.output, said.output
+    assert "Traceback" not in said.output
+    assert "worker2" in grown.incarnations()
+    assert grown.as_user(f"squeue -h -j {job} -o %T").output.strip() == "RUNNING"
+    grown.as_user(f"scancel {job}")
+    grown.must("up")
+    assert "worker2" not in grown.incarnations()
+    report = grown.report()
+    assert report["verdict"] == "passed"
+    assert {node["name"] for node in report["nodes"]} == {"login0", "worker0", "worker1", "storage0"}
+    assert "worker2" not in grown.as_user("sinfo -N -h -o %N").output

@@ -1,0 +1,60 @@
+"""No secret lies where it does not belong: not in the state, its backups, reports, logs or process lists."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import yaml
+from support.project import Project
+
+_ALLOWED = ("secrets.yml", "id_ed25519")
+
+
+def _secrets(project: Project) -> list[bytes]:
+    """The stack's secrets as they are on disk, 0600, in the one place where they may be."""
+    folder = project.home / project.stack
+    for name in _ALLOWED:
+        assert (folder / name).stat().st_mode & 0o777 == 0o600
+    said = yaml.safe_load((folder / "secrets.yml").read_text())["secrets"]
+    assert said.pop("host_keys") == {}, "nodes of the lab have their own keys from the start"
+    key = (folder / "id_ed25519").read_text().splitlines()[2]
+    return [text.encode() for text in (*said.values(), key)]
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and path.name not in _ALLOWED]
+
+
+def test_the_canaries_are_real(lab: Project) -> None:
+    munge = base64.b64decode(_secrets(lab)[0]) if len(_secrets(lab)[0]) > 1000 else base64.b64decode(_secrets(lab)[1])
+    assert len(munge) == 1024
+
+
+def test_no_secret_is_in_state_backups_reports_or_the_checkout(lab: Project) -> None:
+    lab.must("refresh")
+    places = [*_files(lab.home), *(path for path in _files(lab.folder) if "__pycache__" not in path.parts)]
+    leaks = [str(path) for secret in _secrets(lab) for path in places if secret in path.read_bytes()]
+    assert leaks == []
+    assert len(places) > 50
+
+
+def test_no_secret_is_printed_by_a_run_that_fails_and_quotes_it(lab: Project) -> None:
+    tasks = lab.folder / "roles/munge/tasks/service.yml"
+    written = tasks.read_text()
+    tasks.write_text(written + "\n- name: Quote the key\n  ansible.builtin.fail:\n    msg: 'the key is {{ secrets.munge_key }}'\n")
+    try:
+        said = lab.pulumi("up")
+        assert not said.ok and "Quote the key" in said.output, said.output
+        assert not [secret for secret in _secrets(lab) if secret in said.output.encode()]
+        assert "[secret]" in said.output
+    finally:
+        tasks.write_text(written)
+        lab.must("up")
+
+
+def test_no_secret_is_an_argument_of_a_process_on_any_node(lab: Project) -> None:
+    for node in lab.incarnations():
+        listing = lab.ssh(node, "cat /proc/*/cmdline | tr '\\0' '\\n'").output.encode()
+        assert b"sshd" in listing
+        assert not [secret for secret in _secrets(lab) if secret in listing]

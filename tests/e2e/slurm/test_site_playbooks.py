@@ -1,0 +1,55 @@
+"""A playbook of the user's own is applied after its phase, again when it changes, and seen by refresh when somebody undoes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.project import Project
+
+PLAYBOOK = """
+- name: Leave a note
+  hosts: role_worker
+  become: true
+  gather_facts: false
+  tasks:
+    - name: Leave a note
+      ansible.builtin.copy:
+        content: "{word} {{{{ node.name }}}}\\n"
+        dest: /etc/site-note
+        mode: "0644"
+"""
+
+
+@pytest.fixture(scope="module")
+def own(lab: Project) -> Iterator[Project]:
+    """The stack with a playbook of its own after the scheduler; without it afterwards."""
+    (lab.folder / "site").mkdir()
+    (lab.folder / "site" / "note.yml").write_text(PLAYBOOK.format(word="first"))
+    lab.edit(lambda cluster: cluster.update(phases={"after_scheduler": ["site/note.yml"]}))
+    yield lab
+    lab.edit(lambda cluster: cluster.pop("phases"))
+    lab.ssh("worker0", "rm -f /etc/site-note")
+    lab.ssh("worker1", "rm -f /etc/site-note")
+    lab.must("up")
+
+
+def test_it_is_applied_applied_again_when_it_changes_and_watched(own: Project) -> None:
+    own.must("up")
+    assert own.ssh("worker1", "cat /etc/site-note").output.strip() == "first worker1"
+    (own.folder / "site" / "note.yml").write_text(PLAYBOOK.format(word="second"))
+    own.must("up")
+    assert own.ssh("worker1", "cat /etc/site-note").output.strip() == "second worker1"
+    own.ssh("worker0", "rm /etc/site-note")
+    seen = own.must("refresh")
+    assert "worker0: note: Leave a note" in seen.output, seen.output
+    own.must("up")
+    assert own.ssh("worker0", "cat /etc/site-note").output.strip() == "second worker0"
+
+
+def test_a_file_that_is_not_there_stops_a_preview(own: Project) -> None:
+    (own.folder / "site" / "note.yml").rename(own.folder / "site" / "away.yml")
+    said = own.pulumi("preview")
+    (own.folder / "site" / "away.yml").rename(own.folder / "site" / "note.yml")
+    assert not said.ok
+    assert "site/note.yml is no file of the project" in said.output

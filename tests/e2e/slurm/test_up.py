@@ -1,0 +1,89 @@
+"""`pulumi up` ends with a proven cluster; again, it changes nothing and says so."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from support.project import Project
+
+pytestmark = pytest.mark.essential
+
+
+def test_up_ends_with_every_check_passed(lab: Project) -> None:
+    report = lab.report()
+    assert (report["verdict"], report["level"]) == ("passed", "smoke")
+    assert len(report["checks"]) >= 100
+    assert {check["verdict"] for check in report["checks"]} <= {"passed", "skipped"}
+
+
+def test_an_ordinary_user_runs_jobs_on_all_gpus_of_both_workers(lab: Project) -> None:
+    said = lab.as_user("srun -N2 --gres=gpu:8 hostname")
+    assert said.ok and sorted(said.output.split()) == ["worker0", "worker1"], said.output
+
+
+def test_a_batch_job_leaves_its_output_on_the_shared_file_system_and_a_record(lab: Project) -> None:
+    said = lab.as_user("mkdir -p /mnt/sharedfs/alice && cd /mnt/sharedfs/alice && sbatch --wait --parsable --output=out --wrap=hostname")
+    assert said.ok, said.end
+    job = said.output.split()[-1]
+    assert lab.ssh("storage0", "cat /mnt/sharedfs/alice/out").output.strip() in {"worker0", "worker1"}
+    assert "COMPLETED" in lab.as_user(f"sacct -n -X -j {job} -o state").output
+
+
+def test_a_second_up_changes_nothing_and_tells_the_age_of_the_proof(lab: Project) -> None:
+    before = (lab.home / lab.stack / "report.json").stat().st_mtime_ns
+    said = lab.must("up")
+    assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
+    assert "nothing was to do" in said.output and "ago at level smoke" in said.output, said.output
+    assert (lab.home / lab.stack / "report.json").stat().st_mtime_ns == before
+
+
+def test_a_preview_of_what_is_up_announces_nothing(lab: Project) -> None:
+    said = lab.must("preview")
+    assert " create" not in said.output and " update" not in said.output.replace("previewing update", "").replace("Previewing update", "")
+
+
+def test_an_edit_that_cannot_be_done_is_refused_before_anything_is_touched(lab: Project) -> None:
+    before = lab.stack_file.read_text()
+    lab.edit(lambda cluster: cluster["groups"]["worker"].update(capacity=65))
+    try:
+        for verb in ("preview", "up"):
+            said = lab.pulumi(verb)
+            assert not said.ok and "renumbers group storage: refused (groups.worker.capacity)" in said.output, said.output
+            assert "Traceback" not in said.output
+    finally:
+        lab.stack_file.write_text(before)
+
+
+def test_a_refresh_of_a_healthy_lab_finds_nothing(lab: Project) -> None:
+    said = lab.must("refresh")
+    assert "warning" not in said.output and "updated" not in said.output, said.output
+
+
+def test_only_the_login_node_is_published(lab: Project) -> None:
+    listing = subprocess.run(
+        ["podman", "ps", "--filter", f"label=rackwright.stack={lab.stack}", "--format", "{{.Names}} {{.Ports}}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    published = [line.split()[0] for line in listing.splitlines() if "->" in line]
+    assert published == [f"{lab.stack}-login0"]
+
+
+def test_the_stack_file_is_as_the_user_left_it(lab: Project) -> None:
+    assert "encryptionsalt" not in lab.stack_file.read_text()
+
+
+def test_another_install_step_replaces_no_node(lab: Project) -> None:
+    """A careless image input would delete all workers in parallel."""
+    install = lab.folder / "roles/base/tasks/install.yml"
+    written = install.read_text()
+    install.write_text(written + "\n# another image\n")
+    try:
+        said = lab.must("preview", "--diff")
+        assert "rackwright:lab:Node" not in said.output or "replace" not in said.output, said.output
+        assert "+-" not in said.output and "- rackwright:lab:Node" not in said.output, said.output
+        assert "rackwright:lab:Image" in said.output, said.output
+    finally:
+        install.write_text(written)

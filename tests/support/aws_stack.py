@@ -1,0 +1,52 @@
+"""A copy of the project with a stack of aws, in an account that is a stand-in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from standins.fixtures import AwsAccount
+from support.project import ROOT, Project, clone
+
+_IMAGE: Final = "ami-0123456789abcdef0"
+_PROGRAM: Final = '''"""The program up to the hand-over."""
+
+import pulumi
+
+from rackwright import targets
+from rackwright.targets import program
+from rackwright.targets.resources import KeyPair
+
+plan = program.load(pulumi.Config().require_object("cluster"), pulumi.get_stack()).plan
+built = targets.target(plan.target.kind).build(plan, KeyPair("access-key", comment="test").public_key)
+pulumi.export("hosts", built.hosts)
+pulumi.export("sources", built.sources)
+'''
+
+
+def clone_aws_stack(stack: str, folder: Path, account: AwsAccount, *, whole: bool = False) -> Project:
+    """A copy of the project with a stack like a committed one: its image pinned, its state where it may be lost."""
+    made = clone(folder / "checkout", like=stack)
+    described = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())["config"]["rackwright:cluster"]
+
+    def pinned(cluster: dict[str, Any]) -> None:
+        cluster.update(network=described["network"], access={"allow": ["11.22.33.0/24"]}, state="embedded-ok")
+        cluster["target"]["image"]["id"] = _IMAGE
+        for instances in cluster["target"]["instances"].values():
+            if "reservation" in instances.get("purchase", {}):
+                instances["purchase"]["reservation"] = bought(account, described["target"]["region"], instances["type"])
+
+    made.edit(pinned)
+    made.environment = {**account.within(made.environment), "AWS_REGION": described["target"]["region"], "PULUMI_SKIP_CHECKPOINTS": "true"}
+    if not whole:
+        (made.folder / "infra/__main__.py").write_text(_PROGRAM)
+    return made
+
+
+def bought(account: AwsAccount, region: str, type_: str) -> str:
+    """A capacity block with room for what is made, and for what is made again."""
+    ec2 = account.client("ec2", region)
+    offers = ec2.describe_capacity_block_offerings(InstanceType=type_, InstanceCount=8, CapacityDurationHours=24)["CapacityBlockOfferings"]
+    block = ec2.purchase_capacity_block(CapacityBlockOfferingId=offers[0]["CapacityBlockOfferingId"], InstancePlatform="Linux/UNIX")
+    return str(block["CapacityReservation"]["CapacityReservationId"])

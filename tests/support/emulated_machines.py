@@ -1,0 +1,162 @@
+"""Machines with kernels of their own, for what containers cannot do: small Debian VMs under QEMU's emulator, which needs no KVM.
+
+They share one network, one disk image that none of them writes to, and the key of the test. Each boots in about 20 s.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+PACKAGES: Final = (
+    *("ca-certificates", "dbus", "iproute2", "openssh-server", "procps", "python3-apt", "python3-minimal", "systemd", "systemd-sysv"),
+    *("initramfs-tools", "linux-image-cloud-amd64", "udev"),
+    *("chrony", "iputils-ping", "nfs-kernel-server", "nftables", "psmisc", "sudo", "tzdata"),
+)
+"""A machine, a kernel for it, and what the roles install: the emulator takes minutes for a package."""
+DISK_MIB: Final = 2000
+SPARE_MIB: Final = 512
+_ROOTS_HOME: Final = "root"
+"""Where the key lies in the image, below its top."""
+_BOOT: Final = 600.0
+"""Seconds; 20 for one on two quiet cores, several minutes on a machine that has other work."""
+
+
+def missing_requirements() -> str:
+    """Why no such machine can be made here; empty where it can."""
+    tools = [tool for tool in ("qemu-system-x86_64", "mmdebstrap", "mke2fs") if shutil.which(tool) is None]
+    if tools:
+        return f"not installed: {', '.join(tools)} (apt install qemu-system-x86 mmdebstrap e2fsprogs)"
+    return "" if os.geteuid() == 0 else "only root can write other users' files into a disk image"
+
+
+@dataclass
+class EmulatedMachines:
+    """Some VMs in the network 10.20.0.0/24, reached over SSH on this machine's ports."""
+
+    folder: Path
+    sockets: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="rw-")))
+    """Of standing connections: the emulator takes seconds for an SSH handshake. Short, because a socket's path is."""
+    packages: tuple[str, ...] = ()
+    """Besides those above."""
+    spare_disks: int = 0
+    """Empty disks of each machine: /dev/vdb and so on."""
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    ports: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def ssh_config(self) -> Path:
+        """How they are reached, each by its name."""
+        return self.folder / "ssh_config"
+
+    def build(self) -> None:
+        """The disk image, the kernel and the key; about a minute."""
+        self.folder.mkdir(parents=True)
+        _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / "id"))
+        root = self.folder / "root"
+        key = f'install -D -m 0600 {self.folder}/id.pub "$1"/{_ROOTS_HOME}/.ssh/authorized_keys'
+        network = 'chroot "$1" systemctl --quiet enable systemd-networkd'
+        # It takes minutes of the emulator's time at every start, and looks for disks that are not there.
+        idle = 'chroot "$1" systemctl --quiet mask e2scrub_reap.service'
+        hooks = [f"--customize-hook={hook}" for hook in (key, network, idle)]
+        _run(
+            "mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join((*PACKAGES, *self.packages))}", *hooks, "trixie", str(root)
+        )
+        for name in ("vmlinuz", "initrd.img"):
+            (self.folder / name).write_bytes(next((root / "boot").glob(f"{name}-*")).read_bytes())
+        with (self.folder / "disk").open("wb") as disk:
+            disk.truncate(DISK_MIB * 2**20)
+        _run("mke2fs", "-q", "-t", "ext4", "-d", str(root), str(self.folder / "disk"))
+        shutil.rmtree(root)
+
+    def start(self, **addresses: str) -> None:
+        """Switch machines on, and wait until all can be logged in to."""
+        lan = f"230.0.0.1:{_free_port()}"
+        for number, (name, address) in enumerate(addresses.items()):
+            self.ports[name] = _free_port()
+            with (self.folder / f"{name}.console").open("wb") as console:
+                command = self._command(name, number, address, lan)
+                self.running[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console)
+        self.ssh_config.write_text(self._ssh_config(), encoding="utf-8")
+        for name in addresses:
+            self._await(name)
+
+    def _command(self, name: str, number: int, address: str, lan: str) -> list[str]:
+        interfaces = f"net.ifnames=0 ip=10.0.2.15:::255.255.255.0::eth0:none ip={address}:::255.255.255.0::eth1:none"
+        return [
+            *("qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", "640", "-nographic", "-no-reboot"),
+            *("-kernel", str(self.folder / "vmlinuz"), "-initrd", str(self.folder / "initrd.img")),
+            *("-append", f"root=/dev/vda rw console=ttyS0 panic=-1 systemd.hostname={name} {interfaces}"),
+            *("-drive", f"file={self.folder / 'disk'},if=virtio,format=raw,snapshot=on"),
+            *(word for disk in self._spare(name) for word in ("-drive", f"file={disk},if=virtio,format=raw")),
+            *("-netdev", f"user,id=out,restrict=on,hostfwd=tcp:127.0.0.1:{self.ports[name]}-10.0.2.15:22"),
+            *("-device", "virtio-net-pci,netdev=out"),
+            *("-netdev", f"socket,id=lan,mcast={lan},localaddr=127.0.0.1"),
+            *("-device", f"virtio-net-pci,netdev=lan,mac=52:54:00:12:34:{number:02x}"),
+        ]
+
+    def _spare(self, name: str) -> list[Path]:
+        """Its empty disks, which it may write to."""
+        disks = [self.folder / f"{name}.disk{number}" for number in range(self.spare_disks)]
+        for disk in disks:
+            with disk.open("wb") as stream:
+                stream.truncate(SPARE_MIB * 2**20)
+        return disks
+
+    def _ssh_config(self) -> str:
+        shared = f"User root\nIdentityFile {self.folder}/id\nIdentitiesOnly yes\nHostName 127.0.0.1\nConnectTimeout 20\n"
+        trust = f"StrictHostKeyChecking accept-new\nUserKnownHostsFile {self.folder}/known_hosts\nLogLevel ERROR\n"
+        standing = f"ControlMaster auto\nControlPath {self.sockets}/%C\nControlPersist 10m\n"
+        return "".join(f"Host {name}\nPort {port}\n" for name, port in self.ports.items()) + f"Host *\n{shared}{trust}{standing}"
+
+    def _await(self, name: str) -> None:
+        deadline = time.monotonic() + _BOOT
+        while self.try_on(name, "systemctl is-system-running --wait").returncode == 255:
+            if self.running[name].poll() is not None or time.monotonic() > deadline:
+                console = (self.folder / f"{name}.console").read_text(encoding="utf-8", errors="replace")
+                raise AssertionError(f"{name} did not start:\n{console[-2000:]}")
+            time.sleep(1)
+
+    def try_on(self, name: str, command: str) -> subprocess.CompletedProcess[str]:
+        """A command on a machine, as root."""
+        return subprocess.run(
+            ["ssh", "-F", str(self.ssh_config), name, command],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=200,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def on(self, name: str, command: str) -> str:
+        """What a command on a machine says; it has to succeed."""
+        ended = self.try_on(name, command)
+        assert not ended.returncode, f"{name}: {command}\n{ended.stdout}{ended.stderr}"
+        return ended.stdout.strip()
+
+    def remove(self) -> None:
+        """Pull the plugs; the disk goes with the folder."""
+        for machine in self.running.values():
+            machine.kill()
+            machine.wait()
+        for folder in (self.folder, self.sockets):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(*command: str) -> None:
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+    assert not ended.returncode, f"{command[0]}:\n{ended.stderr[-2000:]}"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

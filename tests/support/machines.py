@@ -1,0 +1,111 @@
+"""Machines that no stack manages: containers set up as somebody else's VMs are, with an sshd, a user and keys of their own."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from support.project import Project
+
+from rackwright.provider.drivers.podman import limits
+
+PORT = 2200
+USER = "admin"
+_LABEL = "rackwright.test.machines"
+_SET_UP = f"""
+set -e
+id {USER} >/dev/null 2>&1 || useradd --create-home --shell /bin/bash {USER}
+install -d -m 0700 -o {USER} -g {USER} /home/{USER}/.ssh
+cat > /home/{USER}/.ssh/authorized_keys
+chown {USER}:{USER} /home/{USER}/.ssh/authorized_keys
+chmod 0600 /home/{USER}/.ssh/authorized_keys
+echo '{USER} ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/{USER}
+chmod 0440 /etc/sudoers.d/{USER}
+rm -f /etc/ssh/ssh_host_*_key* && ssh-keygen -A >/dev/null
+printf 'Port {PORT}\\nPermitRootLogin no\\nPasswordAuthentication yes\\n' > /etc/ssh/sshd_config.d/50-provider.conf
+systemctl reset-failed
+systemctl restart ssh
+ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub | cut -d ' ' -f 2
+"""
+
+
+@dataclass
+class Machines:
+    """Some machines in one network, their user's key, and what their host keys are."""
+
+    name: str
+    network: str
+    image: str
+    identity: Path
+    found: dict[str, dict[str, Any]] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()
+    """Devices of this machine that they are given."""
+
+    def start(self, *names: str) -> None:
+        """Switch machines on for the first time."""
+        if not self.identity.exists():
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.identity)], check=True)
+            podman("network", "create", "--label", f"{_LABEL}={self.name}", "--subnet", f"{self.network}.0/24", self.name)
+        for name in names:
+            address = f"{self.network}.{10 + len(self.found)}"
+            podman(
+                *("run", "--detach", "--name", f"{self.name}-{name}", "--hostname", f"vm-{name}", "--label", f"{_LABEL}={self.name}"),
+                *("--no-hosts", "--http-proxy=false", "--systemd=always", "--network", self.name, "--ip", address, *limits()),
+                *("--cap-add", "SYS_ADMIN,NET_ADMIN,MKNOD", "--device", "/dev/fuse"),
+                *(word for device in self.devices for word in ("--device", device)),
+                *(self.image, "/sbin/init"),
+            )
+            self.found[name] = {"address": address, "host_key": self.set_up(name)}
+
+    def set_up(self, name: str) -> str:
+        """Make its user and its host keys; the fingerprint that its console shows."""
+        self.on(name, "until systemctl list-units >/dev/null 2>&1; do sleep 0.1; done")
+        return self.on(name, _SET_UP, stdin=self.identity.with_suffix(".pub").read_text()).strip().splitlines()[-1]
+
+    def on(self, name: str, script: str, *, stdin: str = "") -> str:
+        """Do something on a machine's console."""
+        return podman("exec", "--interactive", f"{self.name}-{name}", "sh", "-c", script, stdin=stdin)
+
+    def remove(self) -> None:
+        """Scrap them all."""
+        label = f"label={_LABEL}={self.name}"
+        for listing, removal in ((("ps", "-a"), ("rm", "--force", "--time", "0", "--volumes")), (("network", "ls"), ("network", "rm"))):
+            if names := podman(*listing, "-q", "--filter", label).split():
+                podman(*removal, *names)
+
+
+def podman(*arguments: str, stdin: str = "") -> str:
+    """Run podman; what it printed."""
+    cgroup_v2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
+    command = ["podman", *(() if cgroup_v2 else ("--runtime", "runc")), *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, input=stdin)
+    assert ended.returncode == 0, f"{' '.join(command[:4])}: {ended.stderr}"
+    return ended.stdout
+
+
+def describe(project: Project, machines: Machines) -> None:
+    """Turn the copy's stack into one on these machines."""
+
+    def change(cluster: dict[str, Any]) -> None:
+        cluster["target"] = {
+            "kind": "hosts",
+            "os": "debian-13",
+            "user": USER,
+            "port": PORT,
+            "identity": str(machines.identity),
+            "containers": True,
+            "via": "login0",
+            "machines": dict(machines.found),
+        }
+        del cluster["access"]["port"], cluster["access"]["listen"]
+        for group in cluster["groups"].values():
+            group.update(cpus=2, memory="2GiB")
+            group.pop("gpus", None)
+        for limited in (*cluster["scheduler"]["accounts"].values(), *cluster["scheduler"]["qos"].values()):
+            limited.pop("gpus", None)
+            limited.pop("gpus_per_user", None)
+        cluster.pop("fabric", None)  # It is between GPUs, and real machines would have real adapters.
+
+    project.edit(change)

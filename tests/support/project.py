@@ -1,0 +1,193 @@
+"""A copy of the project with a stack of its own: what a user has after `git clone`, for tests and benchmarks to run on.
+
+Everything a copy makes carries its stack's name as label, its home is its own, and `remove` proves that nothing is left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from support.command import CommandResult
+
+from rackwright.provider import lab_limits
+
+ROOT = Path(__file__).resolve().parents[2]
+_PARTS = (
+    "infra",
+    "playbooks",
+    "roles",
+    "tests/cluster",
+    "tests/acceptance",
+    "tests/hardware",
+    "tools/pulumi",
+    "tools/kubernetes",
+    "tools/bootstrap",
+    "Pulumi.yaml",
+    "ansible.cfg",
+    "pyproject.toml",
+    "Makefile",
+)
+_PATIENCE = 900.0
+"""Seconds before a run counts as hung: a starved machine is slow, which is no failure."""
+_SKIPPED = shutil.ignore_patterns("__pycache__", "*.pyc", ".mypy_cache", ".ruff_cache", ".pytest_cache")
+
+
+def _interruptible() -> None:
+    """As at a terminal: whoever runs the tests in the background has them ignore SIGINT, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@dataclass
+class Project:
+    """One copy, one stack."""
+
+    folder: Path
+    stack: str
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def home(self) -> Path:
+        """The copy's own home."""
+        return Path(self.environment["RACKWRIGHT_HOME"])
+
+    @property
+    def stack_file(self) -> Path:
+        """The stack's description."""
+        return self.folder / "stacks" / f"Pulumi.{self.stack}.yaml"
+
+    def edit(self, change: Callable[[dict[str, Any]], None]) -> None:
+        """Edit the stack file as a person would."""
+        described = yaml.safe_load(self.stack_file.read_text())
+        change(described["config"]["rackwright:cluster"])
+        self.stack_file.write_text(yaml.safe_dump(described, sort_keys=False))
+
+    def start(self, command: Sequence[str]) -> subprocess.Popen[str]:
+        """Start a command in the copy, leading a process group of its own."""
+        return subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_interruptible,
+        )
+
+    def run(self, command: Sequence[str], *, timeout: float = _PATIENCE) -> CommandResult:
+        """Run a command in the copy to its end."""
+        started = time.monotonic()
+        child = self.start(command)
+        try:
+            output, _ = child.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, 9)
+            output, _ = child.communicate()
+            raise AssertionError(f"{' '.join(command)}: no end after {timeout} s\n{output}") from None
+        return CommandResult(" ".join(command), child.returncode, output, time.monotonic() - started)
+
+    def pulumi_command(self, verb: str, *options: str) -> list[str]:
+        """`pulumi VERB -s STACK`, without questions."""
+        asked = () if verb == "preview" else ("--yes", "--skip-preview")
+        return [str(ROOT / ".venv/bin/pulumi"), verb, "--stack", self.stack, "--color", "never", "--non-interactive", *asked, *options]
+
+    def pulumi(self, verb: str, *options: str, timeout: float = _PATIENCE) -> CommandResult:
+        """Run Pulumi on the stack."""
+        return self.run(self.pulumi_command(verb, *options), timeout=timeout)
+
+    def must(self, verb: str, *options: str, timeout: float = _PATIENCE) -> CommandResult:
+        """Run Pulumi on the stack; it has to succeed."""
+        said = self.pulumi(verb, *options, timeout=timeout)
+        assert said.ok, said.end
+        return said
+
+    def rackwright(self, *arguments: str, timeout: float = _PATIENCE) -> CommandResult:
+        """Run the product's own command line."""
+        return self.run([str(ROOT / ".venv/bin/python"), "-m", "rackwright.cli.main", *arguments], timeout=timeout)
+
+    def ssh(self, node: str, command: str, *, timeout: float = 120) -> CommandResult:
+        """Run a command on a node."""
+        return self.run(["ssh", "-F", str(self.home / self.stack / "ssh_config"), node, command], timeout=timeout)
+
+    def as_user(self, command: str, *, timeout: float = _PATIENCE) -> CommandResult:
+        """Run a command on the login node as an ordinary user."""
+        return self.ssh("login0", f"runuser -l alice -c {json.dumps(command)}", timeout=timeout)
+
+    def report(self) -> dict[str, Any]:
+        """The verdict on record."""
+        found: dict[str, Any] = json.loads((self.home / self.stack / "report.json").read_text())
+        return found
+
+    def resources(self) -> dict[str, dict[str, Any]]:
+        """The engine's record, by resource name."""
+        state = self.home / ".engine/state/.pulumi/stacks/rackwright" / f"{self.stack}.json"
+        deployment = json.loads(state.read_text())["checkpoint"]["latest"]
+        return {resource["urn"].split("::")[-1]: resource for resource in deployment.get("resources") or []}
+
+    def incarnations(self) -> dict[str, str]:
+        """Which life each node is in."""
+        found = self.resources()
+        return {name: found[name]["outputs"]["incarnation"] for name in found if found[name]["type"] == "rackwright:lab:Node"}
+
+    def leftovers(self) -> list[str]:
+        """Containers, volumes and networks that carry the stack's label."""
+        label = f"label=rackwright.stack={self.stack}"
+        listings = (("ps", "-a", "--filter", label), ("volume", "ls", "--filter", label), ("network", "ls", "--filter", label))
+        return [line for listing in listings for line in _podman(*listing, "-q").split()]
+
+    def remove(self) -> None:
+        """End what is left of the stack, by its label alone."""
+        for kind, listing in (("rm", ("ps", "-a")), ("volume rm", ("volume", "ls")), ("network rm", ("network", "ls"))):
+            names = _podman(*listing, "-q", "--filter", f"label=rackwright.stack={self.stack}").split()
+            if names:
+                _podman(*kind.split(), "--force", *(("--time", "0") if kind == "rm" else ()), *names)
+        lab_limits.forget(self.stack)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def clone(folder: Path, *, like: str = "lab", number: int | None = None) -> Project:
+    """A copy of the project with a stack like one of `stacks/`, under a name, network and port of its own."""
+    number = secrets.randbelow(80) + 100 if number is None else number
+    stack = f"t{number}-{secrets.token_hex(2)}"
+    for part in _PARTS:
+        source = ROOT / part
+        (folder / part).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(source, folder / part, ignore=_SKIPPED) if source.is_dir() else shutil.copy(source, folder / part)
+    described = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{like}.yaml").read_text())
+    cluster = described["config"]["rackwright:cluster"]
+    cluster["network"] = {"cidr": f"10.{number}.0.0/24"}
+    cluster.setdefault("access", {})["port"] = 12_000 + number
+    if "endpoint" in cluster["scheduler"]:
+        cluster["scheduler"]["endpoint"] = f"10.{number}.0.10"
+    project = Project(folder, stack, _environment(folder))
+    (folder / "stacks").mkdir()
+    project.stack_file.write_text(yaml.safe_dump(described, sort_keys=False))
+    return project
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PULUMI_", "RACKWRIGHT_", "ANSIBLE_", "PYTEST_"))}
+    home = folder.parent / f"{folder.name}-home"
+    return {
+        **inherited,
+        "RACKWRIGHT_HOME": str(home),
+        "RACKWRIGHT_PYTHON": str(ROOT / ".venv/bin/python"),
+        "PYTHONPATH": str(folder / "infra"),
+        "NO_COLOR": "1",
+    }
+
+
+def _podman(*arguments: str) -> str:
+    return subprocess.run(["podman", *arguments], capture_output=True, text=True, check=False, timeout=120).stdout
