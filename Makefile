@@ -3,17 +3,18 @@
 STACK ?= lab
 BOOTSTRAP := tools/bootstrap/run
 BIN := .venv/bin
-PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -rs --durations=15
-# What depends on no time-out goes side by side, the longest first; whatever else makes nodes has the machine to itself (docs/adr/0024-tests-side-by-side.md).
-BESIDE := tests/e2e/kubernetes/test_lab.py tests/e2e/aws tests/engine tests/e2e/drift/test_drift_page.py tests/roles tests/components tests/unit
-ALONE := tests/e2e tests/faults $(addprefix --ignore=,$(BESIDE))
+PATHS := PATH="$(CURDIR)/$(BIN):$$PATH"
+PYTEST := $(PATHS) $(BIN)/python -m pytest -q -rs --durations=10 -n auto --dist loadgroup --no-loadscope-reorder
+AREA := $(PATHS) PYTHONPATH=tools $(BIN)/python -m areas
+# The longest first: tests of a file, and those of one lab, stay in one worker (docs/adr/0024-tests-side-by-side.md).
+FAST := tests/engine tests/roles tests/components tests/unit
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --upgrade
 
 # Tests and benchmarks bring up stacks of their own: the port of STACK may be in use.
-test faults soak newcomer bench bench-scale bench-hosts: READY := --without-ports
+test test-full faults soak newcomer bench bench-scale bench-hosts: READY := --without-ports
 
 .DEFAULT_GOAL := venv
-.PHONY: help venv dev ready ready-dev up down doctor check test faults soak newcomer bench bench-scale bench-hosts docs lock catalog
+.PHONY: help venv dev ready ready-dev up down doctor check unit test test-full areas faults soak newcomer bench bench-scale bench-hosts docs lock catalog
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 16
@@ -44,28 +45,36 @@ doctor: ## checks that this machine and user can run STACK, and lists what would
 check: dev ## formatting, types, layers, roles, shell
 	@tools/check
 
-test: ready-dev ## what a change must pass; the second half runs even when the first has failed
-	@$(PYTEST) -m "not soak" -n auto --dist loadfile --no-loadscope-reorder $(BESIDE); beside=$$?; \
-	  $(PYTEST) -m "not soak" $(ALONE) && exit $$beside
+unit: dev ## pure tests: no podman, no root
+	@$(PYTEST) tests/unit
+
+test: ready-dev ## what a change must pass: unit, component, role and engine tests, and one path for each kind of stack
+	@$(PYTEST) --tier test tests/e2e $(FAST)
+
+test-full: ready-dev ## every end-to-end test and a sample of the faults, or AREAS="drift hosts"; records what passed
+	@$(if $(AREAS),,$(PYTEST) $(FAST) &&) $(AREA) run $(AREAS)
+
+areas: dev ## the areas of the end-to-end tests, and when each last passed
+	@$(AREA) list
 
 faults: ready-dev ## every check against the fault that must turn it red
-	@PATH="$(CURDIR)/$(BIN):$$PATH" RACKWRIGHT_FAULTS=all $(BIN)/python -m pytest -q tests/faults
+	@$(PATHS) RACKWRIGHT_FAULTS=all $(BIN)/python -m pytest -q tests/faults
 
 soak: ready-dev ## long runs: kills at random moments, many ups and downs
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -m soak tests
+	@$(AREA) run soak
 
 newcomer: ready-dev ## the README's commands on plain Debian 13 and 12 in virtual machines; tens of minutes each without KVM
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -v --durations=0 -m newcomer tests/newcomer
+	@$(AREA) run newcomer --pytest=-v
 
 bench-scale: ready-dev ## what 64 and 256 described nodes cost, without a machine; then Slurm with 256 nodes in one container
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/scale.py
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/scheduler.py
+	@$(PATHS) $(BIN)/python benchmarks/scale.py
+	@$(PATHS) $(BIN)/python benchmarks/scheduler.py
 
 bench-hosts: ready-dev ## a night over 64 hosts, which are containers of this machine
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/hosts.py
+	@$(PATHS) $(BIN)/python benchmarks/hosts.py
 
 bench: ready-dev ## speed against the floor, measured in the same run
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks
+	@$(PATHS) $(BIN)/python benchmarks
 
 docs: dev ## writes the pages again that are made from the catalogue
 	@PYTHONPATH=tools:infra $(BIN)/python -m troubleshooting

@@ -1,0 +1,76 @@
+"""Run areas with pytest, and tell from its report which passed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree
+
+from areas.table import ROOT, Area, Pass, git
+
+
+@dataclass
+class Outcome:
+    """How an area's tests ended; `seconds` is the sum of their durations."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+
+    @property
+    def is_pass(self) -> bool:
+        """Return whether tests ran and none failed."""
+        return self.passed > 0 and self.failed == 0
+
+    def as_pass(self, commit: str) -> Pass:
+        """Return the row of the record."""
+        return Pass(commit, datetime.now(UTC).isoformat(" ", "minutes"), round(self.seconds), self.passed, self.skipped)
+
+
+def run(areas: Sequence[Area], options: Sequence[str]) -> tuple[int, dict[str, Outcome]]:
+    """Run the tests of areas in one pytest; return its exit code and the outcome of each area."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        tests = [test for area in areas for test in area.tests]
+        reporting = ("-q", "-rs", "--durations=10", f"--junitxml={report}", "-o", "junit_family=xunit1")
+        command = [sys.executable, "-m", "pytest", *reporting, *options]
+        environment = {**os.environ, "PATH": f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"}
+        environment.pop("PYTHONPATH", None)
+        status = subprocess.run([*command, *tests], cwd=ROOT, env=environment, check=False).returncode
+        return status, outcomes(areas, report.read_bytes() if report.exists() else b"<testsuites/>")
+
+
+def outcomes(areas: Sequence[Area], report: bytes) -> dict[str, Outcome]:
+    """Sum a JUnit report (family xunit1, which names each test's file) by area. An area without a test in it has not passed."""
+    found = {area.name: Outcome() for area in areas}
+    for case in ElementTree.fromstring(report).iter("testcase"):
+        for area in areas:
+            if area.holds(case.get("file", "")):
+                _add(found[area.name], case)
+    return found
+
+
+def _add(outcome: Outcome, case: ElementTree.Element) -> None:
+    outcome.seconds += float(case.get("time", "0"))
+    endings = {child.tag for child in case}
+    if endings & {"failure", "error"}:
+        outcome.failed += 1
+    elif "skipped" in endings:
+        outcome.skipped += 1
+    else:
+        outcome.passed += 1
+
+
+def tested_commit() -> str | None:
+    """Return HEAD, or None where tracked files differ from it: then nobody can say later what passed."""
+    changes = git("status", "--porcelain", "--untracked-files=no")
+    head = git("rev-parse", "--short=12", "HEAD")
+    dirty = [line for line in (changes or "").splitlines() if not line.endswith("tests/areas_passed.yml")]
+    return head.strip() if head and changes is not None and not dirty else None

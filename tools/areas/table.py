@@ -1,0 +1,88 @@
+"""The table of areas (tests/areas.yml) and the record of their last passes (tests/areas_passed.yml)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+TABLE: Final = ROOT / "tests/areas.yml"
+RECORD: Final = ROOT / "tests/areas_passed.yml"
+LOCAL_RECORD: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rackwright/areas_passed.yml"
+"""Passes that CI saw on this machine. CI commits nothing; where the cache is kept, its next run begins with the areas that did not fit."""
+_HEADER: Final = "# The last pass of each area of tests/areas.yml. `make test-full`, `make soak` and `make newcomer` write this file.\n"
+
+
+@dataclass(frozen=True)
+class Area:
+    """A row of the table."""
+
+    name: str
+    tests: Sequence[str]
+    paths: Sequence[str]
+    worker: str = ""
+    only: str = ""
+
+    def covers(self, file: str) -> bool:
+        """Return whether a change of the file calls for this area."""
+        within = any(file == test or file.startswith(f"{test}/") for test in self.tests)
+        return within or any(fnmatchcase(file, pattern) for pattern in self.paths)
+
+    def holds(self, test_file: str) -> bool:
+        """Return whether the test file is one of this area's."""
+        return any(test_file == test or test_file.startswith(f"{test}/") for test in self.tests)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """The last run of an area in which every test passed or was skipped. `time` is UTC, `seconds` the sum of its tests' durations."""
+
+    commit: str
+    time: str
+    seconds: int
+    passed: int
+    skipped: int
+
+
+def read_areas(file: Path = TABLE) -> dict[str, Area]:
+    """Read the table, in its order."""
+    rows: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return {name: Area(name, **row) for name, row in rows.items()}
+
+
+def read_passes(*files: Path) -> dict[str, Pass]:
+    """Read records (default: the tracked one and this machine's); of two passes the later counts. Areas that never passed are absent."""
+    passes: dict[str, Pass] = {}
+    for file in files or (RECORD, LOCAL_RECORD):
+        rows: dict[str, Any] = (yaml.safe_load(file.read_text(encoding="utf-8")) if file.exists() else None) or {}
+        for name, row in rows.items():
+            if name not in passes or passes[name].time < row["time"]:
+                passes[name] = Pass(**row)
+    return passes
+
+
+def write_passes(passes: Mapping[str, Pass], areas: Iterable[str], file: Path = RECORD) -> None:
+    """Write the record, one line for each area, in the order of the table."""
+    rows = {name: yaml.safe_dump(asdict(passes[name]), default_flow_style=True, width=200) for name in areas if name in passes}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(_HEADER + "".join(f"{name}: {row}" for name, row in rows.items()), encoding="utf-8")
+
+
+def git(*arguments: str) -> str | None:
+    """Run git in the checkout; None where it fails."""
+    ended = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return ended.stdout if ended.returncode == 0 else None
+
+
+def changed_files(commit: str) -> list[str] | None:
+    """Return the files that differ from a commit, uncommitted ones included; None where the commit is not in this clone."""
+    differing = git("diff", "--name-only", "--no-renames", commit)
+    untracked = git("ls-files", "--others", "--exclude-standard")
+    return None if differing is None or untracked is None else [*differing.splitlines(), *untracked.splitlines()]
