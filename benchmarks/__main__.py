@@ -103,11 +103,15 @@ def measure(project: Project, rounds: int, folder: Path) -> list[Row]:
     fabric = [timed(lambda: fabric_compared(image)) for _ in range(rounds)]
     converge = [timed(lambda: converged(project)) for _ in range(rounds)]
     drift = [timed(lambda: drifted(project)) for _ in range(rounds)]
+    shell(["podman", "pause", f"{project.stack}-worker1"])
+    paused = [timed(lambda: verified_beside_paused_node(project)) for _ in range(rounds)]
+    shell(["podman", "unpause", f"{project.stack}-worker1"])
     return [
         Row("nothing → verified at level smoke, image cached", up, floor, "floor", "≤ 3.0 × floor"),
         Row("`pulumi up`, nothing to do", unchanged, engine, "the engine with an empty program", "≤ 2 s"),
         Row("`pulumi refresh`, three layers", refresh, [], "", "≤ 8 s"),
         Row("`rackwright verify`, passive checks", verify, [], "", "≤ 15 ms per result", results),
+        Row("the same, one node paused", paused, verify, "no node paused", "≤ 15 s more"),
         Row("converge of 4 nodes, nothing to do", converge, looked, "one SSH script", "≤ 4 × one SSH script + 1 s"),
         Row("`rackwright drift`, three layers, nothing differs", drift, looked, "one SSH script", "≤ 6 s"),
         Row("fabric of 256 nodes, 2048 ports: planned, simulated, compared", fabric, [], "", "≤ 5 s"),
@@ -133,6 +137,12 @@ def measure_kubernetes(project: Project, rounds: int) -> list[Row]:
         Row("Kubernetes: `pulumi up`, nothing to do", unchanged, [], "", "≤ 2 s"),
         Row("Kubernetes: `rackwright verify`, passive checks", verify, [], "", "≤ 6 s"),
     ]
+
+
+def verified_beside_paused_node(project: Project) -> None:
+    """Passive checks while a node keeps its connections and answers nothing."""
+    ended = project.rackwright("verify", project.stack)
+    assert ended.status == 3, ended.end
 
 
 def fabric_compared(image: str) -> None:

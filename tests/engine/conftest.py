@@ -81,7 +81,7 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=300,
+            timeout=900,
         )
         assert code is None or done.returncode == code, done.stdout
         return done.stdout
@@ -111,7 +111,7 @@ class Project:
                 continue
         return {pid: line for pid, line in found.items() if line}
 
-    def reach(self, name: str, seconds: float = 120.0) -> None:
+    def reach(self, name: str, seconds: float = 900.0) -> None:
         """Waits until the program or provider has made the file `name` in the checkout's folder."""
         wait_until(lambda: (self.root.parent / name).exists(), f"{name} was never made", seconds)
 
@@ -127,7 +127,7 @@ def seconds_to_end(project: Project) -> float:
     return time.monotonic() - begun
 
 
-def wait_until(true: object, complaint: str, seconds: float = 30.0) -> None:
+def wait_until(true: object, complaint: str, seconds: float = 900.0) -> None:
     """Polls a condition; fails with the complaint."""
     end = time.monotonic() + seconds
     while not true():  # type: ignore[operator]

@@ -20,8 +20,8 @@ from rackwright.report.declared import Declared, load
 from .rows import HELPERS, LOOK_AGAIN, Fault, variables
 
 ROOT = Path(__file__).resolve().parents[2]
-_COMMANDS = 240
-"""Seconds for the commands of a fault: the longest give an API server 90 to come back, and CoreDNS 90 to hear of it (helpers.sh)."""
+_COMMANDS = 900
+"""Seconds after which commands of a fault count as hung: the longest give an API server 90 to come back, and CoreDNS 90 (helpers.sh)."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Lab:
         }
         words = [str(word) for pair in where.items() for word in pair]
         subprocess.run(
-            [sys.executable, str(ROOT / "tests" / "cluster"), *words, "--level", level], capture_output=True, check=False, timeout=180
+            [sys.executable, str(ROOT / "tests" / "cluster"), *words, "--level", level], capture_output=True, check=False, timeout=_COMMANDS
         )
         report = json.loads((self.scratch / "report.json").read_text(encoding="utf-8"))
         return {check["id"]: check for check in report["checks"] if check["verdict"] in ("failed", "unknown")}

@@ -7,12 +7,12 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from support.command import CommandResult
+from support.processes import HANG_SECONDS, wait_until
 from support.project import ROOT, Project
 
 SMOKE = ("slurm_health", "shared_file_system", "task_placement", "gpu_allocation", "infiniband")
@@ -68,11 +68,11 @@ FAULTS = {
 def unfit(healthy: Project, request: pytest.FixtureRequest) -> Iterator[tuple[Project, str]]:
     """A worker that is no longer as declared and has found out, and the check by which it knows."""
     broken, mended = FAULTS[request.param]
-    until(lambda: usable(healthy), seconds=90)
+    wait_until(lambda: usable(healthy), lambda: "worker1 is not idle")
     healthy.ssh("worker1", f"{broken}; rackwright-health")
     yield healthy, request.param
     healthy.ssh("worker1", f"{mended} && rackwright-health")
-    until(lambda: usable(healthy), seconds=90)
+    wait_until(lambda: usable(healthy), lambda: "worker1 is not idle")
 
 
 def test_a_worker_that_is_unfit_takes_no_job_and_is_named_with_what_it_lacks(unfit: tuple[Project, str]) -> None:
@@ -93,7 +93,7 @@ def test_a_node_at_work_is_left_out_and_said(healthy: Project) -> None:
     job = healthy.as_user(f"sbatch --parsable --nodelist=worker1 --output=/dev/null --wrap='{held}'").output.split()[-1]
     try:
         # A node that just came back is given batch jobs at slurmctld's next turn (sched_interval, 60 s).
-        until(lambda: "worker1" in healthy.as_user("squeue -h -t R -o %N").output, seconds=120)
+        wait_until(lambda: "worker1" in healthy.as_user("squeue -h -t R -o %N").output, lambda: "no job runs on worker1")
         said, report = accept(healthy, "--level", "smoke")
         assert said.ok, said.end
         busy = [check for check in report["checks"] if check["reason"] == "node-busy"]
@@ -105,7 +105,7 @@ def test_a_node_at_work_is_left_out_and_said(healthy: Project) -> None:
         assert "node-busy" in said.output and "RUNNING" in healthy.as_user(f"squeue -h -j {job} -o %T").output
     finally:
         healthy.ssh("worker1", "rm /run/held")  # it ends by itself: a cancelled one keeps its node for half a minute (KillWait)
-        until(lambda: "idle" in healthy.ssh("login0", "sinfo -h -n worker1 -o %T").output, seconds=90)
+        wait_until(lambda: "idle" in healthy.ssh("login0", "sinfo -h -n worker1 -o %T").output, lambda: "worker1 is not idle")
 
 
 @pytest.fixture
@@ -122,15 +122,15 @@ def test_an_interrupted_acceptance_cancels_its_jobs_and_no_others(stuck: Project
     names = lambda: stuck.as_user("squeue -h -o %j").output.split()  # noqa: E731
     child = stuck.start([str(ROOT / ".venv/bin/python"), "-m", "rackwright.cli.main", "accept", stuck.stack, "--level", "smoke"])
     try:
-        until(lambda: any("all-" in name for name in names()), seconds=60)
+        wait_until(lambda: any("all-" in name for name in names()), lambda: "no job of the acceptance was queued")
         child.send_signal(signal.SIGINT)
-        output, _ = child.communicate(timeout=60)
+        output, _ = child.communicate(timeout=HANG_SECONDS)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
     assert child.returncode == 3, output
     assert "interrupted" in output and "Traceback" not in output, output
-    until(lambda: names() == ["somebodys"])
+    wait_until(lambda: names() == ["somebodys"], lambda: f"the queue holds {names()}")
 
 
 def test_a_phase_that_is_none_is_refused(lab: Project) -> None:
@@ -143,14 +143,6 @@ def usable(lab: Project) -> bool:
     return lab.ssh("login0", "sinfo -h -n worker1 -o %T").output.strip() == "idle"
 
 
-def until(holds: Any, seconds: float = 30) -> None:
-    """Waits until something holds."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it never came to hold"
-        time.sleep(0.3)
-
-
 def test_the_report_is_in_words_for_other_programs(lab: Project) -> None:
     said = subprocess.run(
         [str(ROOT / ".venv/bin/python"), "-m", "rackwright.cli.main", "accept", lab.stack, "--phase", "slurm_health", "--json"],
@@ -159,7 +151,7 @@ def test_the_report_is_in_words_for_other_programs(lab: Project) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=HANG_SECONDS,
     )
     report = json.loads(said.stdout)
     assert (said.returncode, report["schema"], report["verdict"]) == (0, "rackwright.acceptance/1", "passed")

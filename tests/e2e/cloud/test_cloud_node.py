@@ -170,7 +170,7 @@ def shown(cloud: Cloud) -> list[str]:
 def afresh(command: str) -> subprocess.CompletedProcess[str]:
     """Run a command over a connection of its own, as the stack's configuration has it."""
     words = ["ssh", "-F", str(paths.ssh_config(STACK)), "-o", "ControlPath=none", "login0", command]
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=900)
 
 
 def test_it_is_born_with_a_key_of_its_user_data_and_ends_with_its_own(cloud: Cloud) -> None:

@@ -88,12 +88,12 @@ def test_a_queued_job_is_admitted_and_one_over_the_quota_waits_with_kueues_reaso
     wait_for(lambda: admitted(lab, "research", "second"), lambda seen: "insufficient" in seen and "nvidia.com/gpu" in seen)
     assert kubectl(lab, "-n research get job second -o jsonpath={.spec.suspend}") == "true"
     kubectl(lab, "-n research delete job first --wait=true")
-    assert "condition met" in kubectl(lab, "-n research wait job/second --for=condition=Complete --timeout=120s")
+    assert "condition met" in kubectl(lab, "-n research wait job/second --for=condition=Complete --timeout=280s")
 
 
 def test_who_owns_no_gpu_borrows_what_is_spare_and_no_more_than_the_others_leave(lab: Project) -> None:
     create_as(lab, "bob", json.dumps(job("small", "vision", 4, 1)))
-    assert "condition met" in kubectl(lab, "-n vision wait job/small --for=condition=Complete --timeout=120s")
+    assert "condition met" in kubectl(lab, "-n vision wait job/small --for=condition=Complete --timeout=280s")
     create_as(lab, "alice", json.dumps(job("owner", "research", 8, 600)))
     wait_for(lambda: admitted(lab, "research", "owner"), lambda seen: seen == "True")
     create_as(lab, "bob", json.dumps(job("large", "vision", 8, 600)))
@@ -107,7 +107,7 @@ def test_who_owns_no_gpu_borrows_what_is_spare_and_no_more_than_the_others_leave
 
 def test_a_jobset_runs_and_its_pods_start_together(lab: Project) -> None:
     create_as(lab, "alice", json.dumps(jobset("pair", 3)))
-    assert "condition met" in kubectl(lab, "-n research wait jobset/pair --for=condition=Completed --timeout=120s")
+    assert "condition met" in kubectl(lab, "-n research wait jobset/pair --for=condition=Completed --timeout=280s")
 
 
 def test_nodes_and_pods_are_measured_and_an_autoscaler_has_its_figure(lab: Project) -> None:
@@ -127,17 +127,17 @@ def test_an_addon_with_unfinished_work_is_not_taken_away(lab: Project) -> None:
     create_as(lab, "alice", json.dumps(jobset("late", 900)))
     wait_for(lambda: admitted(lab, "research", "late"), lambda seen: seen == "True")
     lab.edit(lambda cluster: cluster["scheduler"].update(addons=["kueue", "metrics-server"]))
-    said = lab.pulumi("up", timeout=1800)
+    said = lab.pulumi("up", timeout=3000)
     assert not said.ok and "JobSet research/late" in said.output, said.output
     kubectl(lab, "-n research delete jobset late pair --wait=true")
 
 
 def test_an_addon_that_nobody_asks_for_any_more_goes_with_all_of_it(lab: Project) -> None:
-    lab.must("up", timeout=1800)
+    lab.must("up", timeout=3000)
     wait_for(lambda: kubectl(lab, "get namespace jobset-system"), lambda seen: "not found" in seen)
     wait_for(lambda: kubectl(lab, "get crd jobsets.jobset.x-k8s.io"), lambda seen: "not found" in seen)
     lab.edit(lambda cluster: cluster["scheduler"].update(addons=[]))
-    lab.must("up", timeout=1800)
+    lab.must("up", timeout=3000)
     wait_for(
         lambda: kubectl(lab, "get crd,clusterrole,mutatingwebhookconfiguration,apiservice -l rackwright.addon/name -o name"),
         lambda seen: seen == "",

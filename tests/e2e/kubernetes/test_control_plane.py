@@ -18,6 +18,7 @@ from support.kubernetes import verify_until_passed
 from support.project import Project
 
 from rackwright.catalog.kubernetes import own_image
+from rackwright.handover.slowness import slowness
 
 STACK = "lab-k8s-ha"
 CONTROLLERS = ("controller0", "controller1", "controller2")
@@ -35,7 +36,7 @@ spec:
 
 def podman(*words: str) -> None:
     """Run podman to its end."""
-    subprocess.run(["podman", *words], check=True, capture_output=True, timeout=180)
+    subprocess.run(["podman", *words], check=True, capture_output=True, timeout=3000)
 
 
 kubectl = partial(query_kubectl, nodes=CONTROLLERS)
@@ -68,14 +69,14 @@ def members(lab: Project, asked: str = "controller0") -> list[str]:
 def scaled(lab: Project, controllers: int) -> CommandResult:
     """What `up` says with so many controllers."""
     lab.edit(lambda cluster: cluster["groups"]["controller"].update(count=controllers))
-    return lab.pulumi("up", timeout=2400)
+    return lab.pulumi("up", timeout=3000)
 
 
 def cut_off(lab: Project, file: Path, reached: Callable[[], bool]) -> None:
     """A restore that is killed as soon as it has come so far."""
     words = ["-m", "rackwright.cli.main", "etcd", "restore", lab.stack, str(file), "--force"]
     child = lab.start([lab.environment["RACKWRIGHT_PYTHON"], *words])
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 3000
     while not reached():
         assert child.poll() is None and time.monotonic() < deadline, child.communicate()[0]
     os.killpg(child.pid, signal.SIGKILL)
@@ -121,7 +122,7 @@ def test_etcd_and_vrrp_are_the_controllers_alone(lab: Project) -> None:
 
 def test_the_address_moves_when_its_holder_stops_and_the_worker_goes_on(lab: Project) -> None:
     assert "created" in kubectl(lab, "create --filename=-", stdin=_POD.format(image=own_image("probe")))
-    assert "condition met" in kubectl(lab, "-n research wait --for=condition=Ready --timeout=60s pod/goes-on")
+    assert "condition met" in kubectl(lab, "-n research wait --for=condition=Ready --timeout=280s pod/goes-on")
     known = address(lab)
     asked = f"curl --silent --fail --max-time 1 --cacert /etc/kubernetes/pki/ca.crt https://{known}:6443/readyz"
     podman("kill", f"{lab.stack}-controller0")
@@ -131,7 +132,7 @@ def test_the_address_moves_when_its_holder_stops_and_the_worker_goes_on(lab: Pro
         assert lab.ssh("worker0", until).ok
         took = time.monotonic() - stopped
         print(f"the API answers from another controller after {took:.1f} s")
-        assert took < MOVES_WITHIN and holders(lab) == ["controller1"]
+        assert took < MOVES_WITHIN * slowness() and holders(lab) == ["controller1"]
         time.sleep(60)  # More than the API waits for a kubelet that does not reach it.
         assert "condition met" in kubectl(lab, "wait node/worker0 --for=condition=Ready --timeout=1s")
         assert "Running 0" in kubectl(
@@ -145,7 +146,7 @@ def test_the_address_moves_when_its_holder_stops_and_the_worker_goes_on(lab: Pro
 def test_a_controller_that_is_lost_is_made_again(lab: Project) -> None:
     assert "created" in kubectl(lab, "create configmap kept --from-literal=a=b")
     podman("rm", "--force", "--time", "0", f"{lab.stack}-controller0")
-    lab.must("up", "--refresh", timeout=2400)
+    lab.must("up", "--refresh", timeout=3000)
     assert "kept" in kubectl(lab, "get configmap kept")
     assert members(lab) == list(CONTROLLERS) and lab.report()["verdict"] == "passed"
 
@@ -182,13 +183,13 @@ def test_a_restore_that_is_cut_off_is_ended_by_the_next(lab: Project, snapshot: 
 def test_a_majority_that_is_lost_is_said_and_the_way_out_leads_out(lab: Project, tmp_path: Path) -> None:
     for name in ("controller0", "controller2"):
         podman("rm", "--force", "--time", "0", f"{lab.stack}-{name}")
-    said = lab.pulumi("up", "--refresh", timeout=2400)
+    said = lab.pulumi("up", "--refresh", timeout=3000)
     assert not said.ok and "etcd has lost its majority: of controller0, controller1, controller2 only controller1 answers" in said.output
     backup = lab.rackwright("etcd", "backup", lab.stack, str(tmp_path / "left"))
     assert backup.ok, backup.end
     restore = lab.rackwright("etcd", "restore", lab.stack, str(tmp_path / "left"), "--force")
     assert restore.ok, restore.end
-    lab.must("up", timeout=2400)
+    lab.must("up", timeout=3000)
     assert members(lab) == list(CONTROLLERS) and "before" in kubectl(lab, "get configmap before")
     assert lab.report()["verdict"] == "passed"
 

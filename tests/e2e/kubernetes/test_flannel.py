@@ -45,19 +45,19 @@ def test_a_worker_comes_and_goes_and_the_others_know(lab: Project) -> None:
         lab.edit(lambda cluster: cluster["groups"]["worker"].update(count=workers))
 
     count(3)
-    lab.must("up", timeout=1800)
+    lab.must("up", timeout=3000)
     assert "podnetwork.leads_to_other_nodes[worker2]" in passed(lab)
     theirs = kubectl(lab, "get node worker2 -o jsonpath={.spec.podCIDR}").strip()
     assert "dev flannel.1" in lab.ssh("worker0", f"ip route show {theirs}").output
     count(2)
-    lab.must("up", timeout=1800)
+    lab.must("up", timeout=3000)
     assert lab.ssh("worker0", f"ip route show {theirs}").output.strip() == ""
 
 
 def test_a_worker_that_is_lost_is_made_again_and_met_by_the_others(lab: Project) -> None:
     """It is another node to the cluster, with a range of its own that need not be the one it had."""
-    subprocess.run(["podman", "rm", "--force", "--time", "0", f"{lab.stack}-worker1"], check=True, capture_output=True, timeout=120)
-    lab.must("up", "--refresh", timeout=1800)
+    subprocess.run(["podman", "rm", "--force", "--time", "0", f"{lab.stack}-worker1"], check=True, capture_output=True, timeout=3000)
+    lab.must("up", "--refresh", timeout=3000)
     found = json.loads(kubectl(lab, "get nodes -o json"))["items"]
     assert lab.report()["verdict"] == "passed"
     assert len({node["spec"]["podCIDR"] for node in found}) == len(found) == 3

@@ -65,12 +65,12 @@ def test_a_user_runs_a_pod_on_all_eight_gpus_and_the_ninth_waits(lab: Project) -
     for name, gpus in (("eight", 8), ("ninth", 1)):
         create_as(lab, "alice", _POD.format(name=name, gpus=gpus, image=image))
         if name == "eight":
-            assert "condition met" in kubectl(lab, "-n research wait --for=condition=Ready --timeout=60s pod/eight")
+            assert "condition met" in kubectl(lab, "-n research wait --for=condition=Ready --timeout=280s pod/eight")
     try:
         devices = json.loads(kubectl(lab, "-n research exec eight -- /usr/local/bin/probe devices").splitlines()[0])
         assert devices["files"] == [f"/dev/nvidia{number}" for number in range(8)]
         assert "condition met" in kubectl(
-            lab, "-n research wait --for=jsonpath={.status.conditions[0].reason}=Unschedulable --timeout=30s pod/ninth"
+            lab, "-n research wait --for=jsonpath={.status.conditions[0].reason}=Unschedulable --timeout=280s pod/ninth"
         )
         assert "Insufficient nvidia.com/gpu" in kubectl(lab, "-n research get pod ninth -o jsonpath={.status.conditions[0].message}")
     finally:
@@ -131,18 +131,18 @@ def test_a_worker_comes_and_goes(lab: Project) -> None:
         lab.edit(lambda cluster: cluster["groups"]["worker"].update(count=workers))
 
     count(3)
-    lab.must("up", timeout=1800)
+    lab.must("up", timeout=3000)
     assert "worker2" in kubectl(lab, "get nodes")
     count(2)
-    lab.must("up", timeout=1800)
+    lab.must("up", timeout=3000)
     assert "worker2" not in kubectl(lab, "get nodes") and "worker2" not in lab.incarnations()
 
 
 def test_a_control_plane_and_a_worker_that_are_lost_are_made_again_with_what_the_cluster_held(lab: Project) -> None:
     assert "created" in kubectl(lab, "create configmap kept --from-literal=a=b")
     for node in ("login0", "worker1"):
-        subprocess.run(["podman", "rm", "--force", "--time", "0", f"{lab.stack}-{node}"], check=True, capture_output=True, timeout=120)
-    lab.must("up", "--refresh", timeout=1800)
+        subprocess.run(["podman", "rm", "--force", "--time", "0", f"{lab.stack}-{node}"], check=True, capture_output=True, timeout=3000)
+    lab.must("up", "--refresh", timeout=3000)
     assert "kept" in kubectl(lab, "get configmap kept")
     assert lab.report()["verdict"] == "passed"
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.processes import HANG_SECONDS
 from support.project import Project, clone
 
 SAVING = {"idle": "60s", "suspend_timeout": "15s", "resume_timeout": "30s"}
@@ -36,7 +37,7 @@ def _agents(project: Project) -> list[str]:
     return found
 
 
-def _falls_asleep(project: Project, node: str = "worker0", seconds: float = 180) -> None:
+def _falls_asleep(project: Project, node: str = "worker0", seconds: float = HANG_SECONDS) -> None:
     """Waits until the container has stopped and Slurm counts the node as off."""
     deadline = time.monotonic() + seconds
     while _status(project, node) != "exited" or "POWERED_DOWN" not in _power(project, node):

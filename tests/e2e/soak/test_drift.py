@@ -21,8 +21,6 @@ TOLD = 50
 SETTLED = 3
 """Looks after which connections stand and records are kept."""
 
-pytestmark = pytest.mark.soak
-
 
 @pytest.fixture
 def busy(lab: Project) -> Iterator[Project]:

@@ -12,9 +12,6 @@ from pathlib import Path
 import pytest
 from support.project import Project, clone
 
-pytestmark = pytest.mark.soak
-"""Minutes long; `make soak` runs it."""
-
 _LONGEST = 18.0
 """Seconds; a first up of four nodes takes about as long."""
 _BLOWS = [(signal.SIGKILL, False), (signal.SIGKILL, True), (signal.SIGINT, True)]

@@ -1,6 +1,6 @@
 """Roles of the node stack on bare Debian 12 and 13: packages come from the distribution's own archive, and a second run changes nothing.
 
-A system in a folder stands in for a machine: it has no services. Those, and what needs a kernel, are seen in tests/e2e/node_stack/test_node_stack.py.
+A system in a folder stands in for a machine: it has no services. Those, and what needs a kernel, are seen in test_node_stack.py.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ import ansible_runner
 import pytest
 import yaml
 
-pytestmark = pytest.mark.soak
-"""Minutes long, and it asks Debian's archive; `make soak` runs it."""
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 SUITES = {"debian-12": "bookworm", "debian-13": "trixie"}
 PACKAGES = ("ca-certificates", "openssh-server", "python3-apt", "python3-minimal")
 OPTIONS = "-i {key} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
