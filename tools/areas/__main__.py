@@ -24,6 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     listing = commands.add_parser("list", help="show the areas and when each last passed")
     listing.add_argument("--json", action="store_true", help="print the names of the areas that CI can run, as a JSON list")
+    listing.add_argument("--changed", action="store_true", help="leave out areas without a change since their last pass")
     running = commands.add_parser("run", help="run areas (default: all that no other target runs) and record those that pass")
     running.add_argument("areas", nargs="*", metavar="AREA")
     running.add_argument("--pytest", default="", help="more options for pytest")
@@ -33,19 +34,22 @@ def main(arguments: Sequence[str]) -> int:
     ci.add_argument("--dry-run", action="store_true", help="print the selection and run nothing")
     asked = parser.parse_args(arguments)
     if asked.command == "list":
-        return list_areas(asked.json)
+        return list_areas(as_json=asked.json, changed=asked.changed)
     if asked.command == "run":
         return run_areas(asked.areas, asked.pytest.split())
     return run_selection(asked.budget - (time.time() - asked.started), dry_run=asked.dry_run)
 
 
-def list_areas(as_json: bool) -> int:
+def list_areas(*, as_json: bool, changed: bool) -> int:
     """Print the table with the record."""
-    areas, passes = read_areas(), read_passes()
+    areas, passes = list(read_areas().values()), read_passes()
+    if changed:
+        unchanged = select(areas, passes, changed_files, budget=0, workers=1, turn=0).unchanged
+        areas = [area for area in areas if area not in unchanged]
     if as_json:
-        print(json.dumps([name for name, area in areas.items() if not area.only]))
+        print(json.dumps([area.name for area in areas if not area.only]))
         return 0
-    for area in areas.values():
+    for area in areas:
         print(f"{area.name:24} {age(passes.get(area.name)):40} make {area.only or f'test-full AREAS={area.name}'}")
     return 0
 
