@@ -4,7 +4,7 @@ STACK ?= lab
 BOOTSTRAP := tools/bootstrap/run
 BIN := .venv/bin
 PATHS := PATH="$(CURDIR)/$(BIN):$$PATH"
-PYTEST := $(PATHS) $(BIN)/python -m pytest -q -rs --durations=10 -n auto --dist loadgroup --no-loadscope-reorder
+PYTEST := $(PATHS) $(BIN)/python -m pytest -q -rs --durations=10 -n auto --no-loadscope-reorder
 AREA := $(PATHS) PYTHONPATH=tools $(BIN)/python -m areas
 # The longest first: tests of a file, and those of one lab, stay in one worker (docs/adr/0024-tests-side-by-side.md).
 FAST := tests/engine tests/roles tests/components tests/unit

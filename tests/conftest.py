@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
-_TESTS: Final = Path(__file__).parent
 _END_TO_END: Final = ("e2e", "faults")
 _SHARED_LAB: Final = ("slurm", "acceptance", "drift", "interruptions", "rolling", "hosts")
 """Folders of e2e/ whose tests use one lab, which the last test destroys."""
@@ -23,26 +23,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook.
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what the tier does not run; give each test its worker; destroy the shared lab last."""
+    """Leave out what the tier does not run; destroy the shared lab last."""
     if config.getoption("--tier") == "test":
-        dropped = [item for item in items if _folder(item) in _END_TO_END and not item.get_closest_marker("essential")]
-        config.hook.pytest_deselected(items=dropped)
-        items[:] = [item for item in items if item not in set(dropped)]
+        dropped = {item for item in items if item.nodeid.split("/")[1] in _END_TO_END and not item.get_closest_marker("essential")}
+        config.hook.pytest_deselected(items=list(dropped))
+        items[:] = [item for item in items if item not in dropped]
     items.sort(key=lambda item: item.path.name == "test_destroy.py")
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
 
 
-def _folder(item: pytest.Item) -> str:
-    return item.path.relative_to(_TESTS).parts[0]
+class _LabScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Tests of one file, and those of one lab, run in one worker. (xdist_group has no effect with pytest-xdist 3.8 and pytest 9.2.)"""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.split("::")[0]
+        parts = file.split("/")
+        return "lab" if parts[1] == "e2e" and parts[2] in _SHARED_LAB else file
 
 
-def _group(item: pytest.Item) -> str:
-    """Return the name that the tests of one worker share: the lab's, or the file's, whose fixtures are created once."""
-    parts = item.path.relative_to(_TESTS).parts
-    return "lab" if parts[0] == "e2e" and parts[1] in _SHARED_LAB else "/".join(parts)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Choose the scheduler of `-n`."""
+    return _LabScheduling(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -15,7 +15,7 @@ from areas.running import Outcome, run, tested_commit
 from areas.selection import Selection, seconds_needed, select
 from areas.table import LOCAL_RECORD, RECORD, Pass, changed_files, git, read_areas, read_passes, write_passes
 
-SIDE_BY_SIDE = ("-n", "auto", "--dist", "loadgroup", "--no-loadscope-reorder")
+SIDE_BY_SIDE = ("-n", "auto", "--no-loadscope-reorder")
 
 
 def main(arguments: Sequence[str]) -> int:
