@@ -2,7 +2,7 @@
 
 A test that sleeps, or that takes more than 2 s of CPU with its set-up, fails. Such tests belong in tests/components.
 
-Property tests run 20 examples each; with `RACKWRIGHT_EXAMPLES=full` 300. They have no deadline: how busy the machine is tells nothing about code.
+Property tests run 20 examples each, with `RACKWRIGHT_EXAMPLES=full` 300. They have no deadline: how busy a machine is says nothing of code.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import io
 import os
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -143,9 +144,13 @@ def test_engine_names_the_lock_holder(tmp_path: Path, capsys: pytest.CaptureFixt
         fcntl.flock(held, fcntl.LOCK_EX)
         waiting = threading.Thread(target=engine.provide, args=(machine, Stages(), tmp_path))
         waiting.start()
-        waiting.join(0.5)
+        said, deadline = "", time.monotonic() + 20
+        while "waits for another process" not in said and time.monotonic() < deadline:
+            waiting.join(0.01)
+            said += capsys.readouterr().out
         assert waiting.is_alive()
         (folder / "pulumi").write_text("")
         (folder / "pulumi").chmod(0o755)
     waiting.join(10)
-    assert "==> Pulumi 3.259.0: waits for another process that downloads or builds it" in capsys.readouterr().out
+    assert not waiting.is_alive()
+    assert "==> Pulumi 3.259.0: waits for another process that downloads or builds it" in said
