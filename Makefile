@@ -52,7 +52,7 @@ test: ready-dev ## what a change must pass: unit, component, role and engine tes
 	@$(PYTEST) --tier test tests/e2e $(FAST)
 
 test-full: ready-dev ## every end-to-end test and a sample of the faults, or AREAS="drift hosts"; records what passed
-	@$(if $(AREAS),,$(PYTEST) $(FAST) &&) $(AREA) run $(AREAS)
+	@$(if $(AREAS),,RACKWRIGHT_EXAMPLES=full $(PYTEST) $(FAST) &&) $(AREA) run $(AREAS)
 
 areas: dev ## the areas of the end-to-end tests, and when each last passed
 	@$(AREA) list

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
@@ -70,7 +71,8 @@ class Fault:
         return {self.spec.id_on(name) for name in (self.nodes(declared) if self.everywhere else names)}
 
 
-def faults() -> dict[str, Fault]:
+@cache
+def faults() -> Mapping[str, Fault]:
     """All faults by the key of their check."""
     rows: dict[str, dict[str, Any]] = {}
     for file in _FILES:

@@ -67,7 +67,7 @@ class Process:
         while self.is_alive():
             if time.monotonic() > deadline:
                 return False
-            time.sleep(0.1)
+            time.sleep(0.05)
         return True
 
 

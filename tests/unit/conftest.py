@@ -1,17 +1,73 @@
-"""Property tests have no deadline: what a busy machine does to a clock says nothing about the code. Nothing is left under /tmp."""
+"""Tests of this folder need Python and a shell: no podman, no root, no network, and no wall clock.
 
+A test that sleeps, or that takes more than 2 s of CPU with its set-up, fails. Such tests belong in tests/components.
+
+Property tests run 20 examples each, in `make test-full` 300 (`RACKWRIGHT_EXAMPLES=full`, without the limit of CPU). They have no deadline: how busy
+a machine is says nothing of code.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("calm", deadline=None)
-settings.load_profile("calm")
+from rackwright.handover.slowness import slowness
+
+MAX_SLEEP = 0.05
+"""Seconds that a test may sleep at a time."""
+MAX_CPU = 2.0
+"""Seconds of CPU, those of child processes included, that a test may take with its set-up on a machine of slowness 1."""
+EXAMPLES = os.environ.get("RACKWRIGHT_EXAMPLES", "fast")
+
+settings.register_profile("fast", deadline=None, max_examples=20)
+settings.register_profile("full", deadline=None, max_examples=300)
+settings.load_profile(EXAMPLES)
+_started = pytest.StashKey[float]()
+_sleep = time.sleep
+
+
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and of its children that have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def sleep_briefly(seconds: float) -> None:
+    """Sleep, or fail the test where that is a wait on the wall clock."""
+    if seconds > MAX_SLEEP:
+        pytest.fail(f"the test sleeps {seconds} s: give the code a clock or an event that the test controls")
+    _sleep(seconds)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note the CPU time before fixtures."""
+    item.stash[_started] = cpu_seconds()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """Fail a test that takes too much CPU, once it has ended."""
+    report = yield
+    if call.when == "teardown" and report.passed and EXAMPLES == "fast" and (took := cpu_seconds() - item.stash[_started]) > MAX_CPU:
+        if took < MAX_CPU * slowness():
+            return report
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid}: {took:.1f} s of CPU, more than {MAX_CPU} s: cache its set-up, or move it to tests/components"
+    return report
 
 
 @pytest.fixture(autouse=True)
-def _sockets_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ssh's control sockets lie in the runtime folder: each test run has one of its own."""
+def _isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test run its own folder for ssh's control sockets, and refuse sleeps."""
     folder: Path = tmp_path_factory.getbasetemp() / "run"
     folder.mkdir(exist_ok=True)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    monkeypatch.setattr(time, "sleep", sleep_briefly)

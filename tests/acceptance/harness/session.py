@@ -18,7 +18,7 @@ from typing import Final
 from acceptance.harness import baseline, launchers
 from acceptance.harness.course import Course
 from acceptance.harness.scope import submission
-from acceptance.harness.stage import open_stage
+from acceptance.harness.stage import SETTLE, open_stage
 from acceptance.harness.submitter import Asking, Submitter, shared_out
 from acceptance.phase import Phase, runs_pods
 from acceptance.phases import phases
@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
         home = chosen.inventory.parent
         redact = redactor(home / "secrets.yml", home / "id_ed25519")
         course = Course(declared, owed, sender, run_name(), home, redact, keep_going=chosen.keep_going)
-        return _run(course, _submitters(course, chosen.ssh_config))
+        return _run(course, _submitters(course, chosen.ssh_config), chosen.settle)
     except BadInput as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -63,6 +63,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--level", choices=[Level.SMOKE, Level.FULL], default=Level.FULL, help="how far to go (default: all phases)")
     parser.add_argument("--keep-going", action="store_true", help="go on after a phase that did not pass")
     parser.add_argument("--user", default=None, help="who sends the jobs (default: the first user of the plan)")
+    parser.add_argument(
+        "--settle", type=float, default=SETTLE, metavar="SECONDS", help=f"what nodes at work get to become idle (default: {SETTLE})"
+    )
     return parser.parse_args(argv)
 
 
@@ -111,7 +114,7 @@ def _conversation(declared: Declared, submitters: Sequence[Submitter]) -> Iterat
         yield shared_out(first, others[0], {one["name"]: one["taints"] for one in declared.cluster["scheduler"]["nodes"]})
 
 
-def _run(course: Course, submitters: Sequence[Submitter]) -> int:
+def _run(course: Course, submitters: Sequence[Submitter], settle: float) -> int:
     """All phases, with the report on record whatever happens."""
     signal.signal(signal.SIGTERM, _interrupt)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -119,7 +122,7 @@ def _run(course: Course, submitters: Sequence[Submitter]) -> int:
     ending = ""
     try:
         with _conversation(course.declared, submitters) as ask:
-            stage = open_stage(ask, course.sender, course.run, baseline.load(course.home))
+            stage = open_stage(ask, course.sender, course.run, baseline.load(course.home), settle)
             course.where = stage.folder or ""
             for number, phase in enumerate(phases(in_pods=runs_pods(course.declared)), start=1):
                 _tell(number, phase)

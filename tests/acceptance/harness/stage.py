@@ -17,7 +17,7 @@ from acceptance.phase import Finding, Job, Output, Phase, Scope
 from cluster.harness.probe import Raw
 from rackwright.errors import CouldNotTell
 
-_SETTLE: Final = 5
+SETTLE: Final = 5
 """Seconds that nodes get to end what they do: a job that has just ended keeps its node for a moment."""
 _COMPLETING: Final = 45
 """Seconds for those that were free and only have to end the run's own last job: one that is cancelled has KillWait (30 s) for it."""
@@ -44,6 +44,8 @@ class Stage:
     trouble: str
     """Why there is none."""
     baseline: Mapping[str, float]
+    settle: float = SETTLE
+    """Seconds that nodes get to end what they do."""
 
 
 @dataclass
@@ -61,9 +63,9 @@ class Played:
     """Why the rest could not be told."""
 
 
-def open_stage(ask: Asking, sender: Submission, run: str, baseline: Mapping[str, float]) -> Stage:
+def open_stage(ask: Asking, sender: Submission, run: str, baseline: Mapping[str, float], settle: float = SETTLE) -> Stage:
     """Who sends the jobs, which nodes are at work, and the folder of the run."""
-    came = _asked(ask, {"identify": True, "nodes": list(sender.compute), "settle_seconds": _SETTLE}, _SETTLE)
+    came = _asked(ask, {"identify": True, "nodes": list(sender.compute), "settle_seconds": settle}, settle)
     busy = frozenset(sender.compute) - set(idle(came["states"], sender.compute))
     folder, trouble = None, "the plan has no shared file system that jobs may write to"
     if sender.mount is not None:
@@ -71,7 +73,7 @@ def open_stage(ask: Asking, sender: Submission, run: str, baseline: Mapping[str,
         trouble = str(ask({"open": path})["trouble"])
         folder = None if trouble else path
     identity = came["identity"]
-    return Stage(ask, sender, run, identity, launcher(sender, identity), busy, folder, trouble, baseline)
+    return Stage(ask, sender, run, identity, launcher(sender, identity), busy, folder, trouble, baseline, settle)
 
 
 def play(stage: Stage, number: int, phase: Phase, played: Played) -> None:
@@ -93,7 +95,7 @@ def play(stage: Stage, number: int, phase: Phase, played: Played) -> None:
 def _scope(stage: Stage, number: int, phase: Phase) -> Scope:
     sender = stage.sender
     waited = [name for name in sender.compute if name not in stage.busy] or list(sender.compute)
-    patience = {"settle_seconds": _SETTLE, "completing_seconds": _COMPLETING}
+    patience = {"settle_seconds": stage.settle, "completing_seconds": _COMPLETING}
     states = dict(_asked(stage.ask, {"nodes": waited, **patience}, _COMPLETING)["states"])
     if stage.busy:
         states |= _asked(stage.ask, {"nodes": sorted(stage.busy), "settle_seconds": 0}, 0)["states"]

@@ -83,7 +83,7 @@ def webhook():
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Hook)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}", posted
     server.shutdown()
     server.server_close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,9 @@ probes.load()
 ROOT = Path(cluster.__file__).parent
 
 
+@cache
 def functions():
-    """Every check function by key, with its syntax tree."""
+    """Return every check function by key, with its syntax tree; parsed once for all tests."""
     found = {}
     for file in sorted(ROOT.glob("test_*.py")):
         for node in ast.parse(file.read_text(encoding="utf-8")).body:

@@ -121,7 +121,7 @@ FIELDS = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=100, derandomize=True)
+@settings(derandomize=True)
 @given(st.dictionaries(st.sampled_from(["login0", "worker0", "worker1", "worker2", "worker[3-9]"]), FIELDS, max_size=4))
 def test_whatever_is_written_is_what_is_read(rows: dict[str, Any]) -> None:
     """And every comment is where it was."""

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from rackwright.model import units
 
-calm = settings(deadline=None, max_examples=100, derandomize=True)
+calm = settings(derandomize=True)
 """No clock and no chance: a slow or lucky machine must not decide a test."""
 
 

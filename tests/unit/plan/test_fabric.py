@@ -26,7 +26,7 @@ from rackwright.plan.fabric.physical import positions
 from rackwright.plan.fabric.shape import FabricPlan
 from rackwright.plan.fabric.wiring import taken
 
-calm = settings(deadline=None, max_examples=60, derandomize=True)
+calm = settings(derandomize=True)
 MACHINE = {"host_key": "SHA256:" + "A" * 43}
 
 

@@ -17,7 +17,7 @@ from rackwright.plan import expand
 from rackwright.plan.impact import Action, Described, impact
 from rackwright.plan.impact.consequence import Step, named
 
-calm = settings(deadline=None, max_examples=50, derandomize=True)
+calm = settings(derandomize=True)
 
 
 def written(stack: str) -> dict[str, Any]:

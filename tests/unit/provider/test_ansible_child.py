@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from rackwright.handover import paths
 from rackwright.provider.drivers import ansible
@@ -62,31 +61,6 @@ def test_who_would_change_is_told_and_not_who_was_asked(capsys: pytest.CaptureFi
         ("worker1", "worker1 is DOWN", "worker1, worker2"),
         ("worker2", "worker2 is IDLE+DRAIN", "worker1, worker2"),
     ]
-
-
-def test_a_file_that_would_be_written_again_is_told_by_the_lines_that_differ(tmp_path: Path) -> None:
-    """Through Ansible itself."""
-    play = {"name": "Play", "hosts": "localhost", "connection": "local", "gather_facts": False}
-    copy = {"name": "Write it", "ansible.builtin.copy": {"dest": str(tmp_path / "file"), "content": "a\nb 8\n", "mode": "0600"}}
-    (tmp_path / "play.yml").write_text(yaml.safe_dump([{**play, "tasks": [copy]}]))
-    (tmp_path / "inventory.yml").write_text("all: {hosts: {localhost: {}}}")
-    (tmp_path / "file").write_text("a\nb 7\n")
-    applied = asyncio.run(play_it(tmp_path, check=True))
-    (one,) = applied.changed
-    assert (one.live, one.declared) == (f"{tmp_path}/file: b 7", f"{tmp_path}/file: b 8"), applied
-
-
-def test_a_secret_that_would_be_written_again_is_a_change_and_nothing_of_it_is_told(tmp_path: Path) -> None:
-    """Through Ansible itself: its runner takes the results of such tasks away."""
-    secret = "a-secret-nobody-may-see"
-    play = {"name": "Play", "hosts": "localhost", "connection": "local", "gather_facts": False}
-    copy = {"name": "Write it", "ansible.builtin.copy": {"dest": str(tmp_path / "file"), "content": secret, "mode": "0600"}, "no_log": True}
-    (tmp_path / "play.yml").write_text(yaml.safe_dump([{**play, "tasks": [copy]}]))
-    (tmp_path / "inventory.yml").write_text("all: {hosts: {localhost: {}}}")
-    for expected in (1, 0):
-        applied = asyncio.run(play_it(tmp_path))
-        assert (applied.status, [one.task for one in applied.changed]) == (0, ["Write it"] * expected), applied
-        assert secret not in str(applied)
 
 
 def test_interrupted_playbook_gives_one_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def test_nothing_there(report, green):
     assert found.totals["unknown"] == len(green)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_result_may_be_missing(report, green, data):
     """Whichever one is gone: the verdict is unknown, and so is that check, with a reason."""
@@ -45,7 +45,7 @@ def test_no_result_may_be_missing(report, green, data):
     assert (missing.verdict, bool(missing.reason), bool(missing.remedy)) == (Verdict.UNKNOWN, True, True)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_the_worst_result_decides(report, green, data):
     """`unknown` ranks above `failed`; skipped ones change nothing."""

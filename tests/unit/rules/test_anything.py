@@ -78,7 +78,7 @@ def places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("base", [GOOD[0]["cluster"], AWS, SOFTWARE], ids=["lab", "aws", "software"])
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(derandomize=True)
 @given(data=st.data())
 def test_any_value_at_any_place_is_judged(base: dict[str, Any], data: st.DataObject) -> None:
     """And what has no error can be planned."""

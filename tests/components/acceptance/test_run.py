@@ -203,7 +203,7 @@ def _interruptible() -> None:
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 def test_a_run_that_is_ended_cancels_its_jobs_and_no_others(bench, ending):
     """A job that hangs keeps the run waiting; there it is ended."""
-    (bench.node.tools / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 60\n")
+    (bench.node.tools / "nvidia-smi").write_text('#!/bin/sh\ncase "$*" in *=driver_version*) echo 580.173.02;; *) exec sleep 60;; esac\n')
     (bench.node.folder / "jobs" / "somebodys").write_text("1")
     command = bench.command("--phase", "gpu-allocation")
     child = subprocess.Popen(command, env=bench.node.environment, stdout=subprocess.PIPE, text=True, preexec_fn=_interruptible)

@@ -65,7 +65,7 @@ _SHELL = {
 
 def captured(question: str, which: str = "good") -> str:
     """What a node of a lab once answered."""
-    return (Path(__file__).parents[1] / "captured" / question / f"{which}.txt").read_text()
+    return (Path(__file__).parents[2] / "unit" / "captured" / question / f"{which}.txt").read_text()
 
 
 class Standin:

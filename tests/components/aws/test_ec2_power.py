@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import runpy
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +16,22 @@ from moto import mock_aws
 POWER = runpy.run_path(str(Path(__file__).parents[3] / "roles/power_ec2/files/ec2_power.py"))
 
 
+@cache
+def client() -> Any:
+    """Return a client for EC2, created once: reading the service model takes most of a test's time."""
+    return boto3.client("ec2", region_name="us-east-1", aws_access_key_id="standin", aws_secret_access_key="standin")
+
+
 @pytest.fixture
 def ec2(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """An account with worker0 and worker1 of stack mine, running, and a worker0 of somebody else's."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "standin")
+    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")  # thousands of images, seconds a test
     with mock_aws():
-        client = boto3.client("ec2", region_name="us-east-1")
         for stack, node in (("mine", "worker0"), ("mine", "worker1"), ("yours", "worker0")):
             tags = [{"Key": "rackwright.stack", "Value": stack}, {"Key": "Name", "Value": f"{stack}-{node}"}]
-            image = client.describe_images()["Images"][0]["ImageId"]
             specified = [{"ResourceType": "instance", "Tags": tags}]
-            client.run_instances(ImageId=image, MinCount=1, MaxCount=1, TagSpecifications=specified)
-        yield client
+            client().run_instances(ImageId="ami-12345678", MinCount=1, MaxCount=1, TagSpecifications=specified)
+        yield client()
 
 
 @pytest.fixture

@@ -24,13 +24,15 @@ def ask(tmp_path):
     conf.write_text('node=worker0\nhcas="mlx5_0 mlx5_1"\nserver=192.0.2.1\nport=7070\n')
     script = FILE.read_text().replace("/etc/rackwright/simulated-fabric.conf", str(conf)).replace("/usr/sbin/", f"{tools}/")
     script = script.replace("export LD_PRELOAD=", "export PRELOADED=")
+    assert "$((5 * slowness))" in script
+    script = script.replace("$((5 * slowness))", "${LIMIT:-20}")
     tools.mkdir()
 
-    def run(name, *words, tool=TOOL):
+    def run(name, *words, tool=TOOL, **more):
         for path, text in ((tmp_path / name, script), (tools / name, tool)):
             path.write_text(text)
             path.chmod(0o755)
-        environment = {**os.environ, "FOLDER": str(tmp_path), "TMPDIR": str(tmp_path)}
+        environment = {**os.environ, "FOLDER": str(tmp_path), "TMPDIR": str(tmp_path), **more}
         ended = subprocess.run([str(tmp_path / name), *words], env=environment, capture_output=True, text=True, check=False, timeout=60)
         return ended.returncode, ended.stdout.splitlines(), ended.stderr
 
@@ -81,7 +83,7 @@ def test_any_other_failure_is_the_tools_own(ask):
 
 
 def test_a_server_that_is_gone_is_waited_for_once(ask):
-    status, _, said = ask("ibstat", tool=TOOL + "exec sleep 30\n")
+    status, _, said = ask("ibstat", tool=TOOL + "exec sleep 30\n", LIMIT="0.3")
     assert (status, said) == (124, "ibstat: the simulated fabric at 192.0.2.1 gives no answer\n")
 
 

@@ -1,0 +1,44 @@
+"""What Ansible itself tells of a run: the lines that differ, and of a secret nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import yaml
+
+from rackwright.handover import paths
+from rackwright.provider.drivers import ansible
+
+
+def test_a_file_that_would_be_written_again_is_told_by_the_lines_that_differ(tmp_path: Path) -> None:
+    """Through Ansible itself."""
+    play = {"name": "Play", "hosts": "localhost", "connection": "local", "gather_facts": False}
+    copy = {"name": "Write it", "ansible.builtin.copy": {"dest": str(tmp_path / "file"), "content": "a\nb 8\n", "mode": "0600"}}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([{**play, "tasks": [copy]}]))
+    (tmp_path / "inventory.yml").write_text("all: {hosts: {localhost: {}}}")
+    (tmp_path / "file").write_text("a\nb 7\n")
+    applied = asyncio.run(play_it(tmp_path, check=True))
+    (one,) = applied.changed
+    assert (one.live, one.declared) == (f"{tmp_path}/file: b 7", f"{tmp_path}/file: b 8"), applied
+
+
+def test_a_secret_that_would_be_written_again_is_a_change_and_nothing_of_it_is_told(tmp_path: Path) -> None:
+    """Through Ansible itself: its runner takes the results of such tasks away."""
+    secret = "a-secret-nobody-may-see"
+    play = {"name": "Play", "hosts": "localhost", "connection": "local", "gather_facts": False}
+    copy = {"name": "Write it", "ansible.builtin.copy": {"dest": str(tmp_path / "file"), "content": secret, "mode": "0600"}, "no_log": True}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([{**play, "tasks": [copy]}]))
+    (tmp_path / "inventory.yml").write_text("all: {hosts: {localhost: {}}}")
+    for expected in (1, 0):
+        applied = asyncio.run(play_it(tmp_path))
+        assert (applied.status, [one.task for one in applied.changed]) == (0, ["Write it"] * expected), applied
+        assert secret not in str(applied)
+
+
+async def play_it(folder: Path, *, check: bool = False) -> ansible.Applied:
+    async def quiet(_: str) -> None:
+        pass
+
+    root = paths.project_root()
+    return await ansible.play(root, str(folder / "play.yml"), inventory=folder / "inventory.yml", check=check, on_progress=quiet)

@@ -1,0 +1,70 @@
+"""The project's own Ansible modules, importable from `ansible.modules` as under Ansible, and a way to run one without Ansible."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import ansible.module_utils
+import ansible.modules
+import pytest
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
+ansible.modules.__path__.append(str(PLAYBOOKS / "library"))
+ansible.module_utils.__path__.append(str(PLAYBOOKS / "module_utils"))
+
+
+class ModuleEndError(Exception):
+    """A module's last word, in place of the exit of its process."""
+
+    def __init__(self, failed: bool, told: dict[str, Any]) -> None:
+        super().__init__(told)
+        self.failed = failed
+        self.told = told
+
+
+class Stage:
+    """An AnsibleModule that validates its arguments as the real one does, and raises instead of ending the process."""
+
+    def __init__(self, arguments: dict[str, Any], check: bool, diff: bool) -> None:
+        self.arguments, self.check, self.diff = arguments, check, diff
+
+    def __call__(self, argument_spec: dict[str, Any], **kwargs: Any) -> Stage:
+        result = ArgumentSpecValidator(argument_spec).validate(self.arguments)
+        assert not result.error_messages, result.error_messages
+        self.params = result.validated_parameters
+        self.check_mode = self.check and kwargs.get("supports_check_mode", False)
+        self._diff = self.diff
+        self.warnings: list[str] = []
+        return self
+
+    def warn(self, warning: str) -> None:
+        """As AnsibleModule's own: warnings come with whatever the module tells."""
+        self.warnings.append(warning)
+
+    def run_command(self, command: list[str]) -> tuple[int, str, str]:
+        """As AnsibleModule's own."""
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def exit_json(self, **told: Any) -> None:
+        raise ModuleEndError(False, {**({"warnings": self.warnings} if self.warnings else {}), **told})
+
+    def fail_json(self, **told: Any) -> None:
+        raise ModuleEndError(True, told)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs a module once; the result of a failed one carries `failed: True`, as under Ansible."""
+
+    def once(module: ModuleType, arguments: dict[str, Any], *, check: bool = False, diff: bool = False) -> dict[str, Any]:
+        monkeypatch.setattr(module, "AnsibleModule", Stage(arguments, check, diff))
+        with pytest.raises(ModuleEndError) as ended:
+            module.main()
+        return {**ended.value.told, "failed": ended.value.failed}
+
+    return once
