@@ -2,8 +2,8 @@
 
 A test that sleeps, or that takes more than 2 s of CPU with its set-up, fails. Such tests belong in tests/components.
 
-Property tests run 20 examples each, in `make test-full` 300 (`RACKWRIGHT_EXAMPLES=full`, without the limit of CPU). They have no deadline: how busy
-a machine is says nothing of code.
+Property tests run 20 examples each, in `make test-full` 300 (`RACKWRIGHT_EXAMPLES=full`, without the limit of CPU).
+They have no deadline: how busy a machine is says nothing of code.
 """
 
 from __future__ import annotations
