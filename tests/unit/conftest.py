@@ -54,7 +54,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-    """Fail a test that takes too much CPU, once it has ended."""
+    """Fail a test that takes too much CPU, once it has ended; 300 examples may."""
     report = yield
     if call.when == "teardown" and report.passed and EXAMPLES == "fast" and (took := cpu_seconds() - item.stash[_started]) > MAX_CPU:
         if took < MAX_CPU * slowness():

@@ -45,7 +45,7 @@ def checkout(tmp_path: Path) -> Path:
 def good(make_machine) -> Machine:
     """A Debian 13 on which an ordinary user can run a lab."""
     every = {name: "" for need in (*packages.LAB, *packages.ROOTLESS) for name in need.commands}
-    commands = {**every, "podman": "case $1 in ps) ;; *) echo podman version 5.4.2;; esac", "unshare": "", "sudo": ""}
+    commands = {**every, "podman": "case $1 in ps) ;; *) echo podman version 5.4.2;; esac", "unshare": "", "sudo": "", "newgidmap": ""}
     files = {path: "" for need in (*packages.LAB, *packages.ROOTLESS, packages.UBUNTU_KEYRING) for path in need.files}
     files |= {
         "/sys/fs/cgroup/cgroup.controllers": "cpuset cpu io memory pids\n",
@@ -64,7 +64,9 @@ def good(make_machine) -> Machine:
     }
     machine: Machine = make_machine(files, commands)
     for name in ("newuidmap", "newgidmap"):
-        Path(machine.which(name) or "").chmod(0o4755)
+        found = machine.which(name)
+        assert found
+        Path(found).chmod(0o4755)
     return machine
 
 

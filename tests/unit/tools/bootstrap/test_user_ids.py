@@ -95,7 +95,9 @@ def test_mapping_program_needs_rights(is_setuid: bool, has_capabilities: bool, l
 
 def test_setuid_bit_is_read(make_machine) -> None:
     machine = make_machine({"/etc/subuid": SUBUID, "/etc/subgid": SUBUID}, {"newuidmap": "", "newgidmap": ""})
-    Path(machine.which("newuidmap") or "").chmod(0o4755)
+    found = machine.which("newuidmap")
+    assert found
+    Path(found).chmod(0o4755)
     findings = {each.subject: each for each in user_ids.check_user_ids(machine)}
     assert findings["newuidmap"].level is Level.OK
     assert findings["newgidmap"].level is Level.ERROR
