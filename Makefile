@@ -17,7 +17,7 @@ test test-full faults soak newcomer bench bench-scale bench-hosts: READY := --wi
 .PHONY: help venv dev ready ready-dev up down doctor check unit test test-full areas faults soak newcomer bench bench-scale bench-hosts docs lock catalog
 
 help: ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 16
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 20
 	@echo "  STACK=lab chooses the stack: $(patsubst stacks/Pulumi.%.yaml,%,$(wildcard stacks/Pulumi.*.yaml))"
 
 venv: ## Python environment and Pulumi; then `source .venv/bin/activate`
