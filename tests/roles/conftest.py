@@ -89,7 +89,8 @@ def steps(tmp_path: Path) -> Callable[..., Ran]:
             envvars={
                 "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"),
                 "ANSIBLE_ACTION_PLUGINS": str(HERE / "action_plugins"),
-                "ANSIBLE_STRATEGY": "linear",
+                "ANSIBLE_STRATEGY": "unforked",
+                "ANSIBLE_STRATEGY_PLUGINS": str(HERE / "strategy_plugins"),
                 "PATH": f"{tmp_path / 'tools'}{os.pathsep}{os.environ['PATH']}",
             },
             quiet=True,
