@@ -1,10 +1,11 @@
-"""Which tests a tier runs, and which of them share a worker."""
+"""Options of all tests: the tier, and whether golden files are written. Which tests share a worker."""
 
 from __future__ import annotations
 
 from typing import Final
 
 import pytest
+from goldens import Goldens
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
@@ -14,13 +15,20 @@ _SHARED_LAB: Final = ("slurm", "acceptance", "drift", "interruptions", "rolling"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that chooses a tier."""
+    """Add the options."""
+    parser.addoption("--update-golden", action="store_true", help="write tests/golden, and pages that a test compares, again")
     parser.addoption(
         "--tier",
         choices=("test", "full"),
         default="full",
         help="test: of the end-to-end tests, those marked `essential` only (`make test`); full: all that are named (default)",
     )
+
+
+@pytest.fixture
+def goldens(request: pytest.FixtureRequest) -> Goldens:
+    """The golden files, to be compared with or written again."""
+    return Goldens(request.config.getoption("update_golden"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

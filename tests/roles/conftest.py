@@ -13,6 +13,8 @@ from typing import Any
 import ansible_runner
 import pytest
 
+from .written import Step
+
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
 
@@ -27,6 +29,42 @@ class Ran:
     """By name of a task: changed, ok, skipped or failed."""
     recorded: list[dict[str, Any]]
     """What the modules with a stand-in under action_plugins were asked."""
+
+
+def play(
+    folder: Path, playbook: str, inventory: Path, variables: Mapping[str, Any], words: str, **environment: str
+) -> list[dict[str, Any]]:
+    """Run a playbook beside this file on made-up nodes, of which nothing is asked; return the events of the tasks that went well.
+
+    It runs with --check: should a real module ever run, it must not touch this machine.
+    """
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
+    done = ansible_runner.run(
+        private_data_dir=str(folder),
+        playbook=str(HERE / playbook),
+        inventory=str(inventory),
+        extravars={**local, **variables},
+        cmdline=f"--check {words}",
+        envvars={
+            "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"),
+            "ANSIBLE_STRATEGY": "unforked",
+            "ANSIBLE_STRATEGY_PLUGINS": str(HERE / "strategy_plugins"),
+            "PATH": os.environ["PATH"],
+            **environment,
+        },
+        quiet=True,
+    )
+    assert done.rc == 0, done.stdout.read()
+    return [event["event_data"] for event in done.events if event["event"] == "runner_on_ok"]
+
+
+def recorded_steps(events: list[dict[str, Any]]) -> list[Step]:
+    """What the modules with a stand-in under action_plugins were asked; other tasks check arguments against their specs."""
+    return [
+        Step(event["host"], f"{event['play_uuid']} {event['task_path']}", event["res"]["recorded"])
+        for event in events
+        if "recorded" in event.get("res", {})
+    ]
 
 
 @pytest.fixture
@@ -51,7 +89,8 @@ def steps(tmp_path: Path) -> Callable[..., Ran]:
             envvars={
                 "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"),
                 "ANSIBLE_ACTION_PLUGINS": str(HERE / "action_plugins"),
-                "ANSIBLE_STRATEGY": "linear",
+                "ANSIBLE_STRATEGY": "unforked",
+                "ANSIBLE_STRATEGY_PLUGINS": str(HERE / "strategy_plugins"),
                 "PATH": f"{tmp_path / 'tools'}{os.pathsep}{os.environ['PATH']}",
             },
             quiet=True,

@@ -1,74 +1,58 @@
-"""What the roles write on each node of three clusters, against the files kept under tests/golden/roles.
-
-`GOLDEN=write` writes them anew, to be reviewed as a difference.
-"""
+"""What the roles write on each node of several clusters, against the files kept under tests/golden/roles."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import ansible_runner
 import pytest
-import yaml
+from goldens import Goldens, compact
 
 from rackwright.provider.key_pair import generate
 
-HERE = Path(__file__).parent
-PROJECT = HERE.parents[1]
-GOLDEN = PROJECT / "tests" / "golden" / "roles"
+from .conftest import HERE, play, recorded_steps
+from .written import Kept, Step, assert_nothing_is_lost
+
 CLUSTERS = sorted(path.stem for path in (HERE / "inventories").glob("*.yml"))
 
 
-def recorded(cluster: str, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(host, what a module was asked) of every task, in order."""
-    folder.mkdir()
-    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
-    # What is done with these is not in the record.
-    secrets = {"host_keys": {"login0": generate("login0")[1]} if cluster == "aws" else {}, "kubernetes_encryption_key": "a2V5"}
-    done = ansible_runner.run(
-        private_data_dir=str(folder),
-        playbook=str(HERE / "record.yml"),
-        inventory=str(HERE / "inventories" / f"{cluster}.yml"),
-        extravars={**local, "secrets": secrets},
-        cmdline="--check --skip-tags install",  # --check: should the real modules ever run, they must not touch this machine
-        envvars={"ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"), "ANSIBLE_STRATEGY": "linear", "PATH": os.environ["PATH"]},
-        quiet=True,
-    )
-    assert done.rc == 0, done.stdout.read()
-    for event in done.events:
-        result = event.get("event_data", {}).get("res", {})
-        if event["event"] == "runner_on_ok" and "recorded" in result:  # the rest checks arguments against their specs
-            yield event["event_data"]["host"], result["recorded"]
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Step]]:
+    """By cluster: what the modules were asked, in order."""
+
+    def record(cluster: str) -> list[Step]:
+        # What is done with these is not in the record.
+        secrets = {"host_keys": {"login0": generate("login0")[1]} if cluster == "aws" else {}, "kubernetes_encryption_key": "a2V5"}
+        inventory = HERE / "inventories" / f"{cluster}.yml"
+        return recorded_steps(play(folders[cluster], "record.yml", inventory, {"secrets": secrets}, "--skip-tags install"))
+
+    folders: dict[str, Path] = {cluster: tmp_path_factory.mktemp("runner") for cluster in CLUSTERS}
+    with ThreadPoolExecutor(2) as side_by_side:
+        return dict(zip(CLUSTERS, side_by_side.map(record, CLUSTERS), strict=True))
 
 
-def write(root: Path, asked: dict[str, Any]) -> dict[str, Any]:
-    """Writes the contents below `root`; everything else is what the manifest shows."""
-    kept = {key: value for key, value in asked.items() if value and key != "files"}
-    for file in asked.get("files", []):
-        path = root / file["path"].lstrip("/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(file.pop("content"), encoding="utf-8")
-        kept.setdefault("files", []).append({key: value for key, value in file.items() if value})
-    return kept
-
-
-def tree(root: Path) -> dict[str, str]:
-    return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in sorted(root.rglob("*")) if path.is_file()}
+@pytest.fixture(scope="module")
+def kept(recorded: dict[str, list[Step]]) -> tuple[Kept, dict[str, dict[str, Any]]]:
+    """The files of all clusters, and by cluster its manifest."""
+    files = Kept()
+    return files, {cluster: files.manifest(steps, f"{cluster}/") for cluster, steps in recorded.items()}
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_nodes_get_what_they_got(cluster: str, tmp_path: Path) -> None:
-    manifests: dict[str, list[dict[str, Any]]] = {}
-    for host, asked in recorded(cluster, tmp_path / "runner"):
-        manifests.setdefault(host, []).append(write(tmp_path / cluster / host, asked))
-    for host, manifest in manifests.items():
-        (tmp_path / cluster / host / "manifest.yml").write_text(yaml.safe_dump(manifest, sort_keys=False, width=140), encoding="utf-8")
-    if os.environ.get("GOLDEN") == "write":
-        shutil.rmtree(GOLDEN / cluster, ignore_errors=True)
-        shutil.copytree(tmp_path / cluster, GOLDEN / cluster)
-    assert tree(tmp_path / cluster) == tree(GOLDEN / cluster)
+def test_nodes_get_what_they_got(cluster: str, kept: Any, goldens: Goldens) -> None:
+    """Every text they get, and what else the modules are asked. Of a file that a role copies the manifest names the source."""
+    files, manifests = kept
+    goldens.check(f"roles/{cluster}/manifest.json", compact(manifests[cluster]) + "\n")
+    for name, text in files.files.items():
+        if name.startswith(f"{cluster}/"):
+            goldens.check(f"roles/{name}", text)
+
+
+def test_each_golden_file_is_of_a_node_that_gets_it(kept: Any, goldens: Goldens) -> None:
+    goldens.check_names("roles", [*(f"{cluster}/manifest.json" for cluster in CLUSTERS), *kept[0].files])
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_manifest_holds_each_step_of_each_node_in_order(cluster: str, recorded: dict[str, list[Step]], kept: Any) -> None:
+    assert_nothing_is_lost(kept[0], kept[1][cluster], recorded[cluster])

@@ -1,27 +1,23 @@
 """What real GPUs get: packages in their order, and files, on every system that a profile serves, against the files kept under
-tests/golden/gpu-software. `GOLDEN=write` writes them anew, to be reviewed as a difference.
+tests/golden/gpu-software.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-from pathlib import Path
 from typing import Any
 
-import ansible_runner
 import pytest
 import yaml
+from goldens import Goldens, compact
 
 from rackwright.catalog.compatibility import profiles
 from rackwright.handover import Host, breaches, inventory
 from rackwright.model import load_cluster
 from rackwright.plan import expand
 
-HERE = Path(__file__).parent
-PROJECT = HERE.parents[1]
-GOLDEN = PROJECT / "tests" / "golden" / "gpu-software"
+from .conftest import PROJECT, play, recorded_steps
+from .written import Kept, Step, assert_nothing_is_lost
+
 KERNEL = "6.8.0-1000-generic"
 CHOSEN: dict[str, dict[str, Any]] = {
     "2026-lts": {
@@ -78,57 +74,29 @@ def all_profiles() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
-    """By host: what the modules were asked, in order."""
+def steps_of_all(tmp_path_factory: pytest.TempPathFactory) -> list[Step]:
+    """What the modules were asked, in order."""
     folder = tmp_path_factory.mktemp("runner")
     (folder / "inventory.yml").write_text(yaml.safe_dump(all_profiles()))
-    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
-    done = ansible_runner.run(
-        private_data_dir=str(folder),
-        playbook=str(HERE / "gpu_software.yml"),
-        inventory=str(folder / "inventory.yml"),
-        extravars={**local, "nvidia_driver_kernel": KERNEL},
-        cmdline="--check --skip-tags download",
-        envvars={"ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"), "ANSIBLE_STRATEGY": "linear", "PATH": os.environ["PATH"]},
-        quiet=True,
-    )
-    assert done.rc == 0, done.stdout.read()
+    events = play(folder, "gpu_software.yml", folder / "inventory.yml", {"nvidia_driver_kernel": KERNEL}, "--skip-tags download")
+    return recorded_steps(events)
+
+
+@pytest.fixture(scope="module")
+def recorded(steps_of_all: list[Step]) -> dict[str, list[dict[str, Any]]]:
+    """The same by host."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for event in done.events:
-        result = event.get("event_data", {}).get("res", {})
-        if event["event"] == "runner_on_ok" and "recorded" in result:
-            found.setdefault(event["event_data"]["host"], []).append(result["recorded"])
+    for step in steps_of_all:
+        found.setdefault(step.node, []).append(step.asked)
     return found
 
 
-class Readable(yaml.SafeDumper):
-    """Texts of several lines as they are."""
-
-
-Readable.add_representer(
-    str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-)
-
-
-def written(host: str, asked: list[dict[str, Any]], root: Path) -> None:
-    """What one host got, as one text: files under their paths, everything else as it was asked."""
-    steps = []
-    for step in asked:
-        files = {file["path"]: file["content"] for file in step.get("files", [])}
-        rest = {key: value for key, value in step.items() if key != "files" and value}
-        steps.append({**({"files": files} if files else {}), **rest})
-    text = yaml.dump([step for step in steps if step], Dumper=Readable, sort_keys=False, width=140)
-    (root / f"{host}.yml").write_text(text, encoding="utf-8")
-
-
-def test_every_system_gets_what_it_got(recorded: dict[str, list[dict[str, Any]]], tmp_path: Path) -> None:
-    for host, asked in recorded.items():
-        written(host, asked, tmp_path)
-    if os.environ.get("GOLDEN") == "write":
-        shutil.rmtree(GOLDEN, ignore_errors=True)
-        shutil.copytree(tmp_path, GOLDEN)
-    here, kept = ({path.name: path.read_text() for path in sorted(folder.iterdir())} for folder in (tmp_path, GOLDEN))
-    assert here == kept
+def test_every_system_gets_what_it_got(steps_of_all: list[Step], goldens: Goldens) -> None:
+    """Each file once, whoever gets it, and one manifest of what else is asked."""
+    kept = Kept()
+    manifest = kept.manifest(steps_of_all)
+    assert_nothing_is_lost(kept, manifest, steps_of_all)
+    goldens.check_folder("gpu-software", {"manifest.json": compact(manifest) + "\n", **kept.files})
 
 
 def test_every_profile_on_every_system_was_recorded(recorded: dict[str, list[dict[str, Any]]]) -> None:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-import ansible_runner
 import pytest
 import yaml
 
@@ -19,8 +15,8 @@ from rackwright.model import document, load_cluster
 from rackwright.plan import expand
 from rackwright.plan.impact import Action, Described, impact
 
-HERE = Path(__file__).parent
-PROJECT = HERE.parents[1]
+from .conftest import play
+
 LIVE = frozenset({"ssh", "nftables"})
 """Reloaded without anybody noticing, on almost every edit; nothing is told of them."""
 SIMULATION = frozenset({"rackwright-ibsim", "rackwright-opensm"})
@@ -98,22 +94,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Writte
     folder, said = tmp_path_factory.mktemp("runner"), tmp_path_factory.mktemp("recorded")
     (folder / "inventory.yml").write_text(yaml.safe_dump(all_clusters()))
     secrets = {"munge_key": "bXVuZ2U=", "accounting_password": "not-a-secret", "access_key": ""}
-    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False, "secrets": secrets}
-    done = ansible_runner.run(
-        private_data_dir=str(folder),
-        playbook=str(HERE / "impact.yml"),
-        inventory=str(folder / "inventory.yml"),
-        extravars=local,
-        cmdline="--check --skip-tags install",
-        envvars={
-            "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"),
-            "ANSIBLE_STRATEGY": "linear",
-            "PATH": os.environ["PATH"],
-            "RECORDED": str(said),
-        },
-        quiet=True,
-    )
-    assert done.rc == 0, done.stdout.read()
+    play(folder, "impact.yml", folder / "inventory.yml", {"secrets": secrets}, "--skip-tags install", RECORDED=str(said))
     found: dict[str, tuple[Written, Units]] = {}
     for record in said.iterdir():
         files, units = found.setdefault(record.name, ({}, {}))

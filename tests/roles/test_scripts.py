@@ -123,7 +123,8 @@ class Targets:
             cmdline=f"-e @{self.folder / 'vars.json'}",
             envvars={
                 "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"),
-                "ANSIBLE_STRATEGY": "linear",
+                "ANSIBLE_STRATEGY": "unforked",
+                "ANSIBLE_STRATEGY_PLUGINS": str(HERE / "strategy_plugins"),
                 "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
             },
             quiet=True,

@@ -12,7 +12,7 @@ from rackwright.catalog.thresholds import LEAST_MESSAGE_BYTES, LEAST_SHARE, Thre
 _HEAD: Final = f"""# Thresholds of the acceptance
 
 Written by `rackwright.catalog.thresholds_page` from `figures.csv`, `thresholds.csv` and `tolerances.csv` of `infra/rackwright/catalog`;
-`UPDATE_GOLDEN=1 pytest tests/unit/catalog/test_thresholds.py` writes it anew.
+`pytest --update-golden tests/unit/catalog/test_thresholds.py` writes it anew.
 
 No phase that measures a GPU or a fabric has run on real hardware yet. Parsers and judges were tested on texts, most of them written
 after the tools' sources: `tests/unit/acceptance/captured/SOURCES.yml` says which of them a machine printed.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import datetime
 import doctest
-import os
 from pathlib import Path
 
 import pytest
+from goldens import Goldens
 
 from rackwright.catalog import rows, thresholds_page
 from rackwright.catalog.figures import Dimension, Kind, NodeRange, Quantity, Unit, figures, parse_figure
@@ -124,9 +124,9 @@ def test_a_latency_is_good_when_it_is_low() -> None:
     assert {unit.dimension for unit in Unit} == set(Dimension)
 
 
-def test_the_page_is_what_the_catalogue_says() -> None:
-    """docs/acceptance-thresholds.md; UPDATE_GOLDEN=1 writes it anew."""
-    if os.environ.get("UPDATE_GOLDEN"):
+def test_the_page_is_what_the_catalogue_says(goldens: Goldens) -> None:
+    """docs/acceptance-thresholds.md; --update-golden writes it anew."""
+    if goldens.update:
         PAGE.write_text(page(), encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == page()
     assert not doctest.testmod(thresholds_page).failed

@@ -1,7 +1,4 @@
-"""(plan, hosts) -> inventory and SSH files: the whole of it as golden files, the contract, and what the real ssh makes of it.
-
-`UPDATE_GOLDEN=1 pytest tests/unit/handover` writes the golden files anew.
-"""
+"""(plan, hosts) -> inventory and SSH files: the whole of it as golden files, the contract, and what the real ssh makes of it."""
 
 from __future__ import annotations
 
@@ -14,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from goldens import Goldens, compact
 
 from rackwright import handover
 from rackwright.handover import Host, paths
 from rackwright.model import load_cluster, load_stack
 from rackwright.plan import Plan, expand
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "handover"
 HOME = "/home/alice/.local/state/rackwright"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJk5tdQFZ8nOuT0aPYQ3mXrGqB7qk8pZVZ3oU5t9WnY"
 
@@ -53,27 +49,12 @@ def hosts(plan: Plan) -> dict[str, Host]:
     return {node.name: Host(node.name, node.address, f"{KEY}{index} comment", f"id-{node.name}") for index, node in enumerate(plan.nodes)}
 
 
-def golden(name: str, text: str) -> str:
-    """The golden file's text; written first where that was asked for."""
-    file = GOLDEN / name
-    if os.environ.get("UPDATE_GOLDEN"):
-        file.write_text(text)
-    return file.read_text()
-
-
-def test_the_inventory_is_as_it_was() -> None:
-    """Roles and checks are written against exactly this."""
+def test_the_inventory_and_the_ssh_files_are_as_they_were(goldens: Goldens) -> None:
+    """Roles and checks are written against exactly this inventory; Ansible, testinfra and the person share the configuration of ssh."""
     plan = lab()
-    text = yaml.safe_dump(handover.inventory(plan, hosts(plan)), sort_keys=False, width=1000)
-    assert text == golden("inventory.yml", text)
-
-
-def test_the_ssh_files_are_as_they_were() -> None:
-    """One configuration for Ansible, testinfra and the person."""
-    plan = lab()
+    inventory = compact(handover.inventory(plan, hosts(plan))) + "\n"  # JSON is YAML, too.
     config, known = handover.ssh_config(plan, hosts(plan)), handover.known_hosts(plan, hosts(plan))
-    assert config == golden("ssh_config", config)
-    assert known == golden("known_hosts", known)
+    goldens.check_folder("handover", {"inventory.yml": inventory, "ssh_config": config, "known_hosts": known})
 
 
 def test_slow_machine_waits_longer_for_connections() -> None:

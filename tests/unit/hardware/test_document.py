@@ -1,12 +1,8 @@
-"""What was seen beside what was planned: each difference is found, silence is unknown, simulated parts are named.
-
-Golden files show how it looks; `UPDATE_GOLDEN=1 pytest tests/unit/hardware` writes them anew.
-"""
+"""What was seen beside what was planned: each difference is found, silence is unknown, simulated parts are named."""
 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +19,7 @@ from rackwright.report.hardware.terminal import render
 
 from .conftest import GPUS, captured
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "hardware"
+STATES = ("healthy", "sick")
 SCHEMA = Draft202012Validator(json.loads(Path(contract.__file__).with_name("hardware.schema.json").read_text()))
 STARTED = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
 
@@ -192,11 +188,11 @@ def test_what_nodes_share_is_not_compared_but_simulated_gpus_are(lab, facts, hea
 
 
 @pytest.mark.parametrize("section", Section)
-@pytest.mark.parametrize("state", ["healthy", "sick"])
-def test_how_it_looks(declared, request, section, state):
+@pytest.mark.parametrize("state", STATES)
+def test_how_it_looks(declared, request, goldens, section, state):
     text = shown(report(declared, request.getfixturevalue(state), section))
-    golden = GOLDEN / f"{section}-{state}.txt"
-    if os.environ.get("UPDATE_GOLDEN"):
-        golden.parent.mkdir(exist_ok=True)
-        golden.write_text(text)
-    assert text == golden.read_text()
+    goldens.check(f"hardware/{section}-{state}.txt", text)
+
+
+def test_each_golden_file_is_of_a_section_and_a_state(goldens):
+    goldens.check_names("hardware", [f"{section}-{state}.txt" for section in Section for state in STATES])
