@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -48,16 +48,18 @@ class KubernetesBench(Bench):
         nodes = {node.name: (node.address, node.gpus.count if node.gpus else 0) for node in plan.nodes if "worker" in node.roles}
         self.cluster = Cluster(self.node.folder, self.node.tools, nodes, {"pods": "40", "requests.nvidia.com/gpu": "12"})
 
-    def copy_program(self, file: str, old: str, new: str) -> None:
-        """Run a copy of the acceptance, one of whose files has another text."""
+    def copy_program(self, file: str, edits: Mapping[str, str]) -> None:
+        """Run a copy of the acceptance, one of whose files has other lines."""
         root = self.node.folder / "copy"
         shutil.copytree(self.program, root / "tests" / "acceptance", ignore=shutil.ignore_patterns("__pycache__"))
         for folder in ("tests/cluster", "infra"):
             (root / folder).symlink_to(PROJECT / folder)
         self.program = root / "tests" / "acceptance"
         text = (self.program / file).read_text(encoding="utf-8")
-        assert text.count(old) == 1
-        (self.program / file).write_text(text.replace(old, new), encoding="utf-8")
+        for old, new in edits.items():
+            assert text.count(f"\n{old}\n") == 1
+            text = text.replace(f"\n{old}\n", f"\n{new}\n")
+        (self.program / file).write_text(text, encoding="utf-8")
 
     @property
     def environment(self) -> dict[str, str]:
@@ -118,7 +120,9 @@ def test_a_node_with_somebodys_gpus_is_left_out_and_a_cordoned_one_is_named(benc
 def test_a_node_that_lacks_a_gpu_is_named(bench):
     address, _ = bench.cluster.nodes["worker1"]
     bench.cluster.nodes["worker1"] = (address, 7)
-    bench.copy_program("harness/kubernetes_side.py", "PLACED = 20\n", "PLACED = 0.5\n")
+    bench.copy_program(
+        "harness/kubernetes_side.py", {"PLACED = 20": "PLACED = 0.5", "AFTER_A_FAILURE = 10": f"AFTER_A_FAILURE = {HANG_SECONDS}"}
+    )
     ended = bench.run("--phase", "gpu-allocation")
     assert ended.status == 1
     wrong = [check for check in ended.report["checks"] if check["verdict"] not in ("passed", "skipped")]

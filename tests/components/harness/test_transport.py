@@ -17,6 +17,7 @@ from cluster.harness.gather import Gathering
 from cluster.harness.probe import PROBES, Probe, Stage
 from cluster.harness.transport import BoundedSsh, ask_node, ask_node_in_rounds
 from rackwright.handover.slowness import SLOWEST
+from rackwright.provider.drivers.processes import born
 from rackwright.report.declared import load
 
 from . import standin
@@ -82,12 +83,9 @@ class Master:
         """Return whether it was started and goes on; end it."""
         text = self.note.read_text() if self.note.exists() else ""
         self.note.unlink(missing_ok=True)
-        if not text.endswith("\n"):
+        if not text.endswith("\n") or born(int(text)) is None:
             return False
-        try:
-            os.kill(int(text), signal.SIGKILL)
-        except ProcessLookupError:
-            return False
+        os.kill(int(text), signal.SIGKILL)
         return True
 
 
