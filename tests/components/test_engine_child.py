@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.hang import HANG_SECONDS, wait_until
 
 from rackwright.provider.drivers.processes import born
 from shim import interruption
@@ -18,15 +18,18 @@ from shim import interruption
 CHECKOUT = Path(__file__).resolve().parents[2]
 ENGINE = """#!{python}
 import os, signal, sys, time
-log = open({log!r}, "a", buffering=1)
+received, log = [], open({log!r}, "a", buffering=1)
 def note(number, _):
+    received.append(number)
     log.write(signal.Signals(number).name + chr(10))
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, note)
 log.write(str(os.getpid()) + chr(10))
-end = time.monotonic() + 1.5
-while time.monotonic() < end:
-    time.sleep(0.05)
+signals = os.environ.get("SIGNALS") == "1"
+while signals and not received:
+    time.sleep(0.02)
+for _ in range(25 if signals else 0):  # A second one would come at once.
+    time.sleep(0.02)
 mark = os.environ.get("RACKWRIGHT_CANCELLED", "")
 if "MARK" in os.environ:
     open(mark, "w").close()
@@ -55,7 +58,10 @@ class Shim:
         self.venv = venv
 
     def start(self, verb: str = "up", *options: str, **environ: str) -> subprocess.Popen[str]:
-        """Start `pulumi VERB -s lab` as leader of a process group and wait for its engine."""
+        """Start `pulumi VERB -s lab` as leader of a process group and wait for its engine.
+
+        With SIGNALS=1 the engine ends only after a signal, otherwise at once.
+        """
         command = [sys.executable, "-IS", str(CHECKOUT / "tools/pulumi/start_shim.py"), str(self.venv), verb, "-s", "lab", *options]
         given = {"PATH": os.defpath, "HOME": str(self.root), "RACKWRIGHT_HOME": str(self.root / "home"), **environ}
         child = subprocess.Popen(
@@ -69,9 +75,7 @@ class Shim:
             start_new_session=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
-        deadline = time.monotonic() + 20
-        while not self.noted() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        wait_until(self.noted, pause=0.02)
         return child
 
     def noted(self) -> list[str]:
@@ -102,29 +106,27 @@ def shim(tmp_path: Path) -> Iterator[Shim]:
     ],
 )
 def test_engine_receives_each_signal_once(shim: Shim, kill: Callable[[int, int], None], number: signal.Signals, received: str) -> None:
-    child = shim.start()
+    child = shim.start(SIGNALS="1")
     kill(child.pid, number)
-    _, said = child.communicate(timeout=20)
+    _, said = child.communicate(timeout=HANG_SECONDS)
     assert shim.noted()[1:] == [received]
     assert child.returncode == 128 + number
     assert said.startswith("rackwright: stack lab: up was interrupted. ")
 
 
 def test_hangup_of_group_cancels_engine(shim: Shim) -> None:
-    child = shim.start()
+    child = shim.start(SIGNALS="1")
     os.killpg(child.pid, signal.SIGHUP)
-    child.communicate(timeout=20)
+    child.communicate(timeout=HANG_SECONDS)
     assert "SIGINT" in shim.noted()
 
 
 def test_engine_dies_with_killed_shim(shim: Shim) -> None:
-    child = shim.start(ENDS_WITH="0")
+    child = shim.start(ENDS_WITH="0", SIGNALS="1")
     os.kill(child.pid, signal.SIGKILL)
-    child.communicate(timeout=20)
-    deadline = time.monotonic() + 1
-    while born(int(shim.noted()[0])) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert born(int(shim.noted()[0])) is None
+    child.communicate(timeout=HANG_SECONDS)
+    wait_until(lambda: born(int(shim.noted()[0])) is None)
+    assert shim.noted()[1:] == []
 
 
 @pytest.mark.parametrize(
@@ -134,7 +136,7 @@ def test_engine_dies_with_killed_shim(shim: Shim) -> None:
 def test_message_follows_interruption(shim: Shim, ends_with: str, mark: str, code: int, speaks: bool) -> None:
     """At a terminal the engine reads Ctrl-C as a key: then only the provider's mark tells of it."""
     child = shim.start(ENDS_WITH=ends_with, **({"MARK": mark} if mark else {}))
-    _, said = child.communicate(timeout=20)
+    _, said = child.communicate(timeout=HANG_SECONDS)
     assert (child.returncode, "was interrupted" in said) == (code, speaks)
     assert not list((shim.root / "home" / ".engine").glob("cancelled.*"))
 
@@ -162,5 +164,5 @@ def test_destroy_that_leaves_resources_was_interrupted(shim: Shim, options: list
     state = shim.root / "home/.engine/state/.pulumi/stacks/rackwright/lab.json"
     state.write_text('{"checkpoint": {"latest": {"resources": [{"urn": "u"}]}}}')
     child = shim.start("destroy", *options, ENDS_WITH="0")
-    _, said = child.communicate(timeout=20)
+    _, said = child.communicate(timeout=HANG_SECONDS)
     assert (child.returncode, "destroy was interrupted" in said) == (code, bool(code))

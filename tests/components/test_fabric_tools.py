@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.hang import ENDLESS_SECONDS, HANG_SECONDS
 
 FILE = Path(__file__).parents[2] / "roles" / "fabric" / "files" / "infiniband-diags"
 TOOL = """#!/bin/sh
@@ -25,7 +26,7 @@ def ask(tmp_path):
     script = FILE.read_text().replace("/etc/rackwright/simulated-fabric.conf", str(conf)).replace("/usr/sbin/", f"{tools}/")
     script = script.replace("export LD_PRELOAD=", "export PRELOADED=")
     assert "$((5 * slowness))" in script
-    script = script.replace("$((5 * slowness))", "${LIMIT:-20}")
+    script = script.replace("$((5 * slowness))", "${LIMIT:-600}")
     tools.mkdir()
 
     def run(name, *words, tool=TOOL, **more):
@@ -33,7 +34,9 @@ def ask(tmp_path):
             path.write_text(text)
             path.chmod(0o755)
         environment = {**os.environ, "FOLDER": str(tmp_path), "TMPDIR": str(tmp_path), **more}
-        ended = subprocess.run([str(tmp_path / name), *words], env=environment, capture_output=True, text=True, check=False, timeout=60)
+        ended = subprocess.run(
+            [str(tmp_path / name), *words], env=environment, capture_output=True, text=True, check=False, timeout=HANG_SECONDS
+        )
         return ended.returncode, ended.stdout.splitlines(), ended.stderr
 
     return run
@@ -83,7 +86,7 @@ def test_any_other_failure_is_the_tools_own(ask):
 
 
 def test_a_server_that_is_gone_is_waited_for_once(ask):
-    status, _, said = ask("ibstat", tool=TOOL + "exec sleep 30\n", LIMIT="0.3")
+    status, _, said = ask("ibstat", tool=TOOL + f"exec sleep {ENDLESS_SECONDS}\n", LIMIT="0.3")
     assert (status, said) == (124, "ibstat: the simulated fabric at 192.0.2.1 gives no answer\n")
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.hang import HANG_SECONDS
 
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
@@ -178,14 +179,14 @@ def test_a_second_builder_waits_and_then_finds_it_done(played: Played, capfd: py
         fcntl.flock(lock, fcntl.LOCK_EX)
         second = threading.Thread(target=played.provide)
         second.start()
-        end = time.monotonic() + 30
+        end = time.monotonic() + HANG_SECONDS
         while "waiting" not in said and time.monotonic() < end:
             time.sleep(0.01)
             said += capfd.readouterr().out
         assert json.loads(said) == {"stage": 0, "of": 7, "what": "waiting", "detail": "for another build of this bundle"}
         assert second.is_alive()
         played.into.with_name("elsewhere").rename(played.into)
-    second.join(30)
+    second.join(HANG_SECONDS)
     assert not second.is_alive()
     assert json.loads(capfd.readouterr().out) == {"bundle": str(played.into)}
     assert played.calls() == []

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.hang import HANG_SECONDS
+
 import rackwright
 
 _CALL = """
@@ -17,7 +19,7 @@ from rackwright.cli import life, move
 move.engine = lambda: Path(sys.argv[1])
 sys.exit(life._pulumi("up", "lab"))
 """
-_ENGINE = "#!/bin/sh\ntrap 'sleep 1; echo cleaned up; exit 130' INT\necho runs\nwhile :; do sleep 0.05; done\n"
+_ENGINE = "#!/bin/sh\ntrap 'sleep 0.3; echo cleaned up; exit 130' INT\necho runs\nwhile :; do sleep 0.05; done\n"
 
 
 def test_ctrl_c_lets_engine_clean_up(tmp_path: Path) -> None:
@@ -35,5 +37,5 @@ def test_ctrl_c_lets_engine_clean_up(tmp_path: Path) -> None:
     )
     assert child.stdout is not None and child.stdout.readline() == "runs\n"
     os.killpg(child.pid, signal.SIGINT)
-    said, complaint = child.communicate(timeout=20)
+    said, complaint = child.communicate(timeout=HANG_SECONDS)
     assert (child.returncode, said, complaint) == (130, "cleaned up\n", "")

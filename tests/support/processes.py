@@ -1,17 +1,13 @@
-"""Processes that a copy of the project started, and the waits of a test for them."""
+"""Processes that a copy of the project started, and their output."""
 
 from __future__ import annotations
 
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from support.project import Project
 
-HANG_SECONDS: Final = 900.0
-"""After this time an event counts as one that never comes. Nothing is judged by how soon it comes."""
 _REMAINING: Final = frozenset({"conmon", "aardvark-dns", "ssh", "ssh:"})
 """Programs of containers that go on, and kept SSH connections with their jump host, which end by themselves."""
 
@@ -30,14 +26,6 @@ def list_processes(project: Project) -> list[str]:
         if marker in environment and Path(command.split(b"\0")[0].split(b" ")[0].decode()).name not in _REMAINING:
             commands.append(command.replace(b"\0", b" ").decode()[:120])
     return commands
-
-
-def wait_until(condition: Callable[[], bool], failure: Callable[[], str]) -> None:
-    """Wait until a condition holds; fail with the text that `failure` returns when it never does."""
-    deadline = time.monotonic() + HANG_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, failure()
-        time.sleep(0.05)
 
 
 def read_until(child: subprocess.Popen[str], text: str) -> None:

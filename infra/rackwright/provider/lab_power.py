@@ -19,6 +19,7 @@ from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import Properties
 
 _AGENT: Final = "rackwright.provider.lab_power_agent"
+_COMMAND: Final = (sys.executable, "-m", _AGENT)
 _START: Final = 15.0
 """Seconds until a started agent must have said who it is."""
 _END: Final = 25.0
@@ -97,7 +98,7 @@ def _start(stack: str, arguments: list[str]) -> subprocess.Popen[bytes]:
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     with open(paths.power_log(stack), "a") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", _AGENT, stack, *arguments],
+            [*_COMMAND, stack, *arguments],
             cwd="/",
             env={**environment, "RACKWRIGHT_HOME": str(paths.home()), "PYTHONPATH": str(Path(__file__).parents[2])},
             stdin=subprocess.DEVNULL,

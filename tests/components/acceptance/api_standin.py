@@ -10,7 +10,6 @@ import os
 import ssl
 import subprocess
 import threading
-import time
 import urllib.parse
 from pathlib import Path
 from typing import Any
@@ -247,11 +246,3 @@ def serving(cluster: Cluster) -> Any:
         yield config
     finally:
         server.shutdown()
-
-
-def until(holds: Any, seconds: float = 30) -> None:
-    """Waits until something holds."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it never came to hold"
-        time.sleep(0.1)

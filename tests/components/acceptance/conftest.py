@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from support.hang import HANG_SECONDS
 
 from rackwright.report.contracts import breaches
 
@@ -40,6 +41,8 @@ class Ended:
 class Bench:
     """A stack's folder beside the stand-in."""
 
+    program = PROJECT / "tests" / "acceptance"
+
     def __init__(self, folder: Path) -> None:
         self.node = Standin(folder / "node")
         self.home = folder / "home" / "lab"
@@ -53,11 +56,13 @@ class Bench:
     def command(self, *more: str) -> list[str]:
         """Return the command line of a run; no node that is at work becomes idle meanwhile, so the run does not wait for one."""
         where = ["--settle", "0", "--inventory", str(self.home / "inventory.yml"), "--ssh-config", str(self.home / "ssh_config")]
-        return [sys.executable, str(PROJECT / "tests" / "acceptance"), *where, *more]
+        return [sys.executable, str(self.program), *where, *more]
 
     def run(self, *more: str) -> Ended:
         """A run to its end; its report keeps the contract."""
-        ended = subprocess.run(self.command(*more), capture_output=True, text=True, timeout=300, check=False, env=self.node.environment)
+        ended = subprocess.run(
+            self.command(*more), capture_output=True, text=True, timeout=HANG_SECONDS, check=False, env=self.node.environment
+        )
         file = self.home / ("acceptance.partial.json" if "--phase" in more else "acceptance.json")
         report = json.loads(file.read_text()) if file.exists() else {}
         assert not report or breaches("acceptance", report) == []

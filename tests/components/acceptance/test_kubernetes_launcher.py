@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.hang import ENDLESS_SECONDS, HANG_SECONDS
 
 import acceptance
 import cluster
@@ -146,9 +147,10 @@ def side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleName
     (tmp_path / "tools").mkdir()
     there = Cluster(tmp_path, tmp_path / "tools", dict(NODES), {"requests.nvidia.com/gpu": "12"})
     jobs = sys.modules["kubernetes_side"]
-    monkeypatch.setattr(jobs, "PLACED", 1)
-    monkeypatch.setattr(jobs, "MOUNTED", 1)
-    monkeypatch.setattr(jobs, "AFTER_A_FAILURE", 1)
+    monkeypatch.setattr(jobs, "PLACED", 0.3)
+    monkeypatch.setattr(jobs, "MOUNTED", 0.3)
+    monkeypatch.setattr(jobs, "AFTER_A_FAILURE", HANG_SECONDS)
+    monkeypatch.setattr(jobs, "LOOK_EVERY", 0.05)
     with serving(there) as config:
         monkeypatch.setenv("KUBECONFIG", str(config))
         yield SimpleNamespace(jobs=jobs, nodes=sys.modules["nodes_side"], there=there, gone=threading.Event())
@@ -190,7 +192,7 @@ class TestSide:
         found = []
         threads = [threading.Thread(target=lambda one=one: found.append(side.jobs.run(one, side.gone))) for one in reversed(requests)]
         [one.start() for one in threads]
-        [one.join(30) for one in threads]
+        [one.join(HANG_SECONDS) for one in threads]
         assert sorted(one["status"] for one in found) == [0, 1]
         assert "12 are left, the job needs 16" in "".join(one["err"] for one in found)
         assert not any("big" in name for name in side.there.made)
@@ -206,17 +208,19 @@ class TestSide:
         side.jobs.begin(requests)
         threads = [threading.Thread(target=side.jobs.run, args=(one, side.gone)) for one in requests]
         [one.start() for one in threads]
-        [one.join(30) for one in threads]
+        [one.join(HANG_SECONDS) for one in threads]
         came = [name.rpartition("-")[2] for name in side.there.made]  # two at a time, which may overtake each other
         assert (set(came[:2]), set(came[2:])) == ({"j0", "j1"}, {"j2", "j3"}) and side.there.most <= 12
 
     def test_who_is_gone_leaves_nothing(self, side, launcher):
-        request = launcher.request(Job("a", ("worker0",), Program("sleeps.py", "import time\ntime.sleep(60)\n")), RUN, PHASE)
+        request = launcher.request(
+            Job("a", ("worker0",), Program("sleeps.py", f"import time\ntime.sleep({ENDLESS_SECONDS})\n")), RUN, PHASE
+        )
         side.jobs.begin([request])
         thread = threading.Thread(target=side.jobs.run, args=(request, side.gone))
         thread.start()
         side.gone.set()
-        thread.join(20)
+        thread.join(HANG_SECONDS)
         side.jobs.end()
         assert side.there.jobs == {} == side.there.pods
 
@@ -261,7 +265,7 @@ def test_tasks_that_share_a_pod_are_told_apart(launcher, tmp_path):
     told = {"JOB_COMPLETION_INDEX": "1", "LOCAL_WORLD_SIZE": "3", "WORLD_SIZE": "6", "JOB_ID": "j", "NODE_NAME": "worker1"}
     command = [sys.executable, "-I", "-c", launcher.sent(Program("x.py", text)), "a b"]
     ended = subprocess.run(
-        command, env={**os.environ, **told, "HOST_ADDRESS": "10.0.0.11"}, capture_output=True, text=True, timeout=60, check=False
+        command, env={**os.environ, **told, "HOST_ADDRESS": "10.0.0.11"}, capture_output=True, text=True, timeout=HANG_SECONDS, check=False
     )
     assert ended.returncode == 1
     found = launcher.output(Job("j", ("worker1",), HELLO), {"out": ended.stdout, "err": "", "status": 1, "began": 0, "ended": 1})

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 import yaml
+from support.hang import ENDLESS_SECONDS, HANG_SECONDS, wait_until
 
 from rackwright import handover
 from rackwright.handover import Host, paths
 from rackwright.model import load_stack
 from rackwright.plan import expand
 
-from .api_standin import Cluster, serving, until
-from .conftest import Bench
+from .api_standin import Cluster, serving
+from .conftest import PROJECT, Bench
 
 SMOKE = ("kubernetes_health", "shared_file_system", "task_placement", "gpu_allocation")
 _KUBECTL = """case "$*" in
@@ -45,6 +47,19 @@ class KubernetesBench(Bench):
             self.node.answer(f"mounts-{node}", line)
         nodes = {node.name: (node.address, node.gpus.count if node.gpus else 0) for node in plan.nodes if "worker" in node.roles}
         self.cluster = Cluster(self.node.folder, self.node.tools, nodes, {"pods": "40", "requests.nvidia.com/gpu": "12"})
+
+    def copy_program(self, file: str, edits: Mapping[str, str]) -> None:
+        """Run a copy of the acceptance, one of whose files has other lines."""
+        root = self.node.folder / "copy"
+        shutil.copytree(self.program, root / "tests" / "acceptance", ignore=shutil.ignore_patterns("__pycache__"))
+        for folder in ("tests/cluster", "infra"):
+            (root / folder).symlink_to(PROJECT / folder)
+        self.program = root / "tests" / "acceptance"
+        text = (self.program / file).read_text(encoding="utf-8")
+        for old, new in edits.items():
+            assert text.count(f"\n{old}\n") == 1
+            text = text.replace(f"\n{old}\n", f"\n{new}\n")
+        (self.program / file).write_text(text, encoding="utf-8")
 
     @property
     def environment(self) -> dict[str, str]:
@@ -105,6 +120,9 @@ def test_a_node_with_somebodys_gpus_is_left_out_and_a_cordoned_one_is_named(benc
 def test_a_node_that_lacks_a_gpu_is_named(bench):
     address, _ = bench.cluster.nodes["worker1"]
     bench.cluster.nodes["worker1"] = (address, 7)
+    bench.copy_program(
+        "harness/kubernetes_side.py", {"PLACED = 20": "PLACED = 0.5", "AFTER_A_FAILURE = 10": f"AFTER_A_FAILURE = {HANG_SECONDS}"}
+    )
     ended = bench.run("--phase", "gpu-allocation")
     assert ended.status == 1
     wrong = [check for check in ended.report["checks"] if check["verdict"] not in ("passed", "skipped")]
@@ -114,16 +132,16 @@ def test_a_node_that_lacks_a_gpu_is_named(bench):
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 def test_a_run_that_is_ended_removes_its_jobs(bench, ending):
-    bench.node._install("stat", '#!/bin/sh\n[ "$1" = -f ] && exec sleep 60\nexec /usr/bin/stat "$@"\n')
+    bench.node._install("stat", f'#!/bin/sh\n[ "$1" = -f ] && exec sleep {ENDLESS_SECONDS}\nexec /usr/bin/stat "$@"\n')
     environment = {**bench.environment, "KUBECONFIG": os.environ["KUBECONFIG"]}
     command = bench.command("--phase", "shared-file-system")
     child = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
     )
-    until(lambda: any("-size-" in name for name in bench.cluster.jobs), 60)
+    wait_until(lambda: any("-size-" in name for name in bench.cluster.jobs))
     child.send_signal(ending)
-    child.wait(timeout=60)
-    until(lambda: not bench.cluster.jobs and not bench.cluster.pods)
+    child.wait(timeout=HANG_SECONDS)
+    wait_until(lambda: not bench.cluster.jobs and not bench.cluster.pods)
     report = json.loads((bench.home / "acceptance.partial.json").read_text())
     assert report["verdict"] == "unknown" and report["totals"]["passed"] == 0
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.hang import ENDLESS_SECONDS, HANG_SECONDS
 
 from acceptance.phase import PROGRAMS
 
@@ -54,7 +55,7 @@ def started(name: str, *words: str, python: str = sys.executable, **environment:
 
 def said(program: subprocess.Popen[str]) -> Any:
     """What it printed: one line of JSON."""
-    out, err = program.communicate(timeout=120)
+    out, err = program.communicate(timeout=HANG_SECONDS)
     assert program.returncode == 0, err
     return json.loads(out) if out.strip() else None
 
@@ -128,14 +129,14 @@ def test_what_was_called_safe_is_there_after_its_writer_was_killed(tmp_path: Pat
 def test_memory_is_copied_by_every_cpu() -> None:
     """And compared afterwards."""
     answer = said(started("memory_copy.py", "--mib", "4", "--seconds", "0.2"))
-    assert answer["processes"] == len(os.sched_getaffinity(0)) and answer["wrong"] == 0 and answer["value"] > 0.01
+    assert answer["processes"] == len(os.sched_getaffinity(0)) and answer["wrong"] == 0 and answer["value"] > 0
 
 
 def test_tools_are_run_and_missing_ones_named(tmp_path: Path) -> None:
     """Status, output, errors, time-outs."""
     played(tmp_path, "good", "echo out; echo err >&2; exit 3")
-    played(tmp_path, "slow", "sleep 5")
-    asked = [["a", ["good"], 5], ["b", ["slow"], 1], ["c", ["no-such-tool"], 5]]
+    played(tmp_path, "slow", f"exec sleep {ENDLESS_SECONDS}")
+    asked = [["a", ["good"], HANG_SECONDS], ["b", ["slow"], 0.2], ["c", ["no-such-tool"], HANG_SECONDS]]
     answer = said(started("tools.py", *map(json.dumps, asked), PATH=f"{tmp_path}:{os.environ['PATH']}"))
     assert answer["a"] == {"rc": 3, "out": "out\n", "err": "err\n"}
     assert answer["b"]["rc"] == 124 and answer["c"] == {"rc": 127, "out": "", "err": "no-such-tool is not installed"}
@@ -143,14 +144,17 @@ def test_tools_are_run_and_missing_ones_named(tmp_path: Path) -> None:
 
 def test_collectives_are_run_and_watched(tmp_path: Path) -> None:
     """Samples by the first task of a node only; the program is found in its folder; one that hangs is ended."""
-    played(tmp_path, "all_reduce_perf", 'echo "# nThread 1"; sleep 0.7')
-    played(tmp_path, "hang_perf", "sleep 30")
-    words = ("--folder", str(tmp_path), "--every", "0.2", "all_reduce_perf", "-b", "8")
-    answer = said(started("collective.py", *words))
+    played(tmp_path, "nvidia-smi", f"echo look >> {tmp_path}/looks; echo 7")
+    played(tmp_path, "all_reduce_perf", f'echo "# nThread 1"; until [ "$(wc -l < {tmp_path}/looks)" -ge 3 ]; do sleep 0.02; done')
+    played(tmp_path, "hang_perf", f"exec sleep {ENDLESS_SECONDS}")
+    (tmp_path / "looks").touch()
+    words = ("--folder", str(tmp_path), "--every", "0.05", "all_reduce_perf", "-b", "8")
+    answer = said(started("collective.py", *words, PATH=f"{tmp_path}:{os.environ['PATH']}"))
     assert answer["rc"] == 0 and answer["out"] == "# nThread 1\n" and len(answer["samples"]) >= 3
     assert all(0 <= each["cpu_busy"] <= 1 for each in answer["samples"])
+    assert all(each["gpu_busy"] == [7.0] for each in answer["samples"])
     assert said(started("collective.py", *words, LOCAL_RANK="1"))["samples"] == []
-    assert said(started("collective.py", "--folder", str(tmp_path), "--seconds", "1", "hang_perf"))["rc"] == 124
+    assert said(started("collective.py", "--folder", str(tmp_path), "--seconds", "0.2", "hang_perf"))["rc"] == 124
     missing = said(started("collective.py", "--folder", str(tmp_path), "no_perf"))
     assert missing["rc"] == 127 and "no_perf" in missing["err"]
 

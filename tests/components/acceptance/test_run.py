@@ -6,11 +6,11 @@ import io
 import json
 import signal
 import subprocess
-import time
 
 import pytest
 import yaml
 from rich.console import Console
+from support.hang import ENDLESS_SECONDS, HANG_SECONDS, wait_until
 
 from acceptance.harness.scope import absent
 from cluster.harness import smoke_side
@@ -203,18 +203,17 @@ def _interruptible() -> None:
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 def test_a_run_that_is_ended_cancels_its_jobs_and_no_others(bench, ending):
     """A job that hangs keeps the run waiting; there it is ended."""
-    (bench.node.tools / "nvidia-smi").write_text('#!/bin/sh\ncase "$*" in *=driver_version*) echo 580.173.02;; *) exec sleep 60;; esac\n')
+    (bench.node.tools / "nvidia-smi").write_text(
+        f'#!/bin/sh\ncase "$*" in *=driver_version*) echo 580.173.02;; *) exec sleep {ENDLESS_SECONDS};; esac\n'
+    )
     (bench.node.folder / "jobs" / "somebodys").write_text("1")
     command = bench.command("--phase", "gpu-allocation")
     child = subprocess.Popen(command, env=bench.node.environment, stdout=subprocess.PIPE, text=True, preexec_fn=_interruptible)
-    deadline = time.monotonic() + 120
-    while not any("-all-" in job for job in bench.node.jobs) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until(lambda: any("-all-" in job for job in bench.node.jobs))
     child.send_signal(ending)
-    status = child.wait(timeout=60)
+    status = child.wait(timeout=HANG_SECONDS)
     cancelled = bench.node.folder / "cancelled"
-    while not cancelled.exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until(lambda: cancelled.exists() and cancelled.read_text())
     assert {name.split("-")[0] for name in cancelled.read_text().split()} == {"rackwright"}
     report = json.loads((bench.home / "acceptance.partial.json").read_text())
     assert report["verdict"] == "unknown" and report["totals"]["passed"] == 0

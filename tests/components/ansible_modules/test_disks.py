@@ -126,7 +126,7 @@ def test_a_disk_that_is_not_attached_is_told(
 def test_a_disk_that_is_attached_late_is_waited_for(run: Any, disk: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     seen = iter([False, False, True])
     monkeypatch.setattr(disks, "is_block_device", lambda _: next(seen))
-    assert run(disks, {"disks": [disk], "timeout": 10})["formatted"] == [disk["device"]]
+    assert run(disks, {"disks": [disk], "timeout": 600})["formatted"] == [disk["device"]]
 
 
 def test_a_tool_that_fails_says_why(run: Any, disk: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

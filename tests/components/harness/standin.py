@@ -6,8 +6,10 @@ import os
 import stat
 from pathlib import Path
 
+from support.hang import ENDLESS_SECONDS
+
 UNREACHABLE = "echo 'ssh: connect to host 10.77.0.16 port 22: Connection timed out' >&2; exit 255"
-SILENT = "exec sleep 300"
+SILENT = f"exec sleep {ENDLESS_SECONDS}"
 NOISE = "echo 'Welcome to this node'; echo '[1, 2]'; exit 0"
 HERE = 'for command; do :; done; exec sh -c "$command"'
 """Runs on this machine what was meant for the node."""

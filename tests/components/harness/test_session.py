@@ -8,11 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import yaml
+from support.hang import HANG_SECONDS, wait_until
 
 from . import standin
 
@@ -43,7 +43,9 @@ def run(home, script=standin.UNREACHABLE, *more, env=None, checks=PROJECT / "tes
     tools = home.parent / "tools"
     tools.mkdir(exist_ok=True)
     environment = {**os.environ, "PATH": standin.install(tools, script), **(env or {})}
-    ended = subprocess.run(command(home, *more, checks=checks), capture_output=True, text=True, timeout=900, check=False, env=environment)
+    ended = subprocess.run(
+        command(home, *more, checks=checks), capture_output=True, text=True, timeout=HANG_SECONDS, check=False, env=environment
+    )
     return ended, json.loads((home / "report.json").read_text(encoding="utf-8"))
 
 
@@ -132,11 +134,9 @@ def test_a_run_that_is_ended_leaves_no_green_report(home, ending):
     tools.mkdir()
     environment = {**os.environ, "PATH": standin.install(tools, standin.SILENT), "RACKWRIGHT_SLOWNESS": "1"}
     with subprocess.Popen(command(home), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as child:
-        deadline = time.monotonic() + 60
-        while not (home / "results" / "checks.jsonl").exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until((home / "results" / "checks.jsonl").exists, pause=0.01)
         child.send_signal(ending)
-        child.wait(timeout=30)
+        child.wait(timeout=HANG_SECONDS)
     report = json.loads((home / "report.json").read_text())
     assert (report["verdict"], report["totals"]["passed"]) == ("unknown", 0)
 

@@ -5,14 +5,19 @@ And to one that is slow: what it had no time for it is asked again.
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from pathlib import Path
 
 import pytest
+from support.hang import ENDLESS_SECONDS, HANG_SECONDS, try_with_longer_limits
 
 from cluster.harness.gather import Gathering
 from cluster.harness.probe import PROBES, Probe, Stage
 from cluster.harness.transport import BoundedSsh, ask_node, ask_node_in_rounds
+from rackwright.handover.slowness import SLOWEST
+from rackwright.provider.drivers.processes import born
 from rackwright.report.declared import load
 
 from . import standin
@@ -30,11 +35,11 @@ def usual_speed(monkeypatch):
 
 @pytest.fixture
 def ask(tmp_path, monkeypatch):
-    """Asks over an ssh that behaves as told."""
+    """Asks over an ssh that behaves as told; one that ends by itself has all the time it needs."""
 
-    def _ask(script, seconds=0.5):
+    def _ask(script, seconds=HANG_SECONDS, overhead=0.0):
         monkeypatch.setenv("PATH", standin.install(tmp_path, script))
-        monkeypatch.setattr("cluster.harness.transport._OVERHEAD", 0.5)
+        monkeypatch.setattr("cluster.harness.transport._OVERHEAD", overhead)
         return ask_node(BoundedSsh("worker0", tmp_path / "ssh_config"), QUESTIONS, seconds)
 
     return _ask
@@ -55,9 +60,9 @@ def test_every_question_has_a_reason(ask, script, words):
 
 def test_silence_ends(ask):
     started = time.monotonic()
-    found = ask(standin.SILENT)
-    assert time.monotonic() - started < 10
-    assert all("no end after 1 s" in answer.trouble for answer in found.values())
+    found = ask(standin.SILENT, seconds=0.1, overhead=0.1)
+    assert time.monotonic() - started < ENDLESS_SECONDS / 2
+    assert all("no end after 0 s" in answer.trouble for answer in found.values())
 
 
 def test_answers_before_a_break_count(ask):
@@ -67,20 +72,45 @@ def test_answers_before_a_break_count(ask):
     assert found["two"].trouble == "worker0 stopped answering: Connection to worker0 closed by remote host."
 
 
-def test_a_master_that_holds_the_pipe_holds_up_nobody(ask):
+class Master:
+    """What a client started that goes on when it ends, and has its output."""
+
+    def __init__(self, folder):
+        self.note = folder / "master"
+        self.client = f"sleep {ENDLESS_SECONDS} & echo $! > {self.note}; exec sleep {ENDLESS_SECONDS}"
+
+    def lives(self):
+        """Return whether it was started and goes on; end it."""
+        text = self.note.read_text() if self.note.exists() else ""
+        self.note.unlink(missing_ok=True)
+        if not text.endswith("\n") or born(int(text)) is None:
+            return False
+        os.kill(int(text), signal.SIGKILL)
+        return True
+
+
+def test_a_master_that_holds_the_pipe_holds_up_nobody(ask, tmp_path):
     """A client over a kept connection hands its output to the master; of a paused node that one lives on for half a minute."""
-    started = time.monotonic()
-    found = ask("sleep 8 & exec sleep 8")
-    assert time.monotonic() - started < 5
-    assert all("no end after 1 s" in answer.trouble for answer in found.values())
+    master = Master(tmp_path)
+
+    def scene(factor):
+        found = ask(master.client, seconds=0.2 * factor)
+        assert master.lives()
+        assert all("no end after" in answer.trouble for answer in found.values())
+
+    try_with_longer_limits(scene)
 
 
 def test_a_plain_command_ends_in_time_as_well(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", standin.install(tmp_path, "sleep 8 & exec sleep 8"))
-    started = time.monotonic()
-    with pytest.raises(RuntimeError, match="no end after 0 s"):
-        BoundedSsh("worker0", tmp_path / "ssh_config", limit=0.5).run("true")
-    assert time.monotonic() - started < 5
+    master = Master(tmp_path)
+    monkeypatch.setenv("PATH", standin.install(tmp_path, master.client))
+
+    def scene(factor):
+        with pytest.raises(RuntimeError, match="no end after"):
+            BoundedSsh("worker0", tmp_path / "ssh_config", limit=0.2 * factor).run("true")
+        assert master.lives()
+
+    try_with_longer_limits(scene)
 
 
 @pytest.fixture
@@ -89,73 +119,111 @@ def slow_node(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", standin.install(tmp_path, standin.HERE))
     monkeypatch.setattr("cluster.harness.transport._HANDS", 1)
 
-    def _ask(*questions, seconds=2.0, rounds=3):
+    def _ask(*questions, seconds, rounds=3):
         return ask_node_in_rounds(BoundedSsh("worker0", tmp_path / "ssh_config"), questions, seconds, rounds=rounds)
 
     return _ask
 
 
-def slow_once(folder: Path, name: str) -> str:
-    """A command that takes a minute the first time; each time it begins leaves a line."""
-    return f"echo {name} >> {folder}/begun; mkdir {folder}/{name} 2>/dev/null && sleep 60; echo here"
+def begin(folder: Path, name: str, then: str = f"sleep {ENDLESS_SECONDS}") -> str:
+    """A command that leaves a line each time it begins."""
+    folder.mkdir(exist_ok=True)
+    return f"echo {name} >> {folder}/begun; {then}"
+
+
+def begin_slowly_once(folder: Path, name: str) -> str:
+    """The same, of which only the first has no end."""
+    return begin(folder, name, f"mkdir {folder}/{name} 2>/dev/null && sleep {ENDLESS_SECONDS}; echo here")
+
+
+def begun(folder: Path) -> list[str]:
+    """What has begun, in this order."""
+    return (folder / "begun").read_text().split()
 
 
 def test_what_a_node_had_no_time_for_is_asked_again(slow_node, tmp_path):
-    found = slow_node(*((name, slow_once(tmp_path, name), 30.0) for name in ("one", "two")))
-    assert {name: (answer.out, answer.trouble) for name, answer in found.items()} == {"one": ("here\n", ""), "two": ("here\n", "")}
-    assert (tmp_path / "begun").read_text().split() == ["one", "one", "two", "two"]
+    def scene(factor):
+        folder = tmp_path / str(factor)
+        questions = [(name, begin_slowly_once(folder, name), HANG_SECONDS) for name in ("one", "two")]
+        found = slow_node(*questions, seconds=0.5 * factor)
+        assert {name: (answer.out, answer.trouble) for name, answer in found.items()} == {"one": ("here\n", ""), "two": ("here\n", "")}
+        assert begun(folder) == ["one", "one", "two", "two"]
+
+    try_with_longer_limits(scene)
 
 
 def test_a_node_that_never_has_time_is_left_after_its_rounds(slow_node, tmp_path):
-    found = slow_node(("one", f"echo one >> {tmp_path}/begun; sleep 60", 30.0), ("two", "true", 30.0), rounds=2)
-    assert (tmp_path / "begun").read_text().split() == ["one", "one"]
-    assert found["one"].trouble == "one: no answer within 2 s"
-    assert found["two"].trouble == "two: the node had no time left for it"
+    def scene(factor):
+        folder = tmp_path / str(factor)
+        found = slow_node(("one", begin(folder, "one"), HANG_SECONDS), ("two", "true", HANG_SECONDS), seconds=0.5 * factor, rounds=2)
+        assert begun(folder) == ["one", "one"]
+        assert found["one"].trouble.startswith("one: no answer within ")
+        assert found["two"].trouble == "two: the node had no time left for it"
+
+    try_with_longer_limits(scene)
 
 
 @pytest.mark.parametrize(("hangs", "rounds", "told"), [("once", 3, "here"), ("always", 3, ""), ("once", 1, "")])
 def test_what_hangs_is_asked_once_more(slow_node, tmp_path, hangs, rounds, told):
-    command = slow_once(tmp_path, "hangs") if hangs == "once" else f"echo hangs >> {tmp_path}/begun; sleep 60"
-    found = slow_node(("hangs", command, 0.5), ("quick", "echo here", 30.0), seconds=9.0, rounds=rounds)
-    assert (found["hangs"].out.strip(), found["hangs"].trouble) == (told, "" if told else "hangs: no answer within 0 s")
-    assert found["quick"].out == "here\n"
-    assert (tmp_path / "begun").read_text().split() == ["hangs"] * min(rounds, 2)
+    def scene(factor):
+        folder = tmp_path / str(factor)
+        command = begin_slowly_once(folder, "hangs") if hangs == "once" else begin(folder, "hangs")
+        questions = (("hangs", command, 0.3 * factor), ("quick", "echo here", HANG_SECONDS))
+        found = slow_node(*questions, seconds=HANG_SECONDS, rounds=rounds)
+        assert found["hangs"].out.strip() == told
+        assert found["hangs"].trouble.startswith("hangs: no answer within ") is not bool(told)
+        assert found["quick"].out == "here\n"
+        assert begun(folder) == ["hangs"] * min(rounds, 2)
+
+    try_with_longer_limits(scene)
 
 
 def test_a_node_that_never_began_is_not_asked_again(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", standin.install(tmp_path, f"echo asked >> {tmp_path}/begun; {standin.UNREACHABLE}"))
-    found = ask_node_in_rounds(BoundedSsh("worker0", tmp_path / "ssh_config"), QUESTIONS, 1.0, rounds=3)
-    assert (tmp_path / "begun").read_text().split() == ["asked"]
+    found = ask_node_in_rounds(BoundedSsh("worker0", tmp_path / "ssh_config"), QUESTIONS, HANG_SECONDS, rounds=3)
+    assert begun(tmp_path) == ["asked"]
     assert all("unreachable" in answer.trouble for answer in found.values())
 
 
 @pytest.mark.parametrize(("stage", "told"), [(Stage.LOOK, "here"), (Stage.JOBS, "")])
 def test_a_run_asks_again_what_looks_and_begins_no_job_twice(tmp_path, monkeypatch, stage, told):
     monkeypatch.setenv("PATH", standin.install(tmp_path, standin.HERE))
-    monkeypatch.setattr("cluster.harness.gather.ROUND_LIMIT", 2.0)
     monkeypatch.setattr("cluster.harness.transport._HANDS", 1)
-    first = [Probe("speaks", on="@entry", command="true", parse=str.strip)] if stage is Stage.JOBS else []
-    slow = Probe("slow", on="@entry", command="sleep 60", parse=str.strip, timeout=2.0, stage=stage)
-    after = Probe("after", on="@entry", command="echo here", parse=str.strip, timeout=2.0, stage=stage)
-    try:
-        gathering = Gathering(load(INVENTORY), tmp_path / "ssh_config", [*first, slow, after])
-        gathering.start()
-        answer = gathering.raw(after, "login0")
-    finally:
-        for probe in (*first, slow, after):
-            del PROBES[probe.name]
-    assert (answer.out.strip(), bool(answer.trouble)) == (told, not told)
+
+    def scene(factor):
+        seconds, folder = 0.5 * factor, tmp_path / str(factor)
+        monkeypatch.setattr("cluster.harness.gather.ROUND_LIMIT", seconds)
+        first = [Probe("speaks", on="@entry", command="true", parse=str.strip)] if stage is Stage.JOBS else []
+        slow = Probe("slow", on="@entry", command=begin(folder, "slow"), parse=str.strip, timeout=seconds, stage=stage)
+        lacking = HANG_SECONDS if stage is Stage.LOOK else seconds  # The time of a round of jobs is that of its longest question.
+        after = Probe("after", on="@entry", command="echo here", parse=str.strip, timeout=lacking, stage=stage)
+        try:
+            gathering = Gathering(load(INVENTORY), tmp_path / "ssh_config", [*first, slow, after])
+            gathering.start()
+            answer = gathering.raw(after, "login0")
+        finally:
+            for probe in (*first, slow, after):
+                del PROBES[probe.name]
+        assert (answer.out.strip(), bool(answer.trouble)) == (told, not told)
+        assert begun(folder) == ["slow"] * (2 if told else 1)
+
+    try_with_longer_limits(scene)
 
 
 @pytest.mark.parametrize(("first", "answered"), [('{"begun": true, "slowness": 9}', True), ('{"begun": true}', False), ("[1, 2]", False)])
 def test_slow_node_is_waited_for(ask, first, answered):
     """Its first line says how much longer its limits are."""
     answer = '{"name": "one", "rc": 0, "out": "here", "err": "", "trouble": "", "seconds": 0.1}'
-    found = ask(f"echo '{first}'; sleep 2; echo '{answer}'", seconds=0.3)
-    assert (found["one"].out == "here") is answered
+
+    def scene(factor):
+        found = ask(f"echo '{first}'; sleep {0.6 * factor}; echo '{answer}'", seconds=0.1 * factor, overhead=0.1 * factor)
+        assert (found["one"].out == "here") is answered
+
+    try_with_longer_limits(scene)
 
 
-def test_slowness_beyond_reason_is_cut(ask):
-    started = time.monotonic()
-    ask("""echo '{"begun": true, "slowness": 1e9}'; exec sleep 300""", seconds=0.1)
-    assert time.monotonic() - started < 20
+def test_slowness_beyond_reason_is_cut(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", standin.install(tmp_path, """echo '{"begun": true, "slowness": 1e9}'"""))
+    backend = BoundedSsh("worker0", tmp_path / "ssh_config")
+    ask_node(backend, QUESTIONS, HANG_SECONDS)
+    assert HANG_SECONDS * SLOWEST <= backend.limit < HANG_SECONDS * (SLOWEST + 1)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import paramiko
+from support.hang import HANG_SECONDS
 
 Answer = Callable[[str], tuple[int, str, str]]
 """What a command ends with: status, output, complaint."""
@@ -52,7 +53,7 @@ class Door(paramiko.ServerInterface):
         if self.answer is None:
             return paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
         try:
-            self.beyond = getattr(self, "beyond", {}) | {chanid: socket.create_connection(destination, timeout=2)}
+            self.beyond = getattr(self, "beyond", {}) | {chanid: socket.create_connection(destination, timeout=HANG_SECONDS)}
         except OSError:
             return paramiko.OPEN_FAILED_CONNECT_FAILED
         return paramiko.OPEN_SUCCEEDED

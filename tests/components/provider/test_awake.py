@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.hang import HANG_SECONDS
 
 from rackwright.provider.drivers import awake as driver
 from rackwright.provider.drivers.awake import Sleepers, awake
@@ -44,14 +45,21 @@ def wake(tmp_path: Path) -> Callable[..., tuple[int, list[str], list[str]]]:
     (tmp_path / "scontrol").write_text(SCONTROL.format(folder=tmp_path))
     (tmp_path / "scontrol").chmod(0o755)
 
-    def run(states: dict[str, str], nodes: str = "worker0,worker1", patience: int = 8) -> tuple[int, list[str], list[str]]:
+    def run(states: dict[str, str], nodes: str = "worker0,worker1", patience: int = 600) -> tuple[int, list[str], list[str]]:
         (tmp_path / "nodes").write_text("".join(f"{name} {state}\n" for name, state in states.items()))
         for file in ("told", "looks"):
             (tmp_path / file).write_text("")
         script = driver._WAKE.replace("/run/rackwright-wake", str(tmp_path / "lock"))
+        assert script.count("sleep 0.5\n") == 1
+        script = script.replace("sleep 0.5\n", "sleep 0.01\n")
         environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
         done = subprocess.run(
-            ["sh", "-c", script, "wake", nodes, str(patience)], capture_output=True, text=True, env=environment, check=False, timeout=30
+            ["sh", "-c", script, "wake", nodes, str(patience)],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=False,
+            timeout=HANG_SECONDS,
         )
         return done.returncode, done.stdout.splitlines(), (tmp_path / "told").read_text().splitlines()
 
@@ -115,7 +123,7 @@ def test_waiting_for_another_is_waiting_too(wake: Wake, tmp_path: Path) -> None:
     """A refresh looks twice at once: what did not wake for the first will not for the second."""
     with (tmp_path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert wake({"worker0": "IDLE+POWERED_DOWN"}, patience=1) == (1, ["somebody else has been waking nodes for 1 s"], [])
+        assert wake({"worker0": "IDLE+POWERED_DOWN"}, patience=0) == (1, ["somebody else has been waking nodes for 0 s"], [])
 
 
 def test_a_controller_that_does_not_answer_is_told(wake: Wake) -> None:
@@ -141,7 +149,8 @@ def test_idle_time_is_refreshed_for_as_long_as_nodes_are_needed(monkeypatch: pyt
 
     async def need() -> str:
         async with awake("lab", Sleepers("ctl0", ("worker0",), idle_s=0, cycle_s=90), said) as reason:
-            await asyncio.sleep(0.05)
+            while len(asked) < 3:
+                await asyncio.sleep(0)
         looked = len(asked)
         await asyncio.sleep(0.02)
         assert len(asked) == looked

@@ -6,15 +6,21 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from support.hang import ENDLESS_SECONDS, HANG_SECONDS, wait_until
 
 from rackwright.provider.drivers import guard
 
 _GUARD = [sys.executable, "-I", "-S", guard.__file__]
-_DAEMONISE = "import os,time\nif os.fork()==0:\n os.setsid()\n open({file!r},'w').write(str(os.getpid()))\n time.sleep(60)\ntime.sleep(60)"
+_DAEMONISE = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    open({file!r}, "w").write(str(os.getpid()))
+time.sleep({seconds})
+"""
 
 
 def _alive(pid: int) -> bool:
@@ -25,15 +31,6 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def _until(condition: object, seconds: float = 8.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():  # type: ignore[operator]
-            return True
-        time.sleep(0.02)
-    return False
-
-
 def _start(command: list[str], lifeline: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*_GUARD, str(lifeline), *command], pass_fds=(lifeline,), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -41,7 +38,7 @@ def _start(command: list[str], lifeline: int) -> subprocess.Popen[bytes]:
 def test_the_status_of_the_command_is_the_status_of_the_guard() -> None:
     lifeline, held = os.pipe()
     child = _start(["sh", "-c", "exit 7"], lifeline)
-    assert child.wait(10) == 7
+    assert child.wait(HANG_SECONDS) == 7
     os.close(lifeline)
     os.close(held)
 
@@ -49,7 +46,7 @@ def test_the_status_of_the_command_is_the_status_of_the_guard() -> None:
 def test_a_missing_command_is_reported_by_name() -> None:
     lifeline, held = os.pipe()
     child = _start(["no-such-command"], lifeline)
-    _, err = child.communicate(timeout=10)
+    _, err = child.communicate(timeout=HANG_SECONDS)
     assert (child.returncode, err.decode().strip()) == (127, "no-such-command: No such file or directory")
     os.close(lifeline)
     os.close(held)
@@ -59,14 +56,14 @@ def test_a_missing_command_is_reported_by_name() -> None:
 def test_a_descendant_that_left_its_session_ends_too(tmp_path: Path, how: str) -> None:
     note = tmp_path / "pid"
     lifeline, held = os.pipe()
-    child = _start([sys.executable, "-c", _DAEMONISE.format(file=str(note))], lifeline)
-    assert _until(lambda: note.exists() and note.read_text())
+    child = _start([sys.executable, "-c", _DAEMONISE.format(file=str(note), seconds=ENDLESS_SECONDS)], lifeline)
+    wait_until(lambda: note.exists() and note.read_text())
     escaped = int(note.read_text())
     assert _alive(escaped)
     if how == "lifeline":
         os.close(held)
     else:
         child.send_signal(signal.SIGTERM)
-    assert child.wait(10) == 130
-    assert _until(lambda: not _alive(escaped))
+    assert child.wait(HANG_SECONDS) == 130
+    wait_until(lambda: not _alive(escaped))
     os.close(lifeline)

@@ -9,15 +9,16 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.hang import ENDLESS_SECONDS, HANG_SECONDS, wait_until
 
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
+from rackwright.provider import lab_power, lab_power_agent
 from rackwright.provider.diff import Change
 from rackwright.provider.drivers import processes
 from rackwright.provider.lab_power import Agent, Power, living
@@ -48,6 +49,16 @@ else:
 """
 
 
+PAUSE = 0.05
+AGENT = f"""
+import sys
+from rackwright.provider import lab_power_agent as agent
+agent._LOOK_EVERY = agent._ABSENT_EVERY = {PAUSE}
+sys.exit(agent.main(*sys.argv[2:]))
+"""
+"""The agent with shorter pauses between its looks."""
+
+
 async def said(_: str) -> None:
     """Progress that nobody reads."""
 
@@ -66,6 +77,9 @@ def containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(lab_power_agent, "_LOOK_EVERY", PAUSE)
+    monkeypatch.setattr(lab_power, "_COMMAND", (sys.executable, "-c", AGENT, lab_power_agent.__name__))
+    monkeypatch.setattr(lab_power, "_START", HANG_SECONDS)
     paths.prepare("lab")
     container(folder, "login0", running=False)
     container(folder, "worker0")
@@ -86,28 +100,21 @@ def calls(containers: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
-def until(condition: Callable[[], object], seconds: float = 15.0) -> bool:
-    """Whether it comes true."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
-
-
-def look(root: Path, done: Callable[[], object]) -> None:
-    """Let an agent look at requests below `root` until what is expected has come."""
+def look(root: Path, done: Callable[[int], object]) -> None:
+    """Let an agent look at requests below `root` until what is expected has come; `done` is told how often it has looked."""
 
     class Here(Loop):
+        looks = 0
+
         async def _root(self) -> str | None:
+            self.looks += 1
             return str(root)
 
     async def run() -> None:
         lock = paths.power_lock("lab").open("a")
         loop = Here("lab", "lab-login0", ["worker0"], lock.fileno())
         running = asyncio.create_task(loop.run())
-        assert await asyncio.to_thread(until, done)
+        await asyncio.to_thread(wait_until, lambda: done(loop.looks), pause=0.02)
         loop.stopped.set()
         await running
         lock.close()
@@ -130,11 +137,11 @@ def ask(tmp_path: Path) -> Callable[[str, str], Path]:
 
 def test_a_node_sleeps_and_wakes_and_the_marks_say_so(containers: Path, tmp_path: Path, ask: Callable[[str, str], Path]) -> None:
     request = ask("suspend", "worker0")
-    look(tmp_path / "root", lambda: not request.exists())
+    look(tmp_path / "root", lambda _: not request.exists())
     assert calls(containers) == ["stop --time 10 lab-worker0"]
     assert paths.asleep("lab", "worker0").exists()
     request = ask("resume", "worker0")
-    look(tmp_path / "root", lambda: not request.exists())
+    look(tmp_path / "root", lambda _: not request.exists())
     assert calls(containers)[1:] == ["start lab-worker0"]
     assert not paths.asleep("lab", "worker0").exists()
     started = json.loads((containers / "lab-worker0").read_text())["State"]["StartedAt"][:23]
@@ -145,7 +152,7 @@ def test_a_node_that_was_never_stopped_is_started_anew_for_a_boot(
     containers: Path, tmp_path: Path, ask: Callable[[str, str], Path]
 ) -> None:
     request = ask("resume", "worker0")
-    look(tmp_path / "root", lambda: not request.exists())
+    look(tmp_path / "root", lambda _: not request.exists())
     assert calls(containers) == ["stop --time 10 lab-worker0", "start lab-worker0"]
 
 
@@ -154,8 +161,7 @@ def test_another_container_of_that_name_is_left_alone_and_told_once(
 ) -> None:
     container(containers, "worker0", Config={"Labels": {"rackwright.stack": "other", "rackwright.node": "worker0"}})
     request = ask("suspend", "worker0")
-    looked = time.monotonic()
-    look(tmp_path / "root", lambda: time.monotonic() > looked + 2.5)
+    look(tmp_path / "root", lambda looks: looks > 3)
     assert calls(containers) == [] and request.exists()
     assert caplog.messages == ["suspend worker0: refused: its labels are not those of the node"]
 
@@ -165,7 +171,7 @@ def test_what_fails_is_told_once_and_tried_again(
 ) -> None:
     container(containers, "worker0", broken="no space left")
     request = ask("suspend", "worker0")
-    look(tmp_path / "root", lambda: len(calls(containers)) > 1)
+    look(tmp_path / "root", lambda _: len(calls(containers)) > 1)
     assert request.exists()
     assert len(caplog.records) == 1 and caplog.messages[0].startswith("suspend worker0: podman stop: no space left")
 
@@ -200,7 +206,9 @@ def test_the_agent_leads_a_session_of_its_own(started: Made) -> None:
 
 def test_a_second_one_does_not_stay(started: Made) -> None:
     command = [sys.executable, "-m", "rackwright.provider.lab_power_agent", "lab", "lab-login0"]
-    second = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / "infra")}, timeout=20, check=False)
+    second = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / "infra")}, timeout=HANG_SECONDS, check=False
+    )
     assert second.returncode == 1
     assert living("lab") == agent_of(started)
 
@@ -210,7 +218,7 @@ def test_a_dead_one_is_seen_by_a_refresh_and_by_an_up_and_a_live_one_is_no_news(
     assert found is not None and found.outputs == started.outputs
     assert not Power().diff(recorded(started), dict(INPUTS)).changes
     os.kill(started.outputs["pid"], signal.SIGKILL)
-    assert until(lambda: asyncio.run(Power().read(OPERATION, recorded(started))) is None)
+    wait_until(lambda: asyncio.run(Power().read(OPERATION, recorded(started))) is None)
     assert Power().diff(recorded(started), dict(INPUTS)).changes == {"pid": Change.UPDATE}
 
 
@@ -242,9 +250,9 @@ def test_deletion_leaves_no_process_and_no_file_and_may_be_repeated(started: Mad
 )
 def test_deletion_spares_another_process_with_that_number(containers: Path, words: list[str], later: int) -> None:
     """Another program, another stack's agent, an agent that was started later."""
-    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", *words])
+    stranger = subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({ENDLESS_SECONDS})", *words])
     try:
-        assert until(lambda: processes.born(stranger.pid))
+        wait_until(lambda: processes.born(stranger.pid))
         since = (processes.born(stranger.pid) or 0) - later
         state = State("lab-power", dict(INPUTS), {**INPUTS, "pid": stranger.pid, "born": since})
         asyncio.run(Power().delete(OPERATION, state))
@@ -257,7 +265,7 @@ def test_deletion_spares_another_process_with_that_number(containers: Path, word
 def test_it_ends_with_the_stack_s_last_container(started: Made, containers: Path) -> None:
     for file in containers.iterdir():
         file.unlink()
-    assert until(lambda: living("lab") is None)
+    wait_until(lambda: living("lab") is None)
     assert "no container of the stack is left" in paths.power_log("lab").read_text()
 
 
@@ -271,11 +279,11 @@ def test_it_ends_when_the_stack_s_folder_is_not_the_one_it_knew(started: Made, h
     if how == "replaced":
         paths.prepare("lab")
         paths.power_lock("lab").touch()
-    assert until(lambda: processes.born(started.outputs["pid"]) != started.outputs["born"])
+    wait_until(lambda: processes.born(started.outputs["pid"]) != started.outputs["born"])
     assert how == "replaced" or not paths.folder("lab").exists()
 
 
 def test_one_that_cannot_start_says_why(containers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rackwright.provider.lab_power._AGENT", "rackwright.provider.no_such_agent")
+    monkeypatch.setattr(lab_power, "_COMMAND", (sys.executable, "-m", "rackwright.provider.no_such_agent"))
     with pytest.raises(RackwrightError, match=r"the power agent does not start: .*no_such_agent"):
         asyncio.run(Power().create(OPERATION, dict(INPUTS)))

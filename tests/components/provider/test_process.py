@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.hang import ENDLESS_SECONDS
 
 from rackwright.errors import RackwrightError
 from rackwright.provider.drivers import process
@@ -22,12 +24,26 @@ def life(monkeypatch: pytest.MonkeyPatch) -> Lifetime:
     return made
 
 
-async def _cancelled_while_it_writes(life: Lifetime, file: Path, interruption: Interruption) -> Ended:
-    writes = process.run(["sh", "-c", f"echo half > {file}; sleep 0.4; echo whole > {file}"], interruption=interruption)
-    running = asyncio.create_task(writes)
-    while not file.exists():
+async def _until(condition: Callable[[], object]) -> None:
+    while not condition():
         await asyncio.sleep(0.01)
-    await life.cancel()
+
+
+def _when(file: Path, then: str) -> str:
+    """A command that waits until there is a file."""
+    return f"until [ -e {file} ]; do sleep 0.02; done; {then}"
+
+
+async def _cancelled_while_it_writes(life: Lifetime, file: Path, interruption: Interruption) -> Ended:
+    cancelled = file.with_name("cancelled")
+    script = f"echo half > {file}; touch {file}.begun; {_when(cancelled, f'echo whole > {file}')}"
+    running = asyncio.create_task(process.run(["sh", "-c", script], interruption=interruption))
+    await _until(file.with_name(f"{file.name}.begun").exists)
+    cancelling = asyncio.create_task(life.cancel())
+    await _until(lambda: life.cancelled)
+    if interruption is Interruption.WAITS:
+        cancelled.touch()
+    await cancelling
     return await running
 
 
@@ -45,11 +61,13 @@ def test_a_server_that_stops_lets_it_finish_as_well(life: Lifetime, tmp_path: Pa
     file = tmp_path / "written"
 
     async def scene() -> None:
-        command = ["sh", "-c", f"touch {file}; sleep 0.3; cat > {file}"]
+        cancelled = tmp_path / "cancelled"
+        command = ["sh", "-c", f"touch {file}; {_when(cancelled, f'cat > {file}')}"]
         running = asyncio.create_task(process.run(command, stdin=b"whole", interruption=Interruption.WAITS))
-        while not file.exists():
-            await asyncio.sleep(0.01)
+        await _until(file.exists)
         running.cancel()
+        await asyncio.sleep(0)
+        cancelled.touch()
         with pytest.raises(asyncio.CancelledError):
             await running
 
@@ -61,11 +79,11 @@ def test_a_call_that_is_cancelled_while_its_command_starts_lets_it_finish_as_wel
     life: Lifetime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a busy machine the command runs before whoever started it hears of it."""
-    file, start = tmp_path / "written", asyncio.create_subprocess_exec
+    file, start, cancelled = tmp_path / "written", asyncio.create_subprocess_exec, asyncio.Event()
 
     async def slowly(*argv: str, **options: Any) -> asyncio.subprocess.Process:
         child = await start(*argv, **options)
-        await asyncio.sleep(0.3)
+        await cancelled.wait()
         return child
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", slowly)
@@ -74,9 +92,9 @@ def test_a_call_that_is_cancelled_while_its_command_starts_lets_it_finish_as_wel
         running = asyncio.create_task(
             process.run(["sh", "-c", f"touch {file}; cat > {file}"], stdin=b"whole", interruption=Interruption.WAITS)
         )
-        while not file.exists():
-            await asyncio.sleep(0.01)
+        await _until(file.exists)
         running.cancel()
+        asyncio.get_running_loop().call_later(0.05, cancelled.set)
         with pytest.raises(asyncio.CancelledError):
             await running
 
@@ -98,4 +116,4 @@ def test_a_cancelled_run_still_cleans_up(life: Lifetime) -> None:
 
 def test_one_that_never_ends_is_killed_at_its_time_limit(life: Lifetime) -> None:
     with pytest.raises(process.NoEnd):
-        asyncio.run(process.run(["sleep", "60"], timeout=0.2, interruption=Interruption.WAITS))
+        asyncio.run(process.run(["sleep", str(ENDLESS_SECONDS)], timeout=0.2, interruption=Interruption.WAITS))

@@ -13,6 +13,7 @@ from typing import Any
 
 import paramiko
 import pytest
+from support.hang import HANG_SECONDS
 
 from rackwright.provider.drivers import remote
 from rackwright.provider.drivers.remote import Refused, Unreachable, Way, fingerprint, login
@@ -34,6 +35,7 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def way(key: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Way]:
     """The way to a server that shows _HOST_KEY and lets the key in; no agent is asked."""
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    monkeypatch.setattr(remote, "_CONNECT", HANG_SECONDS)
     with served(Door(paramiko.RSAKey.from_private_key_file(str(key))), _HOST_KEY) as port:
         yield Way("worker0", "127.0.0.1", port, "admin", fingerprint(_HOST_KEY))
 
@@ -147,7 +149,7 @@ def test_a_server_that_hangs_up_is_told_in_one_message_and_nothing_else() -> Non
     with socket.create_server(("127.0.0.1", 0)) as door, ThreadPoolExecutor(1) as pool:
         pool.submit(lambda: door.accept()[0].close())
         command = [sys.executable, "-c", _ASK, str(door.getsockname()[1])]
-        told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        told = subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS, check=True)
     assert "no SSH server answers" in told.stdout
     assert told.stderr == ""
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import paramiko
 import pytest
+from support.hang import HANG_SECONDS
 
+from rackwright.provider.drivers import remote
 from rackwright.provider.drivers.machine import Declared
 from rackwright.provider.drivers.remote import Way, fingerprint
 from rackwright.provider.drivers.survey import Asked, Seen, survey
@@ -41,6 +43,7 @@ def door() -> Door:
 def way(door: Door, monkeypatch: pytest.MonkeyPatch) -> Iterator[Way]:
     """The way to it, its key given; no agent is asked."""
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    monkeypatch.setattr(remote, "_CONNECT", HANG_SECONDS)
     with served(door, _HOST_KEY) as port:
         yield Way("worker0", "127.0.0.1", port, "root", fingerprint(_HOST_KEY))
 

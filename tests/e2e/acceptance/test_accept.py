@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from support.command import CommandResult
-from support.processes import HANG_SECONDS, wait_until
+from support.hang import HANG_SECONDS, wait_until
 from support.project import ROOT, Project
 
 SMOKE = ("slurm_health", "shared_file_system", "task_placement", "gpu_allocation", "infiniband")

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.processes import HANG_SECONDS, list_processes, wait_until
+from support.hang import HANG_SECONDS, wait_until
+from support.processes import list_processes
 from support.project import ROOT, Project, clone
 
 from rackwright.handover import paths

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.processes import HANG_SECONDS, list_processes, read_until, wait_until
+from support.hang import HANG_SECONDS, wait_until
+from support.processes import list_processes, read_until
 from support.project import Project, clone
 
 

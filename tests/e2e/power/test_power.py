@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.processes import HANG_SECONDS
+from support.hang import HANG_SECONDS
 from support.project import Project, clone
 
 SAVING = {"idle": "60s", "suspend_timeout": "15s", "resume_timeout": "30s"}

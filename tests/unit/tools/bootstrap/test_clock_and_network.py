@@ -7,10 +7,10 @@ import os
 import socket
 import ssl
 import threading
-import time
 from pathlib import Path
 
 import pytest
+from support.hang import HANG_SECONDS
 
 from bootstrap.machine_checks import clock, downloads, network
 from bootstrap.machine_checks.finding import Level
@@ -177,7 +177,7 @@ def test_any_answer_of_server_is_good(code: int, words: str, monkeypatch: pytest
 
 
 def test_servers_are_asked_side_by_side() -> None:
-    meeting = threading.Barrier(2, timeout=5)
+    meeting = threading.Barrier(2, timeout=HANG_SECONDS)
 
     def ask(address: str) -> str:
         meeting.wait()
@@ -191,8 +191,7 @@ def test_servers_are_asked_side_by_side() -> None:
 def test_silent_server_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "_PATIENCE", -0.9)
     release = threading.Event()
-    begun = time.monotonic()
-    findings = network.check_servers([Target("a", "http://slow.example.org/")], lambda address: str(release.wait(30)))
+    findings = network.check_servers([Target("a", "http://slow.example.org/")], lambda address: str(release.wait(HANG_SECONDS)))
     release.set()
     assert findings[0].level is Level.WARNING
-    assert time.monotonic() - begun < 10
+    assert "no answer within 0 s" in findings[0].found
