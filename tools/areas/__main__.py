@@ -15,6 +15,8 @@ from areas.running import Outcome, run, tested_commit
 from areas.selection import Selection, seconds_needed, select
 from areas.table import LOCAL_RECORD, RECORD, Pass, changed_files, git, read_areas, read_passes, write_passes
 
+FINISHED = (0, 1)
+"""Exit codes of pytest after all tests have run: passed, some failed."""
 SIDE_BY_SIDE = ("-n", "auto", "--no-loadscope-reorder")
 
 
@@ -64,7 +66,9 @@ def run_areas(names: Sequence[str], options: Sequence[str]) -> int:
     commit = tested_commit()
     status, outcomes = run(chosen, options or SIDE_BY_SIDE)
     print_outcomes(outcomes)
-    if commit is None or commit != tested_commit():
+    if status not in FINISHED:
+        print(f"not recorded: pytest ended with {status} before all tests had run", file=sys.stderr)
+    elif commit is None or commit != tested_commit():
         print("not recorded: tracked files differ from the commit, or changed during the run", file=sys.stderr)
     else:
         record(RECORD, commit, outcomes)
@@ -81,7 +85,7 @@ def run_selection(budget: float, *, dry_run: bool) -> int:
         return 0
     status, outcomes = run(selection.run, SIDE_BY_SIDE)
     print_outcomes(outcomes)
-    if commit := tested_commit():
+    if status in FINISHED and (commit := tested_commit()):
         record(LOCAL_RECORD, commit, outcomes)
     return 0 if status == 0 and all(outcome.is_pass for outcome in outcomes.values()) else 1
 

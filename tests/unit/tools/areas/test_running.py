@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from areas import __main__ as command
 from areas import running
 from areas.running import Outcome, outcomes
-from areas.table import Area
+from areas.table import Area, read_passes
 
 AREAS = [Area("drift", ["tests/e2e/drift"], []), Area("aws", ["tests/e2e/aws"], [])]
 REPORT = b"""<testsuites><testsuite>
@@ -36,3 +39,14 @@ def test_area_whose_tests_did_not_run_has_not_passed() -> None:
 def test_pass_is_recorded_for_what_was_committed_only(monkeypatch: pytest.MonkeyPatch, status: str | None, commit: str | None) -> None:
     monkeypatch.setattr(running, "git", lambda *arguments: status if arguments[0] == "status" else "abc\n")
     assert running.tested_commit() == commit
+
+
+@pytest.mark.parametrize(
+    ("status", "recorded"), [(0, ["drift"]), (1, ["drift"]), (2, []), (-9, [])], ids=["passed", "failed", "interrupted", "killed"]
+)
+def test_interrupted_run_is_not_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, status: int, recorded: list[str]) -> None:
+    monkeypatch.setattr(command, "RECORD", tmp_path / "record.yml")
+    monkeypatch.setattr(command, "tested_commit", lambda: "abc")
+    monkeypatch.setattr(command, "run", lambda areas, options: (status, {"drift": Outcome(passed=3), "hosts": Outcome(passed=1, failed=1)}))
+    assert command.run_areas(["drift", "hosts"], []) == 1
+    assert list(read_passes(tmp_path / "record.yml")) == recorded
