@@ -10,6 +10,8 @@ import stat
 import sys
 from pathlib import Path
 
+from rackwright.handover.slowness import SLOWEST
+
 _SRUN = r"""
 import json, os, subprocess, sys, threading, time
 options = dict(word.lstrip("-").split("=", 1) for word in sys.argv[1:] if word.startswith("--") and "=" in word)
@@ -98,8 +100,9 @@ class Standin:
 
     @property
     def environment(self) -> dict[str, str]:
-        """With which a run finds it."""
-        return {**os.environ, "PATH": f"{self.tools}{os.pathsep}{os.environ['PATH']}", "STANDIN": str(self.folder)}
+        """With which a run finds it; its time limits are those of the slowest node, however busy this machine is."""
+        path = f"{self.tools}{os.pathsep}{os.environ['PATH']}"
+        return {**os.environ, "PATH": path, "STANDIN": str(self.folder), "RACKWRIGHT_SLOWNESS": str(SLOWEST)}
 
     @property
     def jobs(self) -> list[str]:
