@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
+def bench(tmp_path: Path) -> Iterator[Bench]:
     """Everything is as the plan says."""
-    return Bench(tmp_path)
+    made = Bench(tmp_path)
+    yield made
+    made.node.end_processes()

@@ -5,10 +5,14 @@ srun starts its tasks here and labels what they say; which node each believes to
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import stat
 import sys
 from pathlib import Path
+
+from rackwright.handover.slowness import SLOWEST
 
 _SRUN = r"""
 import json, os, subprocess, sys, threading, time
@@ -98,8 +102,17 @@ class Standin:
 
     @property
     def environment(self) -> dict[str, str]:
-        """With which a run finds it."""
-        return {**os.environ, "PATH": f"{self.tools}{os.pathsep}{os.environ['PATH']}", "STANDIN": str(self.folder)}
+        """With which a run finds it; its time limits are those of the slowest node, however busy this machine is."""
+        path = f"{self.tools}{os.pathsep}{os.environ['PATH']}"
+        return {**os.environ, "PATH": path, "STANDIN": str(self.folder), "RACKWRIGHT_SLOWNESS": str(SLOWEST)}
+
+    def end_processes(self) -> None:
+        """Kill what still runs of it: a tool that hangs outlives its job."""
+        marker = f"STANDIN={self.folder}".encode()
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if marker in (entry / "environ").read_bytes().split(b"\0"):
+                    os.kill(int(entry.name), signal.SIGKILL)
 
     @property
     def jobs(self) -> list[str]:

@@ -74,6 +74,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kubernete
     with serving(made.cluster) as config:
         monkeypatch.setenv("KUBECONFIG", str(config))
         yield made
+        made.node.end_processes()
 
 
 def test_a_good_cluster_passes_within_the_users_quota_and_leaves_nothing(bench):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -133,10 +134,14 @@ def test_a_run_that_is_ended_leaves_no_green_report(home, ending):
     tools = home.parent / "tools"
     tools.mkdir()
     environment = {**os.environ, "PATH": standin.install(tools, standin.SILENT), "RACKWRIGHT_SLOWNESS": "1"}
-    with subprocess.Popen(command(home), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as child:
+    with subprocess.Popen(
+        command(home), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, start_new_session=True
+    ) as child:
         wait_until((home / "results" / "checks.jsonl").exists, pause=0.01)
         child.send_signal(ending)
         child.wait(timeout=HANG_SECONDS)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)  # Its ssh clients are silent, and go on.
     report = json.loads((home / "report.json").read_text())
     assert (report["verdict"], report["totals"]["passed"]) == ("unknown", 0)
 
