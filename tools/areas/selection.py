@@ -14,10 +14,11 @@ UNKNOWN_SECONDS: Final = 300
 
 @dataclass(frozen=True)
 class Selection:
-    """The answer: areas to run, areas that did not fit, areas that other targets run, areas without a change."""
+    """Areas to run, areas that did not fit beside these, that alone exceed the budget, that other targets run, and without a change."""
 
     run: list[Area] = field(default_factory=list)
     postponed: list[Area] = field(default_factory=list)
+    too_long: list[Area] = field(default_factory=list)
     elsewhere: list[Area] = field(default_factory=list)
     unchanged: list[Area] = field(default_factory=list)
 
@@ -43,6 +44,9 @@ def select(
         else:
             (selection.elsewhere if area.only else called).append(area)
     for area in _in_order(called, passes, turn):
+        if seconds_needed([area], passes, workers) > budget:
+            selection.too_long.append(area)
+            continue
         fits = seconds_needed([*selection.run, area], passes, workers) <= budget
         (selection.run if fits else selection.postponed).append(area)
     return selection

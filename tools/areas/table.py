@@ -30,6 +30,11 @@ class Area:
     worker: str = ""
     only: str = ""
 
+    @property
+    def command(self) -> str:
+        """Return the command that runs the area."""
+        return f"make test-full AREAS={self.name}" if self.only in ("", "test-full") else f"make {self.only}"
+
     def covers(self, file: str) -> bool:
         """Return whether a change of the file calls for this area."""
         within = any(file == test or file.startswith(f"{test}/") for test in self.tests)

@@ -51,7 +51,7 @@ def test_longest_untested_runs_first_and_the_rest_is_postponed() -> None:
 
 def test_smaller_area_fills_what_a_larger_one_leaves() -> None:
     passes = {**PASSES, "hosts": passed(2, 500)}
-    assert names(select(AREAS, passes, lambda _: None, 210, 1, 0))[:2] == (["power", "drift"], ["hosts"])
+    assert names(select(AREAS, passes, lambda _: None, 550, 1, 0))[:2] == (["power", "drift"], ["hosts"])
 
 
 def test_areas_of_one_run_take_turns() -> None:
@@ -60,8 +60,14 @@ def test_areas_of_one_run_take_turns() -> None:
     assert first == [["drift"], ["hosts"], ["power"]]
 
 
-def test_no_budget_runs_nothing_and_says_what_is_postponed() -> None:
-    assert names(select(AREAS, PASSES, lambda _: None, -5, 2, 0))[:2] == ([], ["power", "hosts", "drift"])
+def test_area_longer_than_the_budget_holds_up_no_other() -> None:
+    selection = select(AREAS, {**PASSES, "power": passed(1, 900)}, lambda _: None, 250, 2, 0)
+    assert ([area.name for area in selection.too_long], names(selection)[0]) == (["power"], ["hosts", "drift"])
+
+
+def test_no_budget_runs_nothing_and_says_what_is_left_out() -> None:
+    selection = select(AREAS, PASSES, lambda _: None, -5, 2, 0)
+    assert ([area.name for area in selection.too_long], names(selection)[:2]) == (["power", "hosts", "drift"], ([], []))
 
 
 def test_areas_of_one_lab_share_a_worker() -> None:
