@@ -42,16 +42,16 @@ down: venv ## removes everything of STACK and proves it
 doctor: ## checks that this machine and user can run STACK, and lists what would be installed; changes nothing
 	@$(BOOTSTRAP) doctor --stack $(STACK)
 
-check: dev ## formatting, types, layers, roles, shell
+check: dev ## formatting, types, layers, roles, shell; 2 min
 	@tools/check
 
-unit: dev ## pure tests: no podman, no root
+unit: dev ## pure tests: no podman, no root; 1 min
 	@$(PYTEST) tests/unit
 
-test: ready-dev ## what a change must pass: unit, component, role and engine tests, and one path for each kind of stack
+test: ready-dev ## what a change must pass: unit, component, role and engine tests, and one path for each kind of stack; 10 min
 	@$(PYTEST) --tier test tests/e2e $(FAST)
 
-test-full: ready-dev ## every end-to-end test and a sample of the faults, or AREAS="drift hosts"; records what passed
+test-full: ready-dev ## every end-to-end test and a sample of the faults, or AREAS="drift hosts"; records what passed; over an hour
 	@$(if $(AREAS),,RACKWRIGHT_EXAMPLES=full $(PYTEST) $(FAST) &&) $(AREA) run $(AREAS)
 
 areas: dev ## the areas of the end-to-end tests, and when each last passed

@@ -9,7 +9,6 @@ They have no deadline: how busy a machine is says nothing of code.
 from __future__ import annotations
 
 import os
-import resource
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -23,7 +22,7 @@ from rackwright.handover.slowness import slowness
 MAX_SLEEP = 0.05
 """Seconds that a test may sleep at a time."""
 MAX_CPU = 2.0
-"""Seconds of CPU, those of child processes included, that a test may take with its set-up on a machine of slowness 1."""
+"""Seconds of CPU that a test may take in this process, with its set-up, on a machine of slowness 1. Children may be those of earlier tests."""
 EXAMPLES = os.environ.get("RACKWRIGHT_EXAMPLES", "fast")
 
 settings.register_profile("fast", deadline=None, max_examples=20)
@@ -31,12 +30,6 @@ settings.register_profile("full", deadline=None, max_examples=300)
 settings.load_profile(EXAMPLES)
 _started = pytest.StashKey[float]()
 _sleep = time.sleep
-
-
-def cpu_seconds() -> float:
-    """Return the CPU time of this process and of its children that have ended."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def sleep_briefly(seconds: float) -> None:
@@ -49,14 +42,14 @@ def sleep_briefly(seconds: float) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Note the CPU time before fixtures."""
-    item.stash[_started] = cpu_seconds()
+    item.stash[_started] = time.process_time()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Fail a test that takes too much CPU, once it has ended; 300 examples may."""
     report = yield
-    if call.when == "teardown" and report.passed and EXAMPLES == "fast" and (took := cpu_seconds() - item.stash[_started]) > MAX_CPU:
+    if call.when == "teardown" and report.passed and EXAMPLES == "fast" and (took := time.process_time() - item.stash[_started]) > MAX_CPU:
         if took < MAX_CPU * slowness():
             return report
         report.outcome = "failed"
