@@ -22,7 +22,7 @@ from rackwright.handover.slowness import slowness
 MAX_SLEEP = 0.05
 """Seconds that a test may sleep at a time."""
 MAX_CPU = 2.0
-"""Seconds of CPU that a test may take in this process, with its set-up, on a machine of slowness 1. Children may be those of earlier tests."""
+"""Seconds of CPU that a test may take in this process, with its set-up, on a machine of slowness 1. Children may be of earlier tests."""
 EXAMPLES = os.environ.get("RACKWRIGHT_EXAMPLES", "fast")
 
 settings.register_profile("fast", deadline=None, max_examples=20)
