@@ -5,17 +5,20 @@ Everything a copy makes carries its stack's name as label, its home is its own, 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import random
 import secrets
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import yaml
 from support.command import CommandResult
@@ -55,6 +58,8 @@ class Project:
     folder: Path
     stack: str
     environment: dict[str, str] = field(default_factory=dict)
+    reservation: IO[str] | None = None
+    """The lock of the stack's network number, held while this object lives."""
 
     @property
     def home(self) -> Path:
@@ -159,7 +164,9 @@ class Project:
 
 def clone(folder: Path, *, like: str = "lab", number: int | None = None) -> Project:
     """A copy of the project with a stack like one of `stacks/`, under a name, network and port of its own."""
-    number = secrets.randbelow(80) + 100 if number is None else number
+    reservation = None
+    if number is None:
+        number, reservation = reserve_number()
     stack = f"t{number}-{secrets.token_hex(2)}"
     for part in _PARTS:
         source = ROOT / part
@@ -171,10 +178,26 @@ def clone(folder: Path, *, like: str = "lab", number: int | None = None) -> Proj
     cluster.setdefault("access", {})["port"] = 12_000 + number
     if "endpoint" in cluster["scheduler"]:
         cluster["scheduler"]["endpoint"] = f"10.{number}.0.10"
-    project = Project(folder, stack, _environment(folder))
+    project = Project(folder, stack, _environment(folder), reservation)
     (folder / "stacks").mkdir()
     project.stack_file.write_text(yaml.safe_dump(described, sort_keys=False))
     return project
+
+
+def reserve_number() -> tuple[int, IO[str]]:
+    """Return a number whose network (10.NUMBER.0.0/24) no other test and no podman network has, and the lock that keeps it."""
+    folder = Path(tempfile.gettempdir()) / f"rackwright-test-networks-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    subnets = _podman("network", "ls", "--format", "json") if shutil.which("podman") else ""
+    for number in random.sample(range(100, 180), 80):
+        lock = (folder / str(number)).open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        if f'"10.{number}.' not in subnets:
+            return number, lock
+    raise AssertionError("podman networks or other tests use every network from 10.100.0.0/24 to 10.179.0.0/24: podman network ls")
 
 
 def _environment(folder: Path) -> dict[str, str]:
