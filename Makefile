@@ -51,7 +51,7 @@ unit: dev ## pure tests: no podman, no root; 1 min
 test: ready-dev ## what a change must pass: unit, component, role and engine tests, and one path for each kind of stack; 9 min
 	@$(PYTEST) --tier test tests/e2e $(FAST)
 
-test-full: ready-dev ## every end-to-end test and a sample of the faults, or AREAS="drift hosts"; records what passed; over an hour
+test-full: ready-dev ## every end-to-end test and a sample of the faults, or AREAS="drift hosts"; records what passed; most areas took 45 min
 	@$(if $(AREAS),,RACKWRIGHT_EXAMPLES=full $(PYTEST) $(FAST) &&) $(AREA) run $(AREAS)
 
 areas: dev ## the areas of the end-to-end tests, and when each last passed

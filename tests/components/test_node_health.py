@@ -6,126 +6,14 @@ import ast
 import json
 import os
 import re
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
+from health_check_node import PROGRAM, ROOT, SCONTROL, Node, laid_down
 from support.hang import ENDLESS_SECONDS
 
 from rackwright.catalog.checks import Kind, checks
 from rackwright.targets.digests import NODE_CHECKS
-
-ROOT = Path(__file__).parents[2]
-PROGRAM = ROOT / "roles/slurm_worker/files/rackwright_health.py"
-BUDGET = "BUDGET = 1.8 "
-GPU = "{index}, NVIDIA H100 80GB HBM3, 81559, 580.173.02, 0, 1980, 0x1, Enabled"
-SCONTROL = """#!/bin/sh
-echo "$@" >> {folder}/asked
-case "$*" in
-  *"show job"*) cat {folder}/job ;;
-  *"show node"*) cat {folder}/node ;;
-  *State=DRAIN*) echo "NodeName=w0 State=IDLE+DRAIN Reason=${{4#Reason=}} [root@2026-11-22T03:00:00]" > {folder}/node ;;
-  *State=RESUME*) echo "NodeName=w0 State=IDLE" > {folder}/node ;;
-esac
-"""
-
-
-class Node:
-    """A node in a folder: its tools, its expectations, and Slurm's word on it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        text = PROGRAM.read_text(encoding="utf-8").replace('"/usr/local/sbin:', f'"{folder}/bin:')
-        for path in ("/usr/local/lib/rackwright/health", "/etc/rackwright", "/var/lib/rackwright", "/run"):
-            text = text.replace(f'"{path}', f'"{folder}{path}')
-            (folder / path.lstrip("/")).mkdir(parents=True)
-        (folder / "bin").mkdir()
-        text = text.replace('"/proc/thread-self/schedstat"', f'"{folder}/schedstat"')
-        self.waited(0.002)
-        text = text.replace("import time\n", f"import time\n\ntime.time = lambda: float(open({str(folder / 'clock')!r}).read())\n")
-        text = text.replace(BUDGET, "BUDGET = 600.0 ")
-        self.set_clock(time.time())
-        for name in ("rackwright-health", "rackwright-health-prolog"):
-            self.tool(name, text)
-        for place, source in laid_down().items():
-            path = folder / place.lstrip("/")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text((ROOT / source).read_text(encoding="utf-8"))
-        self.tool("scontrol", SCONTROL.format(folder=folder))
-        self.slurm("State=IDLE")
-        self.gpus(8)
-        self.tool("stat", '#!/bin/sh\nfor n in 0 1 2 3 4 5 6 7; do echo "/dev/nvidia$n|character special file|3d:$n"; done\n')
-        self.expect([{"check": "gpu.count_matches_plan", "limit": None}, {"check": "gpu.devices_are_distinct", "limit": None}])
-
-    def set_clock(self, now: float) -> None:
-        """The clock of the node, which stands still: how long a look takes here is nothing to it."""
-        self.now = now
-        (self.folder / "clock").write_text(str(now))
-
-    @property
-    def record(self) -> Path:
-        return self.folder / "var/lib/rackwright/health.json"
-
-    def remembers(self, **said: Any) -> None:
-        self.record.write_text(json.dumps(json.loads(self.record.read_text()) | said))
-
-    def tool(self, name: str, text: str) -> None:
-        path = self.folder / "bin" / name
-        path.write_text(text)
-        path.chmod(0o755)
-
-    def edit(self, path: Path, old: str, new: str) -> None:
-        text = path.read_text(encoding="utf-8")
-        assert text.count(old) == 1
-        path.write_text(text.replace(old, new), encoding="utf-8")
-
-    def hang(self) -> None:
-        """Let nvidia-smi hang. It gets 0.3 s."""
-        self.tool("nvidia-smi", f"#!/bin/sh\nexec sleep {ENDLESS_SECONDS}\n")
-        probe = self.folder / "usr/local/lib/rackwright/health/cluster/probes/gpu.py"
-        self.edit(probe, '    "gpus",\n', '    "gpus",\n    timeout=0.3,\n')
-
-    def limit_look(self) -> None:
-        """Give a look the time that it has on a node."""
-        for name in ("rackwright-health", "rackwright-health-prolog"):
-            self.edit(self.folder / "bin" / name, "BUDGET = 600.0 ", BUDGET)
-
-    def waited(self, seconds: float) -> None:
-        """For a processor, as the kernel counts it of the look."""
-        (self.folder / "schedstat").write_text(f"86000000 {seconds * 1e9:.0f} 41\n")  # for each of its threads
-
-    def gpus(self, count: int) -> None:
-        rows = "\n".join(GPU.format(index=index) for index in range(count))
-        self.tool("nvidia-smi", f"#!/bin/sh\ncat <<'X'\n{rows}\nX\n")
-
-    def slurm(self, says: str) -> None:
-        (self.folder / "node").write_text(f"NodeName=w0 {says}\n")
-
-    def expect(self, rows: list[dict[str, Any]], **cluster: Any) -> None:
-        record = {"name": "w0", "memory_mib": 1, "gpus": {"count": 8, "simulated": True}}
-        told = {"node": record, "cluster": {"storage": [], **cluster}, "checks": rows}
-        (self.folder / "etc/rackwright/health.json").write_text(json.dumps(told))
-
-    def look(self, *words: str, name: str = "rackwright-health") -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-I", "-S", str(self.folder / "bin" / name), *words]
-        usual = {**os.environ, "RACKWRIGHT_SLOWNESS": "1"}  # What else this machine does now must not change the limits.
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=ENDLESS_SECONDS / 2, env=usual)
-
-    def updates(self) -> list[str]:
-        asked = self.folder / "asked"
-        lines = asked.read_text().splitlines() if asked.exists() else []
-        asked.write_text("")
-        return [line.partition("NodeName=w0 ")[2] for line in lines if line.startswith("update")]
-
-
-def laid_down() -> dict[str, str]:
-    """Where the role puts the checks' files on a node, and where in the project they come from."""
-    task = yaml.safe_load((ROOT / "roles/slurm_worker/tasks/health.yml").read_text(encoding="utf-8"))[0]
-    return {row["path"]: row["content"].partition("/../../")[2].partition("'")[0] for row in task["vars"]["_slurm_worker_checks"]}
 
 
 @pytest.fixture

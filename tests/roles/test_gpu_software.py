@@ -92,7 +92,7 @@ def recorded(steps_of_all: list[Step]) -> dict[str, list[dict[str, Any]]]:
 
 
 def test_every_system_gets_what_it_got(steps_of_all: list[Step], goldens: Goldens) -> None:
-    """Each file once, whoever gets it, and one manifest of what else is asked."""
+    """Return each file once, although several systems get it, and one manifest of the other steps."""
     kept = Kept()
     manifest = kept.manifest(steps_of_all)
     assert_nothing_is_lost(kept, manifest, steps_of_all)

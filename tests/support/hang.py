@@ -14,7 +14,7 @@ _LONGER: Final = (1, 4, 16, 64)
 
 
 def wait_until(
-    condition: Callable[[], object], failure: Callable[[], str] = lambda: "it never came to hold", *, pause: float = 0.05
+    condition: Callable[[], object], failure: Callable[[], str] = lambda: "the condition never held", *, pause: float = 0.05
 ) -> None:
     """Wait until a condition holds; fail with the text that `failure` returns when it never does."""
     deadline = time.monotonic() + HANG_SECONDS

@@ -102,7 +102,7 @@ def print_selection(selection: Selection, passes: Mapping[str, Pass], budget: fl
     print(f"areas: {len(selection.run)} run, about {needed / 60:.0f} of the {max(0.0, budget) / 60:.0f} min that are left")
     for verb, chosen in (
         ("run", selection.run),
-        ("did not fit, comes first next time", selection.postponed),
+        ("did not fit this time", selection.postponed),
         ("changed, longer than the time that is left: {}", selection.too_long),
         ("changed, not for CI: {}", selection.elsewhere),
         ("no change", selection.unchanged),

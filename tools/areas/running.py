@@ -69,7 +69,7 @@ def _add(outcome: Outcome, case: ElementTree.Element) -> None:
 
 
 def tested_commit() -> str | None:
-    """Return HEAD, or None where tracked files differ from it: then nobody can say later what passed."""
+    """Return HEAD, or None where tracked files differ from it: a pass belongs to a commit."""
     changes = git("status", "--porcelain", "--untracked-files=no")
     head = git("rev-parse", "--short=12", "HEAD")
     dirty = [line for line in (changes or "").splitlines() if not line.endswith("tests/areas_passed.yml")]

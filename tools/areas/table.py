@@ -63,13 +63,22 @@ def read_areas(file: Path = TABLE) -> dict[str, Area]:
 
 
 def read_passes(*files: Path) -> dict[str, Pass]:
-    """Read records (default: the tracked one and this machine's); of two passes the later counts. Areas that never passed are absent."""
+    """Read records (default: the tracked one and this machine's); of two passes the later counts.
+
+    Areas that never passed are absent. Raises SystemExit where a record cannot be read.
+    """
     passes: dict[str, Pass] = {}
     for file in files or (RECORD, LOCAL_RECORD):
-        rows: dict[str, Any] = (yaml.safe_load(file.read_text(encoding="utf-8")) if file.exists() else None) or {}
-        for name, row in rows.items():
-            if name not in passes or passes[name].time < row["time"]:
-                passes[name] = Pass(**row)
+        try:
+            rows: dict[str, Any] = (yaml.safe_load(file.read_text(encoding="utf-8")) if file.exists() else None) or {}
+            read = {name: Pass(**row) for name, row in rows.items()}
+        except (yaml.YAMLError, AttributeError, TypeError) as error:
+            raise SystemExit(
+                f"{file}: {error}\nRestore the record of the areas' passes from git, or remove the file and run the areas again."
+            ) from None
+        for name, one in read.items():
+            if name not in passes or passes[name].time < one.time:
+                passes[name] = one
     return passes
 
 

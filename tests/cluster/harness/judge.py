@@ -76,7 +76,7 @@ class Judge:
             self.broken.setdefault(subject, f"test_{subject}.py could not be collected: {said[-1].strip() if said else 'no reason given'}")
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Choose short tracebacks of failures, which no one reads: pytest's own parse each file again, a tenth of a second each."""
+        """Select Python's own traceback format. pytest's format parses each file again, a tenth of a second for each failure."""
         session.config.option.tbstyle = "native"
 
     @pytest.hookimpl(wrapper=True)

@@ -195,8 +195,8 @@ def test_a_run_asks_again_what_looks_and_begins_no_job_twice(tmp_path, monkeypat
         monkeypatch.setattr("cluster.harness.gather.ROUND_LIMIT", seconds)
         first = [Probe("speaks", on="@entry", command="true", parse=str.strip)] if stage is Stage.JOBS else []
         slow = Probe("slow", on="@entry", command=begin(folder, "slow"), parse=str.strip, timeout=seconds, stage=stage)
-        lacking = HANG_SECONDS if stage is Stage.LOOK else seconds  # The time of a round of jobs is that of its longest question.
-        after = Probe("after", on="@entry", command="echo here", parse=str.strip, timeout=lacking, stage=stage)
+        limit = HANG_SECONDS if stage is Stage.LOOK else seconds  # The time of a round of jobs is that of its longest question.
+        after = Probe("after", on="@entry", command="echo here", parse=str.strip, timeout=limit, stage=stage)
         try:
             gathering = Gathering(load(INVENTORY), tmp_path / "ssh_config", [*first, slow, after])
             gathering.start()

@@ -62,3 +62,12 @@ def test_record_drops_areas_that_the_table_no_longer_has(tmp_path: Path) -> None
     one = Pass("aaa", "2026-11-01 10:00+00:00", 60, 5, 0)
     write_passes({"gone": one, "drift": one}, AREAS, tmp_path / "record")
     assert list(read_passes(tmp_path / "record")) == ["drift"]
+
+
+@pytest.mark.parametrize(
+    "text", ["drift: {commit: a\n<<<<<<< HEAD\n", "drift: {commit: a}\n", "- drift\n"], ids=["conflict", "field missing", "a list"]
+)
+def test_record_that_cannot_be_read_is_named_with_a_way_out(tmp_path: Path, text: str) -> None:
+    (tmp_path / "record").write_text(text)
+    with pytest.raises(SystemExit, match=r"record: [\s\S]*Restore the record"):
+        read_passes(tmp_path / "record")
