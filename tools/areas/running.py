@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -43,8 +44,17 @@ def run(areas: Sequence[Area], options: Sequence[str]) -> tuple[int, dict[str, O
         command = [sys.executable, "-m", "pytest", *reporting, *options]
         environment = {**os.environ, "PATH": f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"}
         environment.pop("PYTHONPATH", None)
-        status = subprocess.run([*command, *tests], cwd=ROOT, env=environment, check=False).returncode
+        status = _wait(subprocess.Popen([*command, *tests], cwd=ROOT, env=environment))
         return status, outcomes(areas, report.read_bytes() if report.exists() else b"<testsuites/>")
+
+
+def _wait(child: subprocess.Popen[bytes]) -> int:
+    """Wait for pytest. Ctrl-C reaches it, too, and it takes its time to remove what its tests created."""
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return child.wait()
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 def outcomes(areas: Sequence[Area], report: bytes) -> dict[str, Outcome]:
