@@ -78,7 +78,8 @@ def test_without_pytorch_or_gpu_nothing_is_told(name: str) -> None:
 @with_pytorch
 def test_speeds_are_measured_on_a_cpu() -> None:
     """The same code, tiny: what it says of a CPU is no figure of a GPU."""
-    answer = said(started("gpu_speed.py", "--device", "cpu", "--matrix", "256", "--copy-mib", "4", "--repeats", "3", python=PYTHON))
+    brief = ("--warm-seconds", "0.1", "--seconds", "0.1")
+    answer = said(started("gpu_speed.py", "--device", "cpu", "--matrix", "256", "--copy-mib", "4", *brief, python=PYTHON))
     assert {each["quantity"] for each in answer["figures"]} == {"matmul-bf16", "hbm-copy"}
     assert all(each["value"] > 0 for each in answer["figures"])
 

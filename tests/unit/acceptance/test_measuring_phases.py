@@ -130,7 +130,7 @@ def test_a_collective_that_got_slower_is_told() -> None:
 
 def gpu_said(health: str = "good", nvlink: str = "good", diagnosis: str = "good-v4", **changes: object) -> Callable[..., object]:
     """Figures of eight good H100; `changes` replace an answer by the job's first word."""
-    speeds = {"matmul-bf16": 770.0, "hbm-copy": 3010.0, "host-to-device": 52.0, "device-to-host": 51.0, "peer-copy": 395.0}
+    speeds = {"matmul-bf16": 676.0, "hbm-copy": 3010.0, "host-to-device": 52.0, "device-to-host": 51.0, "peer-copy": 395.0}
 
     def said(job: Job, node: str, rank: int) -> object:
         kind = job.name.split("-")[0]
@@ -208,7 +208,7 @@ def test_the_slow_gpu_is_named() -> None:
                 "value": value * (0.8 if (node, number) == ("worker1", 5) and name == "matmul-bf16" else 1),
             }
             for name, value in {
-                "matmul-bf16": 770.0,
+                "matmul-bf16": 676.0,
                 "hbm-copy": 3010.0,
                 "host-to-device": 52.0,
                 "device-to-host": 51.0,
@@ -220,4 +220,4 @@ def test_the_slow_gpu_is_named() -> None:
 
     found = judged(gpu, scope(), gpu_said(speed=speeds))
     assert verdicts(found) == {"matmul_is_fast[worker1]": FAILED}
-    assert found["matmul_is_fast", "worker1"].reason.startswith("GPU 5: 616 TFLOPS; expected at least 716 TFLOPS")
+    assert found["matmul_is_fast", "worker1"].reason.startswith("GPU 5: 541 TFLOPS; expected at least 608 TFLOPS")
