@@ -37,11 +37,11 @@ def memory_errors(check: str, node: str, gpus: Sequence[Health], planned: int) -
 
 
 def clocks(check: str, node: str, gpus: Sequence[Health], planned: int) -> Finding:
-    """One limit for all, and nothing that holds a clock down."""
+    """One limit for all, and no heat or brake signal that holds a clock down."""
     fastest = max((gpu.max_clock_mhz for gpu in gpus), default=0)
     found = _named(
         gpus,
-        lambda gpu: f"reasons {gpu.slowed_by:#x}" if gpu.slowed_by else f"{gpu.max_clock_mhz} MHz" if gpu.max_clock_mhz < fastest else "",
+        lambda gpu: ", ".join(gpu.clock_faults) or (f"{gpu.max_clock_mhz} MHz" if gpu.max_clock_mhz < fastest else ""),
     )
     return compared(check, node, found, {}) if len(gpus) == planned else unknown(check, node, f"{len(gpus)} of {planned} GPUs answered")
 

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from rackwright.catalog.clock_reasons import clock_faults
 from rackwright.errors import CouldNotTell
 
 ABSENT: Final = frozenset({"N/A", "Not Supported", "Requested functionality has been deprecated"})
-IDLE: Final = 0x1
-"""Bit `gpu_idle` of the reasons that hold a clock down: nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +27,8 @@ class Health:
     remap_pending: bool | None
     remap_failed: bool | None
     max_clock_mhz: int
-    slowed_by: int
-    """Bits of the reasons that hold its clock down, without idling."""
+    clock_faults: tuple[str, ...]
+    """What holds its clock down and should not."""
     pcie_generation: int | None
     pcie_generation_most: int | None
     pcie_width: int | None
@@ -65,7 +64,7 @@ def _health(row: Mapping[str, str]) -> Health:
         remap_pending=_flag(row["remapped_rows.pending"]),
         remap_failed=_flag(row["remapped_rows.failure"]),
         max_clock_mhz=int(row["clocks.max.sm"]),
-        slowed_by=int(row["clocks_event_reasons.active"], 16) & ~IDLE,
+        clock_faults=clock_faults(int(row["clocks_event_reasons.active"], 16)),
         pcie_generation=_number(row["pcie.link.gen.current"]),
         pcie_generation_most=_number(row["pcie.link.gen.max"]),
         pcie_width=_number(row["pcie.link.width.current"]),

@@ -18,8 +18,6 @@ _FIELDS: Final = (
     "clocks_event_reasons.active",
     "persistence_mode",
 )
-IDLE: Final = 0x1
-"""Reason bit `gpu_idle`: the clock is low because there is nothing to do."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,8 @@ class Gpu:
     uncorrected: int | None
     """Uncorrected ECC errors since the driver was loaded; None where ECC is off or not there."""
     max_clock_mhz: int
-    slowed_by: int
-    """Bits of the reasons that hold its clock down."""
+    clock_reasons: int
+    """Bits of the reasons that hold its clock down; catalog/clock_reasons.py names them."""
     persistent: bool
     """Whether the driver keeps it initialised while nobody uses it."""
 

@@ -175,6 +175,7 @@ def _tokens(sixteen: float) -> Callable[[Job, str], object]:
         (gpu_said(health="lost"), {"count_matches_plan": FAILED, "nothing_holds_clocks_down": UNKNOWN, "pcie_links_are_wide": UNKNOWN}),
         (gpu_said(health="failed-ecc"), {"no_memory_errors": FAILED}),
         (gpu_said(health="without-ecc"), {"no_memory_errors": UNKNOWN}),
+        (gpu_said(health="busy"), {}),
         (gpu_said(health="slow"), {"nothing_holds_clocks_down": FAILED, "pcie_links_are_wide": FAILED}),
         (
             gpu_said(health="failed"),

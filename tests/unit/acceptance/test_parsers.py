@@ -168,7 +168,7 @@ def test_gpus_are_read_whatever_the_order_of_the_fields() -> None:
     assert len(good) == 8 and good[3].pcie_width == 16 and good[3].uncorrected == 0 and good[3].remap_pending is False
     assert nvidia_smi.parse_health(read("nvidia-smi", "without-ecc"))[0].uncorrected is None
     slow = nvidia_smi.parse_health(read("nvidia-smi", "slow"))
-    assert (slow[2].slowed_by, slow[6].pcie_width) == (8, 8)
+    assert (slow[2].clock_faults, slow[6].pcie_width) == (("hardware slowdown",), 8)
     assert nvidia_smi.parse_health(read("nvidia-smi", "none")) == ()
     turned = "\n".join(", ".join(reversed(line.split(", "))) for line in read("nvidia-smi", "good").splitlines())
     with pytest.raises(CouldNotTell):

@@ -10,7 +10,7 @@ import pytest
 
 from cluster.probes.accounting import only_local, parse_listening, parse_table
 from cluster.probes.accounts import ORDINARY, parse_accounts
-from cluster.probes.gpu import parse_devices, parse_gpus, parse_xids
+from cluster.probes.gpu import is_a_programs, parse_devices, parse_gpus, parse_xids
 from cluster.probes.identity import parse_df, parse_hosts, parse_identity, parse_network, parse_resolved, parse_system_state
 from cluster.probes.munge import parse_decoded, parse_key
 from cluster.probes.slurm import expand, parse_nodes, parse_partitions, parse_ping, parse_settings, parse_version
@@ -52,13 +52,18 @@ class TestGpus:
 
     def test_errors_and_a_held_clock(self):
         sick = parse_gpus(captured("gpus", "ecc-and-slow"))[2]
-        assert (sick.uncorrected, sick.max_clock_mhz, sick.slowed_by) == (4, 1410, 8)
+        assert (sick.uncorrected, sick.max_clock_mhz, sick.clock_reasons) == (4, 1410, 8)
 
     def test_one_that_is_let_go_while_idle_is_seen(self):
         assert [gpu.index for gpu in parse_gpus(captured("gpus", "ecc-and-slow")) if not gpu.persistent] == [5]
 
     def test_ecc_that_is_off_is_no_number(self):
         assert {gpu.uncorrected for gpu in parse_gpus(captured("gpus", "without-ecc"))} == {None}
+
+    def test_errors_of_programs_are_no_fault_of_the_gpu(self):
+        """An illegal address, a misaligned one (three lines), a trap: as an H100 logged them."""
+        errors = parse_xids(captured("gpu-xids", "good-of-programs"))
+        assert len(errors) == 5 and all(map(is_a_programs, errors))
 
     def test_xids_without_other_lines(self):
         assert parse_xids(captured("gpu-xids", "fallen-off")) == (

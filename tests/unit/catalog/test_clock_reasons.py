@@ -1,0 +1,30 @@
+"""What holds a GPU's clock down, and which of it is a fault."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+from cluster.probes.gpu import parse_gpus
+from rackwright.catalog import clock_reasons
+from rackwright.catalog.clock_reasons import FAULTS, NORMAL, clock_faults
+
+CAPTURED = Path(__file__).parents[1] / "captured" / "gpus"
+
+
+def test_a_gpu_that_idles_or_works_at_its_power_limit_has_no_fault() -> None:
+    """Both as an H100 printed them: idle, and during BF16 products at 700 of 700 W."""
+    for name, reasons in {"good-one-h100": 0x1, "good-at-its-power-limit": 0x4}.items():
+        (gpu,) = parse_gpus((CAPTURED / f"{name}.txt").read_text(encoding="utf-8"))
+        assert (gpu.clock_reasons, clock_faults(gpu.clock_reasons)) == (reasons, ())
+
+
+def test_every_reason_is_either_normal_or_a_fault() -> None:
+    """Bits of nvml.h, each in one table."""
+    assert not set(NORMAL) & set(FAULTS)
+    assert sum(NORMAL) + sum(FAULTS) == 0x1FF
+
+
+def test_examples_hold() -> None:
+    """The `>>>` lines."""
+    assert doctest.testmod(clock_reasons).failed == 0
