@@ -54,6 +54,28 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     return _LabScheduling(config, log)
 
 
+class _Failures:
+    """Each failed test is named at once, for the details come after the last test, an hour later in the longest runs."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write the test and the first line of its error."""
+        if report.failed:
+            reason = getattr(getattr(report.longrepr, "reprcrash", None), "message", str(report.longrepr)).strip()
+            self._terminal.write_line(f"\nFAILED {report.nodeid} ({report.when}): {reason.splitlines()[0] if reason else 'no message'}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Name failures as they come, where there is a terminal; workers of `-n` have none."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Failures(terminal))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print how many seconds of tests each tier took; side by side, they take less on the clock."""
     seconds: dict[str, float] = {}
