@@ -15,8 +15,6 @@ from areas.running import Outcome, run, tested_commit
 from areas.selection import Selection, seconds_needed, select
 from areas.table import LOCAL_RECORD, RECORD, Pass, changed_files, git, read_areas, read_passes, write_passes
 
-FINISHED = (0, 1)
-"""Exit codes of pytest after all tests have run: passed, some failed."""
 SIDE_BY_SIDE = ("-n", "auto", "--no-loadscope-reorder")
 
 
@@ -66,9 +64,7 @@ def run_areas(names: Sequence[str], options: Sequence[str]) -> int:
     commit = tested_commit()
     status, outcomes = run(chosen, options or SIDE_BY_SIDE)
     print_outcomes(outcomes)
-    if status not in FINISHED:
-        print(f"not recorded: pytest ended with {status} before all tests had run", file=sys.stderr)
-    elif commit is None or commit != tested_commit():
+    if commit is None or commit != tested_commit():
         print("not recorded: tracked files differ from the commit, or changed during the run", file=sys.stderr)
     else:
         record(RECORD, commit, outcomes)
@@ -85,7 +81,7 @@ def run_selection(budget: float, *, dry_run: bool) -> int:
         return 0
     status, outcomes = run(selection.run, SIDE_BY_SIDE)
     print_outcomes(outcomes)
-    if status in FINISHED and (commit := tested_commit()):
+    if commit := tested_commit():
         record(LOCAL_RECORD, commit, outcomes)
     return 0 if status == 0 else 1
 
@@ -115,7 +111,7 @@ def print_outcomes(outcomes: Mapping[str, Outcome]) -> None:
     """Print one line for each area that ran."""
     for name, outcome in outcomes.items():
         verdict = "passed" if outcome.is_pass else "FAILED" if outcome.failed else "NOT TESTED"
-        counts = f"{outcome.passed} passed, {outcome.failed} failed, {outcome.skipped} skipped"
+        counts = f"{outcome.passed} passed, {outcome.failed} failed, {outcome.skipped} skipped, {outcome.missing} not run"
         print(f"area {name:24} {verdict}: {counts}, {outcome.seconds:.0f} s of tests")
 
 

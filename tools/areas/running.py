@@ -15,6 +15,9 @@ from xml.etree import ElementTree
 
 from areas.table import ROOT, Area, Pass, git
 
+FINISHED = (0, 1)
+"""Exit codes of pytest after all tests have run: passed, some failed."""
+
 
 @dataclass
 class Outcome:
@@ -24,11 +27,13 @@ class Outcome:
     failed: int = 0
     skipped: int = 0
     seconds: float = 0.0
+    missing: int = 0
+    """Tests that pytest collects and the report does not have: the run ended before them."""
 
     @property
     def is_pass(self) -> bool:
-        """Return whether tests ran and none failed."""
-        return self.passed > 0 and self.failed == 0
+        """Return whether all tests ran and none failed."""
+        return self.passed > 0 and self.failed == 0 and self.missing == 0
 
     def as_pass(self, commit: str) -> Pass:
         """Return the row of the record."""
@@ -42,10 +47,26 @@ def run(areas: Sequence[Area], options: Sequence[str]) -> tuple[int, dict[str, O
         tests = [test for area in areas for test in area.tests]
         reporting = ("-q", "-rs", "--durations=10", f"--junitxml={report}", "-o", "junit_family=xunit1")
         command = [sys.executable, "-m", "pytest", *reporting, *options]
-        environment = {**os.environ, "PATH": f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"}
-        environment.pop("PYTHONPATH", None)
-        status = _wait(subprocess.Popen([*command, *tests], cwd=ROOT, env=environment))
-        return status, outcomes(areas, report.read_bytes() if report.exists() else b"<testsuites/>")
+        status = _wait(subprocess.Popen([*command, *tests], cwd=ROOT, env=_environment()))
+        found = outcomes(areas, report.read_bytes() if report.exists() else b"<testsuites/>")
+    if status not in FINISHED:
+        for area in areas:
+            outcome = found[area.name]
+            outcome.missing = max(0, _collected(area) - outcome.passed - outcome.failed - outcome.skipped)
+    return status, found
+
+
+def _environment() -> dict[str, str]:
+    environment = {**os.environ, "PATH": f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"}
+    environment.pop("PYTHONPATH", None)
+    return environment
+
+
+def _collected(area: Area) -> int:
+    """Return how many tests an area has."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *area.tests]
+    listed = subprocess.run(command, cwd=ROOT, env=_environment(), stdout=subprocess.PIPE, text=True, check=True).stdout
+    return sum("::" in line for line in listed.splitlines())
 
 
 def _wait(child: subprocess.Popen[bytes]) -> int:

@@ -41,12 +41,23 @@ def test_pass_is_recorded_for_what_was_committed_only(monkeypatch: pytest.Monkey
     assert running.tested_commit() == commit
 
 
-@pytest.mark.parametrize(
-    ("status", "recorded"), [(0, ["drift"]), (1, ["drift"]), (2, []), (-9, [])], ids=["passed", "failed", "interrupted", "killed"]
-)
-def test_interrupted_run_is_not_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, status: int, recorded: list[str]) -> None:
+def test_interrupted_run_records_the_areas_that_ran_to_their_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    outcome = {"drift": Outcome(passed=3), "hosts": Outcome(passed=1, failed=1), "aws": Outcome(passed=2, missing=1)}
     monkeypatch.setattr(command, "RECORD", tmp_path / "record.yml")
     monkeypatch.setattr(command, "tested_commit", lambda: "abc")
-    monkeypatch.setattr(command, "run", lambda areas, options: (status, {"drift": Outcome(passed=3), "hosts": Outcome(passed=1, failed=1)}))
-    assert command.run_areas(["drift", "hosts"], []) == (0 if status == 0 else 1)
-    assert list(read_passes(tmp_path / "record.yml")) == recorded
+    monkeypatch.setattr(command, "run", lambda areas, options: (2, outcome))
+    assert command.run_areas(["drift", "hosts", "aws"], []) == 1
+    assert list(read_passes(tmp_path / "record.yml")) == ["drift"]
+
+
+@pytest.mark.parametrize(("status", "missing"), [(1, 0), (2, 4), (-9, 4)], ids=["failed", "interrupted", "killed"])
+def test_tests_that_an_interrupted_run_left_out_are_counted(monkeypatch: pytest.MonkeyPatch, status: int, missing: int) -> None:
+    monkeypatch.setattr(running, "_wait", lambda child: status)
+    monkeypatch.setattr(running.subprocess, "Popen", lambda command, **options: None)
+    monkeypatch.setattr(running, "_collected", lambda area: 4)
+    found = running.run(AREAS, ())[1]
+    assert {outcome.missing for outcome in found.values()} == {missing}
+
+
+def test_tests_of_an_area_are_those_that_pytest_collects() -> None:
+    assert running._collected(Area("areas", ["tests/unit/tools/areas/test_table.py::test_other_targets_exist"], [])) == 1
