@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def test_interrupted_run_records_the_areas_that_ran_to_their_end(monkeypatch: py
 @pytest.mark.parametrize(("status", "missing"), [(1, 0), (2, 4), (-9, 4)], ids=["failed", "interrupted", "killed"])
 def test_tests_that_an_interrupted_run_left_out_are_counted(monkeypatch: pytest.MonkeyPatch, status: int, missing: int) -> None:
     monkeypatch.setattr(running, "_wait", lambda child: status)
-    monkeypatch.setattr(running.subprocess, "Popen", lambda command, **options: None)
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **options: None)
     monkeypatch.setattr(running, "_collected", lambda area: 4)
     found = running.run(AREAS, ())[1]
     assert {outcome.missing for outcome in found.values()} == {missing}
