@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.probes.gpu import DEVICES, GPUS, XIDS, is_a_programs
-from rackwright.catalog.clock_reasons import clock_faults
+from cluster.probes.gpu import DEVICES, GPUS, XIDS, clock_faults, is_a_programs
 
 
 def test_count_matches_plan(node, ask, expect):

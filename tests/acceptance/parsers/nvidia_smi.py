@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.catalog.clock_reasons import clock_faults
+from cluster.probes.gpu import clock_faults
 from rackwright.errors import CouldNotTell
 
 ABSENT: Final = frozenset({"N/A", "Not Supported", "Requested functionality has been deprecated"})

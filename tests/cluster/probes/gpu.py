@@ -18,6 +18,22 @@ _FIELDS: Final = (
     "clocks_event_reasons.active",
     "persistence_mode",
 )
+NORMAL_REASONS: Final = {
+    0x1: "GPU idle",
+    0x2: "application clocks",
+    0x4: "software power cap",
+    0x10: "sync boost",
+    0x100: "display clock",
+}
+"""Why a healthy GPU's clock is below its maximum (nvml.h of driver 580, `nvmlClocksEventReason…`): it idles, somebody set its clocks, or it
+works at its power limit, as an H100 does during any large BF16 product."""
+FAULTY_REASONS: Final = {
+    0x8: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake",
+}
+"""The others: heat, or a power supply that asks for less."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +48,7 @@ class Gpu:
     """Uncorrected ECC errors since the driver was loaded; None where ECC is off or not there."""
     max_clock_mhz: int
     clock_reasons: int
-    """Bits of the reasons that hold its clock down; catalog/clock_reasons.py names them."""
+    """Bits of the reasons that hold its clock down; `NORMAL_REASONS` and `FAULTY_REASONS` name them."""
     persistent: bool
     """Whether the driver keeps it initialised while nobody uses it."""
 
@@ -42,6 +58,18 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
     if text.strip() == "No devices were found":
         return ()
     return tuple(_gpu([value.strip() for value in line.split(",")]) for line in text.splitlines() if line.strip())
+
+
+def clock_faults(reasons: int) -> tuple[str, ...]:
+    """Return the faults among the reasons, lowest bit first; a bit that nvml.h does not define counts as one.
+
+    >>> clock_faults(0x4 | 0x1)
+    ()
+    >>> clock_faults(0x48), clock_faults(0x200)
+    (('hardware slowdown', 'hardware thermal slowdown'), ('undefined reason 0x200',))
+    """
+    bits = (1 << number for number in range(reasons.bit_length()) if reasons >> number & 1)
+    return tuple(FAULTY_REASONS.get(bit, f"undefined reason {bit:#x}") for bit in bits if bit not in NORMAL_REASONS)
 
 
 def _gpu(values: list[str]) -> Gpu:
