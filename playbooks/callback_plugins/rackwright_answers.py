@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ansible.plugins.callback import CallbackBase
 
+from rackwright import layout
 from rackwright.provider.answers.side import digest
 
 DOCUMENTATION = """
@@ -25,12 +26,13 @@ description: Writes to the file that RACKWRIGHT_ANSWERS names.
 """
 
 _FILE: Final = "RACKWRIGHT_ANSWERS"
+_MODULE_FOLDERS: Final = (("ansible", "modules"), Path(layout.MODULES).parts)
 
 
 def module_name(path: str) -> str:
     """How a module is imported from an archive of modules; nothing where it is not one of Ansible's own or the project's."""
     file = Path(path)
-    known = file.suffix == ".py" and (file.parts[-3:-1] == ("ansible", "modules") or file.parts[-3:-1] == ("playbooks", "library"))
+    known = file.suffix == ".py" and any(file.parent.parts[-len(folder) :] == folder for folder in _MODULE_FOLDERS)
     return f"ansible.modules.{file.stem}" if known else ""
 
 

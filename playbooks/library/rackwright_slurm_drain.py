@@ -46,7 +46,7 @@ ARGUMENTS = {
     "timeout": {"type": "int", "default": 60},
 }
 OURS = "rackwright:"
-BY_A_CHECK = re.compile(r"rackwright: [a-z]+\.[a-z_]+(:|$)")  # drained by the node's own health check, which alone knows when that is over
+BY_A_CHECK = re.compile(r"rackwright: [a-z_]+\.[a-z_]+(:|$)")  # drained by the node's own health check, which alone knows when that is over
 # What slurmctld itself holds against a node for what its registration, or the lack of one, told; void once it has registered well.
 CURED_BY_REGISTRATION = re.compile(
     r"not responding|node unexpectedly rebooted|resumetimeout reached|low (realmemory|cpus|tmpdisk|socket)|gres/\S+ count reported lower",

@@ -23,21 +23,22 @@ from typing import IO, Any
 import yaml
 from support.command import CommandResult
 
+from rackwright import layout
 from rackwright.provider import lab_limits
 
 ROOT = Path(__file__).resolve().parents[2]
 _PARTS = (
     "infra",
-    "playbooks",
-    "roles",
-    "tests/cluster",
-    "tests/acceptance",
-    "tests/hardware",
+    layout.PLAYBOOKS,
+    layout.ROLES,
+    layout.CLUSTER_CHECKS,
+    layout.ACCEPTANCE,
+    layout.HARDWARE_REPORT,
+    layout.KUBERNETES_BUNDLE,
     "tools/pulumi",
-    "tools/kubernetes",
     "tools/bootstrap",
     "Pulumi.yaml",
-    "ansible.cfg",
+    layout.ANSIBLE_CFG,
     "pyproject.toml",
     "Makefile",
 )

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from rackwright import layout
 from rackwright.catalog.checks import CheckSpec, Kind, acceptance, checks
 from rackwright.catalog.symptoms import Symptom, symptoms
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "troubleshooting.md"
-_CHECKS: Final = ROOT / "tests" / "cluster"
+_CHECKS: Final = ROOT / layout.CLUSTER_CHECKS
 _HEAD: Final = """# When something is wrong
 
 Made by `make docs` from the catalogue of checks; a change here is lost. By symptom: what is noticed, where to look first, and which

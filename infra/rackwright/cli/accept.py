@@ -12,6 +12,7 @@ from typing import Annotated, Final
 
 import typer
 
+from rackwright import layout
 from rackwright.catalog.checks import Level
 from rackwright.cli.live import must_be_up
 from rackwright.errors import BadInput, CouldNotTell
@@ -76,7 +77,7 @@ async def _accepted(stack: str, options: list[str]) -> tuple[int, str]:
 
     inventory = paths.inventory(stack)
     command = [
-        str(paths.project_root() / "tests" / "acceptance"),
+        str(paths.project_root() / layout.ACCEPTANCE),
         "--inventory",
         str(inventory),
         "--ssh-config",

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from rackwright import layout
 from rackwright.errors import RackwrightError
 
 SOCKET_PATH_LIMIT: Final = 90
@@ -215,7 +216,7 @@ def project_root() -> Path:
 
 def stacks() -> Path:
     """Where stack files lie (`stackConfigDir` of Pulumi.yaml)."""
-    return project_root() / "stacks"
+    return project_root() / layout.STACKS
 
 
 def stack_file(stack: str) -> Path:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from rackwright import layout
 from rackwright.handover import paths
 from rackwright.model.cluster import Cluster
 from rackwright.model.kubernetes import Kubernetes
@@ -47,6 +48,6 @@ def table_of_contents(site: Sequence[Mapping[str, Any]], after: Mapping[str, Seq
 
 def _with_followers(phase: Mapping[str, Any], after: Mapping[str, Sequence[str]], root: Path) -> Iterator[dict[str, Any]]:
     file = str(phase["ansible.builtin.import_playbook"])
-    yield {"name": phase["name"], "ansible.builtin.import_playbook": str(root / "playbooks" / file)}
+    yield {"name": phase["name"], "ansible.builtin.import_playbook": str(root / layout.PLAYBOOKS / file)}
     for own in after.get(Path(file).stem, ()):
         yield {"name": f"Site playbook {own}", "ansible.builtin.import_playbook": str(root / own)}

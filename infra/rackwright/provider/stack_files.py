@@ -13,7 +13,7 @@ from typing import Any, Final
 import yaml
 from pydantic import ValidationError
 
-from rackwright import handover
+from rackwright import handover, layout
 from rackwright.errors import RackwrightError
 from rackwright.handover import applied, paths
 from rackwright.handover.site import table_of_contents
@@ -115,7 +115,7 @@ def site(stack: str, own: Mapping[str, Sequence[str]]) -> str:
         paths.site(stack).unlink(missing_ok=True)
         return "site.yml"
     root = paths.project_root()
-    phases = yaml.safe_load((root / "playbooks" / "site.yml").read_text(encoding="utf-8"))
+    phases = yaml.safe_load((root / layout.SITE_PLAYBOOK).read_text(encoding="utf-8"))
     _private(paths.site(stack), yaml.safe_dump(table_of_contents(phases, own, root), sort_keys=False))
     return str(paths.site(stack))
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from rackwright import layout
 from rackwright.handover import paths, site
 from rackwright.model import Cluster, load_cluster, phases
 from rackwright.model.phases import AfterPhase
@@ -77,7 +78,18 @@ def test_a_phase_that_does_not_exist_is_refused() -> None:
     assert "after_storage" in "\n".join(map(str, loaded.findings))
 
 
-def test_their_digest_follows_them_and_what_lies_beside_them(project: Path) -> None:
+@pytest.fixture
+def with_product(project: Path) -> Path:
+    """The project with a file of each kind that is converged."""
+    for name in (layout.SITE_PLAYBOOK, f"{layout.ROLES}/base/tasks/main.yml", layout.ANSIBLE_CFG, *digests.NODE_CHECKS):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).touch()
+    return project
+
+
+def test_their_digest_follows_them_and_what_lies_beside_them(with_product: Path) -> None:
+    project = with_product
+
     def digest() -> str:
         return digests.converge(project, site.parts(["site/archive.yml"]))["site"]
 
@@ -92,5 +104,5 @@ def test_their_digest_follows_them_and_what_lies_beside_them(project: Path) -> N
     assert digest() == seen[-1]
 
 
-def test_without_any_the_digests_are_what_they_were(project: Path) -> None:
-    assert set(digests.converge(project, site.parts([]))) == {"playbooks", "roles", "ansible_cfg", "node_checks"}
+def test_without_any_the_digests_are_what_they_were(with_product: Path) -> None:
+    assert set(digests.converge(with_product, site.parts([]))) == {"playbooks", "roles", "ansible_cfg", "node_checks"}

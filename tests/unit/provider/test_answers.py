@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from rackwright import layout
 from rackwright.handover import paths
 from rackwright.provider.answers import again as answers
 from rackwright.provider.answers import record, side
@@ -171,7 +172,7 @@ class TestInputs:
 class TestNotes:
     @pytest.fixture
     def plugin(self) -> Any:
-        file = paths.project_root() / "playbooks" / "callback_plugins" / "rackwright_answers.py"
+        file = paths.project_root() / layout.CALLBACK_PLUGINS / "rackwright_answers.py"
         spec = importlib.util.spec_from_file_location("rackwright_answers", file)
         assert spec and spec.loader
         module = importlib.util.module_from_spec(spec)
@@ -186,6 +187,11 @@ class TestNotes:
         return SimpleNamespace(
             **{**told, "module_path": "/x/ansible/modules/stat.py", "module_args": {"_ansible_tmpdir": "/t", "path": "/"}, **more}
         )
+
+    def test_each_module_of_the_project_is_noted_by_its_name(self, plugin):
+        modules = sorted((paths.project_root() / layout.MODULES).glob("*.py"))
+        assert modules
+        assert [plugin.module_name(str(module)) for module in modules] == [f"ansible.modules.{module.stem}" for module in modules]
 
     def test_a_call_is_noted_with_what_is_asked_again(self, plugin):
         noted = plugin.called(self.call(), {"stat": {}})

@@ -7,13 +7,14 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-_OWN: Final = "playbooks"
+from rackwright import layout
+
 _LEFT_OUT: Final = frozenset({"csharp", "powershell", "facts"})
 """Of Ansible's own module code, what no module here needs: half of it."""
 _DECIDE: Final = ("ansible-core", "mitogen")
@@ -23,16 +24,15 @@ _DECIDE: Final = ("ansible-core", "mitogen")
 def inputs(root: Path, files: Iterable[Path], words: Iterable[str]) -> str:
     """Digest of all that decides what the phases do, but for what nodes answer: their text, the hand-over, the versions they run on."""
     taken = hashlib.sha256("\n".join([*words, *(f"{name} {version(name)}" for name in _DECIDE)]).encode())
-    for file in (*files, root / "ansible.cfg", *_texts(root)):
+    for file in (*files, *_texts(root)):
         taken.update(f"\n{file.name} {file.stat().st_size}\n".encode() + file.read_bytes())
     return taken.hexdigest()
 
 
-def _texts(root: Path) -> Iterator[Path]:
+def _texts(root: Path) -> list[Path]:
     """Every file of the phases and roles, and of the checks, some of which they lay down on nodes."""
-    for folder in (root / _OWN, root / "roles", root / "tests" / "cluster"):
-        yield from sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
-    yield root / "infra" / "rackwright" / "errors.py"
+    parts = (layout.ANSIBLE_CFG, layout.PLAYBOOKS, layout.ROLES, layout.CLUSTER_CHECKS, f"{layout.PACKAGE}/errors.py")
+    return layout.files(root, parts)
 
 
 def programs(side: str, root: Path, calls: Mapping[str, Iterable[Mapping[str, Any]]], modules: Collection[str]) -> dict[str, str]:
@@ -57,10 +57,10 @@ def _archive(root: Path, modules: Collection[str]) -> bytes:
             below = file.relative_to(core)
             if not _LEFT_OUT.intersection(below.parts):
                 archive.write(file, f"ansible/{below}")
-        for file in sorted((root / _OWN / "module_utils").glob("*.py")):
+        for file in sorted((root / layout.MODULE_UTILS).glob("*.py")):
             archive.write(file, f"ansible/module_utils/{file.name}")
         for name in sorted(modules):
             stem = f"{name.rpartition('.')[2]}.py"
-            own = root / _OWN / "library" / stem
+            own = root / layout.MODULES / stem
             archive.write(own if own.is_file() else core / "modules" / stem, f"ansible/modules/{stem}")
     return packed.getvalue()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from rackwright import layout
 from rackwright.provider.drivers.process import stream
 from rackwright.provider.lifetime import INTERRUPTED, current
 
@@ -130,9 +131,9 @@ def _environment(root: Path) -> dict[str, str]:
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), inherited.get("PATH", os.defpath)]),
         "LANG": "C.UTF-8",
         "PYTHONPATH": str(Path(__file__).parents[3]),
-        "ANSIBLE_CONFIG": str(root / "ansible.cfg"),
+        "ANSIBLE_CONFIG": str(root / layout.ANSIBLE_CFG),
         "ANSIBLE_STRATEGY_PLUGINS": str(strategies),
         "ANSIBLE_STRATEGY": "mitogen_linear",
-        "ANSIBLE_CALLBACK_PLUGINS": str(root / "playbooks" / "callback_plugins"),
+        "ANSIBLE_CALLBACK_PLUGINS": str(root / layout.CALLBACK_PLUGINS),
         "ANSIBLE_CALLBACKS_ENABLED": "rackwright_answers,rackwright_hidden",
     }

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import yaml
 
+from rackwright import layout
 from rackwright.provider.drivers.task_diff import sides
 
 ROLL: Final = "rackwright_roll"
@@ -119,8 +120,8 @@ def run(request: dict[str, Any]) -> int:
     import ansible_runner
 
     root = Path(request["root"])
-    playbook = root / "playbooks" / request["playbook"]
-    reporter = Reporter(phases([*sorted((root / "playbooks").glob("*.yml")), *imported(playbook)]))
+    playbook = root / layout.PLAYBOOKS / request["playbook"]
+    reporter = Reporter(phases([*sorted((root / layout.PLAYBOOKS).glob("*.yml")), *imported(playbook)]))
     with own_folder(Path(request["inventory"]).parent) as folder:
         hidden = Path(folder) / "hidden"
         outcome = ansible_runner.run(

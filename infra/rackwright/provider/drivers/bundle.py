@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from rackwright import layout
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
 from rackwright.provider.drivers.process import stream
@@ -64,7 +65,7 @@ async def _built(words: tuple[str, ...], what: str, info: Say, status: Say) -> s
             await info(said)
         await status(said + (f", {event['detail']}" if event.get("detail") else ""))
 
-    ended = await stream([str(paths.project_root() / "tools" / "kubernetes" / "build"), "--json", *words], heard)
+    ended = await stream([str(paths.project_root() / layout.KUBERNETES_BUNDLE / "build"), "--json", *words], heard)
     folder = next((event["bundle"] for event in reversed(told) if "bundle" in event), None)
     if not ended.ok or folder is None:
         by_hand = " ".join(("tools/kubernetes/build", *words))

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from rackwright import layout
 from rackwright.handover import paths
 from rackwright.provider.drivers.process import run
 from rackwright.provider.drivers.pytest_run import environment
@@ -19,6 +20,6 @@ async def run_hardware(stack: str, section: str, *, in_jobs: bool) -> tuple[int,
     output = paths.results(stack) / "hardware.json"
     output.unlink(missing_ok=True)
     where = ["--inventory", str(paths.inventory(stack)), "--ssh-config", str(paths.ssh_config(stack)), "--output", str(output)]
-    command = [sys.executable, str(paths.project_root() / "tests" / "hardware"), *where, "--section", section]
+    command = [sys.executable, str(paths.project_root() / layout.HARDWARE_REPORT), *where, "--section", section]
     ended = await run([*command, *(["--job"] if in_jobs else [])], env=environment(), timeout=_LONGEST)
     return ended.status, output, ended.stderr

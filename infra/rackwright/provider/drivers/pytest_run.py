@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from rackwright import layout
 from rackwright.handover import paths
 from rackwright.provider.drivers.process import stream
 
@@ -58,7 +59,7 @@ async def run_checks(
 def _command(inventory: Path, ssh_config: Path, results: Path, level: str, kinds: str, nodes: Sequence[str]) -> list[str]:
     where = ["--inventory", str(inventory), "--ssh-config", str(ssh_config), "--results", str(results)]
     which = ["--level", level, "--kinds", kinds, *(("--nodes", ",".join(nodes)) if nodes else ())]
-    return [sys.executable, str(paths.project_root() / "tests" / "cluster"), *where, *which]
+    return [sys.executable, str(paths.project_root() / layout.CLUSTER_CHECKS), *where, *which]
 
 
 def environment() -> dict[str, str]:

@@ -1,0 +1,114 @@
+"""An edited file changes the digest by which `up` decides what to do; a path that matches no file raises."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rackwright import layout
+from rackwright.handover.paths import project_root
+from rackwright.provider.answers import again
+from rackwright.targets import digests
+
+PARTS = (
+    layout.PACKAGE,
+    layout.ROLES,
+    layout.PLAYBOOKS,
+    layout.ANSIBLE_CFG,
+    layout.CLUSTER_CHECKS,
+    layout.KUBERNETES_BUNDLE,
+)
+DIGESTS: dict[str, Callable[[Path], object]] = {
+    "converge": digests.converge,
+    "verification": digests.verification,
+    "bake slurm": lambda root: digests.bake(root, "slurm"),
+    "bake kubernetes": lambda root: digests.bake(root, "kubernetes"),
+    "power agent": digests.power_agent,
+    "bundle": digests.kubernetes_bundle,
+    "addon": lambda root: digests.kubernetes_addon(root, "kueue"),
+    "check mode": lambda root: again.inputs(root, [], []),
+}
+EDITS = {
+    "roles/base/tasks/main.yml": {"converge", "check mode"},
+    "roles/base/tasks/install.yml": {"converge", "bake slurm", "bake kubernetes", "check mode"},
+    "roles/sshd/defaults/main.yml": {"converge", "check mode"},
+    "roles/slurm_worker/files/rackwright_health.py": {"converge", "check mode"},
+    "roles/slurm_worker/vars/main.yml": {"converge", "bake slurm", "check mode"},
+    "playbooks/site.yml": {"converge", "check mode"},
+    "playbooks/library/rackwright_packages.py": {"converge", "bake slurm", "bake kubernetes", "check mode"},
+    "playbooks/callback_plugins/rackwright_answers.py": {"converge", "check mode"},
+    "ansible.cfg": {"converge", "check mode"},
+    "tests/cluster/test_slurm.py": {"verification", "check mode"},
+    "tests/cluster/test_gpu.py": {"converge", "verification", "check mode"},
+    "infra/rackwright/errors.py": {"converge", "check mode"},
+    "infra/rackwright/provider/lab_power.py": {"power agent"},
+    "infra/rackwright/provider/drivers/base_image.py": {"power agent", "bake slurm", "bake kubernetes"},
+    "tools/kubernetes/build": {"bundle", "bake kubernetes"},
+    "tools/kubernetes/addons/kueue/kustomization.yaml": {"addon"},
+}
+GONE = {
+    layout.ROLES: {"converge", "bake slurm", "bake kubernetes", "check mode"},
+    layout.PLAYBOOKS: {"converge", "bake slurm", "bake kubernetes", "check mode"},
+    layout.CLUSTER_CHECKS: {"converge", "verification", "check mode"},
+    f"{layout.PACKAGE}/provider": {"power agent", "bake slurm", "bake kubernetes"},
+    layout.KUBERNETES_BUNDLE: {"bundle", "addon", "bake kubernetes"},
+}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the files that digests are made of."""
+    root = tmp_path_factory.mktemp("project")
+    for part in PARTS:
+        source = project_root() / part
+        if source.is_dir():
+            shutil.copytree(source, root / part, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, root / part)
+    return root
+
+
+@pytest.fixture(scope="module")
+def before(project: Path) -> dict[str, object]:
+    """Every digest of the copy as it is."""
+    return {name: digest(project) for name, digest in DIGESTS.items()}
+
+
+@pytest.mark.parametrize("file", EDITS)
+def test_edited_file_changes_its_digests_and_no_other(project: Path, before: dict[str, object], file: str) -> None:
+    text = (project / file).read_bytes()
+    (project / file).write_bytes(text + b"\n# edited\n")
+    try:
+        changed = {name for name, digest in DIGESTS.items() if digest(project) != before[name]}
+    finally:
+        (project / file).write_bytes(text)
+    assert changed == EDITS[file]
+
+
+@pytest.mark.parametrize("folder", GONE)
+def test_folder_that_moved_away_raises(project: Path, before: dict[str, object], folder: str) -> None:
+    (project / folder).rename(project / "moved")
+    raised = set()
+    try:
+        for name, digest in DIGESTS.items():
+            try:
+                digest(project)
+            except FileNotFoundError:
+                raised.add(name)
+    finally:
+        (project / "moved").rename(project / folder)
+    assert raised == GONE[folder]
+
+
+def test_empty_folder_of_the_users_own_playbooks_is_no_error(project: Path) -> None:
+    (project / "site" / "files").mkdir(parents=True, exist_ok=True)
+    assert "site" in digests.converge(project, ["site"])
+
+
+def test_paths_of_the_layout_exist() -> None:
+    paths = [value for name, value in vars(layout).items() if name.isupper() and isinstance(value, str)]
+    assert len(paths) > 10
+    assert not [path for path in paths if not (project_root() / path).exists()]
