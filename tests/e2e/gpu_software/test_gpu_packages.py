@@ -23,9 +23,6 @@ from rackwright.model import load_cluster
 from rackwright.plan import expand
 
 TOOLKIT = os.environ.get("RACKWRIGHT_TEST_TOOLKIT") == "1"
-KERNEL = "6.12.94+deb13-amd64"
-"""Stands in for the running kernel. For 6.12.117 Debian's driver 550.163.01-2 does not build: pci_resize_resource has an argument more
-there (seen 2026-11-22)."""
 STEPS = "install,nccl_configure" + (",cuda_configure" if TOOLKIT else "")
 
 
@@ -42,12 +39,23 @@ def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         machines.remove()
 
 
+def kernel(machine: Machines) -> str:
+    """Return the oldest kernel whose headers the archive offers; it stands in for the running one.
+
+    Debian's driver 550.163.01-2 does not build for 6.12.117: pci_resize_resource has one argument more there (seen 2026-11-22).
+    """
+    listed = machine.on("worker0", "apt-get -qq update && apt-cache search --names-only '^linux-headers-6[0-9.]+[+]deb13-amd64$'")
+    kernels = [line.split()[0].removeprefix("linux-headers-") for line in listed.splitlines()]
+    assert kernels, f"the archive offers no kernel headers: {listed}"
+    return min(kernels, key=lambda name: [int(part) for part in name.split("+")[0].split(".")])
+
+
 def apply(machine: Machines, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the playbook on it."""
     hosts = folder / "inventory.yml"
     hosts.write_text(yaml.safe_dump(described(machine)))
     reach = f"-i {machine.identity} -p {PORT} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
-    variables = {"ansible_ssh_common_args": reach, "ansible_user": USER, "nvidia_driver_kernel": KERNEL, "nccl_tests_source": ""}
+    variables = {"ansible_ssh_common_args": reach, "ansible_user": USER, "nvidia_driver_kernel": kernel(machine), "nccl_tests_source": ""}
     given = [word for key, value in variables.items() for word in ("-e", f'{{"{key}": "{value}"}}')]
     skipped = [] if TOOLKIT else ["--skip-tags", "toolkit"]
     return subprocess.run(
@@ -100,7 +108,8 @@ def test_the_packages_have_the_versions_that_the_plan_says(installed: Machines) 
 
 
 def test_the_open_modules_were_built_for_the_kernel_whose_headers_came(installed: Machines) -> None:
-    assert re.search(rf"nvidia-current-open/550\.163\.01, {re.escape(KERNEL)}, x86_64: installed", installed.on("worker0", "dkms status"))
+    built = rf"nvidia-current-open/550\.163\.01, {re.escape(kernel(installed))}, x86_64: installed"
+    assert re.search(built, installed.on("worker0", "dkms status"))
 
 
 def test_nccl_is_found_by_the_linker_and_told_what_the_stack_says(installed: Machines) -> None:

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from faults.rows import HELPERS, faults
 from support.check_verdict import verdict
-from support.emulated_machines import EmulatedMachines, missing_requirements
+from support.emulated_machines import DISK_MIB, EmulatedMachines, missing_requirements
 
 from cluster import test_storage
 from rackwright.catalog.checks import Kind, checks
@@ -40,7 +40,7 @@ CLUSTER: dict[str, Any] = {
     "network": {"cidr": "10.20.0.0/24"},
     "access": {"allow": ["10.0.2.0/24"]},
     "groups": {"worker": {"count": 1, "cpus": 1, "memory": "512MiB"}, "storage": {"count": 1, "cpus": 1, "memory": "512MiB"}},
-    "storage": {"data": {"kind": "nfs", "mount": MOUNT, "size": "1500MiB"}},
+    "storage": {"data": {"kind": "nfs", "mount": MOUNT, "size": f"{DISK_MIB}MiB"}},
     "users": {"alice": {"uid": 2001}},
 }
 
