@@ -1,0 +1,31 @@
+"""Listed words are found in text that users read, and nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+from language import Use, chosen, uses
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "found"),
+    [
+        ("a.py", 'told = 1\nprint("a node is told")\n', [2]),
+        ("a.py", '"""First.\n\nNobody reads it.\n"""\n', [3]),
+        ("a.py", "# nobody reads comments here\nnobody = told()\n", []),
+        ("a.py", "x = f'{told} whoever {anew}'\n", [1]),
+        ("a.md", "Whoever reads\n```\nnobody\n```\n`told` and [text](nobody.md)\nanew\n", [1, 6]),
+        ("a.yml", "- name: Look anew\n  told: 1\n", [1, 2]),
+        ("a.py", "x = 'retold, Nobodyness'\n", []),
+    ],
+    ids=["string", "docstring", "identifier and comment", "f-string", "Markdown", "YAML", "part of a word"],
+)
+def test_words_are_found_in_text_for_users(file: str, text: str, found: list[int]) -> None:
+    assert [use.line for use in uses(file, text)] == found
+
+
+def test_use_names_place_and_replacement() -> None:
+    assert str(Use("a.py", 3, "Anew")) == 'a.py:3: write something else than "Anew": again'
+
+
+def test_patterns_choose_files() -> None:
+    assert chosen(["docs/a.md", "docs/x/b.md", "c.md"], ["docs/*.md"]) == ["docs/a.md", "docs/x/b.md"]

@@ -1,0 +1,77 @@
+"""The words that strings for users do not contain, and the files that are held to it."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+CLEAN: Final = Path(__file__).with_name("clean.txt")
+WORDS: Final = {
+    "told": "reported, printed, passed",
+    "nobody": "name the actor, or use the passive",
+    "somebody": "name the actor: the user, an administrator, another process",
+    "someone": "name the actor: the user, an administrator, another process",
+    "whoever": "the user who, the process that",
+    "anew": "again",
+    "looked": "scanned, queried, read",
+}
+_WORD: Final = re.compile(rf"\b({'|'.join(WORDS)})\b", re.IGNORECASE)
+_STRINGS: Final = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+
+
+@dataclass(frozen=True)
+class Use:
+    """One use of a listed word."""
+
+    file: str
+    line: int
+    word: str
+
+    def __str__(self) -> str:
+        return f'{self.file}:{self.line}: write something else than "{self.word}": {WORDS[self.word.lower()]}'
+
+
+def patterns() -> list[str]:
+    """Return the patterns of the files that are checked, in the notation of fnmatch."""
+    lines = (line.split("#")[0].strip() for line in CLEAN.read_text(encoding="utf-8").splitlines())
+    return [line for line in lines if line]
+
+
+def chosen(files: Iterable[str], wanted: Iterable[str]) -> list[str]:
+    """Return the files that a pattern names."""
+    allowed = tuple(wanted)
+    return [file for file in files if any(fnmatch(file, pattern) for pattern in allowed)]
+
+
+def uses(file: str, text: str) -> list[Use]:
+    """Return every use of a listed word: in the strings of Python, in the text of Markdown outside of code, in all other lines."""
+    if file.endswith(".py"):
+        lines = _python(text)
+    elif file.endswith(".md"):
+        lines = _markdown(text)
+    else:
+        lines = enumerate(text.splitlines(), start=1)
+    return [Use(file, number, found[1]) for number, line in lines for found in _WORD.finditer(line)]
+
+
+def _python(text: str) -> Iterator[tuple[int, str]]:
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in _STRINGS:
+            without_code = re.sub(r"\{[^{}]*\}", "", token.string)
+            yield from enumerate(without_code.splitlines(), start=token.start[0])
+
+
+def _markdown(text: str) -> Iterator[tuple[int, str]]:
+    fenced = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced:
+            yield number, re.sub(r"`[^`]*`|\]\([^)]*\)", "", line)
