@@ -25,6 +25,8 @@ def check_engine(machine: Machine, unified: bool | None) -> list[Finding]:
 
 def judge_podman(version: Output) -> Finding:
     """Judge the output of `podman --version`."""
+    if version.timed_out:
+        return unknown("Podman", f"`podman --version`: {version.last_line}")
     numbers = re.search(r"version (\d+)\.(\d+)", version.stdout)
     if version.code:
         return Finding(Level.ERROR, "Podman", f"does not start: {version.last_line}", "every node is a Podman container", ("podman info",))

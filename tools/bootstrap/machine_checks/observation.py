@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from bootstrap.machine import Machine
 
-_PATIENCE = 5.0
-"""Seconds for one command; all of them answer in milliseconds on a machine that works."""
+_PATIENCE = 60.0
+"""Seconds for one command. All of them answer in milliseconds on a quick machine; a loaded emulated one took more than 5 s to start podman."""
 
 
 class Output(NamedTuple):
@@ -19,6 +19,11 @@ class Output(NamedTuple):
     code: int
     stdout: str
     stderr: str
+
+    @property
+    def timed_out(self) -> bool:
+        """Return whether the command did not end in time, which says nothing about what it would have answered."""
+        return self.code == 124
 
     @property
     def last_line(self) -> str:

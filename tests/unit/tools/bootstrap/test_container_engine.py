@@ -36,6 +36,12 @@ def test_podman_is_error_when_not_starting() -> None:
     assert finding.commands == ("podman info",)
 
 
+def test_podman_is_unknown_when_it_does_not_answer_in_time() -> None:
+    finding = judge_podman(Output(124, "", "no answer within 60 s"))
+    assert (finding.level, finding.commands) == (Level.UNKNOWN, ())
+    assert "no answer within 60 s" in finding.found
+
+
 @pytest.mark.parametrize(
     ("runc", "crun", "unified", "level"),
     [

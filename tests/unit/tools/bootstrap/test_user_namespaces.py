@@ -42,6 +42,7 @@ GOOD = Settings(most=96365, clone=None, restricted=None, allows_podman=False, tr
         (GOOD._replace(restricted=1, trial=None), Level.ERROR, "restricted by AppArmor"),
         (GOOD._replace(trial=OLD_DEBIAN), Level.ERROR, "unshare failed: Operation not permitted"),  # seccomp of a container
         (GOOD._replace(trial=None), Level.UNKNOWN, "not installed"),
+        (GOOD._replace(trial=Output(124, "", "no answer within 60 s")), Level.UNKNOWN, "no answer within 60 s"),
         (GOOD._replace(most=None, trial=None), Level.UNKNOWN, "cannot be read"),
     ],
 )
