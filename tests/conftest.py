@@ -65,7 +65,7 @@ class _Failures:
         """Write the test and the first line of its error."""
         if report.failed:
             reason = getattr(getattr(report.longrepr, "reprcrash", None), "message", str(report.longrepr)).strip()
-            self._terminal.write_line(f"\nFAILED {report.nodeid} ({report.when}): {reason.splitlines()[0] if reason else 'no message'}")
+            self._terminal.write_line(f"\nFAILED {report.nodeid} ({report.when}): {reason.splitlines()[0][:200] if reason else 'no message'}")
 
 
 @pytest.hookimpl(trylast=True)

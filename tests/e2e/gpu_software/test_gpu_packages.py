@@ -23,6 +23,7 @@ from rackwright.model import load_cluster
 from rackwright.plan import expand
 
 TOOLKIT = os.environ.get("RACKWRIGHT_TEST_TOOLKIT") == "1"
+WITHOUT_DRIVER = ("-e", '{"nvidia_driver_set": {"packages": {"pinning": [], "per-kernel": [], "driver": []}}}')
 STEPS = "install,nccl_configure" + (",cuda_configure" if TOOLKIT else "")
 
 
@@ -40,14 +41,11 @@ def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def kernel(machine: Machines) -> str:
-    """Return the oldest kernel whose headers the archive offers; it stands in for the running one.
-
-    Debian's driver 550.163.01-2 does not build for 6.12.117: pci_resize_resource has one argument more there (seen 2026-11-22).
-    """
+    """Return the newest kernel whose headers the archive offers; it stands in for the running one."""
     listed = machine.on("worker0", "apt-get -qq update && apt-cache search --names-only '^linux-headers-6[0-9.]+[+]deb13-amd64$'")
     kernels = [line.split()[0].removeprefix("linux-headers-") for line in listed.splitlines()]
     assert kernels, f"the archive offers no kernel headers: {listed}"
-    return min(kernels, key=lambda name: [int(part) for part in name.split("+")[0].split(".")])
+    return max(kernels, key=lambda name: [int(part) for part in name.split("+")[0].split(".")])
 
 
 def apply(machine: Machines, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -87,29 +85,35 @@ def described(machine: Machines) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def installed(machine: Machines, tmp_path_factory: pytest.TempPathFactory) -> Machines:
-    """The machine after a first run."""
-    ended = apply(machine, tmp_path_factory.mktemp("first"), "--tags", STEPS)
+def unbuilt(machine: Machines, tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
+    """The first run. It fails since autumn 2026: Debian's driver builds for no kernel of Debian's archive."""
+    return apply(machine, tmp_path_factory.mktemp("first"), "--tags", STEPS)
+
+
+@pytest.fixture(scope="module")
+def installed(machine: Machines, unbuilt: subprocess.CompletedProcess[str], tmp_path_factory: pytest.TempPathFactory) -> Machines:
+    """The machine after a run without the driver's role, and without the package that does not build."""
+    machine.on("worker0", "dpkg --purge --force-depends nvidia-open-kernel-dkms")
+    ended = apply(machine, tmp_path_factory.mktemp("second"), "--tags", STEPS, *WITHOUT_DRIVER)
     assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-2000:]
     return machine
 
 
+def test_driver_that_does_not_build_is_named_with_its_kernel(machine: Machines, unbuilt: subprocess.CompletedProcess[str]) -> None:
+    """Not in the words of the package manager, which take four screens. Once Debian's driver builds again, this test fails."""
+    assert unbuilt.returncode != 0
+    assert f"driver 550.163.01 does not build for kernel {kernel(machine)}: " in unbuilt.stdout, unbuilt.stdout[-4000:]
+    assert "pci_resize_resource" in unbuilt.stdout and "software.profile" in unbuilt.stdout
+
+
 def test_the_packages_have_the_versions_that_the_plan_says(installed: Machines) -> None:
-    told = installed.on(
-        "worker0", "dpkg-query -W -f '${Package} ${Version}\\n' nvidia-open-kernel-dkms nvidia-smi libcuda1 libnccl2 libnccl-dev"
-    )
+    told = installed.on("worker0", "dpkg-query -W -f '${Package} ${Version}\\n' nvidia-smi libcuda1 libnccl2 libnccl-dev")
     assert {line.split()[0]: line.split()[1].split("-")[0] for line in told.splitlines()} == {
-        "nvidia-open-kernel-dkms": "550.163.01",
         "nvidia-smi": "550.163.01",
         "libcuda1": "550.163.01",
         "libnccl2": "2.22.3",
         "libnccl-dev": "2.22.3",
     }
-
-
-def test_the_open_modules_were_built_for_the_kernel_whose_headers_came(installed: Machines) -> None:
-    built = rf"nvidia-current-open/550\.163\.01, {re.escape(kernel(installed))}, x86_64: installed"
-    assert re.search(built, installed.on("worker0", "dkms status"))
 
 
 def test_nccl_is_found_by_the_linker_and_told_what_the_stack_says(installed: Machines) -> None:
@@ -133,7 +137,7 @@ def test_the_toolkit_compiles(installed: Machines) -> None:
 
 def test_a_second_run_and_a_look_change_nothing(installed: Machines, tmp_path: Path) -> None:
     for words in ((), ("--check",)):
-        ended = apply(installed, tmp_path, "--tags", STEPS, *words)
+        ended = apply(installed, tmp_path, "--tags", STEPS, *WITHOUT_DRIVER, *words)
         assert ended.returncode == 0, ended.stdout[-4000:]
         assert " changed=0 " in ended.stdout, ended.stdout[-4000:]
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from bootstrap.machine import Machine
 
 _PATIENCE = 60.0
-"""Seconds for one command. All of them answer in milliseconds on a quick machine; a loaded emulated one took more than 5 s to start podman."""
+"""Seconds for one command. All answer in milliseconds on a quick machine; on a loaded emulated one podman took more than 5 s to start."""
 
 
 class Output(NamedTuple):
