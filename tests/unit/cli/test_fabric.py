@@ -103,11 +103,11 @@ def test_a_picture_is_printed_or_written(run: Run, tmp_path: Path) -> None:
     assert run("lab", "svg", "-o", str(tmp_path / "fabric.svg")).code == 0
     assert (tmp_path / "fabric.svg").read_text() == drawn
     refused = run("lab", "svg", "-o", str(tmp_path / "nowhere" / "fabric.svg"))
-    assert (refused.code, refused.out) == (2, "") and "name a file in a folder" in refused.err
+    assert (refused.code, refused.out) == (2, "") and "pass a file in a writable folder" in refused.err
 
 
 def test_a_fabric_as_planned_differs_in_nothing(run: Run, found: Path) -> None:
-    assert diff(run, found, discovered()) == Ended(0, "all 81 cables are where they should be\n", "")
+    assert diff(run, found, discovered()) == Ended(0, "all 81 cables are connected as planned\n", "")
     managed = discovered().replace("'leaf-su1-r3'", "'MF0;leaf-su1-r3:MQM9700/U1'")
     assert diff(run, found, managed).code == 0
 
