@@ -129,7 +129,7 @@ def test_a_stack_beside_it_is_compared(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "cost"])
-@pytest.mark.parametrize(("asked", "words"), [("labb", "did you mean `lab`?"), ("nowhere/x.yaml", "there is no such file")])
+@pytest.mark.parametrize(("asked", "words"), [("labb", "did you mean `lab`?"), ("nowhere/x.yaml", "file does not exist")])
 def test_a_stack_that_is_not_there(run: Run, command: str, asked: str, words: str) -> None:
     """With the nearest name."""
     ended = run(command, asked)

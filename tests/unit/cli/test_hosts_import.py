@@ -108,7 +108,10 @@ def test_a_stack_with_nothing_but_its_groups_can_be_filled(take: Run, file: Path
 
 @pytest.mark.parametrize(
     ("group", "says"),
-    [("wroker", "--group: unknown group `wroker`\n  did you mean `worker`?"), ("login", "node001 has no node: the 1 of group login")],
+    [
+        ("wroker", "--group: unknown group `wroker`\n  did you mean `worker`?"),
+        ("login", "no free node for node001: all 1 nodes of group login"),
+    ],
 )
 def test_a_group_that_cannot_take_them_is_told(take: Run, group: str, says: str) -> None:
     ended = take("name,address\nnode001,10.20.0.11\n", "--group", group)

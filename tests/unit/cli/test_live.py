@@ -125,7 +125,7 @@ _ASKING = ("verify", "accept", "drift", "history", "status", "hardware", "schedu
 @pytest.mark.parametrize(
     ("stack", "cause", "hint"),
     [
-        ("lab-larg", "there is no stack `lab-larg`", "did you mean `lab-large`?"),
+        ("lab-larg", "unknown stack `lab-larg`", "did you mean `lab-large`?"),
         ("stacks/Pulumi.lab.yaml", "is a file", "use `lab`"),
         ("lab-large", "is not up", "run `rackwright up lab-large`"),
     ],
