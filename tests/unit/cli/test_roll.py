@@ -111,7 +111,12 @@ def test_the_stack_s_own_table_of_contents_is_played_where_it_has_one(stack: Sta
 def test_a_hand_over_of_another_version_is_refused(stack: Stack) -> None:
     stack.described = stack.described.replace("rackwright.handover/", "rackwright.handover/0")
     code, _, err = stack.roll()
-    assert code == 2 and "speaks rackwright.handover/0" in err and "`rackwright up` writes it anew" in err and not stack.asked
+    assert (
+        code == 2
+        and "found rackwright.handover/0" in err
+        and "run `rackwright up STACK` to write the inventory again" in err
+        and not stack.asked
+    )
 
 
 def test_an_interrupted_roll_says_what_is_left_drained(stack: Stack) -> None:
