@@ -67,7 +67,7 @@ class Commands(TyperGroup):
 
 
 def _command(name: str, function: Callable[..., Any]) -> Any:
-    if isinstance(function, typer.Typer):  # A command with commands of its own.
+    if isinstance(function, typer.Typer):  # A command with subcommands.
         function.info.name = name
         return typer.main.get_command(function)
     single = typer.Typer(add_completion=False, rich_markup_mode=None)

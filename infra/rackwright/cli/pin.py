@@ -27,7 +27,7 @@ class Pin:
     """An image of a stack: the pinned id and the newest one."""
 
     path: str
-    """Like `target.image`."""
+    """For example `target.image`."""
     pinned: str | None
     newest: str
 

@@ -64,7 +64,7 @@ def text(stack: str, name: str, workload: Workload, objects: Sequence[dict[str, 
     chart = workload.needs[0] if workload.values else None
     head = [
         f"# {workload.title}.",
-        f"# Rendered from the plan of stack {stack} by `rackwright workloads {stack} {name}`; checked against schemas where there are any.",
+        f"# Rendered from the plan of stack {stack} by `rackwright workloads {stack} {name}`; checked against schemas where available.",
         *(f"# Needs {need} {addons()[need].version}: {addons()[need].source}. {_run(addons()[need].run)}" for need in workload.needs),
         *([f"# Values for `helm install {chart}`: not a manifest, `kubectl apply` rejects them."] if chart else []),
     ]

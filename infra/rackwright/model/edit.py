@@ -63,7 +63,7 @@ def _edited(text: str, node: yaml.MappingNode, key: str, value: str) -> str | No
     first = node.value[0][0].start_mark
     margin = text[first.index - first.column : first.index]
     if margin.strip(" "):
-        return None  # the first key stands behind a dash, a question mark or a tab
+        return None  # the first key follows a dash, a question mark or a tab
     newline = "\r\n" if "\r\n" in text else "\n"
     return f"{text[: first.index - first.column]}{margin}{key}: {value}{newline}{text[first.index - first.column :]}"
 
