@@ -186,7 +186,7 @@ class TestOnDisk:
         assert len(read_lines([*lines, "null", "[1]", "{}"])) == 3
 
     def test_a_report_of_another_version_is_refused(self, report, green):
-        with pytest.raises(ValueError, match="unsupported schema: expected rackwright.report/1, found rackwright.report/2"):
+        with pytest.raises(ValueError, match=r"unsupported schema: expected rackwright\.report/1, found rackwright\.report/2"):
             report_from_dict({**report(green).as_dict(), "schema": "rackwright.report/2"})
 
 
