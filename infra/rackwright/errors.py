@@ -1,4 +1,4 @@
-"""The one error a user may see: where, what, what now. Findings about a stack file are values (`rackwright.model.finding`), not errors."""
+"""The errors that users see: path, cause, hint. Findings about a stack file are values (`rackwright.model.finding`), not errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 
 class RackwrightError(Exception):
-    """Something a person can act on; shown as `path: cause` and the hint below it, never as a traceback."""
+    """An error that the user can resolve; printed as `path: cause` followed by the hint, never as a traceback."""
 
     exit_code: ClassVar[int] = 1
 
@@ -22,12 +22,12 @@ class RackwrightError(Exception):
 
 
 class BadInput(RackwrightError):
-    """What was asked for, or its description, is wrong (exit code 2)."""
+    """The command line or the stack file is invalid (exit code 2)."""
 
     exit_code: ClassVar[int] = 2
 
 
 class CouldNotTell(RackwrightError):
-    """The truth could not be found out (exit code 3)."""
+    """The state could not be determined (exit code 3)."""
 
     exit_code: ClassVar[int] = 3

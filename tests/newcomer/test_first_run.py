@@ -53,7 +53,7 @@ def test_first_up_records_passed_verdict(first_up: Journey) -> None:
 def test_second_up_changes_nothing(first_up: Journey) -> None:
     output = first_up.require("make up").output
     assert "unchanged" in output and "created" not in output and "updated" not in output, output
-    assert "nothing was to do" in output, output
+    assert "no changes. " in output, output
 
 
 def test_verify_passes(first_up: Journey) -> None:

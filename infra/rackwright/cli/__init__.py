@@ -1,1 +1,1 @@
-"""The command line: thin. Each command is one call into the rooms of the house."""
+"""The command line. Each command parses its arguments, calls the other packages and prints the result."""

@@ -1,4 +1,4 @@
-"""`rackwright accept`: prove a live cluster by jobs of an ordinary user, phase by phase."""
+"""`rackwright accept`: run the acceptance test with jobs of an unprivileged user, phase by phase."""
 
 from __future__ import annotations
 
@@ -19,25 +19,30 @@ from rackwright.errors import BadInput, CouldNotTell
 from rackwright.handover import paths
 
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "LANG", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK")
-"""What the run, and ssh below it, may see of this process's environment."""
+"""Environment variables that the acceptance run, and the ssh processes it starts, inherit."""
 _GRACE: Final = 40.0
-"""Seconds for cancelling what runs and writing what is known, once somebody has interrupted it."""
+"""Seconds that an interrupted run has to cancel its jobs and write the report."""
 
 
 def accept(
-    stack: Annotated[str, typer.Argument(help="The stack's name.")],
-    phase: Annotated[list[str] | None, typer.Option(help="Only this phase (may be given again): no verdict on the cluster.")] = None,
-    level: Annotated[Level, typer.Option(help="How far to go: smoke ends before anything is measured.")] = Level.FULL,
-    keep_going: Annotated[bool, typer.Option("--keep-going", help="Go on after a phase that did not pass.")] = False,
-    user: Annotated[str | None, typer.Option(help="In whose name jobs run; the first user of the plan where nobody is named.")] = None,
-    every: Annotated[bool, typer.Option("--every", help="List every result, too.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON (rackwright.acceptance/1).")] = False,
+    stack: Annotated[str, typer.Argument(help="Stack name.")],
+    phase: Annotated[
+        list[str] | None, typer.Option(help="Run only this phase (repeatable). The cluster verdict is left unchanged.")
+    ] = None,
+    level: Annotated[Level, typer.Option(help="Acceptance level: smoke stops before the measurements.")] = Level.FULL,
+    keep_going: Annotated[bool, typer.Option("--keep-going", help="Continue after a phase that did not pass.")] = False,
+    user: Annotated[str | None, typer.Option(help="User who submits the jobs (default: first user in the plan).")] = None,
+    every: Annotated[bool, typer.Option("--every", help="List every result as well.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON (schema rackwright.acceptance/1).")] = False,
 ) -> None:
-    """Accept a cluster: jobs on its idle nodes, phase by phase. Exit codes: 0 as declared, 1 not, 2 bad input, 3 could not tell."""
+    """Run the acceptance test: jobs on idle nodes, phase by phase.
+
+    Exit codes: 0 as declared, 1 not as declared, 2 invalid input, 3 undetermined.
+    """
     must_be_up(stack)
     if level is Level.CHECKS:
         raise BadInput(
-            "runs no jobs, and the acceptance is made of them", path="--level checks", hint=f"`rackwright verify {stack}` looks only"
+            "runs no jobs (expected smoke or full)", path="--level checks", hint=f"run `rackwright verify {stack}` for the read-only checks"
         )
     options = [*(f"--phase={name}" for name in phase or ()), f"--level={level.value}", *(["--keep-going"] if keep_going else [])]
     file = _run(stack, [*options, *([f"--user={user}"] if user else [])])
@@ -56,23 +61,26 @@ def accept(
 
 
 def _run(stack: str, options: list[str]) -> Path:
-    """Run it; where its report is. The report of an earlier run goes first: one that is found afterwards is of this run."""
+    """Run the acceptance test and return the path of its report.
+
+    Delete the report of an earlier run first, so that a report that exists afterwards belongs to this run.
+    """
     partial = any(option.startswith("--phase") for option in options)
     file = paths.acceptance_of_phases(stack) if partial else paths.acceptance(stack)
     file.unlink(missing_ok=True)
     try:
         status, said = asyncio.run(_accepted(stack, options))
     except KeyboardInterrupt:
-        status, said = CouldNotTell.exit_code, "it was interrupted before it began"
+        status, said = CouldNotTell.exit_code, "interrupted before the first phase"
     if status == BadInput.exit_code:
         raise BadInput(said)
     if not file.exists():
-        raise CouldNotTell(f"the acceptance left no report; it said: {said or 'nothing'}", path=f"stack {stack}")
+        raise CouldNotTell(f"the acceptance run wrote no report; output: {said or 'none'}", path=f"stack {stack}")
     return file
 
 
 async def _accepted(stack: str, options: list[str]) -> tuple[int, str]:
-    """How the run ended, and what it complained about; the nodes that it is about are awake."""
+    """Run the acceptance test while the nodes are powered on; return its exit status and standard error."""
     from rackwright.provider.drivers.awake import awake, handed_over
 
     inventory = paths.inventory(stack)
@@ -110,6 +118,6 @@ def _told(line: bytes) -> str:
 
 
 async def _progress(text: str) -> None:
-    """On a terminal, one line that is overwritten; nowhere else."""
+    """Print one line that the next one overwrites, if standard error is a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}\r", end="", file=sys.stderr, flush=True)

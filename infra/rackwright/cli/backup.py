@@ -1,4 +1,4 @@
-"""One file with everything the home must not lose: the engine's state, its passphrase, and the keys, secrets and reports of every stack."""
+"""Backup of the state directory: Pulumi state, its passphrase, and the keys, secrets and reports of every stack, in one file."""
 
 from __future__ import annotations
 
@@ -21,33 +21,38 @@ from rackwright.handover import paths
 SCHEMA: Final = "rackwright.backup/1"
 
 _CONTENTS: Final = PurePosixPath("backup.json")
-"""The archive's first member: what the others are."""
+"""The archive's first member: the list of stacks in the backup."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What a backup holds of one stack."""
+    """The part of a backup that belongs to one stack."""
 
     stack: str
     state: bool
-    """Whether the engine's state is in it; it is not where the stack lives on another backend."""
+    """Whether the backup includes the Pulumi state; false if the stack uses another backend."""
     folder: bool
-    """Whether keys, secrets and reports are in it."""
+    """Whether the backup includes keys, secrets and reports."""
     files: int
     places: tuple[str, str]
-    """The stack's folder and the one of its sockets where the backup was made: ssh's files name them."""
+    """The stack's folder and its socket folder when the backup was created; the ssh files contain both paths."""
 
 
 def pack(target: Path) -> list[Kept]:
-    """Write the backup, 0600, whole or not at all; what it holds. Never overwrites."""
+    """Write the backup with mode 0600, completely or not at all, and return its contents by stack.
+
+    Raises BadInput if the target exists or there is nothing to back up.
+    """
     if os.path.lexists(target):
         raise exists(target)
     if not target.parent.is_dir():
-        raise BadInput("there is no such folder", path=str(target.parent), hint=f"`mkdir -p {target.parent}` makes it")
+        raise BadInput("folder does not exist", path=str(target.parent), hint=f"run `mkdir -p {target.parent}`")
     stacks = holdings.stacks()
     if not stacks:
-        raise BadInput("this home has no stacks to back up", path=str(paths.home()), hint="RACKWRIGHT_HOME chooses another home")
-    with holdings.held(stacks), holdings.os_errors_told(str(target), "the backup could not be written"):
+        raise BadInput(
+            "state directory has no stacks to back up", path=str(paths.home()), hint="set RACKWRIGHT_HOME to use another state directory"
+        )
+    with holdings.held(stacks), holdings.os_errors_told(str(target), "cannot write the backup"):
         files = holdings.files()
         kept = [_kept(stack, files) for stack in stacks]
         _write(target, files, json.dumps({"schema": SCHEMA, "stacks": [asdict(entry) for entry in kept]}, indent=2).encode())
@@ -55,10 +60,10 @@ def pack(target: Path) -> list[Kept]:
 
 
 def unpack(source: Path, *, force: bool) -> list[Kept]:
-    """Put a backup into the home; what it held. Without `force` nothing that is there is replaced."""
+    """Restore a backup into the state directory and return its contents by stack. Replace existing stacks only with `force`."""
     if not source.is_file():
-        raise BadInput("there is no such file", path=str(source), hint="`rackwright state backup FILE` writes one")
-    with holdings.os_errors_told(str(source), "the backup could not be restored"):
+        raise BadInput("file does not exist", path=str(source), hint="run `rackwright state backup FILE` to create a backup")
+    with holdings.os_errors_told(str(source), "cannot restore the backup"):
         engine = paths.engine_passphrase().parent
         for folder in (paths.home(), engine):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -100,7 +105,10 @@ def _add(archive: tarfile.TarFile, path: PurePosixPath, content: bytes) -> None:
 
 
 def publish(draft: Path, target: Path) -> None:
-    """Give the draft its name. A link fails where the name is taken; file systems of USB sticks have no links."""
+    """Rename the draft to its final name; raise BadInput if the name exists.
+
+    A hard link fails if the name exists. File systems without hard links, as on USB sticks, get a check and a rename.
+    """
     try:
         target.hardlink_to(draft)
     except OSError:
@@ -110,34 +118,34 @@ def publish(draft: Path, target: Path) -> None:
 
 
 def exists(target: Path) -> BadInput:
-    return BadInput("exists already, and no backup is overwritten", path=str(target), hint="choose another name, or remove that file")
+    return BadInput("file exists, and backups are never overwritten", path=str(target), hint="choose another name, or delete the file")
 
 
 def _extract(source: Path, staging: Path) -> list[Kept]:
-    """Unpack into an empty folder and compare with the archive's own contents; nothing else is touched."""
+    """Unpack into an empty folder and compare the files with the archive's own list. Change nothing else."""
     try:
         with gzip.open(source) as raw:
             with tarfile.open(fileobj=raw, mode="r|") as archive:
                 for member in archive:
                     _take(source, archive, member, staging)
             while raw.read(2**20):
-                pass  # only at its end gzip compares the checksum
+                pass  # gzip verifies the checksum only at the end of the stream
         kept = _contents(staging)
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, LookupError, TypeError) as fault:
-        raise _no_backup(source, f"is no backup of rackwright, or not a whole one ({fault})") from None
+        raise _no_backup(source, f"not a rackwright backup, or an incomplete one ({fault})") from None
     found = [PurePosixPath(file.relative_to(staging)) for file in staging.rglob("*") if file.is_file()]
     counted = {entry.stack: sum(holdings.stack_of(path) == entry.stack for path in found) for entry in kept}
     if counted != {entry.stack: entry.files for entry in kept} or {holdings.stack_of(path) for path in found} - {None, *counted}:
-        raise _no_backup(source, "does not hold the files that its own contents name")
+        raise _no_backup(source, f"files do not match the list in {_CONTENTS}")
     return kept
 
 
 def _take(source: Path, archive: tarfile.TarFile, member: tarfile.TarInfo, staging: Path) -> None:
-    """One member, which must be a plain file with a place in the home."""
+    """Extract one member, which must be a regular file with a path that the state directory uses."""
     path = PurePosixPath(member.name)
     content = archive.extractfile(member) if member.isreg() else None
     if content is None or str(path) != member.name or not (path == _CONTENTS or holdings.belongs(path)):
-        raise _no_backup(source, f"holds `{member.name}`, which is nothing that a backup of rackwright has")
+        raise _no_backup(source, f"contains `{member.name}`, which is not part of a rackwright backup")
     _folder(staging, path)
     with open(os.open(staging / path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         shutil.copyfileobj(content, file)
@@ -145,32 +153,35 @@ def _take(source: Path, archive: tarfile.TarFile, member: tarfile.TarInfo, stagi
 
 def _contents(staging: Path) -> list[Kept]:
     if not (staging / _CONTENTS).is_file():
-        raise ValueError(f"it has no {_CONTENTS}")
+        raise ValueError(f"{_CONTENTS} is missing")
     told = json.loads((staging / _CONTENTS).read_bytes())
     (staging / _CONTENTS).unlink()
     if told["schema"] != SCHEMA:
-        raise ValueError(f"its format is {told['schema']}, and this version reads {SCHEMA}")
+        raise ValueError(f"unsupported format: expected {SCHEMA}, found {told['schema']}")
     return [Kept(**{**entry, "places": (str(entry["places"][0]), str(entry["places"][1]))}) for entry in told["stacks"]]
 
 
 def _no_backup(source: Path, cause: str) -> BadInput:
-    return BadInput(cause, path=str(source), hint="nothing was restored; use a file that `rackwright state backup` wrote")
+    return BadInput(cause, path=str(source), hint="use a file that `rackwright state backup` wrote; nothing was restored")
 
 
 def _refuse_to_lose(staging: Path, names: set[str], *, force: bool) -> None:
     taken = sorted(names.intersection(holdings.stacks()))
     if taken and not force:
-        hint = "`--force` replaces their state, keys and reports by the backup's; RACKWRIGHT_HOME chooses another home"
-        raise BadInput(f"this home has its own {', '.join(taken)}", path=str(paths.home()), hint=hint)
+        hint = "pass `--force` to replace their state, keys and reports, or set RACKWRIGHT_HOME to another state directory"
+        raise BadInput(f"state directory already contains {', '.join(taken)}", path=str(paths.home()), hint=hint)
     others = sorted(set(holdings.stacks_with_state()) - names)
     here, there = paths.engine_passphrase(), staging / ".engine" / "passphrase"
     if others and here.is_file() and there.is_file() and here.read_bytes() != there.read_bytes():
-        cause = f"the backup brings another passphrase, and nobody could read {', '.join(others)} any more"
-        raise BadInput(cause, path=str(here), hint="restore into another home: RACKWRIGHT_HOME chooses it")
+        cause = f"the backup has a different passphrase; restoring it would make the secrets of {', '.join(others)} unreadable"
+        raise BadInput(cause, path=str(here), hint="set RACKWRIGHT_HOME to restore into another state directory")
 
 
 def _place(staging: Path, kept: list[Kept]) -> None:
-    """Move the files home: passphrase, state, folders. Killed in between, the same command with `--force` completes it."""
+    """Move the files into the state directory: passphrase, state, folders.
+
+    If the process is killed in between, the same command with `--force` completes the restore.
+    """
     home, names = paths.home(), {entry.stack for entry in kept}
     for entry in kept:
         _readdress(staging, entry)
@@ -186,7 +197,7 @@ def _place(staging: Path, kept: list[Kept]) -> None:
 
 
 def _readdress(staging: Path, entry: Kept) -> None:
-    """ssh's files name folders of the home the backup was made in; here they lie elsewhere."""
+    """Replace the folder paths in the ssh files and the inventory: they name the state directory that the backup was created in."""
     here = (str(paths.folder(entry.stack)), str(paths.socket_folder(entry.stack)))
     for name in (paths.ssh_config(entry.stack).name, paths.inventory(entry.stack).name):
         file = staging / entry.stack / name
@@ -198,6 +209,6 @@ def _readdress(staging: Path, entry: Kept) -> None:
 
 
 def _folder(root: Path, path: PurePosixPath) -> None:
-    """The folders above a file, for its owner alone."""
+    """Create the folders above a file with mode 0700."""
     for parent in reversed(path.parents):
         (root / parent).mkdir(mode=0o700, exist_ok=True)

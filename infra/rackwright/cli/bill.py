@@ -1,4 +1,4 @@
-"""What a stack costs, for a person: one line for each thing, the sums, and where the prices are from. It fits 80 columns."""
+"""Print a stack's costs: one line for each item, the totals and the sources of the prices. The output fits 80 columns."""
 
 from __future__ import annotations
 
@@ -59,23 +59,26 @@ def _sums(stack: str, cluster: Cluster, cost: Cost) -> list[str]:
     hourly = cost.usd_per_hour
     said = []
     if cost.usd_up_front:
-        said.append(f"paid up front: {cost.usd_up_front:.2f} USD")
+        said.append(f"up front: {cost.usd_up_front:.2f} USD")
     ttl = cluster.budget.ttl if cluster.budget else None
     if ttl:
-        said.append(f"in its life of {format_seconds(ttl)}: {least}{cost.total(ttl / 3600):.2f} USD")
+        said.append(f"total for its TTL of {format_seconds(ttl)}: {least}{cost.total(ttl / 3600):.2f} USD")
     if not cost.complete:
-        said.append("a price is not on record (?): every sum is a least one")
+        said.append("at least one price is unknown (?): every total is a lower bound")
     return [*said, f"stack {stack}: {least}{hourly:.2f} USD per hour, {least}{hourly * _HOURS:.2f} USD per day"]
 
 
 def _balance(own: Balance, rented: Rented | None) -> list[str]:
-    said = [f"bought for {own.usd_bought:,.0f} USD; power {own.power_usd_per_hour:.3f} USD per hour"]
+    said = [f"purchase price {own.usd_bought:,.0f} USD; power {own.power_usd_per_hour:.3f} USD per hour"]
     said += [f"{rack}: {kilowatts:.2f} kW" for rack, kilowatts in own.kw_by_rack.items()]
     if own.usd_per_gpu_hour is None:
         return said
-    said.append(f"a GPU-hour: {own.usd_per_gpu_hour:.3f} USD with {own.gpus} GPUs, {own.utilisation:.0%} of the hours used")
+    said.append(f"cost per GPU-hour: {own.usd_per_gpu_hour:.3f} USD with {own.gpus} GPUs, {own.utilisation:.0%} utilised")
     if rented is None:
-        return [*said, "no break-even: EC2 has no such GPU with a price on record; `--against STACK` compares with a stack"]
+        return [
+            *said,
+            "no break-even: no EC2 instance type with this GPU has a known price; pass `--against STACK` to compare with a stack",
+        ]
     months = own.break_even_months(rented)
-    verdict = f"bought has cost less after {months:.1f} months" if months else "rented is cheaper for ever: power alone costs more"
-    return [*said, f"against {rented.name} at {rented.usd_per_hour:.2f} USD per hour ({rented.source}): {verdict}"]
+    verdict = f"owning is cheaper after {months:.1f} months" if months else "renting is always cheaper: power alone costs more"
+    return [*said, f"compared with {rented.name} at {rented.usd_per_hour:.2f} USD per hour ({rented.source}): {verdict}"]

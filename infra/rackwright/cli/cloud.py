@@ -1,4 +1,4 @@
-"""The sweep of a cloud account by label: what `rackwright down --by-label` does on AWS."""
+"""Delete AWS resources by tag: `rackwright down --by-label` on target aws."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _NOT_AS_DECLARED, _COULD_NOT_TELL = 1, 3
 
 
 def region_of(stack: str) -> str | None:
-    """The region of a stack on AWS, whatever else is wrong in its file; None where it says another target, or there is none."""
+    """Return the region of a stack on AWS, even if its file has other errors; None for another target or a missing file.
+
+    Raises BadInput if target aws has no region.
+    """
     try:
         data, _ = document.read(paths.stack_file(stack))
         target = data["config"][CONFIG_KEY]["target"]
@@ -26,12 +29,15 @@ def region_of(stack: str) -> str | None:
     if kind != "aws":
         return None
     if not isinstance(region, str):
-        raise BadInput("target aws says no region", path=paths.stack_file(stack).name, hint="give it with --region")
+        raise BadInput("target aws has no `region`", path=paths.stack_file(stack).name, hint="pass --region REGION")
     return region
 
 
 def sweep(stack: str, region: str, *, yes: bool, as_json: bool) -> int:
-    """List what carries the label, or remove it. Exit code 1 where something stays, 3 where something could not be looked for."""
+    """List the resources with the stack's tag, or delete them with `yes`.
+
+    Return the exit code: 1 if resources remain, 3 if some resource types could not be queried.
+    """
     account = Account(region)
     number, _ = account.identity()
     if yes:
@@ -47,6 +53,6 @@ def sweep(stack: str, region: str, *, yes: bool, as_json: bool) -> int:
 
 def _said(found: leftovers.Found, stack: str, where: str) -> str:
     if not (found.left or found.unseen):
-        return f"nothing is left of stack {stack} in {where}: nothing carries its tag"
-    ends = [f"{len(found.left)} things of stack {stack} are left in {where}; with --yes they are removed"] if found.left else []
+        return f"no resource with the tag of stack {stack} in {where}"
+    ends = [f"{len(found.left)} resources of stack {stack} remain in {where}; pass --yes to delete them"] if found.left else []
     return "\n".join([*leftovers.lines(found), *ends])

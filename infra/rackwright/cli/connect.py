@@ -1,4 +1,4 @@
-"""`rackwright ssh` and `rackwright inventory`: what a stack that is up gives to a person and to other tools."""
+"""`rackwright ssh` and `rackwright inventory`: access to a running stack for people and for other tools."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from rackwright.model.finding import did_you_mean
 
 
 def ssh(
-    stack: Annotated[str, typer.Argument(help="The stack's name.")],
-    node: Annotated[str, typer.Argument(help="The node's name; `alice@login0` is that node as one of the cluster's users.")],
-    command: Annotated[list[str] | None, typer.Argument(help="What to run there; a shell where nothing is given.")] = None,
+    stack: Annotated[str, typer.Argument(help="Stack name.")],
+    node: Annotated[str, typer.Argument(help="Node name; `alice@login0` logs in to the node as a user of the cluster.")],
+    command: Annotated[list[str] | None, typer.Argument(help="Command to run (default: a login shell).")] = None,
 ) -> None:
-    """Log in to a node, or run a command there."""
+    """Log in to a node, or run a command on it."""
     everything = load(stack)["all"]
     user, _, name = node.rpartition("@")
     _known(stack, "node", name, list(everything["hosts"]))
@@ -33,7 +33,7 @@ def ssh(
 
 
 ssh.settings = {"ignore_unknown_options": True, "allow_interspersed_args": False}  # type: ignore[attr-defined]
-"""What follows the node is the command with its own options, as with ssh itself."""
+"""The words after the node are the command with its own options, as with ssh."""
 
 
 def _known(stack: str, what: str, name: str, names: list[str]) -> None:
@@ -42,33 +42,31 @@ def _known(stack: str, what: str, name: str, names: list[str]) -> None:
 
 
 def _as_user(user: str, command: list[str]) -> list[str]:
-    """The command as another user, over the connection of the nodes' own: it needs no key of that user's."""
+    """Return the command that runs as another user over the stack's own SSH connection; it needs no key of that user."""
     if not user:
         return command
     return ["sudo", "runuser", "-l", user, *(["-c", shlex.quote(" ".join(command))] if command else [])]
 
 
 def inventory(
-    stack: Annotated[str, typer.Argument(help="The stack's name.")],
-    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of YAML.")] = False,
+    stack: Annotated[str, typer.Argument(help="Stack name.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of YAML.")] = False,
 ) -> None:
-    """The hand-over of a stack that is up, as Ansible and testinfra read it."""
+    """Print the Ansible inventory of a running stack; testinfra reads it as well."""
     found = load(stack)
     typer.echo(json.dumps(found, indent=2) if as_json else yaml.safe_dump(found, sort_keys=False))
 
 
 def must_run_slurm(stack: str, what: str) -> None:
-    """Raises where the stack's jobs are not Slurm's: `what` is not there for others yet."""
+    """Raise BadInput if the stack's scheduler is not Slurm; `what` supports no other scheduler yet."""
     scheduler = (load(stack)["all"]["vars"]["cluster"].get("scheduler") or {}).get("kind", "slurm")
     if scheduler != "slurm":
-        hint = f"`rackwright verify {stack} --level smoke` runs pods on every idle worker"
-        raise BadInput(
-            f"{what} sends its jobs through Slurm, and this stack runs {scheduler.capitalize()}", path=f"stack {stack}", hint=hint
-        )
+        hint = f"run `rackwright verify {stack} --level smoke` to run pods on every idle worker"
+        raise BadInput(f"{what} submits its jobs to Slurm (found scheduler {scheduler.capitalize()})", path=f"stack {stack}", hint=hint)
 
 
 def load(stack: str) -> dict[str, Any]:
-    """The inventory of the last run; raises BadInput when the stack is not up."""
+    """Return the inventory of the last run; raise BadInput if the stack is not up."""
     file = must_be_up(stack)
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     found: dict[str, Any] = yaml.load(file.read_text(), Loader=loader)

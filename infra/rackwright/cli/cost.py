@@ -20,14 +20,14 @@ _HOURS = 24
 
 
 def cost(
-    stack: Annotated[str, typer.Argument(help="A stack's name, or a file's path.")],
+    stack: Annotated[str, typer.Argument(help="Stack name or path of a stack file.")],
     against: Annotated[
         str | None,
-        typer.Option("--against", help="The stack that machines of one's own are compared with, instead of the same GPUs in EC2."),
+        typer.Option("--against", help="Compare owned machines with this stack (default: the same GPUs on EC2)."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help=f"Figures with their sources ({_SCHEMA}).")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help=f"Print figures and their sources as JSON (schema {_SCHEMA}).")] = False,
 ) -> None:
-    """What a stack costs while it is up: list prices with their sources, or what machines of one's own cost."""
+    """Show the cost of a running stack: list prices with their sources, or the cost of owned machines."""
     from rackwright.catalog.cost import cost as costs_of
     from rackwright.catalog.economics import balance
 
@@ -50,9 +50,7 @@ def _rented(cluster: Cluster, against: str | None) -> Rented | None:
         return alike(cluster)
     name, other = accepted(against)
     there = costs_of(other)
-    return Rented(
-        f"stack {name}", there.usd_per_hour, "the sources of its lines" if there.complete else "a price is missing: at least this"
-    )
+    return Rented(f"stack {name}", there.usd_per_hour, "sources: see its lines" if there.complete else "a price is missing: lower bound")
 
 
 def _data(stack: str, cluster: Cluster, found: Cost, own: Balance | None, rented: Rented | None) -> dict[str, Any]:

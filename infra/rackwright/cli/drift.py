@@ -1,4 +1,4 @@
-"""`rackwright drift` and `rackwright history`: is the cluster still what was declared and proven, and since when is it not?"""
+"""`rackwright drift` and `rackwright history`: differences between a running stack and its declaration, now and over time."""
 
 from __future__ import annotations
 
@@ -25,21 +25,22 @@ from rackwright.model.drift import DriftPolicy
 from rackwright.model.finding import did_you_mean
 
 _KEPT: Final = timedelta(days=400)
-"""How long looks, and differences that were healed, stay on record: a year and a month to compare with."""
+"""Retention of scans and resolved differences: a year and a month, so that a year can be compared with the one before."""
 
 _SHOWN: Final = 30
-"""Looks that the page shows."""
+"""Number of scans on the HTML page."""
 
 
 def drift(
-    stack: Annotated[str, typer.Argument(help="The stack's name.")],
-    heal: Annotated[
-        str, typer.Option(help="Layers to bring back to what is declared, separated by commas, or `all`: says what it will do, does it.")
-    ] = "",
-    accept: Annotated[bool, typer.Option("--accept", help="From now on compare with what nodes have now (`traces.*`).")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The differences as JSON (rackwright.drift/1).")] = False,
+    stack: Annotated[str, typer.Argument(help="Stack name.")],
+    heal: Annotated[str, typer.Option(help="Reconcile these layers (comma-separated, or `all`); prints the plan first.")] = "",
+    accept: Annotated[bool, typer.Option("--accept", help="Take the nodes' current state as the new baseline (`traces.*`).")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the differences as JSON (schema rackwright.drift/1).")] = False,
 ) -> None:
-    """Look at resources, configuration and behaviour at the same time. Exit codes: 0 as declared, 1 not, 2 bad input, 3 could not tell."""
+    """Compare resources, configuration and behaviour of a running stack with its declaration.
+
+    Exit codes: 0 as declared, 1 not as declared, 2 invalid input, 3 undetermined.
+    """
     chosen = _layers(heal)
     must_be_up(stack)
     found, changes = _looked(stack, accept=accept)
@@ -51,14 +52,12 @@ def drift(
 
 
 def history(
-    stack: Annotated[str, typer.Argument(help="The stack's name.")],
-    looks: Annotated[int, typer.Option(min=1, help="How many of the last looks to list.")] = 30,
-    overdue: Annotated[
-        str, typer.Option(help="Only see whether a look ended within that time, like 26h; if not, tell and exit with 3.")
-    ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON (rackwright.history/1).")] = False,
+    stack: Annotated[str, typer.Argument(help="Stack name.")],
+    looks: Annotated[int, typer.Option(min=1, help="Maximum number of scans to list.")] = 30,
+    overdue: Annotated[str, typer.Option(help="Exit 3 and notify if no scan finished within this time (for example 26h).")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON (schema rackwright.history/1).")] = False,
 ) -> None:
-    """What looks for drift found: each difference with when it was first seen, whether it is still there, and when it was healed."""
+    """Show the history of drift: for each difference when it was first seen, whether it is still open, and when it was resolved."""
     from rackwright.drift import past
 
     if overdue:
@@ -66,7 +65,7 @@ def history(
         raise typer.Exit(drift_told.overdue(stack, History(paths.drift_history(stack)), overdue))
     if not paths.drift_history(stack).is_file():
         must_be_up(stack)
-        raise BadInput("nobody looked for drift yet", path=f"stack {stack}", hint=f"`rackwright drift {stack}` does")
+        raise BadInput("no drift scan has run yet", path=f"stack {stack}", hint=f"run `rackwright drift {stack}`")
     kept = History(paths.drift_history(stack))
     if as_json:
         typer.echo(json.dumps(past.as_dict(stack, kept.looks(looks), kept.seen()), indent=1, ensure_ascii=False))
@@ -77,32 +76,32 @@ def history(
 
 
 def _layers(asked: str) -> tuple[Layer, ...]:
-    """The layers that were named."""
+    """Parse the value of `--heal`; raise BadInput for an unknown layer."""
     if asked == "all":
         return tuple(Layer)
     names = [name.strip() for name in asked.split(",") if name.strip()]
     known = [layer.value for layer in Layer]
     for name in names:
         if name not in known:
-            raise BadInput(f"there is no layer `{name}`", path="--heal", hint=did_you_mean(name, [*known, "all"]))
+            raise BadInput(f"unknown layer `{name}`", path="--heal", hint=did_you_mean(name, [*known, "all"]))
     return tuple(layer for layer in Layer if layer.value in names)
 
 
 def _looked(stack: str, *, accept: bool = False) -> tuple[Drift, Changes]:
-    """One look, with what the stack file allows, put on record."""
+    """Scan once, apply the ignore rules of the stack file, record the result and send notifications."""
     from rackwright.cli.drift_looks import look
 
     policy = drift_told.policy(stack)
     if accept and not policy.traces:
         raise BadInput(
-            "there is nothing to accept",
+            "no baseline to replace: `drift.traces` is false in the stack file",
             path="--accept",
-            hint="take `traces: false` out of `drift` in the stack file",
+            hint="remove `traces: false` from `drift` in the stack file",
         )
     try:
         found, traces = asyncio.run(look(stack, _progress, with_traces=policy.traces))
     except KeyboardInterrupt:
-        raise CouldNotTell("interrupted: nothing is known of the layers that were not looked at", path=f"stack {stack}") from None
+        raise CouldNotTell("interrupted: some layers were not scanned", path=f"stack {stack}") from None
     kept = History(paths.drift_history(stack))
     if policy.traces:
         found = drift_traces.compared(found, traces, kept.seen(), accept=accept)
@@ -117,7 +116,7 @@ def _looked(stack: str, *, accept: bool = False) -> tuple[Drift, Changes]:
 
 
 def _write(found: Drift, kept: History) -> None:
-    """The look as files: for programs, for a person, for CI systems."""
+    """Write the scan as JSON, as JUnit XML for CI systems, and as an HTML page."""
     from rackwright.cli.connect import load
     from rackwright.drift.junit import as_junit
     from rackwright.drift.page.document import page
@@ -137,7 +136,7 @@ def _allowed(policy: DriftPolicy) -> tuple[allowance.Allowance, ...]:
 
 
 def _healed(stack: str, layers: Sequence[Layer], found: Drift) -> bool | None:
-    """Whether all came back in these layers; nothing where there was nothing to bring back."""
+    """Reconcile these layers. Return whether `pulumi up` succeeded, or None if there was nothing to reconcile."""
     from rackwright.cli import drift_heal
 
     if not any(one.layer in layers for one in found.differences) and not any(layer in layers for layer, _, _ in found.unknown):
@@ -147,7 +146,7 @@ def _healed(stack: str, layers: Sequence[Layer], found: Drift) -> bool | None:
     typer.echo(f"{way.words}\n  pulumi {' '.join(way.arguments(stack))}", err=True)
     healed = drift_heal.run(stack, way)
     if not healed:
-        typer.echo(f"stack {stack}: not all of it came back; the reasons stand above, what is left below", err=True)
+        typer.echo(f"stack {stack}: some differences remain; errors above, differences below", err=True)
     return healed
 
 
@@ -166,6 +165,6 @@ def _show(found: Drift, changes: Changes, *, as_json: bool) -> None:
 
 
 async def _progress(layer: Layer, text: str) -> None:
-    """On a terminal, one line that is overwritten; nowhere else."""
+    """Print one line that the next one overwrites, if standard error is a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{layer.value}: {text}\r", end="", file=sys.stderr, flush=True)

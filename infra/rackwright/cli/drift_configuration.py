@@ -1,4 +1,4 @@
-"""The look at configuration: what the phases would change on every node that answers."""
+"""Drift scan of the configuration layer: the changes that the playbooks would make on every reachable node."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from rackwright.provider.drivers.task_diff import cut
 from rackwright.report.redact import Redactor, redactor
 
 _REACH: Final = 10.0
-"""Seconds a node that was there may take to answer when it is only looked at."""
+"""Timeout in seconds for connecting to a node during a scan."""
 
 
 async def look(stack: str, say: Callable[[str], Awaitable[None]]) -> Look:
-    """What the phases would change."""
+    """Run the playbooks in check mode, or reuse the cached result, and return their changes as differences."""
     began = time.monotonic()
     cluster, inventory, own = load(stack)["all"]["vars"]["cluster"], paths.inventory(stack), paths.site(stack)
     skipped = ("install",) if is_baked(cluster) else ()
@@ -34,7 +34,7 @@ async def look(stack: str, say: Callable[[str], Awaitable[None]]) -> Look:
 
 
 def _read(stack: str, found: Looked, lost: Mapping[str, str], began: float) -> Look:
-    """What the phases said."""
+    """Return the result of the playbooks as a scan of the configuration layer, with secrets masked."""
     applied, mask = found.applied, redactor(paths.secrets(stack))
     changed = [_masked(asdict(one), mask) for one in (*applied.changed, *applied.rolls)]
     failed = [asdict(one) for one in (*applied.unreachable, *applied.failed)]
@@ -44,6 +44,6 @@ def _read(stack: str, found: Looked, lost: Mapping[str, str], began: float) -> L
 
 
 def _masked(told: Mapping[str, str], mask: Redactor) -> dict[str, str]:
-    """Lines of files go into documents that people forward. Masked before they are cut: half a secret is recognised by nobody."""
+    """Mask secrets, then shorten: people forward reports with lines of files, and a truncated secret would not be recognised."""
     shown = {name: cut(mask(told[name])) for name in ("live", "declared")}
     return {**told, "detail": mask(told["detail"]), **shown}

@@ -1,4 +1,4 @@
-"""How drift is taken back: the `up --refresh` that looks at the named layers and applies what is declared."""
+"""Reconciliation of drift: the `pulumi up --refresh` that compares the chosen layers and applies the declaration."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from rackwright.handover import paths
 from rackwright.provider.resource import ONLY
 
 _HOSTS: Final = ("**::rackwright:ansible:Converge::*", "**::rackwright:test:Verification::*")
-"""The two resources that stand for what is on the hosts."""
+"""The two resources that represent the state of the hosts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What will be run, and what it does, in words for who has to live with it."""
+    """A `pulumi up` with its targets and environment, and a description for the user."""
 
     words: str
     targets: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def arguments(self, stack: str) -> list[str]:
-        """Pulumi's, without the program.
+        """Return the arguments of `pulumi`, without the program.
 
         >>> Way("", ("a",)).arguments("lab")
         ['up', '--stack', 'lab', '--refresh', '--yes', '--skip-preview', '--target', 'a']
@@ -36,20 +36,20 @@ class Way:
 
 
 def way(layers: Collection[Layer]) -> Way:
-    """The smallest run that takes back the differences of these layers. Behaviour has no other cure than what is on the hosts."""
+    """Return the smallest run that reconciles these layers. Behaviour is reconciled by configuring the hosts."""
     if set(layers) == {Layer.RESOURCES}:
-        words = "healing resources: what is gone or stopped is made or started again; a node that was made anew is converged and checked"
+        words = "healing resources: recreate missing resources, start stopped ones, then configure and verify recreated nodes"
         return Way(words, environment={ONLY: Layer.RESOURCES.value})
     if Layer.RESOURCES not in layers:
-        words = "healing what is on the hosts: the phases are applied to every node that is there, then the checks of the stack's level run"
+        words = "healing the hosts: apply the playbooks to every existing node, then run the checks of the stack's level"
         return Way(words, _HOSTS)
     return Way(
-        "healing all layers: what is gone or stopped is made or started again, the phases are applied where they differ, then the checks"
+        "healing all layers: recreate missing resources, start stopped ones, apply the playbooks to nodes that differ, then run the checks"
     )
 
 
 def run(stack: str, chosen: Way) -> bool:
-    """Let Pulumi do it; what it says goes to standard error, since a document may follow. Whether all of it came back."""
+    """Run Pulumi and return whether it succeeded. Its output goes to standard error, because JSON may follow on standard output."""
     from rackwright.cli.move import engine
 
     done = subprocess.run(

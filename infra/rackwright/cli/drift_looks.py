@@ -1,4 +1,4 @@
-"""The three looks of `rackwright drift`, each by who knows its layer: the engine, the phases in check mode, the passive checks."""
+"""The three layers of a drift scan: the Pulumi engine's refresh, the playbooks in check mode, the passive checks."""
 
 from __future__ import annotations
 
@@ -32,13 +32,16 @@ from rackwright.report.declared import Declared, from_inventory
 
 Progress = Callable[[Layer, str], Awaitable[None]]
 _LAB: Final = "rackwright:lab:Label"
-"""The resource by which a stack's containers are on this machine."""
+"""Type of the resource that marks a stack whose containers run on this machine."""
 _ENGINE: Final = 300.0
-"""Seconds after which an engine that looks at resources alone hangs."""
+"""Timeout in seconds of a Pulumi refresh that reads resources only."""
 
 
 async def look(stack: str, progress: Progress, *, with_traces: bool) -> tuple[Drift, Traces]:
-    """All layers at the same time, and what nodes have; a layer that nobody could look at has its reason."""
+    """Scan all layers in parallel and collect each node's current state; a layer that cannot be scanned has the reason in `unknown`.
+
+    Raises CouldNotTell if another run holds the stack's lock.
+    """
     declared = from_inventory(load(stack))
     lock = StackLock(stack)
     try:
@@ -76,7 +79,7 @@ async def _told(layer: Layer, one: Callable[[str, Saying], Awaitable[Look]], sta
 
 
 async def _resources(stack: str, say: Saying, *, sleepers: Sleepers | None) -> Look:
-    """The engine previews a refresh in which only resources are read. Where it failed, silence about resources proves nothing."""
+    """Preview a Pulumi refresh that reads resources only. If it fails, the layer is unknown, even without differences."""
     from rackwright.cli.move import engine
 
     began = time.monotonic()
@@ -95,7 +98,7 @@ async def _resources(stack: str, say: Saying, *, sleepers: Sleepers | None) -> L
 
 
 async def _strangers(stack: str, events: Sequence[Mapping[str, Any]]) -> tuple[Difference, ...]:
-    """What carries a lab's label on this machine, beyond what the engine has on record and the checks beside this look have just now."""
+    """Return unmanaged podman objects with the lab's label: neither in the Pulumi state nor created by the checks of this scan."""
     if not any(event.get("resOutputsEvent", {}).get("metadata", {}).get("type") == _LAB for event in events):
         return ()
     kinds = [(kind, name) for kind, _, name in (item.partition(" ") for item in await podman.stack_leftovers(stack, passing=False))]
@@ -103,7 +106,7 @@ async def _strangers(stack: str, events: Sequence[Mapping[str, Any]]) -> tuple[D
 
 
 async def _behaviour(stack: str, say: Saying, *, sleepers: Sleepers | None) -> Look:
-    """The passive checks."""
+    """Run the passive checks and return their failures as differences."""
     async with awake(stack, sleepers, say):
         outcome = await run_checks(
             inventory=paths.inventory(stack),
@@ -113,5 +116,5 @@ async def _behaviour(stack: str, say: Saying, *, sleepers: Sleepers | None) -> L
             on_progress=say,
         )
     if not outcome.report.exists():
-        return Look(Layer.BEHAVIOUR, 0.0, unknown=((CLUSTER, outcome.said.strip() or "the checks left no report"),))
+        return Look(Layer.BEHAVIOUR, 0.0, unknown=((CLUSTER, outcome.said.strip() or "the checks wrote no report"),))
     return behaviour.look(json.loads(outcome.report.read_text(encoding="utf-8")))

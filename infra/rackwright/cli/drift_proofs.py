@@ -1,4 +1,4 @@
-"""How old the proofs are that only jobs can give: a look for drift runs none, because the cluster is in use."""
+"""Age of the verdicts that require jobs: a drift scan submits no jobs, because the cluster is in use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rackwright.report.verdict import Verdict
 
 
 def proofs(stack: str, plan: str) -> tuple[Proof, ...]:
-    """Of jobs on every node of this plan in the last verification that ran any, and of the last acceptance."""
+    """Return the last verification of this plan that ran jobs on every node, and the last acceptance."""
     verified, accepted = _verified(paths.proof_by_jobs(stack), plan), _accepted(paths.acceptance(stack))
     by_jobs = verified.by_jobs if verified else None
     return (_proof("jobs on every node", verified, by_jobs), _proof("acceptance", accepted, accepted.verdict if accepted else None))
@@ -27,7 +27,7 @@ def _proof(of: str, report: Report | None, verdict: Verdict | None) -> Proof:
 
 
 def _verified(file: Path, plan: str) -> Report | None:
-    """The last verification with jobs; one of another plan says nothing about the nodes of this one."""
+    """Return the last verification with jobs, or None if there is none or it verified another plan."""
     try:
         report = store.read(file)
     except CouldNotTell:

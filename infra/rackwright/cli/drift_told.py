@@ -1,4 +1,4 @@
-"""Whom a look for drift tells, by what the stack file says as it is now; a stack that is up need not be applied for it."""
+"""Notifications and metrics of a drift scan. They follow the current stack file and take effect without an `up`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from rackwright.model.units import parse_seconds
 
 
 def policy(stack: str) -> DriftPolicy:
-    """What the stack file says of drift; BadInput with what is wrong in one that cannot be read: it may allow something, or name people."""
+    """Return the `drift` section of the stack file.
+
+    Raises BadInput with all findings if the file has errors: it may contain ignore rules or recipients.
+    """
     from rackwright.cli.stack import judge
 
     judged = judge(stack)
@@ -27,7 +30,7 @@ def policy(stack: str) -> DriftPolicy:
 
 
 def tell(message: notify.Message | None, found: DriftPolicy) -> None:
-    """Tell it, where there is something to tell and somebody to be told; what went wrong goes to standard error."""
+    """Send the message, if there is one, over every configured channel; print failures on standard error."""
     if message is None:
         return
     for wrong in notify.send(message, _channels(found.notify)):
@@ -35,7 +38,7 @@ def tell(message: notify.Message | None, found: DriftPolicy) -> None:
 
 
 def measure(found: Drift, policy: DriftPolicy) -> None:
-    """For Prometheus, where the stack file names a folder for it; that it could not be written goes to standard error."""
+    """Write the Prometheus metrics if the stack file names a folder; print a failure on standard error."""
     if policy.metrics_folder is None:
         return
     from rackwright.drift import metrics
@@ -44,25 +47,27 @@ def measure(found: Drift, policy: DriftPolicy) -> None:
     try:
         metrics.write(found, file)
     except OSError as error:
-        typer.echo(f"{file} could not be written: {error.strerror or error} (`drift.metrics_folder` in the stack file)", err=True)
+        typer.echo(f"{file}: cannot write the metrics: {error.strerror or error} (`drift.metrics_folder` in the stack file)", err=True)
 
 
 def overdue(stack: str, kept: History, most: str) -> int:
-    """Whether the last look is younger than that, as an exit code; where it is not, people are told, once for each such silence.
+    """Return exit code 0 if the last scan is younger than `most`, else 3 after sending one notification per gap between scans.
 
-    Before the first look it counts from when the stack came up, so that a timer that never ran is told, too.
+    Before the first scan, the age counts from the creation of the stack, so that a timer that never ran is reported as well.
+    Raises BadInput if `most` is not a duration.
     """
     from pydantic_core import PydanticCustomError
 
     try:
         limit = timedelta(seconds=parse_seconds(most))
     except PydanticCustomError as error:
-        raise BadInput(f"`{most}` is no duration", path="--overdue", hint="a number and h or d, like 26h") from error
+        raise BadInput(f"`{most}` is not a duration", path="--overdue", hint="pass a number and h or d, like 26h") from error
     looks = kept.looks(1)
     last = looks[0].started if looks else datetime.fromtimestamp(paths.inventory(stack).stat().st_mtime, UTC)
     since = datetime.now(UTC) - last
     if since <= limit:
-        typer.echo(f"{stack}: {'the last look was' if looks else 'nobody looked yet; it came up'} {since.total_seconds() / 3600:.0f} h ago")
+        hours = f"{since.total_seconds() / 3600:.0f} h ago"
+        typer.echo(f"{stack}: {'last scan' if looks else 'no scan since the stack was created'} {hours}")
         return 0
     message = notify.overdue(stack, since, limit)
     typer.echo(message.body, err=True)

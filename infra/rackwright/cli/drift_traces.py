@@ -1,4 +1,4 @@
-"""The part of the look that is about what nobody declared: nodes are asked what they have, and compared with when all was well."""
+"""Comparison of each node's undeclared state with a baseline that was recorded when the node was in a known good state."""
 
 from __future__ import annotations
 
@@ -20,51 +20,51 @@ from rackwright.report.declared import Declared
 
 _TROUBLE = "trouble"
 _REACH: Final = 10.0
-"""Seconds a node that was there may take to answer."""
+"""Timeout in seconds for connecting to a node."""
 
 SIMULATED_FABRIC: Final = range(7071, 7081)
-"""UDP ports on which the simulated fabric answers whoever asks it just then (roles/fabric, ibsim's data ports): open and shut by turns."""
+"""UDP ports of the simulated fabric (roles/fabric, ibsim's data ports). They open and close with each client."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """What nodes have, and why it is not known of others or in part."""
+    """The collected state of nodes, and the reasons why it is missing or incomplete on others."""
 
     nodes: Mapping[str, Kinds] = field(default_factory=dict)
     silent: tuple[tuple[str, str], ...] = ()
 
 
 async def nothing() -> Traces:
-    """Where nobody wants to know."""
+    """Return an empty result, for stacks with `drift.traces: false`."""
     return Traces()
 
 
 async def asked(stack: str, declared: Declared) -> Traces:
-    """Every node that is in, at the same time, awake and over connections that stand."""
+    """Collect the state of every node that is `in`, in parallel, over existing SSH connections, with the nodes powered on."""
     program = files("rackwright.drift.traces").joinpath("side.py").read_text(encoding="utf-8")
     async with awake(stack, handed_over(paths.inventory(stack)), _silently):
         lost = await ssh.reach(stack, declared.nodes, within=_REACH)
         there = [name for name in declared.nodes if name not in lost]
         sudo = {name: declared.becomes_root(name) for name in there}
         told, mute = await asking.ask(stack, dict.fromkeys(there, program), sudo, target=declared.target)
-    silent = [(name, f"what it has was not told: {why}") for name, why in {**lost, **mute}.items()]
-    silent += [(name, f"{kind} could not be read: {why}") for name, found in told.items() for kind, why in found[_TROUBLE].items()]
+    silent = [(name, f"cannot collect its state: {why}") for name, why in {**lost, **mute}.items()]
+    silent += [(name, f"cannot read {kind}: {why}") for name, found in told.items() for kind, why in found[_TROUBLE].items()]
     passing = SIMULATED_FABRIC if "fabric" in declared.simulated else range(0)
     return Traces({name: lasting(found, passing) for name, found in told.items()}, tuple(silent))
 
 
 def lasting(told: Kinds, passing: Collection[int]) -> dict[str, dict[str, str]]:
-    """What a node told, by kind, without UDP sockets on ports that open and shut as a part of its work."""
+    """Return a node's state by kind, without UDP sockets on ports that open and close during normal operation."""
     ports = {f"udp 0.0.0.0 {port}" for port in passing}
     return {kind: {name: what for name, what in part.items() if name not in ports} for kind, part in told.items() if kind != _TROUBLE}
 
 
 async def _silently(_text: str) -> None:
-    """The layers beside it say what they do."""
+    """Print nothing: the other layers report progress."""
 
 
 def compared(found: Drift, now: Traces, past: Iterable[Seen], *, accept: bool) -> Drift:
-    """The look with what nodes have beyond what they had when all was well; `accept`: with what they have now, from then on."""
+    """Return the scan with each node's differences from its baseline added. With `accept`, take the current state as the new baseline."""
     file = paths.traces(found.stack)
     kept = baseline.Baseline("") if accept else baseline.read(file)
     still = {(one.difference.node, one.difference.subject) for one in past if one.healed is None}
@@ -83,13 +83,13 @@ def compared(found: Drift, now: Traces, past: Iterable[Seen], *, accept: bool) -
 
 
 def _well(found: Drift, names: Iterable[str]) -> set[str]:
-    """Nodes of which everything is known and nothing differs."""
+    """Return the nodes that were scanned completely and have no unexpected difference."""
     bad = {node for _, node, _ in found.unknown} | {one.node for one in found.differences if one.weight is not Weight.EXPECTED}
     return set() if found.missing or any(node == CLUSTER for _, node, _ in found.unknown) else set(names) - bad
 
 
 def _unexplained(found: Drift, further: Iterable[Difference]) -> list[Difference]:
-    """Without the files that a phase would write again: that says it better."""
+    """Return the differences without the files that a playbook would rewrite: the configuration layer reports them in more detail."""
     phases = [one for one in found.differences if one.layer is Layer.CONFIGURATION]
     written = {(one.node, path) for one in phases for path in one.written}
     return [one for one in further if (one.node, one.subject.rpartition(" ")[2]) not in written]
@@ -100,7 +100,7 @@ def _told_once(silent: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]
 
 
 def _applied(stack: str) -> str:
-    """Changes with every `up` that applies something."""
+    """Return a token that changes with every `up` that applies a change, or an empty string before the first one."""
     file = paths.applied(stack)
     if not file.exists():
         return ""

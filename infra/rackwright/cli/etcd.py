@@ -1,4 +1,4 @@
-"""`rackwright etcd`: what a stack's Kubernetes holds, in a file, and back again."""
+"""`rackwright etcd`: back up and restore etcd of a Kubernetes stack."""
 
 from __future__ import annotations
 
@@ -20,26 +20,31 @@ from rackwright.handover import paths
 
 
 class Action(StrEnum):
-    """What is to be done with what the cluster holds."""
+    """Action of `rackwright etcd`."""
 
     BACKUP = "backup"
     RESTORE = "restore"
 
 
-_KEY = "secrets in it are encrypted, and the key is in the stack's state: keep that as well (`rackwright state backup FILE`)"
+_KEY = "secrets in it are encrypted, and the key is in the stack's state: back up the state as well (`rackwright state backup FILE`)"
 
 
 def etcd(
-    action: Annotated[Action, typer.Argument(help="backup into FILE, or restore from FILE.")],
-    stack: Annotated[str, typer.Argument(help="The stack's name.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The snapshot's file on this machine.")],
-    force: Annotated[bool, typer.Option("--force", help="restore: replace all that the cluster holds now.")] = False,
+    action: Annotated[Action, typer.Argument(help="backup to FILE, or restore from FILE.")],
+    stack: Annotated[str, typer.Argument(help="Stack name.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Snapshot file on this machine.")],
+    force: Annotated[bool, typer.Option("--force", help="restore: replace all objects that the cluster has now.")] = False,
 ) -> None:
-    """Back up or restore all objects of a stack's Kubernetes. Exit codes: 0 done, 1 refused, 2 bad input, 3 could not tell."""
+    """Back up or restore etcd, with all Kubernetes objects of a stack.
+
+    Exit codes: 0 done, 1 refused or failed, 2 invalid input, 3 undetermined.
+    """
     cluster = load(stack)["all"]["vars"]["cluster"]
     if cluster["scheduler"]["kind"] != "kubernetes":
-        hint = "Slurm's accounting has playbooks/accounting-backup.yml and accounting-restore.yml"
-        raise BadInput("runs no Kubernetes", path=f"stack {stack}", hint=hint)
+        hint = "for Slurm's accounting run playbooks/accounting-backup.yml or accounting-restore.yml"
+        raise BadInput(
+            f"has no etcd (expected scheduler kubernetes, found {cluster['scheduler']['kind']})", path=f"stack {stack}", hint=hint
+        )
     if action is Action.BACKUP:
         _backup(stack, cluster, file, force=force)
     else:
@@ -48,12 +53,12 @@ def etcd(
 
 def _backup(stack: str, cluster: Mapping[str, Any], file: Path, *, force: bool) -> None:
     if force:
-        raise BadInput("`etcd backup` replaces nothing", path="--force", hint="leave it out: it belongs to `etcd restore`")
+        raise BadInput("not valid with `etcd backup`, which replaces nothing", path="--force", hint="remove --force, or use `etcd restore`")
     if os.path.lexists(file):
         raise backup.exists(file)
     if not file.parent.is_dir():
-        raise BadInput("there is no such folder", path=str(file.parent), hint=f"`mkdir -p {file.parent}` makes it")
-    with holdings.os_errors_told(str(file), "the snapshot could not be written"):
+        raise BadInput("folder does not exist", path=str(file.parent), hint=f"run `mkdir -p {file.parent}`")
+    with holdings.os_errors_told(str(file), "cannot write the snapshot"):
         descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # 0600
         os.close(descriptor)
         draft = Path(name)
@@ -62,28 +67,29 @@ def _backup(stack: str, cluster: Mapping[str, Any], file: Path, *, force: bool) 
             backup.publish(draft, file)
         finally:
             draft.unlink(missing_ok=True)
-    typer.echo(f"{file}: what stack {stack}'s Kubernetes holds, of one moment\n  {_KEY}")
+    typer.echo(f"{file}: consistent etcd snapshot of stack {stack}\n  {_KEY}")
 
 
 def _restore(stack: str, cluster: Mapping[str, Any], file: Path, *, force: bool) -> None:
     if not file.is_file():
-        raise BadInput("there is no such file", path=str(file), hint=f"`rackwright etcd backup {stack} FILE` writes one")
+        raise BadInput("file does not exist", path=str(file), hint=f"run `rackwright etcd backup {stack} FILE` to create a snapshot")
     if not force:
-        hint = "`--force` does it: objects made since are gone, and pods that the snapshot does not know end"
-        raise BadInput("would replace all that its Kubernetes holds now", path=f"stack {stack}", hint=hint)
+        hint = "pass `--force` to confirm; objects created since the snapshot are lost, and pods that it does not contain are terminated"
+        raise BadInput("restore would replace all Kubernetes objects", path=f"stack {stack}", hint=hint)
     _played(stack, cluster, "etcd-restore.yml", file, needs_all=True)
     typer.echo(
-        f"stack {stack}: restored from {file}\n  `rackwright verify {stack}` checks it, `pulumi up -s {stack}` adds what is declared since"
+        f"stack {stack}: restored from {file}\n"
+        f"  run `rackwright verify {stack}` to check it, and `pulumi up -s {stack}` to add what was declared after the snapshot"
     )
 
 
 def _played(stack: str, cluster: Mapping[str, Any], playbook: str, file: Path, *, needs_all: bool) -> None:
-    """Run the playbook with the stack held and its controllers reached."""
+    """Run the playbook while holding the stack's lock, with its controllers connected."""
     try:
         asyncio.run(_play(stack, cluster["scheduler"]["controllers"], playbook, file.absolute(), needs_all=needs_all))
     except KeyboardInterrupt:
-        hint = "the same again, or `rackwright up`, goes on from there"
-        raise CouldNotTell(f"interrupted in the middle of {playbook}", path=f"stack {stack}", hint=hint) from None
+        hint = "run the same command again, or `rackwright up`, to continue"
+        raise CouldNotTell(f"interrupted during {playbook}", path=f"stack {stack}", hint=hint) from None
 
 
 async def _play(stack: str, controllers: Sequence[str], playbook: str, file: Path, *, needs_all: bool) -> None:
@@ -95,11 +101,13 @@ async def _play(stack: str, controllers: Sequence[str], playbook: str, file: Pat
     if lost and (needs_all or len(lost) == len(controllers)):
         told = "\n".join(f"{name}: {reason}" for name, reason in lost.items())
         what = (
-            "a member of etcd that is left out would go on with what is there"
+            "all controllers must be reachable, because an etcd member that is left out would keep its current data"
             if needs_all and len(controllers) > 1
-            else "no controller answers"
+            else "no controller is reachable"
         )
-        raise CouldNotTell(f"nothing was touched, {what}\n{told}", hint="`rackwright up` repairs it first")
+        raise CouldNotTell(
+            f"aborted before any change: {what}\n{told}", hint=f"run `rackwright up {stack}` to repair the controllers first"
+        )
     applied = await ansible.play(
         paths.project_root(),
         playbook,
@@ -114,6 +122,6 @@ async def _play(stack: str, controllers: Sequence[str], playbook: str, file: Pat
 
 
 async def _progress(text: str) -> None:
-    """On a terminal, one line that is overwritten; nowhere else."""
+    """Print one line that the next one overwrites, if standard error is a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}\r", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""`rackwright fabric STACK`: the network between the GPUs as it is to be, and whether a real one is so."""
+"""`rackwright fabric STACK`: plan the GPU network and compare it with a real one."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 SCHEMA: Final = "rackwright.fabric/1"
 _DIFFERS: Final = 1
 _SHOWN: Final = 40
-"""Differences listed one by one; a fabric that is something else altogether has thousands."""
+"""Maximum number of differences to list; an entirely different fabric has thousands."""
 
 fabric = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
-    help="The fabric a stack file stands for: what to buy, what to plug in where, what comes when it grows, and whether it is so.",
+    help="Plan the GPU network of a stack file: switches, cables, growth; compare it with a real one.",
 )
-Nodes = Annotated[int | None, typer.Option("--nodes", help="Look at it with so many nodes, and at what is added for them.")]
-AsJson = Annotated[bool, typer.Option("--json", help=f"The same as JSON ({SCHEMA}).")]
+Nodes = Annotated[int | None, typer.Option("--nodes", help="Plan for N nodes and list the additional parts.")]
+AsJson = Annotated[bool, typer.Option("--json", help=f"Print JSON (schema {SCHEMA}).")]
 
 
 @fabric.callback()
-def _stack(context: typer.Context, stack: Annotated[str, typer.Argument(help="A stack's name, or a file's path.")]) -> None:
+def _stack(context: typer.Context, stack: Annotated[str, typer.Argument(help="Stack name or path of a stack file.")]) -> None:
     context.obj = stack
 
 
@@ -47,7 +47,7 @@ def _planned(context: typer.Context) -> Plan:
 
 @fabric.command("plan")
 def plan_(context: typer.Context, nodes: Nodes = None, as_json: AsJson = False) -> None:
-    """Switches, cables, bisection, and what growth adds."""
+    """Show switches, cables, bisection bandwidth and the parts that growth adds."""
     from rackwright.plan.fabric.summary import sections, summary
 
     plan = _planned(context)
@@ -61,7 +61,7 @@ def plan_(context: typer.Context, nodes: Nodes = None, as_json: AsJson = False) 
 
 @fabric.command("cables")
 def cables_(context: typer.Context, nodes: Nodes = None, as_json: AsJson = False) -> None:
-    """Every cable of both planes with its ends, racks and length, as CSV."""
+    """List every cable of both planes with its ends, racks and length, as CSV."""
     from rackwright.plan.fabric.listing import as_csv, rows
 
     plan = _planned(context)
@@ -75,12 +75,12 @@ def cables_(context: typer.Context, nodes: Nodes = None, as_json: AsJson = False
 @fabric.command("diff")
 def diff_(
     context: typer.Context,
-    file: Annotated[str, typer.Argument(help="What `ibnetdiscover -p` printed; - reads it from standard input.")],
+    file: Annotated[str, typer.Argument(help="Output of `ibnetdiscover -p`; - reads standard input.")],
     as_json: AsJson = False,
 ) -> None:
-    """Compare a fabric that was discovered with the plan.
+    """Compare a discovered fabric with the plan.
 
-    Exit codes: 0 every cable is where it should be, 1 some are not, 2 bad input, 3 the file does not tell.
+    Exit codes: 0 all cables as planned, 1 some differ, 2 invalid input, 3 file cannot be interpreted.
     """
     from rackwright.plan.fabric.wiring import wiring
     from rackwright.report.fabric import differences
@@ -93,7 +93,7 @@ def diff_(
         told = {"schema": SCHEMA, "stack": plan.stack, "cables": len(laid.cables), "differences": [row.as_dict() for row in found]}
         print(json.dumps(told, indent=2))
     else:
-        print("\n".join(_told(found)) or f"all {len(laid.cables)} cables are where they should be")
+        print("\n".join(_told(found)) or f"all {len(laid.cables)} cables are connected as planned")
     raise typer.Exit(_DIFFERS if found else 0)
 
 
@@ -104,14 +104,14 @@ def _told(found: tuple[Difference, ...]) -> Iterable[str]:
 
 
 def _discovered(file: str) -> Live:
-    """The fabric in the file; CouldNotTell where it is empty, cut off or something else."""
+    """Return the fabric in the file; raise CouldNotTell if the file is empty, truncated or has another format."""
     from rackwright.errors import CouldNotTell
     from rackwright.report.fabric import read
 
     try:
         return read(_read(file))
     except ValueError as unreadable:
-        again = "run `ibnetdiscover -p` again, on a node whose port is active, and keep all of its output"
+        again = "run `ibnetdiscover -p` again on a node with an active port, and save its complete output"
         raise CouldNotTell(str(unreadable), path=file, hint=again) from None
 
 
@@ -121,16 +121,16 @@ def _read(file: str) -> str:
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as unreadable:
-        raise BadInput(str(unreadable), path=file, hint="give a file with the output of `ibnetdiscover -p`") from None
+        raise BadInput(str(unreadable), path=file, hint="pass a file with the output of `ibnetdiscover -p`") from None
 
 
 @fabric.command("svg")
 def svg_(
     context: typer.Context,
     nodes: Nodes = None,
-    file: Annotated[Path | None, typer.Option("--output", "-o", help="Write it there instead of printing it.")] = None,
+    file: Annotated[Path | None, typer.Option("--output", "-o", help="Output file (default: standard output).")] = None,
 ) -> None:
-    """A picture: racks, leaves, spines, both planes."""
+    """Draw racks, leaves, spines and both planes as SVG."""
     from rackwright.plan.fabric.picture import picture
 
     text = picture(_planned(context), nodes)
@@ -146,4 +146,4 @@ def _write(file: Path, text: str) -> None:
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as refused:
-        raise BadInput(str(refused), path=str(file), hint="name a file in a folder that you may write to") from None
+        raise BadInput(str(refused), path=str(file), hint="pass a file in a writable folder") from None

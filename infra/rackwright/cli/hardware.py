@@ -1,4 +1,4 @@
-"""`rackwright hardware`: what the nodes have, seen now, beside what the plan says."""
+"""`rackwright hardware`: show each node's hardware and compare it with the plan."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from rackwright.report.verdict import Verdict
 
 
 def hardware(
-    stack: Annotated[str, typer.Argument(help="The stack's name.")],
-    section: Annotated[Section, typer.Argument(help="What to show.")] = Section.SUMMARY,
-    job: Annotated[bool, typer.Option("--job", help="Look from inside a Slurm job on each worker: what a program sees there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON (rackwright.hardware/2).")] = False,
+    stack: Annotated[str, typer.Argument(help="Stack name.")],
+    section: Annotated[Section, typer.Argument(help="Section to show.")] = Section.SUMMARY,
+    job: Annotated[bool, typer.Option("--job", help="Query each worker from inside a Slurm job, as a user's program sees it.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON (schema rackwright.hardware/2).")] = False,
 ) -> None:
-    """CPUs, memory, GPUs, fabric and storage of every node, as seen now. Exit codes: 0 as planned, 1 not, 2 bad input, 3 could not tell."""
+    """Show each node's CPUs, memory, GPUs, fabric and storage, and compare them with the plan.
+
+    Exit codes: 0 as planned, 1 not as planned, 2 invalid input, 3 undetermined.
+    """
     must_be_up(stack)
     if job:
         must_run_slurm(stack, "--job")
@@ -37,7 +40,7 @@ def hardware(
 
 
 def _look(stack: str, section: Section, job: bool) -> Path:
-    """Look; where the report is."""
+    """Query the nodes and return the path of the report."""
     try:
         status, file, said = asyncio.run(_looked(stack, section, job))
     except KeyboardInterrupt:
@@ -45,12 +48,12 @@ def _look(stack: str, section: Section, job: bool) -> Path:
     if status == BadInput.exit_code:
         raise BadInput(said.strip())
     if not file.exists():
-        raise CouldNotTell(f"the look left no report; it said: {said.strip() or 'nothing'}", path=f"stack {stack}")
+        raise CouldNotTell(f"the hardware query wrote no report; output: {said.strip() or 'none'}", path=f"stack {stack}")
     return file
 
 
 async def _looked(stack: str, section: Section, job: bool) -> tuple[int, Path, str]:
-    """How the look ended; the nodes that it is about are awake."""
+    """Query the nodes while they are powered on; return exit status, report path and output."""
     from rackwright.provider.drivers.awake import awake, handed_over
     from rackwright.provider.drivers.hardware_run import run_hardware
 
@@ -60,7 +63,7 @@ async def _looked(stack: str, section: Section, job: bool) -> tuple[int, Path, s
 
 
 async def _silent(_text: str) -> None:
-    """Nobody watches a look of a second."""
+    """Print no progress: a query takes about a second."""
 
 
 def _show(report: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What the home holds of its stacks that must not be lost, and the locks of runs that are changing it."""
+"""The files of the state directory that a backup contains, and the locks of runs that change them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from rackwright.handover import paths
 from rackwright.model.units import is_label
 
 PROJECT: Final = "rackwright"
-"""The engine's project, by which the state is sorted."""
+"""Name of the Pulumi project; the state directory groups stacks by project."""
 
 _STATE: Final = (".engine", "state", ".pulumi")
 _PASSPHRASE: Final = (".engine", "passphrase")
 _OF_STACKS: Final = ("stacks", "history", "backups")
 _FORMAT: Final = (("meta.yaml",), ("meta.yaml.attrs",))
 _REMADE: Final = ("results", "refresh", "sockets", "power.lock", "power.log", "power.log.1")
-"""In a stack's folder: raw results, the way to ssh's sockets, what is the power agent's; the next run makes them again."""
+"""Entries of a stack's folder that the next run creates again: raw results, the link to the ssh sockets, the power agent's files."""
 
 _DRAFT: Final = ".tmp"
-"""State that is being written: renamed, or gone, a moment later."""
+"""Suffix of state that is being written; the file is renamed or deleted a moment later."""
 
 _CHECKPOINT: Final = re.compile(r"([^.]+)\.json(\.gz|\.zst)?")
 
 
 def belongs(path: PurePosixPath) -> bool:
-    """Whether a file of the home, by its path in there, is one to keep. Nothing outside the home belongs."""
+    """Return whether a backup contains a file, by its path in the state directory. False for paths outside of it."""
     parts = path.parts
     if ".." in parts or "\0" in str(path):
         return False
@@ -43,41 +43,41 @@ def belongs(path: PurePosixPath) -> bool:
 
 
 def stack_of(path: PurePosixPath) -> str | None:
-    """The stack a file belongs to; None for what all stacks share."""
+    """Return the stack that a file belongs to, or None for files that all stacks share."""
     if path.parts[:3] == _STATE:
         return path.parts[5].partition(".json")[0] if len(path.parts) > 5 else None
     return path.parts[0] if _in_folder(path.parts) else None
 
 
 def is_state(path: PurePosixPath) -> bool:
-    """Whether the file is a stack's state as of now: without it the engine knows no such stack."""
+    """Return whether the file is a stack's current state; without it Pulumi does not list the stack."""
     return path.parts[:-1] == (*_STATE, "stacks", PROJECT) and _CHECKPOINT.fullmatch(path.name) is not None
 
 
 def files() -> list[PurePosixPath]:
-    """Every file to keep, by its path in the home, of stacks that exist."""
+    """Return the files of existing stacks that a backup contains, as paths in the state directory."""
     home = paths.home()
     tops = [home.joinpath(*_STATE), *(folder for folder in home.glob("*") if is_label(folder.name))]
     found = [home.joinpath(*_PASSPHRASE), *(file for top in tops for file in top.rglob("*"))]
     kept = [PurePosixPath(file.relative_to(home)) for file in found if file.is_file() and not file.is_symlink()]
     kept = sorted(path for path in kept if belongs(path))
-    alive = {stack_of(path) for path in kept if is_state(path) or _in_folder(path.parts)}  # a removed stack leaves its history
+    alive = {stack_of(path) for path in kept if is_state(path) or _in_folder(path.parts)}  # Pulumi keeps the history of a removed stack
     return [path for path in kept if stack_of(path) in {None, *alive}]
 
 
 def stacks() -> list[str]:
-    """Every stack of the home, be its state there or only its folder."""
+    """Return every stack of the state directory, with Pulumi state or with a folder only."""
     return sorted({stack for stack in map(stack_of, files()) if stack})
 
 
 def stacks_with_state() -> list[str]:
-    """The stacks whose state lies in the home, not on another backend."""
+    """Return the stacks whose Pulumi state is in the state directory, not on another backend."""
     return sorted({stack for path in files() if is_state(path) and (stack := stack_of(path))})
 
 
 @contextmanager
 def held(names: Iterable[str]) -> Iterator[None]:
-    """Keeps runs away from the stacks; raises where one is at work."""
+    """Hold the locks of the stacks; raise RackwrightError if a run holds one."""
     with ExitStack() as locks:
         for stack in names:
             _refuse_while_the_engine_works(stack)
@@ -101,7 +101,7 @@ def _locked(stack: str) -> Iterator[None]:
 
 
 def _refuse_while_the_engine_works(stack: str) -> None:
-    """The engine's own locks, which it holds before and after the provider holds the stack's."""
+    """Raise RackwrightError if Pulumi holds its own lock, which it does before and after the provider holds the stack's lock."""
     for lock in paths.home().joinpath(*_STATE, "locks", "organization", PROJECT, stack).glob("*.json"):
         try:
             told = json.loads(lock.read_text(encoding="utf-8"))
@@ -112,7 +112,7 @@ def _refuse_while_the_engine_works(stack: str) -> None:
             continue
         except (ValueError, KeyError, TypeError):
             holder = ""
-        raise _at_work(stack, lock, holder, f"; `pulumi cancel -s {stack}` removes a lock that nobody holds any more")
+        raise _at_work(stack, lock, holder, f"; for a stale lock run `pulumi cancel -s {stack}`")
 
 
 def _lives(process: int) -> bool:
@@ -126,18 +126,18 @@ def _lives(process: int) -> bool:
 
 
 def _at_work(stack: str, lock: Path, holder: str, more: str = "") -> RackwrightError:
-    hint = f"wait for it to end, then run this again{more}"
-    return RackwrightError(f"a run is changing stack {stack} (process {holder or 'unknown'})", path=str(lock), hint=hint)
+    hint = f"wait for that run to finish, then run this command again{more}"
+    return RackwrightError(f"another run is changing stack {stack} (process {holder or 'unknown'})", path=str(lock), hint=hint)
 
 
 @contextmanager
 def os_errors_told(place: str, what: str) -> Iterator[None]:
-    """What the system refuses is a person's business: a full disk, a folder without rights."""
+    """Raise RackwrightError for an OSError, which the user can resolve: a full disk, missing permissions."""
     try:
         yield
     except OSError as fault:
         where = f" ({fault.filename})" if fault.filename and str(fault.filename) != place else ""
-        hint = "look at the folder's rights and the room on its disk"
+        hint = "check the folder's permissions and the free space of its disk"
         raise RackwrightError(f"{what}: {fault.strerror or fault}{where}", path=place, hint=hint) from None
 
 

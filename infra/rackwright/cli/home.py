@@ -1,6 +1,6 @@
-"""The home: where state, passphrase, keys, ssh files and reports live, outside the checkout (docs/adr/0005-home.md).
+"""The state directory, outside the checkout: Pulumi state, passphrase, keys, ssh files and reports (docs/adr/0005-home.md).
 
-Standard library only and no pathlib: the `pulumi` shim loads this file on every call, before anything else exists.
+Standard library only and no pathlib: the `pulumi` shim loads this file on every call, before the environment exists.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LINK = ".rackwright"
-"""The link in the checkout that leads here."""
+"""Name of the link in the checkout that points to the state directory."""
 
 
 class Home:
-    """Paths of one home; `create` makes what the engine needs on first use."""
+    """Paths of a state directory; `create` creates what Pulumi needs on first use."""
 
     def __init__(self, root: str) -> None:
         self.root = root
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Home:
-        """RACKWRIGHT_HOME, else `rackwright` in the user's state folder (XDG_STATE_HOME)."""
+        """Return RACKWRIGHT_HOME, or `rackwright` in the user's state folder (XDG_STATE_HOME)."""
         said = environ.get("RACKWRIGHT_HOME")
         if said:
             return cls(os.path.abspath(os.path.expanduser(said)))
@@ -32,29 +32,29 @@ class Home:
 
     @property
     def engine(self) -> str:
-        """What belongs to Pulumi: no stack has this name, since stack names are DNS labels."""
+        """Folder of Pulumi's files. No stack can have this name, because stack names are DNS labels."""
         return os.path.join(self.root, ".engine")
 
     @property
     def state(self) -> str:
-        """The embedded file backend's folder."""
+        """Folder of the embedded file backend."""
         return os.path.join(self.engine, "state")
 
     @property
     def passphrase(self) -> str:
-        """File with the passphrase of the stacks' secrets, 0600."""
+        """File with the passphrase of the stacks' secrets, mode 0600."""
         return os.path.join(self.engine, "passphrase")
 
     def stack(self, name: str) -> str:
-        """Folder of one stack: inventory, ssh files, keys, reports."""
+        """Return the folder of a stack: inventory, ssh files, keys, reports."""
         return os.path.join(self.root, name)
 
     def stack_config(self, name: str) -> str:
-        """The stack file as the engine reads it: the committed one plus the salt (docs/adr/0006-no-salt-in-stack-files.md)."""
+        """Return the stack file that Pulumi reads: the committed one plus the salt (docs/adr/0006-no-salt-in-stack-files.md)."""
         return os.path.join(self.engine, "config", f"Pulumi.{name}.yaml")
 
     def create(self) -> None:
-        """Folders (0700) and passphrase, where they do not exist yet."""
+        """Create missing folders (mode 0700) and the passphrase."""
         os.makedirs(self.root, mode=0o700, exist_ok=True)
         for folder in (self.engine, self.state, os.path.dirname(self.stack_config("x"))):
             os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -63,7 +63,7 @@ class Home:
 
 
 def link(checkout: str, home: Home) -> None:
-    """Points the checkout's link at the home; a folder or file somebody put there stays."""
+    """Point the checkout's link to the state directory. Keep a folder or file that has the link's name."""
     path = os.path.join(checkout, LINK)
     try:
         if os.readlink(path) == home.root:
@@ -81,7 +81,10 @@ def link(checkout: str, home: Home) -> None:
 
 
 def _write_passphrase(path: str) -> None:
-    """256 random bits in hex. Linked into place, so that of two first runs at once both use the same one."""
+    """Write 256 random bits in hex.
+
+    A hard link puts the file in place, so that two first runs at the same time use the same passphrase.
+    """
     fresh = f"{path}.{os.getpid()}"
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:

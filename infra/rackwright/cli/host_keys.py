@@ -1,4 +1,4 @@
-"""Missing host keys, written into a stack file after somebody has vouched for them: a person at the prompt, or a file of fingerprints."""
+"""Writing missing host keys into a stack file after verification: by a person at the prompt, or by a file of fingerprints."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from rackwright.model import fingerprints
 from rackwright.plan import Plan
 from rackwright.provider.drivers.survey import Seen
 
-_HINT = "on a terminal, compare and answer; or give --fingerprints FILE, from the machines' consoles or whoever set them up"
+_HINT = "run it on a terminal and compare, or pass --fingerprints FILE, taken from the machines' consoles or their administrator"
 
 
 def write_keys(file: Path, plan: Plan, seen: Sequence[Seen], vouched: Path | None) -> list[Seen]:
-    """What was seen, with the keys that are given now; the stack file has them. Raises where a shown key is not the vouched one."""
+    """Write verified host keys into the stack file and return the scan with those keys marked as confirmed.
+
+    Raises RackwrightError if a machine presents another key than the fingerprint file contains.
+    """
     missing = [one for one in seen if one.fingerprint and one.key_confirmed is None]
     if not missing:
-        typer.echo("no host key that could be written is missing", err=True)
+        typer.echo("no missing host key can be written", err=True)
         return list(seen)
     confirmed = _compared(plan, missing, vouched) if vouched is not None else _asked(missing)
     if confirmed:
@@ -34,20 +37,25 @@ def write_keys(file: Path, plan: Plan, seen: Sequence[Seen], vouched: Path | Non
 
 
 def _asked(missing: Sequence[Seen]) -> list[Seen]:
-    """All or none of them, as the person at the terminal says."""
+    """Ask the user to confirm the keys; return all of them or none. Raises BadInput without a terminal."""
     if not sys.stdin.isatty():
-        raise BadInput("nobody is there to compare the keys", path="--write", hint=_HINT)
+        raise BadInput("not a terminal: host keys must be confirmed by a person", path="--write", hint=_HINT)
     lines = [f"  {one.name}: {one.fingerprint} ({one.key_type})" for one in missing]
-    typer.echo("\n".join(["", "These keys were shown, and none is in the stack file:", *lines]), err=True)
+    typer.echo("\n".join(["", "The machines presented these keys, which are not in the stack file:", *lines]), err=True)
     typer.echo(
-        "Each console says its own: `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`. Whoever is in between would show another.", err=True
+        "Compare each with the machine's console: `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`. "
+        "A man in the middle would present another key.",
+        err=True,
     )
-    answer: str = typer.prompt("Did you compare them, and are all of them the same? Type `yes` to write them", default="no", err=True)
+    answer: str = typer.prompt("Are all keys identical to those on the consoles? Type `yes` to write them", default="no", err=True)
     return list(missing) if answer.strip().lower() == "yes" else []
 
 
 def _compared(plan: Plan, missing: Sequence[Seen], vouched: Path) -> list[Seen]:
-    """Those that show what the file says; it may know a machine by its node's name, its label or an address."""
+    """Return the machines whose key matches the file, which may list them by node name, label or address.
+
+    Raises BadInput if the file cannot be read, RackwrightError if a key differs.
+    """
     try:
         known, wrong = fingerprints.read(vouched.read_text(encoding="utf-8"), vouched.name)
     except (OSError, UnicodeDecodeError) as refused:
@@ -61,8 +69,8 @@ def _compared(plan: Plan, missing: Sequence[Seen], vouched: Path) -> list[Seen]:
         if said is not None:
             (good if one.fingerprint in said else bad).append(one)
     if bad:
-        lines = [f"{one.name}: shows {one.fingerprint}, which {vouched.name} does not give for it" for one in bad]
-        raise RackwrightError("\n".join(lines), hint="nothing was written: find out who answers there")
+        lines = [f"{one.name}: presents {one.fingerprint}, which is not in {vouched.name} for this machine" for one in bad]
+        raise RackwrightError("\n".join(lines), hint="check which machine answers at that address; nothing was written")
     return good
 
 

@@ -1,4 +1,4 @@
-"""`rackwright hosts import`: a list of machines becomes rows of a stack file."""
+"""`rackwright hosts import`: add a list of machines to a stack file."""
 
 from __future__ import annotations
 
@@ -19,40 +19,43 @@ from rackwright.model.machine_list import Fields, as_nodes, read
 
 
 def import_machines(
-    stack: Annotated[str, typer.Argument(help="A stack's name, or a file's path.")],
+    stack: Annotated[str, typer.Argument(help="Stack name or path of a stack file.")],
     list_: Annotated[
-        Path, typer.Argument(metavar="FILE.csv", help="First line: name,address and any of reach,port,user,host_key,serial,rack,os.")
+        Path,
+        typer.Argument(
+            metavar="FILE.csv", help="List of machines. First line: name,address and any of reach,port,user,host_key,serial,rack,os,label."
+        ),
     ],
-    group: Annotated[str | None, typer.Option("--group", help="Give machines of other names to this group's nodes, in order.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
+    group: Annotated[str | None, typer.Option("--group", help="Assign machines with other names to this group's nodes, in order.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without writing them.")] = False,
 ) -> None:
-    """Write a list of machines into a stack file. Comments, order and machines that the list does not name stay as they are."""
+    """Write a list of machines into a stack file. Comments, order and machines that are not in the list stay unchanged."""
     file = find_stack_file(stack, paths.stacks())
     cluster = _described(file)
     if group is not None and group not in cluster.groups:
-        raise BadInput(f"there is no group `{group}`", path="--group", hint=did_you_mean(group, cluster.groups))
+        raise BadInput(f"unknown group `{group}`", path="--group", hint=did_you_mean(group, cluster.groups))
     rows, wrong = read(_text(list_), list_.name)
     fields, homeless = as_nodes(rows, cluster, group, list_.name)
     _refuse([*wrong, *homeless])
     if not fields:
-        raise BadInput("names no machine", path=str(list_), hint="one line each, below the names of the columns")
+        raise BadInput("contains no machine", path=str(list_), hint="add one line per machine below the line with the column names")
     change = change_machines(file, fields)
     if dry_run:
-        typer.echo(change.diff or f"{file.name}: nothing would change")
+        typer.echo(change.diff or f"{file.name}: no changes")
         return
     change.write()
     typer.echo("\n".join(_told(file, cluster, fields)))
 
 
 def _described(file: Path) -> Cluster:
-    """The file's cluster, whatever is still missing in it; BadInput where its fields are wrong, or its target is another."""
+    """Return the file's cluster, even if it is incomplete; raise BadInput if a field is invalid or the target is not hosts."""
     loaded = load_stack(file)
     if loaded.cluster is None:
         _refuse(loaded.findings)
-        raise BadInput("cannot be read", path=str(file), hint="give the path of the stack file to write to")
+        raise BadInput("cannot be read", path=str(file), hint="pass the path of the stack file to write to")
     if not isinstance(loaded.cluster.target, HostsTarget):
-        hint = "machines belong to target hosts: docs/targets/hosts.md"
-        raise BadInput(f"its target is {loaded.cluster.target.kind}, which makes its nodes itself", path=file.name, hint=hint)
+        hint = "use a stack with target hosts: docs/targets/hosts.md"
+        raise BadInput(f"target {loaded.cluster.target.kind} creates its own nodes (expected target hosts)", path=file.name, hint=hint)
     return loaded.cluster
 
 
@@ -60,10 +63,10 @@ def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError as broken:
-        raise BadInput(f"byte {broken.start} is no UTF-8", path=str(file), hint="save the list as CSV in UTF-8") from None
+        raise BadInput(f"byte {broken.start} is not UTF-8", path=str(file), hint="save the list as CSV in UTF-8") from None
     except OSError as refused:
         raise BadInput(
-            f"cannot be read: {refused.strerror}", path=str(file), hint="give the path of a CSV file whose first line names its columns"
+            f"cannot be read: {refused.strerror}", path=str(file), hint="pass the path of a CSV file whose first line names the columns"
         ) from None
 
 
@@ -73,12 +76,14 @@ def _refuse(findings: Sequence[Finding]) -> None:
 
 
 def _told(file: Path, before: Cluster, fields: dict[str, Fields]) -> list[str]:
-    """What was done, and what is left to do."""
+    """Return the lines that report the changes and the remaining steps."""
     assert isinstance(before.target, HostsTarget)
     new = sum(name not in before.target.machines for name in fields)
     after = _described(file)
     assert isinstance(after.target, HostsTarget)
-    lines = [f"{file.name}: {new} machines added, {len(fields) - new} brought up to date, {len(after.target.each)} in all"]
+    lines = [f"{file.name}: {new} machines added, {len(fields) - new} updated, {len(after.target.each)} in total"]
     if keyless := [name for name, machine in after.target.each.items() if machine.host_key is None]:
-        lines.append(f"  {len(keyless)} have no host_key yet: `rackwright hosts scan {stack_name(file)} --write` shows what to compare")
-    return [*lines, f"  `rackwright validate {stack_name(file)}` says what else is missing"]
+        lines.append(
+            f"  {len(keyless)} have no host_key yet: run `rackwright hosts scan {stack_name(file)} --write` to compare and add the keys"
+        )
+    return [*lines, f"  run `rackwright validate {stack_name(file)}` to list what else is missing"]

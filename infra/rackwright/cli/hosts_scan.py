@@ -1,4 +1,4 @@
-"""`rackwright hosts scan`: what the machines of a stack are, beside what the stack says they are."""
+"""`rackwright hosts scan`: query the machines of a stack and compare them with the stack file."""
 
 from __future__ import annotations
 
@@ -24,22 +24,27 @@ _UNFIT = 1
 
 
 def scan(
-    stack: Annotated[str, typer.Argument(help="A stack's name, or a file's path.")],
-    write: Annotated[bool, typer.Option("--write", help="Write missing host keys into the stack file, after you compared them.")] = False,
+    stack: Annotated[str, typer.Argument(help="Stack name or path of a stack file.")],
+    write: Annotated[bool, typer.Option("--write", help="Write missing host keys into the stack file after confirmation.")] = False,
     fingerprints: Annotated[
         Path | None,
-        typer.Option("--fingerprints", metavar="FILE", help="What --write compares with: lines of name and SHA256:…, or known_hosts."),
+        typer.Option("--fingerprints", metavar="FILE", help="Keys that --write compares with: lines of name and SHA256:…, or known_hosts."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything that was seen, as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all results as JSON.")] = False,
     yes: Annotated[bool, typer.Option("--yes", hidden=True)] = False,
 ) -> None:
-    """Look at every machine of a stack and compare; changes none. Exit codes: 0 all fit, 1 not all, 2 bad input, 3 could not reach all."""
+    """Query every machine of a stack and compare it with the stack file. Changes no machine.
+
+    Exit codes: 0 all match, 1 some differ, 2 invalid input, 3 some are unreachable.
+    """
     if yes:
         raise BadInput(
-            "nobody has compared the keys then", path="--yes", hint="look at them, or give --fingerprints FILE from somebody who has"
+            "would accept unverified host keys",
+            path="--yes",
+            hint="compare the keys at the prompt, or pass --fingerprints FILE with verified keys",
         )
     if fingerprints and not write:
-        raise BadInput("says what --write compares with", path="--fingerprints", hint="add --write")
+        raise BadInput("requires --write", path="--fingerprints", hint="add --write")
     file, plan = _planned(stack)
     seen = _looked(plan)
     typer.echo(json.dumps(scan_shown.data(plan, seen), indent=2) if as_json else scan_shown.text(plan, seen))
@@ -52,7 +57,7 @@ def scan(
 
 
 def _planned(asked: str) -> tuple[Path, Plan]:
-    """The stack's file and plan; what it may lack before its machines were looked at is no error yet."""
+    """Return the stack's file and plan. Missing host keys and undeclared capacities are accepted; raise BadInput for other errors."""
     judged = judge(asked)
     in_the_way = [
         finding for finding in judged.findings if finding.is_error and finding.rule not in {"machine-key-missing", "capacity-undeclared"}
@@ -61,13 +66,14 @@ def _planned(asked: str) -> tuple[Path, Plan]:
         raise BadInput("\n".join(map(str, in_the_way)))
     if not isinstance(judged.loaded.cluster.target, HostsTarget):
         raise BadInput(
-            f"its target is {judged.loaded.cluster.target.kind}, which makes its nodes itself", path=f"stack {judged.loaded.stack}"
+            f"target {judged.loaded.cluster.target.kind} creates its own nodes (expected target hosts)",
+            path=f"stack {judged.loaded.stack}",
         )
     return find_stack_file(asked, paths.stacks()), expand(judged.loaded.cluster, judged.loaded.stack)
 
 
 def _looked(plan: Plan) -> list[Seen]:
-    """What every machine shows that is not out; the stack's own key comes first, as it does in `up`."""
+    """Query every machine that is not `out`. Try the stack's own key first, as `up` does."""
     target = plan.target
     assert isinstance(target, HostsTarget)
     own = paths.identity(plan.stack)

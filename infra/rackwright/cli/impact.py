@@ -1,4 +1,4 @@
-"""`rackwright impact`: what an edit of the stack file will do, before it is done."""
+"""`rackwright impact`: preview what an edited stack file will change."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ _ENDS_WORK, _REFUSED = 1, 2
 
 
 def impact(
-    stack: Annotated[str, typer.Argument(help="A stack's name, or a file's path.")],
-    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON (rackwright.impact/1).")] = False,
+    stack: Annotated[str, typer.Argument(help="Stack name or path of a stack file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON (schema rackwright.impact/1).")] = False,
 ) -> None:
-    """What an edit of the stack file will do, compared with what this home applied last; what interrupts people comes first.
+    """Preview what an edited stack file will change, most disruptive changes first.
 
-    Exit codes: 0 nothing that ends anybody's work, 1 it ends jobs or sessions or deletes data, 2 refused or bad input, 3 could not tell.
+    The file is compared with the stack that was last applied from this state directory.
+
+    Exit codes: 0 not disruptive, 1 ends jobs or sessions or deletes data, 2 edit refused or invalid input, 3 undetermined.
     """
     now = described(stack)
     last = applied.read(paths.applied(now.plan.stack))
@@ -32,7 +34,7 @@ def impact(
     if as_json:
         print(json.dumps(_data(now.plan.stack, last is not None, found), indent=2))
     else:
-        print("\n".join(map(str, found)) or f"nothing to do: stack {now.plan.stack} is described as it was applied last")
+        print("\n".join(map(str, found)) or f"no changes: stack {now.plan.stack} was last applied with this description")
     raise typer.Exit(_exit_code(found))
 
 

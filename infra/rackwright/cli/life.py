@@ -1,4 +1,4 @@
-"""`rackwright up` and `rackwright down`: Pulumi with the options one would type, and the removal that needs no state."""
+"""`rackwright up` and `rackwright down`: Pulumi without prompts, and deletion without Pulumi state."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from rackwright.errors import CouldNotTell
 from rackwright.handover import paths
 
 
-def up(stack: Annotated[str, typer.Argument(help="The stack's name.")]) -> None:
-    """Bring a stack up and prove it: `pulumi up` without questions."""
+def up(stack: Annotated[str, typer.Argument(help="Stack name.")]) -> None:
+    """Create, configure and verify a stack: `pulumi up` without prompts."""
     raise typer.Exit(_pulumi("up", stack))
 
 
 def down(
-    stack: Annotated[str, typer.Argument(help="The stack's name.")],
-    by_label: Annotated[bool, typer.Option("--by-label", help="Without state: remove whatever carries the stack's label.")] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="With --by-label on AWS: remove what is found, with its data. Else it is listed.")
+    stack: Annotated[str, typer.Argument(help="Stack name.")],
+    by_label: Annotated[
+        bool, typer.Option("--by-label", help="Delete all resources with the stack's label; needs no Pulumi state.")
     ] = False,
-    region: Annotated[str | None, typer.Option("--region", help="With --by-label on AWS, where there is no stack file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="What was removed by label, as JSON.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="With --by-label on AWS: delete the resources and their data (default: list them).")
+    ] = False,
+    region: Annotated[str | None, typer.Option("--region", help="With --by-label on AWS: region (default: from the stack file).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With --by-label: print the result as JSON.")] = False,
 ) -> None:
-    """Remove a stack: `pulumi destroy` without questions, or by label where the state is lost."""
+    """Delete a stack: `pulumi destroy` without prompts, or by label if the state is lost."""
     _tell_of_timers(stack)
     if not by_label:
         raise typer.Exit(_pulumi("destroy", stack))
@@ -43,29 +45,32 @@ def down(
     elif removed:
         typer.echo("\n".join(f"removed {item}" for item in removed))
     else:
-        typer.echo(f"nothing is left of stack {stack}: no container, volume, network or secret carries its label")
+        typer.echo(f"no container, volume, network or secret with the label of stack {stack}")
 
 
 def _tell_of_timers(stack: str) -> None:
-    """Timers are the user's, made by another command: they are named, not taken away."""
+    """Report the stack's timers without removing them: the user installed them with another command."""
     if files := schedule.still_there(stack):
-        typer.echo(f"{files[0]} goes on looking at {stack} every night: `rackwright schedule {stack} --remove` ends that", err=True)
+        typer.echo(f"{files[0]} still scans {stack} every night: run `rackwright schedule {stack} --remove` to remove it", err=True)
 
 
 def remove_by_label(stack: str) -> list[str]:
-    """Remove everything labelled with the stack, without state; what was removed. Raises when something stays."""
+    """Delete everything with the stack's label, without Pulumi state, and return what was deleted.
+
+    Raises CouldNotTell without podman, and RackwrightError if something remains.
+    """
     from rackwright.provider import lab_limits, stack_files
     from rackwright.provider.drivers import podman
 
     if shutil.which("podman") is None:
         raise CouldNotTell(
-            "podman is not installed, so nobody can look what is left", hint="`make doctor` names the command that installs it"
+            "cannot check for leftovers: podman is not installed", hint="run `make doctor` to see the command that installs podman"
         )
     removed = asyncio.run(podman.sweep(stack))
     lab_limits.forget(stack)
     if paths.folder(stack).exists():
         stack_files.remove(stack)
-        removed.append(f"folder {stack} of the home")
+        removed.append(f"folder {stack} of the state directory")
     return removed
 
 
@@ -73,7 +78,7 @@ def _pulumi(verb: str, stack: str) -> int:
     from rackwright.cli.move import engine
 
     command = [str(engine()), verb, "--stack", stack, "--yes", "--skip-preview"]
-    # Ctrl-C is the engine's: subprocess.run kills its child a quarter of a second after KeyboardInterrupt.
+    # Pulumi handles Ctrl-C itself; subprocess.run would kill it a quarter of a second after KeyboardInterrupt.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         return subprocess.run(command, cwd=paths.project_root(), check=False).returncode

@@ -1,4 +1,4 @@
-"""Whether a stack is up: the first step of every command that asks a live cluster."""
+"""Assertion that a stack is up: the first step of every command that queries a running cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rackwright.model.load import find_stack_file, stack_name
 
 
 def must_be_up(stack: str) -> Path:
-    """The inventory of the last run; BadInput where there is none."""
+    """Return the path of the last run's inventory; raise BadInput if there is none."""
     file = paths.inventory(stack)
     if not file.is_file():
         raise not_up(stack)
@@ -18,8 +18,8 @@ def must_be_up(stack: str) -> Path:
 
 
 def not_up(stack: str) -> BadInput:
-    """Why nothing can be asked of it. A name that no stack has is another mistake, and raised as that."""
+    """Return the error for a stack that is not up. Raises BadInput for a name that no stack file has."""
     name = stack_name(find_stack_file(stack, paths.stacks()))
     if name != stack:
-        return BadInput("is a file; what is up is asked for by its stack's name", path=stack, hint=f"the stack is `{name}`")
-    return BadInput("is not up", path=f"stack {stack}", hint=f"`rackwright up {stack}` brings it up")
+        return BadInput("is a file, but this command expects the name of a running stack", path=stack, hint=f"use `{name}`")
+    return BadInput("is not up", path=f"stack {stack}", hint=f"run `rackwright up {stack}`")

@@ -1,4 +1,4 @@
-"""`rackwright`: the table of commands. A command's module is imported when the command runs, so that starting costs nothing."""
+"""`rackwright`: the table of commands. A command's module is imported only when the command runs, to keep start-up fast."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from typer.core import TyperGroup
 from rackwright.errors import RackwrightError
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
-    "validate": ("rackwright.cli.validate:validate", "Everything that is wrong with a stack file, at once and offline."),
-    "plan": ("rackwright.cli.plan:plan", "Nodes, addresses, storage and queues a stack file stands for."),
-    "impact": ("rackwright.cli.impact:impact", "What an edit of the stack file will do, before it is done."),
-    "fabric": ("rackwright.cli.fabric:fabric", "The network between the GPUs: switches, cables, growth, and whether a real one is so."),
-    "workloads": ("rackwright.cli.workloads:workloads", "Jobs, queues and services for a stack's Kubernetes, as manifests to apply."),
-    "cost": ("rackwright.cli.cost:cost", "What a stack costs while it is up."),
-    "pin": ("rackwright.cli.pin:pin", "Write the newest machine images' ids into a stack file (target aws)."),
-    "up": ("rackwright.cli.life:up", "Bring a stack up and prove it (pulumi up)."),
-    "roll": ("rackwright.cli.roll:roll", "Reboot or apply a stack's workers a few at a time, each drained meanwhile and checked after."),
-    "verify": ("rackwright.cli.verify:verify", "Check a live stack against its plan, now."),
-    "accept": ("rackwright.cli.accept:accept", "Prove a live stack by jobs of an ordinary user, phase by phase."),
-    "drift": ("rackwright.cli.drift:drift", "What differs from what was declared, now: resources, configuration, behaviour."),
-    "history": ("rackwright.cli.drift:history", "What looks for drift found: since when, still there, healed when."),
-    "schedule": ("rackwright.cli.schedule:schedule", "Look for drift every night: a systemd timer, a crontab line, a workflow."),
-    "hardware": ("rackwright.cli.hardware:hardware", "What the nodes have, beside what was planned: CPUs, GPUs, fabric, storage."),
-    "status": ("rackwright.cli.status:status", "The verdict on record, with its age and level."),
-    "ssh": ("rackwright.cli.connect:ssh", "Log in to a node, or run a command there."),
-    "inventory": ("rackwright.cli.connect:inventory", "The hand-over of a stack that is up."),
-    "down": ("rackwright.cli.life:down", "Remove a stack (pulumi destroy), or whatever carries its label."),
-    "hosts": ("rackwright.cli.hosts:hosts", "Machines that exist: take them over from a list, look at them before the first up."),
-    "reap": ("rackwright.cli.reap:reap", "End every stack whose time is over."),
-    "etcd": ("rackwright.cli.etcd:etcd", "Back up or restore what a stack's Kubernetes holds."),
-    "state": ("rackwright.cli.state:state", "Back up, restore or move state and keys of all stacks."),
-    "schema": ("rackwright.cli.validate:schema", "The JSON schema of stack files, for editors."),
+    "validate": ("rackwright.cli.validate:validate", "Check a stack file offline and report every error."),
+    "plan": ("rackwright.cli.plan:plan", "Show the nodes, addresses, storage and queues that a stack file expands to."),
+    "impact": ("rackwright.cli.impact:impact", "Preview what an edited stack file will change."),
+    "fabric": ("rackwright.cli.fabric:fabric", "Plan the GPU network: switches, cables, growth; compare it with a real one."),
+    "workloads": ("rackwright.cli.workloads:workloads", "Print Kubernetes manifests of jobs, queues and services for a stack."),
+    "cost": ("rackwright.cli.cost:cost", "Show the cost of a running stack."),
+    "pin": ("rackwright.cli.pin:pin", "Write the ids of the newest machine images into a stack file (target aws)."),
+    "up": ("rackwright.cli.life:up", "Create, configure and verify a stack (pulumi up)."),
+    "roll": ("rackwright.cli.roll:roll", "Update or reboot workers in batches: drain, apply, verify, resume."),
+    "verify": ("rackwright.cli.verify:verify", "Check a running stack against its plan."),
+    "accept": ("rackwright.cli.accept:accept", "Run the acceptance test: jobs of an unprivileged user, phase by phase."),
+    "drift": ("rackwright.cli.drift:drift", "Compare a running stack with its declaration."),
+    "history": ("rackwright.cli.drift:history", "Show the history of drift: first seen, still open, resolved."),
+    "schedule": ("rackwright.cli.schedule:schedule", "Schedule a nightly drift scan (systemd, cron or GitHub Actions)."),
+    "hardware": ("rackwright.cli.hardware:hardware", "Show each node's hardware and compare it with the plan."),
+    "status": ("rackwright.cli.status:status", "Show the last verdict, its level and its age."),
+    "ssh": ("rackwright.cli.connect:ssh", "Log in to a node, or run a command on it."),
+    "inventory": ("rackwright.cli.connect:inventory", "Print the Ansible inventory of a running stack."),
+    "down": ("rackwright.cli.life:down", "Delete a stack (pulumi destroy), or all resources with its label."),
+    "hosts": ("rackwright.cli.hosts:hosts", "Import existing machines and run preflight checks on them."),
+    "reap": ("rackwright.cli.reap:reap", "Destroy all stacks whose TTL has expired."),
+    "etcd": ("rackwright.cli.etcd:etcd", "Back up or restore etcd."),
+    "state": ("rackwright.cli.state:state", "Back up, restore or move the state and keys of all stacks."),
+    "schema": ("rackwright.cli.validate:schema", "Print the JSON schema of stack files, for editors."),
 }
 """Command -> (module:function, one line of help), in the order of the help text."""
 
-_DEFECT_HINT: Final = "this is a defect of rackwright: run it again with RACKWRIGHT_TRACEBACK=1 and report what it prints"
+_DEFECT_HINT: Final = "this is a bug in rackwright: run the command again with RACKWRIGHT_TRACEBACK=1 and report the output"
 _COULD_NOT_TELL: Final = 3
 
 
 class Commands(TyperGroup):
-    """The commands of the table, each made when it is asked for."""
+    """The commands of the table, each created on first use."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """All names, for completion and suggestions."""
+        """Return all command names, for completion and suggestions."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of that name; None when there is none."""
+        """Return the command with this name, or None."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
@@ -61,13 +61,13 @@ class Commands(TyperGroup):
         return _command(cmd_name, getattr(import_module(module), function))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The list in the help text, without importing a single command."""
+        """Write the list of commands in the help text without importing their modules."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
 
 def _command(name: str, function: Callable[..., Any]) -> Any:
-    if isinstance(function, typer.Typer):  # A command with commands of its own.
+    if isinstance(function, typer.Typer):  # A command with subcommands.
         function.info.name = name
         return typer.main.get_command(function)
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -86,7 +86,7 @@ def _print_version(wanted: bool) -> None:
 def _root(
     version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")] = False,
 ) -> None:
-    """One typed description of a GPU cluster: provisioned, converged and proven."""
+    """Create, configure and verify a GPU cluster from one typed stack file."""
 
 
 def _program() -> Any:
@@ -96,7 +96,7 @@ def _program() -> Any:
 
 
 def app() -> None:
-    """The program. Exit codes: 0 good, 1 not as declared, 2 bad input or usage, 3 could not tell."""
+    """Run the program. Exit codes: 0 success, 1 not as declared, 2 invalid input or usage, 3 undetermined."""
     try:
         _program()(prog_name="rackwright")
     except RackwrightError as error:
@@ -105,7 +105,7 @@ def app() -> None:
     except BrokenPipeError:
         _be_silent()
     except SystemExit as ended:
-        if not isinstance(ended.__context__, BrokenPipeError):  # Typer meets a broken pipe with exit code 1.
+        if not isinstance(ended.__context__, BrokenPipeError):  # Typer turns a broken pipe into exit code 1.
             raise
         _be_silent()
     except Exception as defect:
@@ -116,7 +116,7 @@ def app() -> None:
 
 
 def _be_silent() -> NoReturn:
-    """Whoever read the output has seen enough (`| head`); Python would complain once more while it closes stdout."""
+    """Exit without output: the reader closed the pipe (`| head`), and Python would report it again while closing stdout."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
     sys.exit(0)
 

@@ -1,4 +1,4 @@
-"""From the embedded backend to another one, stack by stack, by the engine's own export and import."""
+"""Move of the Pulumi state from the embedded backend to another one, stack by stack, with Pulumi's export and import."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KINDS: Final = "file:///folder, s3://bucket, gs://bucket, azblob://container, p
 
 @dataclass(frozen=True)
 class Moved:
-    """One stack, and whether an earlier move had already brought it over."""
+    """A stack, and whether an earlier move had copied it already."""
 
     stack: str
     already: bool
@@ -32,26 +32,26 @@ class Moved:
 
 @dataclass(frozen=True)
 class _Backend:
-    """One place of state; commands run in a scratch project, so that no stack file of the checkout is touched."""
+    """A Pulumi backend. Commands run in a temporary project, so that the stack files of the checkout stay unchanged."""
 
     url: str
     project: Path
 
     def stacks(self) -> set[str]:
-        """Bare names of the project's stacks there."""
+        """Return the unqualified names of the project's stacks on this backend."""
         return {entry["name"].rpartition("/")[2] for entry in json.loads(self._pulumi("ls", "--json"))}
 
     def export(self, stack: str) -> dict[str, Any]:
-        """State with secrets as they lie: encrypted."""
+        """Return the stack's state; its secrets stay encrypted."""
         exported: dict[str, Any] = json.loads(self._pulumi("export", "--stack", stack))
         return exported
 
     def create(self, stack: str) -> None:
-        """An empty stack whose secrets hang on the passphrase, on any backend."""
+        """Create an empty stack whose secrets are encrypted with the passphrase, on any backend."""
         self._pulumi("init", "--stack", stack, "--no-select", "--secrets-provider", "passphrase")
 
     def take(self, stack: str, state: dict[str, Any]) -> None:
-        """Import."""
+        """Import the state into the stack."""
         file = self.project / "state.json"
         file.write_text(json.dumps(state), encoding="utf-8")
         self._pulumi("import", "--stack", stack, "--file", str(file))
@@ -62,17 +62,24 @@ class _Backend:
         command = [str(engine()), "stack", *arguments, "--non-interactive", "--color", "never"]
         done = subprocess.run(command, cwd=self.project, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode:
-            hint = "the state in the home is untouched; after mending it run the same command again, stacks that are over are left alone"
+            hint = "fix the error and run the same command again; stacks that were moved are skipped, the old state is unchanged"
             raise RackwrightError(f"`pulumi stack {arguments[0]}`: {_decisive(done.stderr or done.stdout)}", path=self.url, hint=hint)
         return done.stdout
 
 
 def move(url: str) -> list[Moved]:
-    """Copy every stack of the home's own backend to an `address`; the originals stay. What would replace a stack is refused beforehand."""
+    """Copy every stack of the embedded backend to the backend `url`; the originals stay.
+
+    Raises BadInput before any change if the copy would replace a stack with other resources.
+    """
     stacks = holdings.stacks_with_state()
     if not stacks:
-        raise BadInput("this home has no state to move", path=str(paths.home()), hint="`pulumi stack ls` shows what the backend in use has")
-    with holdings.held(stacks), holdings.os_errors_told(url, "the state could not be moved"), _scratch() as project:
+        raise BadInput(
+            "state directory has no Pulumi state to move",
+            path=str(paths.home()),
+            hint="run `pulumi stack ls` to list the stacks of the current backend",
+        )
+    with holdings.held(stacks), holdings.os_errors_told(url, "cannot move the state"), _scratch() as project:
         source, target = _Backend(f"{FILE}{paths.engine_state()}", project), _Backend(url, project)
         there = target.stacks()
         states = {stack: source.export(stack) for stack in stacks}
@@ -87,58 +94,64 @@ def move(url: str) -> list[Moved]:
 
 @contextmanager
 def _scratch() -> Iterator[Path]:
-    """An empty project of our name, in the home: exported state is not everybody's to read."""
+    """Create a temporary project of the same name, in the state directory, because exported state must stay private."""
     with tempfile.TemporaryDirectory(prefix="move-", dir=paths.engine_state().parent) as folder:
         (Path(folder) / "Pulumi.yaml").write_text(f"name: {holdings.PROJECT}\nruntime: python\n", encoding="utf-8")
         yield Path(folder)
 
 
 def address(url: str) -> str:
-    """The backend's address, absolute where it is a folder: the engine is not started where the user is."""
+    """Return the backend's URL, with an absolute path for a folder, because Pulumi runs in another working directory.
+
+    Raises BadInput for anything else than a backend URL.
+    """
     scheme, found, rest = url.partition("://")
     if not (found and scheme and rest):
-        raise BadInput("is no address of a backend", path=url, hint=f"give one like {_KINDS}")
+        raise BadInput("is not the URL of a backend", path=url, hint=f"pass a URL like {_KINDS}")
     if not url.startswith(FILE):
         return url
     path, mark, options = rest.partition("?")
     folder = Path(os.path.expanduser(path)).absolute()
     if not folder.is_dir():
-        raise BadInput("there is no such folder", path=url, hint=f"`mkdir -p -m 700 {folder}` makes it")
+        raise BadInput("folder does not exist", path=url, hint=f"run `mkdir -p -m 700 {folder}`")
     if folder.resolve() == paths.engine_state().resolve():
-        raise BadInput("is where the state is already", path=url, hint="give another backend")
+        raise BadInput("is the current backend", path=url, hint="pass another backend")
     return f"{FILE}{folder}{mark}{options}"
 
 
 def brings_passphrase() -> bool:
-    """Whether the user's environment has a passphrase of its own; an empty PULUMI_CONFIG_PASSPHRASE is one."""
+    """Return whether the user's environment sets a passphrase; an empty PULUMI_CONFIG_PASSPHRASE counts as one."""
     return "PULUMI_CONFIG_PASSPHRASE" in os.environ or bool(os.environ.get("PULUMI_CONFIG_PASSPHRASE_FILE"))
 
 
 def engine() -> Path:
-    """`pulumi` of this environment."""
+    """Return the path of this environment's `pulumi`; raise RackwrightError if it is missing."""
     found = Path(sys.executable).with_name("pulumi")
     if not found.exists():
-        raise RackwrightError("pulumi is not set up in this environment", hint="run `make`")
+        raise RackwrightError("pulumi is not installed in this environment", hint="run `make`")
     return found
 
 
 def _is_over(ours: dict[str, Any], theirs: dict[str, Any], stack: str, url: str) -> bool:
-    """True where an earlier move brought the same state, False where the stack there is empty; anything else would be lost."""
+    """Return True if an earlier move copied the same state, False if the stack on the target is empty.
+
+    Raises BadInput if it has other resources, which an import would replace.
+    """
     there = _resources(theirs)
     if there and there != _resources(ours):
-        hint = f"if nobody needs it: `PULUMI_BACKEND_URL={url} pulumi stack rm --force {stack}`"
-        raise BadInput(f"has a stack {stack} with resources of its own; nothing was moved", path=url, hint=hint)
+        hint = f"if that stack is obsolete, run `PULUMI_BACKEND_URL={url} pulumi stack rm --force {stack}`"
+        raise BadInput(f"already has a stack {stack} with other resources; nothing was moved", path=url, hint=hint)
     return bool(there)
 
 
 def _resources(state: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """What tells two states apart. Secrets do not: they are encrypted anew with every writing."""
+    """Return what identifies a state. Secrets are excluded, because every export encrypts them again."""
     found = (state.get("deployment") or {}).get("resources") or []
     return [tuple(resource.get(key) for key in ("urn", "id", "created", "modified")) for resource in found]
 
 
 def _decisive(said: str) -> str:
-    """The engine's error, without the notes around it."""
+    """Return Pulumi's error message without the surrounding output."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    return (errors or lines or ["it said nothing"])[-1]
+    return (errors or lines or ["no output"])[-1]

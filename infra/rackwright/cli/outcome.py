@@ -1,4 +1,4 @@
-"""What a Pulumi run ends with: stack outputs, and the verdict on the screen, also when nothing ran."""
+"""End of a Pulumi run: export the stack outputs and print the verdict, even if nothing ran."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BEGAN = datetime.now(UTC)
 
 
 def export(plan: Plan, converge: Converge, verification: Verification) -> None:
-    """Export what a person asks for next: the verdict, and how to get in."""
+    """Export the stack outputs: the verdict, the converge result, the ssh configuration and the node names."""
     pulumi.export("verdict", verification.verdict)
     pulumi.export("converged", converge.converged)
     pulumi.export("ssh_config", f".rackwright/{plan.stack}/ssh_config")
@@ -26,13 +26,13 @@ def export(plan: Plan, converge: Converge, verification: Verification) -> None:
 
 
 def _last_words(stack: str) -> str:
-    """The report in full where checks ran, else the verdict on record with its age."""
+    """Return the full report if checks ran in this run, else the last verdict with its age."""
     file = paths.report(stack)
     if not file.exists():
-        return "no verdict is on record: `rackwright verify` looks now"
+        return f"no verdict recorded: run `rackwright verify {stack}`"
     report = store.read(file)
     ended = report.started + timedelta(seconds=report.seconds)
-    return _table(report) if ended > _BEGAN else f"nothing was to do. {stack}: {age.proof(report)}"
+    return _table(report) if ended > _BEGAN else f"no changes. {stack}: {age.proof(report)}"
 
 
 def _table(report: Report) -> str:

@@ -24,30 +24,34 @@ _NOT_AS_DECLARED = 1
 
 @dataclass(frozen=True)
 class Pin:
-    """An image of a stack: what is written and what is the newest."""
+    """An image of a stack: the pinned id and the newest one."""
 
     path: str
-    """Like `target.image`."""
+    """For example `target.image`."""
     pinned: str | None
     newest: str
 
     @property
     def current(self) -> bool:
-        """Whether the newest one is the one that is written."""
+        """Whether the newest image is pinned."""
         return self.pinned == self.newest
 
 
 def pin(
-    stack: Annotated[str, typer.Argument(help="A stack's name, or a file's path.")],
-    check: Annotated[bool, typer.Option("--check", help="Only say whether there is a newer one: exit code 1 if so.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Images as JSON.")] = False,
+    stack: Annotated[str, typer.Argument(help="Stack name or path of a stack file.")],
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if a newer image exists.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the images as JSON.")] = False,
 ) -> None:
-    """Write the ids of the newest machine images into the stack file, so that an `up` next month starts the same image."""
+    """Write the ids of the newest machine images into the stack file, so that a later `up` starts the same image."""
     file = find_stack_file(stack, paths.stacks())
     target = _target(stack)
     pins = tuple(_pins(target))
     if not pins:
-        raise BadInput("no image says where its id is looked up", path="target.image", hint="give it a `parameter`, or `name` and `owner`")
+        raise BadInput(
+            "has neither `parameter` nor `name` and `owner`",
+            path="target.image",
+            hint="add `parameter`, or `name` and `owner`",
+        )
     if not check:
         _write(file, pins)
     print(
@@ -58,13 +62,16 @@ def pin(
 
 
 def _target(stack: str) -> AwsTarget:
-    """Fields must be right; what rules find may be the missing pin itself."""
+    """Return the stack's AWS target; raise BadInput for invalid fields.
+
+    Findings of rules are ignored, because one of them may be the missing pin.
+    """
     judged = judge(stack)
     if judged.loaded.cluster is None:
         raise BadInput("\n".join(str(finding) for finding in judged.findings))
     target = judged.loaded.cluster.target
     if not isinstance(target, AwsTarget):
-        raise BadInput(f"target {target.kind} has no machine images to pin", path="target.kind", hint="only target aws does")
+        raise BadInput(f"target {target.kind} has no machine images to pin", path="target.kind", hint="use a stack with target aws")
     return target
 
 
@@ -89,7 +96,9 @@ def _pin(account: Account, target: AwsTarget, image: Image, group: str | None, p
     run = architectures(target, group)
     if len(run) > 1:
         raise BadInput(
-            f"groups of {' and '.join(sorted(run))} cannot share an image", path=path, hint="give one of them an `image` of its own"
+            f"groups with the architectures {' and '.join(sorted(run))} cannot share an image",
+            path=path,
+            hint="set `image` for the groups of one architecture",
         )
     return Pin(path, image.id, newest(account, image, next(iter(run), None), path))
 
@@ -112,5 +121,6 @@ def _text(pins: tuple[Pin, ...], *, check: bool) -> str:
 def _said(one: Pin, *, check: bool) -> str:
     if one.current:
         return f"{one.newest} is the newest"
-    instead = f" instead of {one.pinned}" if one.pinned else ""
-    return f"{one.newest} is newer{instead or ' than nothing: it is not pinned'}" if check else f"pinned to {one.newest}{instead}"
+    if not check:
+        return f"pinned to {one.newest}" + (f" instead of {one.pinned}" if one.pinned else "")
+    return f"{one.newest} is newer than {one.pinned}" if one.pinned else f"not pinned; the newest image is {one.newest}"

@@ -18,10 +18,10 @@ from rackwright.plan.shape import Slurm
 
 
 def plan(
-    stack: Annotated[str, typer.Argument(help="A stack's name, or a file's path.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the whole plan.")] = False,
+    stack: Annotated[str, typer.Argument(help="Stack name or path of a stack file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the complete plan as JSON.")] = False,
 ) -> None:
-    """Nodes, addresses, storage and queues a stack file stands for."""
+    """Show the nodes, addresses, storage and queues that a stack file expands to."""
     expanded = planned(stack)
     print(json.dumps(expanded.to_data(), indent=2) if as_json else "\n\n".join(_sections(expanded)))
 
@@ -46,7 +46,7 @@ def _partitions(slurm: Slurm) -> str:
 
 
 def _kubernetes(kubernetes: Kubernetes) -> str:
-    """What kubeadm is told, and what namespaces may take."""
+    """Return the kubeadm settings and the quotas of the namespaces."""
     source = "the bundle" if kubernetes.bundled else "the vendor's packages"
     line = f"kubernetes {kubernetes.version} from {source}, API at {kubernetes.endpoint}, pods {kubernetes.pods} by {kubernetes.cni.value}"
     if not kubernetes.namespaces:
@@ -58,7 +58,7 @@ def _kubernetes(kubernetes: Kubernetes) -> str:
 def _fabric(plan: Plan, fabric: FabricPlan) -> str:
     laid = wiring(plan)
     what = f"{fabric.kind} {fabric.speed}, {fabric.topology}, {fabric.rails} rails"
-    return f"fabric: {what}, {len(laid.switches)} switches, {len(laid.cables)} cables; `rackwright fabric {plan.stack} plan` says more"
+    return f"fabric: {what}, {len(laid.switches)} switches, {len(laid.cables)} cables; details: `rackwright fabric {plan.stack} plan`"
 
 
 def _headline(plan: Plan) -> str:
@@ -66,7 +66,7 @@ def _headline(plan: Plan) -> str:
     taking_part = f"{len(plan.groups['nodes'])} of {len(plan.nodes)} nodes in" if plan.groups["out"] else f"{len(plan.nodes)} nodes"
     simulated = f"; simulated: {', '.join(plan.simulated)}" if plan.simulated else ""
     first = f"stack {plan.stack} on {plan.target.kind}: {taking_part}, {gpus} GPUs, level {plan.level}, {plan.network.cidr}{simulated}"
-    return f"{first}\nway in: {_way_in(plan)}"
+    return f"{first}\naccess: {_way_in(plan)}"
 
 
 def _way_in(plan: Plan) -> str:

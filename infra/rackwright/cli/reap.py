@@ -14,12 +14,12 @@ _SCHEMA = "rackwright.reap/1"
 
 
 def reap(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would end.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help=f"What became of each stack ({_SCHEMA}).")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the stacks that would be destroyed; change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help=f"Print the result for each stack as JSON (schema {_SCHEMA}).")] = False,
 ) -> None:
-    """End every stack whose time (`budget.ttl`) is over: `pulumi destroy`, one after the other. For a timer.
+    """Destroy all stacks whose TTL (`budget.ttl`) has expired, one after the other. Meant for a timer.
 
-    Exit codes: 0 nothing is left that should have ended, 1 a destroy failed, 3 for some stack nobody can tell.
+    Exit codes: 0 no expired stack remains, 1 a destroy failed, 3 the expiry of a stack is unknown.
     """
     found = []
     for one in reaping.reap(reaping.pulumi, datetime.now(UTC), dry_run=dry_run):
@@ -29,7 +29,7 @@ def reap(
     if as_json:
         typer.echo(json.dumps({"schema": _SCHEMA, "stacks": [_data(one) for one in found]}, indent=2))
     elif not found:
-        typer.echo("the backend knows no stack with resources")
+        typer.echo("the backend has no stack with resources")
     raise typer.Exit(reaping.exit_code([one.fate for one in found]))
 
 

@@ -1,4 +1,4 @@
-"""Which stacks have outlived their time, and their end. The engine is asked through one function, so that tests can be the engine."""
+"""Expired stacks and their destruction. Pulumi is called through one function, so that tests can replace it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _STDERR: Final = 2
 
 
 class Fate(StrEnum):
-    """What became of a stack."""
+    """Result for one stack."""
 
     ENDED = "ended"
     WOULD_END = "would-end"
     LIVES = "lives"
     NO_END = "no-end"
-    """Nothing says when it ends: its budget has no ttl, or it never came up."""
+    """No expiry recorded: its budget has no ttl, or it never came up."""
     FAILED = "failed"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
 class Reaped:
-    """One stack of the backend."""
+    """One stack of the backend, its result and its expiry."""
 
     stack: str
     fate: Fate
@@ -40,24 +40,24 @@ class Reaped:
 
     def __str__(self) -> str:
         said = {
-            Fate.ENDED: f"ended; its time was over at {self.when}",
-            Fate.WOULD_END: f"would end; its time was over at {self.when}",
-            Fate.LIVES: f"lives until {self.when}",
-            Fate.NO_END: "has no end on record",
-            Fate.FAILED: f"its time was over at {self.when}, but `pulumi destroy` failed: {self.reason}",
-            Fate.UNKNOWN: f"nobody can tell when it ends: {self.reason}",
+            Fate.ENDED: f"destroyed; expired at {self.when}",
+            Fate.WOULD_END: f"would be destroyed; expired at {self.when}",
+            Fate.LIVES: f"expires at {self.when}",
+            Fate.NO_END: "has no recorded expiry",
+            Fate.FAILED: f"expired at {self.when}, but `pulumi destroy` failed: {self.reason}",
+            Fate.UNKNOWN: f"expiry unknown: {self.reason}",
         }
         return f"{self.stack}: {said[self.fate]}"
 
     @property
     def when(self) -> str:
-        """Its end as people read it."""
+        """The expiry as text in UTC, or `-`."""
         return f"{self.expires:%Y-%m-%d %H:%M} UTC" if self.expires else "-"
 
 
 @dataclass(frozen=True)
 class Said:
-    """How a `pulumi` ended."""
+    """Exit code and output of a `pulumi` process."""
 
     code: int
     out: str
@@ -65,11 +65,11 @@ class Said:
 
 
 Pulumi = Callable[..., Said]
-"""Runs `pulumi` with arguments; with `shown`, what it prints goes to stderr, beside our own words."""
+"""Runs `pulumi` with arguments; with `shown`, its output goes to standard error."""
 
 
 def pulumi(*arguments: str, shown: bool = False) -> Said:
-    """The real one."""
+    """Run this environment's `pulumi`."""
     command = [str(engine()), *arguments, "--non-interactive"]
     out, err = (_STDERR, None) if shown else (subprocess.PIPE, subprocess.PIPE)
     done = subprocess.run(
@@ -79,27 +79,25 @@ def pulumi(*arguments: str, shown: bool = False) -> Said:
 
 
 def reap(run: Pulumi, now: datetime, *, dry_run: bool) -> Iterator[Reaped]:
-    """Every stack that the backend knows, as soon as its fate is known. A failure does not spare the others."""
+    """Yield the result of every stack of the backend as soon as it is known. Continue after a failure."""
     for stack in _stacks(run):
         yield _one(run, stack, now, dry_run=dry_run)
 
 
 def exit_code(fates: Sequence[Fate]) -> int:
-    """3 where something could not be told, 1 where something that should have ended did not, else 0."""
+    """Return 3 if an expiry is unknown, 1 if an expired stack was not destroyed, else 0."""
     return 3 if Fate.UNKNOWN in fates else 1 if Fate.FAILED in fates else 0
 
 
 def _stacks(run: Pulumi) -> list[str]:
-    """Bare names of the stacks that have resources."""
+    """Return the unqualified names of the stacks that have resources; raise CouldNotTell if Pulumi cannot list them."""
     said = run("stack", "ls", "--json")
     try:
         listed: list[dict[str, Any]] = json.loads(said.out) if said.code == 0 else []
     except ValueError:
-        said = Said(1, "", "its list is no JSON")
+        said = Said(1, "", "its output is not JSON")
     if said.code:
-        raise CouldNotTell(
-            f"`pulumi stack ls`: {_decisive(said)}", hint="`pulumi login` says which backend; without it no stack can be listed"
-        )
+        raise CouldNotTell(f"`pulumi stack ls`: {_decisive(said)}", hint="run `pulumi login` to choose the backend whose stacks are listed")
     return [entry["name"].rpartition("/")[2] for entry in listed if entry.get("resourceCount") != 0]
 
 
@@ -123,7 +121,7 @@ def _one(run: Pulumi, stack: str, now: datetime, *, dry_run: bool) -> Reaped:
 
 
 def _moment(text: str) -> datetime:
-    """UTC, as the program exports it; a zone that is said counts."""
+    """Parse an expiry; a timestamp without a time zone is UTC, as the Pulumi program exports it."""
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -131,4 +129,4 @@ def _moment(text: str) -> datetime:
 def _decisive(said: Said) -> str:
     lines = [line.strip() for line in said.err.splitlines() if line.strip()]
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    return (errors or lines or ["it said nothing"])[-1]
+    return (errors or lines or ["no output"])[-1]

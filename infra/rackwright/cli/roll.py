@@ -1,4 +1,4 @@
-"""`rackwright roll`: workers drained, changed, looked at and given back, the first alone and then `rolling.batch` at a time."""
+"""`rackwright roll`: drain, update, verify and resume workers, the first one alone, then `rolling.batch` at a time."""
 
 from __future__ import annotations
 
@@ -20,45 +20,50 @@ if TYPE_CHECKING:
 
 
 def roll(
-    stack: Annotated[str, typer.Argument(help="The stack's name.")],
-    nodes: Annotated[str, typer.Option(help="Only these workers, separated by commas, in this order; the first is the canary.")] = "",
-    reboot: Annotated[bool, typer.Option("--reboot", help="Reboot each of them.")] = False,
+    stack: Annotated[str, typer.Argument(help="Stack name.")],
+    nodes: Annotated[str, typer.Option(help="Roll only these workers (comma-separated), in this order; the first is the canary.")] = "",
+    reboot: Annotated[bool, typer.Option("--reboot", help="Reboot each worker.")] = False,
 ) -> None:
-    """Apply the phases to workers without jobs, some at a time. Exit codes: 0 all are back, 1 stopped, 2 bad input, 3 could not tell."""
+    """Update workers in batches: drain, apply the playbooks, verify, resume.
+
+    Exit codes: 0 all workers resumed, 1 stopped, 2 invalid input, 3 undetermined.
+    """
     found = load(stack)
-    from_inventory(found)  # One of another version is refused before any node is drained.
+    from_inventory(found)  # Refuses an inventory of another version before any node is drained.
     everything = found["all"]
     cluster, workers = everything["vars"]["cluster"], list(everything["children"]["role_worker"]["hosts"])
     chosen = _chosen(nodes, workers)
     if reboot and not cluster["owns_kernel"]:
         raise BadInput(
-            "its nodes are containers, which have no kernel to boot",
+            "cannot reboot nodes that are containers: they have no kernel of their own",
             path="--reboot",
-            hint="leave it out: the phases are applied all the same",
+            hint="remove --reboot; the playbooks are applied without it",
         )
     try:
         done = asyncio.run(_rolled(stack, cluster, chosen, reboot))
     except KeyboardInterrupt:
-        hint = "what it had drained stays so: the same again goes on with it, and `rackwright up` brings it back"
-        raise CouldNotTell("interrupted in the middle of the roll", path=f"stack {stack}", hint=hint) from None
+        hint = "run the same command again to continue, or `rackwright up` to resume the drained nodes"
+        raise CouldNotTell("roll interrupted; nodes that it drained stay drained", path=f"stack {stack}", hint=hint) from None
     if done.reasons:
         raise RackwrightError("\n".join(done.reasons))
     typer.echo(f"rolled {len(done.nodes)} of {len(chosen)}: {', '.join(done.nodes)}")
 
 
 def _chosen(asked: str, workers: Sequence[str]) -> list[str]:
-    """The workers to roll, all where none is named."""
+    """Return the workers to roll, by default all of them; raise BadInput for an unknown name."""
     chosen = [name.strip() for name in asked.split(",") if name.strip()]
     for name in chosen:
         if name not in workers:
-            raise BadInput(f"there is no worker `{name}`", path="--nodes", hint=did_you_mean(name, workers))
+            raise BadInput(f"unknown worker `{name}`", path="--nodes", hint=did_you_mean(name, workers))
     if not workers:
-        raise BadInput("the stack has no workers", path="--nodes", hint="only nodes that run jobs are rolled")
+        raise BadInput(
+            "stack has no workers, the only nodes that `roll` updates", path="--nodes", hint="run `rackwright up` to update the other nodes"
+        )
     return list(dict.fromkeys(chosen)) or list(workers)
 
 
 async def _rolled(stack: str, cluster: Mapping[str, Any], nodes: Sequence[str], reboot: bool) -> Rolled:
-    """The roll, with the stack held and its nodes awake and reached."""
+    """Roll the nodes while holding the stack's lock, with the nodes powered on and connected."""
     from rackwright.provider.drivers import ssh
     from rackwright.provider.drivers.awake import awake, handed_over
     from rackwright.provider.drivers.rolling import Roll
@@ -70,7 +75,9 @@ async def _rolled(stack: str, cluster: Mapping[str, Any], nodes: Sequence[str], 
         lost = await ssh.reach(stack, list(nodes), within=_REACH)
         if lost:
             told = "\n".join(f"{name}: {reason}" for name, reason in lost.items())
-            raise CouldNotTell(f"nothing was touched, not every node answers\n{told}", hint="leave it out with --nodes, or repair it first")
+            raise CouldNotTell(
+                f"aborted before any change: some nodes are unreachable\n{told}", hint="exclude them with --nodes, or repair them first"
+            )
         skipped = ("install",) if is_baked(cluster) else ()
         batch, own = cluster["rolling"]["batch"], paths.site(stack)
         site = str(own) if own.exists() else "site.yml"
@@ -79,7 +86,7 @@ async def _rolled(stack: str, cluster: Mapping[str, Any], nodes: Sequence[str], 
 
 
 _REACH = 15.0
-"""Seconds for a node that is up to answer."""
+"""Timeout in seconds for connecting to a node."""
 
 
 async def _say(text: str) -> None:
@@ -87,6 +94,6 @@ async def _say(text: str) -> None:
 
 
 async def _progress(text: str) -> None:
-    """On a terminal, one line that is overwritten; nowhere else."""
+    """Print one line that the next one overwrites, if standard error is a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}\r", end="", file=sys.stderr, flush=True)

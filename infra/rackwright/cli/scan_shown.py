@@ -1,4 +1,4 @@
-"""What a look at a stack's machines is shown as: a table for people, the same as data for programs."""
+"""Output of `rackwright hosts scan`: a table for people and JSON data for programs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from rackwright.plan import Plan, PlanNode
 from rackwright.provider.drivers.machine import MEMORY_SHOWN, Declared, Facts
 from rackwright.provider.drivers.survey import Seen
 
-_HEADS = ["node", "machine", "address", "login", "os", "cpus", "memory", "gpus", "free", "host key", "fits"]
+_WORDS = {"fit": "match", "do_not_fit": "differ", "not_reached": "unreachable", "out_and_not_looked_at": "out (not scanned)"}
+_HEADS = ["node", "machine", "address", "login", "os", "cpus", "memory", "gpus", "free", "host key", "matches"]
 
 
 def machine(plan: Plan, name: str) -> Machine:
-    """What the stack says of a machine."""
+    """Return a machine as declared in the stack file."""
     assert isinstance(plan.target, HostsTarget)
     return plan.target.each[name]
 
 
 def declared(plan: Plan, node: PlanNode) -> Declared:
-    """What the stack says a node has."""
+    """Return the declared properties of a node's machine."""
     from rackwright.model.hosts import HostsTarget
 
     assert isinstance(plan.target, HostsTarget)
@@ -31,7 +32,7 @@ def declared(plan: Plan, node: PlanNode) -> Declared:
 
 
 def text(plan: Plan, seen: Sequence[Seen]) -> str:
-    """One row for each machine; where it differs, what is declared stands in brackets; below, all that is wrong."""
+    """Return one row per machine, with the declared value in brackets where it differs, followed by all mismatches."""
     return "\n\n".join(_sections(plan, seen))
 
 
@@ -41,7 +42,7 @@ def _sections(plan: Plan, seen: Sequence[Seen]) -> Iterator[str]:
     if wrong:
         yield "\n".join(wrong)
     totals = _totals(plan, seen)
-    yield f"stack {plan.stack}: " + ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in totals.items() if count)
+    yield f"stack {plan.stack}: " + ", ".join(f"{count} {_WORDS[what]}" for what, count in totals.items() if count)
 
 
 def _row(plan: Plan, one: Seen) -> list[object]:
@@ -55,7 +56,7 @@ def _row(plan: Plan, one: Seen) -> list[object]:
 
 
 def _has(found: Facts, said: Declared) -> list[str]:
-    """What is there; what is declared only where that is missing."""
+    """Return the actual values as text, with the declared value in brackets where it is not met."""
     short = found.memory_mib < said.memory_mib * MEMORY_SHOWN
     return [
         found.os if found.os == said.os else f"{found.os} ({said.os})",
@@ -67,7 +68,7 @@ def _has(found: Facts, said: Declared) -> list[str]:
 
 
 def data(plan: Plan, seen: Sequence[Seen]) -> dict[str, Any]:
-    """Everything that was seen, beside what is declared."""
+    """Return all results with the declared values, for JSON."""
     return {"stack": plan.stack, "machines": [_machine(plan, one) for one in seen], "totals": _totals(plan, seen)}
 
 

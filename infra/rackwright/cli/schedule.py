@@ -1,4 +1,4 @@
-"""`rackwright schedule`: a look for drift every night, by what this machine has for that."""
+"""`rackwright schedule`: schedule a nightly drift scan with systemd, cron or GitHub Actions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from rackwright.handover import paths
 from rackwright.model.units import parse_seconds
 
 _BOOTED: Final = Path("/run/systemd/system")
-"""There exactly where systemd runs: sd_booted(3)."""
+"""Exists if and only if systemd is running: sd_booted(3)."""
 _SYSTEM: Final = Path("/etc/systemd/system")
 
 
 class Way(StrEnum):
-    """Who starts the look."""
+    """Scheduler that starts the scan."""
 
     SYSTEMD = "systemd"
     CRONTAB = "crontab"
@@ -34,14 +34,14 @@ class Way(StrEnum):
 
 
 def schedule(
-    stack: Annotated[str, typer.Argument(help="The stack's name.")],
-    at: Annotated[str, typer.Option(help="When, by this machine's clock, like 03:00; `github` counts in UTC.")] = "03:00",
-    jitter: Annotated[str, typer.Option(help="It starts up to so much later, so that many stacks do not begin at once.")] = "15m",
-    by: Annotated[Way, typer.Option(help="`systemd` installs a timer; `crontab` and `github` print what you put there.")] = Way.SYSTEMD,
+    stack: Annotated[str, typer.Argument(help="Stack name.")],
+    at: Annotated[str, typer.Option(help="Start time in this machine's time zone (for example 03:00); UTC with `--by github`.")] = "03:00",
+    jitter: Annotated[str, typer.Option(help="Maximum random delay, so that the scans of many stacks do not start together.")] = "15m",
+    by: Annotated[Way, typer.Option(help="`systemd` installs a timer; `crontab` and `github` print the lines to install.")] = Way.SYSTEMD,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the units instead of installing them.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the timer away again.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the timer.")] = False,
 ) -> None:
-    """Look for drift every night. A machine that was off at the time looks when it is on again, where systemd starts it."""
+    """Schedule a nightly drift scan. With systemd, a machine that was off at that time scans when it starts again."""
     if not remove:
         must_be_up(stack)
     nightly = _nightly(stack, _time(at), _seconds(jitter))
@@ -58,7 +58,7 @@ def schedule(
 
 
 def still_there(stack: str) -> list[Path]:
-    """Units that look at the stack, installed here by this user."""
+    """Return the installed units of the current user that scan the stack."""
     return [file for name in timer.systemd(_nightly(stack, time(), 0)) if (file := _folder() / name).exists()]
 
 
@@ -67,7 +67,7 @@ def _nightly(stack: str, at: time, jitter_s: int) -> timer.Nightly:
 
 
 def _program() -> str:
-    """The `rackwright` of the environment that this one runs in."""
+    """Return the path of `rackwright` in the current environment."""
     return str(Path(sys.executable).with_name("rackwright"))
 
 
@@ -78,7 +78,7 @@ def _environment() -> dict[str, str]:
 
 def _time(asked: str) -> time:
     if not re.fullmatch(r"([01]?[0-9]|2[0-3]):[0-5][0-9]", asked):
-        raise BadInput(f"`{asked}` is no time of the day", path="--at", hint="hours and minutes, like 03:00")
+        raise BadInput(f"`{asked}` is not a time of day", path="--at", hint="pass hours and minutes, like 03:00")
     hour, minute = asked.split(":")
     return time(int(hour), int(minute))
 
@@ -89,11 +89,11 @@ def _seconds(asked: str) -> int:
     try:
         return 0 if asked == "0" else parse_seconds(asked)
     except PydanticCustomError as error:
-        raise BadInput(f"`{asked}` is no duration", path="--jitter", hint="a number and s, m or h, like 15m") from error
+        raise BadInput(f"`{asked}` is not a duration", path="--jitter", hint="pass a number and s, m or h, like 15m") from error
 
 
 def _folder() -> Path:
-    """Where units belong: the system's for root, the user's own for anybody else."""
+    """Return the folder for units: the system's for root, otherwise the user's."""
     return _SYSTEM if os.geteuid() == 0 else Path.home() / ".config" / "systemd" / "user"
 
 
@@ -107,9 +107,9 @@ def _systemctl(*words: str) -> None:
 def _must_run_systemd() -> None:
     if not _BOOTED.is_dir() or shutil.which("systemctl") is None:
         raise BadInput(
-            "systemd does not run on this machine",
+            "systemd is not running on this machine",
             path="--by systemd",
-            hint="`--by crontab` prints lines for cron, `--by github` a workflow",
+            hint="pass `--by crontab` to print lines for cron, or `--by github` to print a workflow",
         )
 
 
@@ -121,9 +121,9 @@ def _installed(nightly: timer.Nightly) -> None:
         (folder / name).write_text(text, encoding="utf-8")
     _systemctl("daemon-reload")
     _systemctl("enable", "--now", *_timers(nightly))
-    typer.echo(f"{nightly.stack} is looked at every night from {nightly.at:%H:%M}: {folder / nightly.unit}.timer")
+    typer.echo(f"nightly scan of {nightly.stack} scheduled at {nightly.at:%H:%M}: {folder / nightly.unit}.timer")
     if os.geteuid() != 0:
-        typer.echo("  only while you are logged in, unless `loginctl enable-linger` was run once")
+        typer.echo("  it runs only while you are logged in; run `loginctl enable-linger` to change that")
 
 
 def _timers(nightly: timer.Nightly) -> list[str]:
@@ -134,7 +134,7 @@ def _removed(nightly: timer.Nightly) -> None:
     _must_run_systemd()
     files = still_there(nightly.stack)
     if not files:
-        typer.echo(f"there is no timer for {nightly.stack}")
+        typer.echo(f"no timer of {nightly.stack} is installed")
         return
     _systemctl("disable", "--now", *_timers(nightly))
     for file in files:

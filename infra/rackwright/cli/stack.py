@@ -1,4 +1,4 @@
-"""From what a person typed to a judged description: the first step of every command that reads a stack file."""
+"""Loading and validation of a stack by name or path: the first step of every command that reads a stack file."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Judged:
-    """A stack file with everything there is to say about it."""
+    """A loaded stack file with all its findings."""
 
     loaded: Loaded
     findings: tuple[Finding, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether `up` would accept it."""
+        """Whether the stack file has no errors, so that `up` accepts it."""
         return self.loaded.cluster is not None and not has_errors(self.findings)
 
 
 def judge(asked: str) -> Judged:
-    """Load and judge a stack by name or path; BadInput when there is no such file."""
+    """Load and validate a stack by name or path; raise BadInput if the file does not exist."""
     file = find_stack_file(asked, paths.stacks())
     loaded = load_stack(file)
     return Judged(loaded, rules.check(loaded, date.today(), _neighbours(file), absent=site.absent(loaded.cluster or loaded.rest)))
 
 
 def planned(asked: str) -> Plan:
-    """The plan of a stack; BadInput with all findings when it has errors. Warnings go to stderr."""
+    """Return the plan of a stack; raise BadInput with all findings if it has errors. Print warnings on standard error."""
     return described(asked).plan
 
 
 def described(asked: str) -> Described:
-    """A stack with its plan; BadInput with all findings when it has errors. Warnings go to stderr."""
+    """Return a stack with its plan; raise BadInput with all findings if it has errors. Print warnings on standard error."""
     stack, cluster = accepted(asked)
     from rackwright.plan import expand
     from rackwright.plan.impact import Described
@@ -56,7 +56,7 @@ def described(asked: str) -> Described:
 
 
 def accepted(asked: str) -> tuple[str, Cluster]:
-    """Name and description of a stack without errors; BadInput with all findings otherwise. Warnings go to stderr."""
+    """Return name and description of a stack; raise BadInput with all findings if it has errors. Print warnings on standard error."""
     judged = judge(asked)
     if judged.loaded.cluster is None or not judged.ok:
         raise BadInput("\n".join(str(finding) for finding in judged.findings))
@@ -65,13 +65,13 @@ def accepted(asked: str) -> tuple[str, Cluster]:
 
 
 def show(findings: Iterable[Finding], *, to_stderr: bool = False) -> None:
-    """Print findings as `path: cause`, each with its hint below."""
+    """Print findings as `path: cause`, each followed by its hint."""
     for finding in findings:
         print(finding, file=sys.stderr if to_stderr else sys.stdout)
 
 
 def _neighbours(file: Path) -> dict[str, Cluster]:
-    """The other stacks in the stack's own folder; those with errors are somebody else's worry."""
+    """Return the other stacks of the same folder, without those that have errors."""
     others = {}
     for path in sorted(file.parent.glob("Pulumi.*.yaml")):
         other = load_stack(path) if path.name != file.name else None

@@ -1,4 +1,4 @@
-"""Changing a stack file: what it says afterwards is judged before a byte is written, and what changes is shown."""
+"""Edits of a stack file: the result is validated before it is written, and the difference can be shown."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rackwright.model.load import load_text
 from rackwright.model.rewrite import Rows, with_machines
 
 _STILL_TO_COME: Final = frozenset({"machine-key-missing", "machine-missing", "capacity-undeclared"})
-"""What a file may lack while its machines are being written down."""
+"""Rules that a stack file may violate while its machines are being added."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A stack file, and the text it is to have."""
+    """A stack file with its current and its new text."""
 
     file: Path
     before: str
@@ -30,13 +30,13 @@ class Change:
 
     @property
     def diff(self) -> str:
-        """The change as a person reviews it."""
+        """The change as a unified diff."""
         name = self.file.name
         lines = difflib.unified_diff(self.before.splitlines(), self.after.splitlines(), f"{name} (now)", f"{name} (then)", lineterm="")
         return "\n".join(lines)
 
     def write(self) -> None:
-        """Make it so, all at once; who may read the file stays as it was."""
+        """Replace the file atomically and keep its mode."""
         place = self.file.resolve()
         draft = place.with_name(f".{place.name}.new")
         draft.write_text(self.after, encoding="utf-8")
@@ -45,13 +45,13 @@ class Change:
 
 
 def change_machines(file: Path, rows: Rows) -> Change:
-    """The file with these fields of these machines; BadInput with all that would be wrong then and is not now."""
+    """Return the change that sets these fields of these machines; raise BadInput with all errors that the change would add."""
     before = file.read_text(encoding="utf-8")
     change = Change(file, before, with_machines(before, rows))
     known = {(finding.rule, finding.path) for finding in _errors(file, before)}
     fresh = [finding for finding in _errors(file, change.after) if (finding.rule, finding.path) not in known]
     if wrong := [finding for finding in fresh if finding.rule not in _STILL_TO_COME]:
-        raise BadInput("\n".join(map(str, wrong)) + f"\n{file.name} stays as it was")
+        raise BadInput("\n".join(map(str, wrong)) + f"\n{file.name} was not changed")
     return change
 
 

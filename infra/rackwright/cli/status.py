@@ -1,4 +1,4 @@
-"""`rackwright status`: the verdict on record, how old it is, and whether it still is about the plan."""
+"""`rackwright status`: show the last verdict, its level, its age and whether it applies to the current plan."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from rackwright.handover import paths
 from rackwright.report.document import Report
 from rackwright.report.verdict import Verdict
 
-_CHANGED = "the plan has changed since: this verdict is about another cluster"
+_CHANGED = "the plan has changed since this verdict, which applies to the previous plan"
 
 
 def status(
-    stack: Annotated[str, typer.Argument(help="The stack's name.")],
+    stack: Annotated[str, typer.Argument(help="Stack name.")],
     every: Annotated[bool, typer.Option("--every", help="List every result, not one row per subject.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON (rackwright.report/1).")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON (schema rackwright.report/1).")] = False,
 ) -> None:
-    """Print the verdict on record, or what a later refresh found wrong. Exit codes: 0 as declared, 1 not, 2 bad input, 3 could not tell."""
+    """Show the last verdict, its level and its age, or the failures that a later refresh found.
+
+    Exit codes: 0 as declared, 1 not as declared, 2 invalid input, 3 undetermined.
+    """
     from rackwright.report.store import read
 
     file = paths.report(stack)
@@ -39,7 +42,7 @@ def status(
 
 
 def _later_and_worse(stack: str, report: Report) -> Report | None:
-    """What a refresh has found since the verdict was put on record, where that was not good."""
+    """Return the report of a refresh that is newer than the verdict and did not pass, or None."""
     from rackwright.report.store import read
 
     try:
@@ -63,7 +66,7 @@ def _show(report: Report, *, changed: bool, every: bool) -> None:
 
 
 def _plan_changed(stack: str, report: Report) -> bool:
-    """Whether the hand-over is of another plan than the report; one that cannot be read proves nothing."""
+    """Return whether the inventory belongs to another plan than the report; True if the inventory cannot be read."""
     from rackwright.report.declared import load
 
     try:

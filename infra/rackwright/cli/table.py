@@ -1,4 +1,4 @@
-"""Plain tables: columns aligned by spaces, readable in a pipe and in a log."""
+"""Plain tables: columns aligned with spaces, readable in pipes and logs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Rows under their heads; empty cells show as `-`.
+    """Return a table with a header line; empty cells are `-`.
 
     >>> print(table(["node", "gpus"], [["worker0", 8], ["login0", None]]))
     node     gpus

@@ -21,11 +21,16 @@ _COULD_NOT_TELL = 3
 
 
 def validate(
-    stack: Annotated[str, typer.Argument(help="A stack's name, or a file's path.")],
+    stack: Annotated[str, typer.Argument(help="Stack name or path of a stack file.")],
     as_json: Annotated[bool, typer.Option("--json", help='Print {"findings": […], "ok": bool}.')] = False,
-    online: Annotated[bool, typer.Option("--online", help="Ask AWS, too: quotas, offers, images, reservations, spot prices.")] = False,
+    online: Annotated[
+        bool, typer.Option("--online", help="Query AWS as well: quotas, offerings, images, reservations, spot prices.")
+    ] = False,
 ) -> None:
-    """Everything that is wrong with a stack file, at once and offline. Exit code 2 with an error among it, 3 where AWS cannot be asked."""
+    """Check a stack file offline and report every error.
+
+    Exit codes: 0 valid, 2 at least one error, 3 AWS cannot be queried (--online).
+    """
     judged = _judge(stack)
     refused, silent = not judged.ok, False
     if online and judged.loaded.cluster is not None:
@@ -41,10 +46,14 @@ def validate(
 
 
 def _asked(stack: str, cluster: Cluster) -> tuple[tuple[Finding, ...], bool]:
-    """What AWS says, and whether it could not be asked at all."""
+    """Return the findings of the AWS queries, and whether AWS could not be queried at all."""
     if not isinstance(cluster.target, AwsTarget):
         nobody = Finding(
-            Severity.INFO, "online-account", "target.kind", f"target {cluster.target.kind} has nobody to ask", "--online is for aws"
+            Severity.INFO,
+            "online-account",
+            "target.kind",
+            f"target {cluster.target.kind} has no online checks",
+            "use --online with target aws",
         )
         return (nobody,), False
     from rackwright.provider.drivers.aws import online
@@ -57,14 +66,14 @@ def _asked(stack: str, cluster: Cluster) -> tuple[tuple[Finding, ...], bool]:
 
 
 def schema() -> None:
-    """The JSON schema of stack files, for editors."""
+    """Print the JSON schema of stack files, for editors."""
     from rackwright.model.schema import text
 
     print(text(), end="")
 
 
 def _judge(stack: str) -> Judged:
-    """A file that is not there is a finding too: `--json` promises findings."""
+    """Load and validate the stack. A missing file becomes a finding, because `--json` always prints findings."""
     try:
         return judge(stack)
     except BadInput as missing:

@@ -1,4 +1,4 @@
-"""`rackwright verify`: look at a live cluster now, without Pulumi, and put the verdict on record."""
+"""`rackwright verify`: check a running stack without Pulumi and record the verdict."""
 
 from __future__ import annotations
 
@@ -19,13 +19,20 @@ if TYPE_CHECKING:
 
 
 def verify(
-    stack: Annotated[str, typer.Argument(help="The stack's name.")],
-    level: Annotated[Level, typer.Option(help="How far to prove: checks only look; smoke runs short jobs on idle nodes.")] = Level.CHECKS,
-    node: Annotated[list[str] | None, typer.Option(help="Only this node (may be given again): no verdict on the cluster.")] = None,
+    stack: Annotated[str, typer.Argument(help="Stack name.")],
+    level: Annotated[
+        Level, typer.Option(help="Verification level: checks is read-only; smoke runs short jobs on idle nodes.")
+    ] = Level.CHECKS,
+    node: Annotated[
+        list[str] | None, typer.Option(help="Check only this node (repeatable). The cluster verdict is left unchanged.")
+    ] = None,
     every: Annotated[bool, typer.Option("--every", help="List every result, not one row per subject.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON (rackwright.report/1).")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON (schema rackwright.report/1).")] = False,
 ) -> None:
-    """Check a live cluster against its plan. Exit codes: 0 as declared, 1 not, 2 bad input, 3 could not tell."""
+    """Check a running stack against its plan and record the verdict.
+
+    Exit codes: 0 as declared, 1 not as declared, 2 invalid input, 3 undetermined.
+    """
     must_be_up(stack)
     file = _run(stack, level, node or [])
     if as_json:
@@ -43,21 +50,21 @@ def verify(
 
 
 def _run(stack: str, level: Level, nodes: list[str]) -> Path:
-    """Run the checks; where their report is."""
+    """Run the checks and return the path of their report."""
     try:
         outcome = asyncio.run(_checked(stack, level, nodes))
     except KeyboardInterrupt:
-        raise CouldNotTell("interrupted: what was not looked at is on record as unknown", path=f"stack {stack}") from None
-    said = outcome.said.strip() or "nothing"
+        raise CouldNotTell("interrupted: checks that did not run are recorded as unknown", path=f"stack {stack}") from None
+    said = outcome.said.strip() or "none"
     if outcome.status == BadInput.exit_code:
         raise BadInput(said)
     if not outcome.report.exists():
-        raise CouldNotTell(f"the checks left no report; they said: {said}", path=f"stack {stack}")
+        raise CouldNotTell(f"the checks wrote no report; output: {said}", path=f"stack {stack}")
     return outcome.report
 
 
 async def _checked(stack: str, level: Level, nodes: list[str]) -> RunOutcome:
-    """How the checks ended; the nodes that they are about are awake."""
+    """Run the checks while the nodes are powered on and return their outcome."""
     from rackwright.provider.drivers.awake import awake, handed_over
     from rackwright.provider.drivers.pytest_run import run_checks
 
@@ -74,6 +81,6 @@ async def _checked(stack: str, level: Level, nodes: list[str]) -> RunOutcome:
 
 
 async def _progress(text: str) -> None:
-    """On a terminal, one line that is overwritten; nowhere else."""
+    """Print one line that the next one overwrites, if standard error is a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}\r", end="", file=sys.stderr, flush=True)

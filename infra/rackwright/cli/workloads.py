@@ -1,4 +1,4 @@
-"""`rackwright workloads STACK [NAME]`: jobs, queues and services for a stack's Kubernetes, as manifests that a person reads and applies."""
+"""`rackwright workloads STACK [NAME]`: Kubernetes manifests of jobs, queues and services, for people to review and apply."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _NEVER: Final = "never run by this project"
 
 
 def workloads(
-    stack: Annotated[str, typer.Argument(help="A stack's name, or a file's path.")],
-    name: Annotated[str | None, typer.Argument(help="Which one to print; all of them are listed when left out.")] = None,
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="For whom; the first that is declared when left out.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help=f"The same as JSON ({SCHEMA}).")] = False,
+    stack: Annotated[str, typer.Argument(help="Stack name or path of a stack file.")],
+    name: Annotated[str | None, typer.Argument(help="Workload to print (default: list all).")] = None,
+    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Namespace (default: the first one declared).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help=f"Print JSON (schema {SCHEMA}).")] = False,
 ) -> None:
-    """Jobs, queues and services for a stack's Kubernetes, as manifests to apply."""
+    """Print Kubernetes manifests of jobs, queues and services for a stack."""
     from rackwright.plan.workloads import WORKLOADS, render
 
     plan = planned(stack)
@@ -50,7 +50,7 @@ _HEADINGS: Final = ("name", "what", "needs")
 
 
 def needs(workload: Workload) -> str:
-    """Addons with their versions, and where they were seen at work."""
+    """Return the required add-ons with their versions and where they have run."""
     from rackwright.catalog.addons import NEVER, addons
 
     found = {name: addons()[name] for name in workload.needs}
@@ -58,15 +58,15 @@ def needs(workload: Workload) -> str:
 
 
 def text(stack: str, name: str, workload: Workload, objects: Sequence[dict[str, Any]]) -> str:
-    """The file: first what it is, what it needs and what it was seen to do."""
+    """Return the file: a header with title, requirements and where they have run, followed by the manifests."""
     from rackwright.catalog.addons import addons
 
     chart = workload.needs[0] if workload.values else None
     head = [
         f"# {workload.title}.",
-        f"# Rendered from the plan of stack {stack} by `rackwright workloads {stack} {name}`; checked against schemas where there are any.",
+        f"# Rendered from the plan of stack {stack} by `rackwright workloads {stack} {name}`; checked against schemas where available.",
         *(f"# Needs {need} {addons()[need].version}: {addons()[need].source}. {_run(addons()[need].run)}" for need in workload.needs),
-        *([f"# Values for `helm install {chart}`: no manifest, `kubectl apply` does not take them."] if chart else []),
+        *([f"# Values for `helm install {chart}`: not a manifest, `kubectl apply` rejects them."] if chart else []),
     ]
     return "\n".join(head) + "\n" + yaml.dump_all(objects, sort_keys=False, width=140, Dumper=_Plain)
 
@@ -78,8 +78,8 @@ def _run(where: str) -> str:
 
 
 class _Plain(yaml.SafeDumper):
-    """Without anchors: people copy parts of a file."""
+    """YAML dumper without anchors, because people copy parts of a file."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Every part is written out."""
+        """Return True, so that every part is written out."""
         return True

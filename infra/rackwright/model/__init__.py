@@ -1,4 +1,4 @@
-"""What a user may write: frozen models, units parsed once, unknown keys forbidden. No I/O but reading the one file asked for."""
+"""The model of stack files: frozen classes, units parsed once, unknown keys forbidden. The only I/O is reading the stack file."""
 
 from rackwright.model.cluster import Cluster, Level, Refresh
 from rackwright.model.finding import Finding, Severity, has_errors

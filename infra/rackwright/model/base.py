@@ -1,4 +1,4 @@
-"""The base of everything a user may write."""
+"""Base class of the stack file's model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Part(BaseModel):
-    """A frozen piece of the description. Unknown keys are forbidden: a typing error must be reported, not ignored."""
+    """A frozen part of a stack file. Unknown keys are forbidden, so that a typing error is reported and not ignored."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)

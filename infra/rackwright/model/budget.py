@@ -1,4 +1,4 @@
-"""What a stack may cost, and for how long."""
+"""Limits of a stack's cost and lifetime."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ from rackwright.model.units import Seconds
 
 
 class StateKept(StrEnum):
-    """Where the engine's state may lie. A lost state of a stack that bills money is instances nobody knows of."""
+    """Allowed locations of the Pulumi state. Without its state, a stack's billed instances keep running untracked."""
 
     REMOTE = "remote"
     EMBEDDED_OK = "embedded-ok"
 
 
 class Budget(Part):
-    """Limits that are checked before anything is made, and kept while it runs."""
+    """Limits that are checked before resources are created and enforced while the stack runs."""
 
-    max_usd_per_hour: Annotated[float | None, Change.RUN] = Field(default=None, gt=0, description="Over it `up` refuses.")
+    max_usd_per_hour: Annotated[float | None, Change.RUN] = Field(
+        default=None, gt=0, description="Limit in USD per hour; `up` refuses to exceed it."
+    )
     max_usd_total: Annotated[float | None, Change.RUN] = Field(
-        default=None, gt=0, description="Over it, for the whole `ttl`, `up` refuses; AWS Budgets watches it, too."
+        default=None, gt=0, description="Limit in USD for the whole `ttl`; `up` refuses to exceed it, and AWS Budgets monitors it."
     )
     ttl: Annotated[Seconds | None, Change.RUN] = Field(
-        default=None, description="How long the stack lives, like 8h; then its instances are terminated."
+        default=None, description="Lifetime of the stack, for example 8h; its instances are terminated afterwards."
     )
     alert: Annotated[str | None, Change.RUN] = Field(
-        default=None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", description="Who is told by mail at 80 % of max_usd_total."
+        default=None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", description="Mail address that is notified at 80 % of `max_usd_total`."
     )

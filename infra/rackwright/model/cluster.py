@@ -1,4 +1,4 @@
-"""The cluster: what the user wrote, validated field by field. What fields mean together is judged in `rules`."""
+"""The cluster: the stack file, validated field by field. `rules` validates combinations of fields."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rackwright.model.users import User, UserGroup
 
 
 class Level(StrEnum):
-    """How far a stack wants to be proven at `up`."""
+    """Verification level that `up` must reach."""
 
     CHECKS = "checks"
     SMOKE = "smoke"
@@ -36,52 +36,55 @@ class Level(StrEnum):
 
 
 class Refresh(StrEnum):
-    """How deep `pulumi refresh` looks: resources, configuration and behaviour, or resources alone."""
+    """Layers that `pulumi refresh` compares: resources, configuration and behaviour, or resources only."""
 
     ALL = "all"
     RESOURCES = "resources"
 
 
 class Rolling(Part):
-    """How nodes are changed that must have no jobs meanwhile."""
+    """Rolling-update settings for changes that require drained nodes."""
 
-    batch: Annotated[int, Change.RUN] = Field(default=1, ge=1, description="Nodes changed at a time, after the first went well.")
+    batch: Annotated[int, Change.RUN] = Field(
+        default=1, ge=1, description="Batch size of a rolling update; the first node is updated alone."
+    )
 
 
 class Cluster(Part):
-    """One GPU cluster."""
+    """A GPU cluster."""
 
-    target: Target = Field(description="Where nodes come from.")
-    level: Annotated[Level, Change.RUN] = Field(default=Level.SMOKE, description="How far `up` proves the cluster.")
-    network: Network = Field(description="The network all nodes share.")
-    access: Access = Field(default=Access(), description="The way in.")
+    target: Target = Field(description="Target that provides the nodes.")
+    level: Annotated[Level, Change.RUN] = Field(default=Level.SMOKE, description="Verification level that `up` must reach.")
+    network: Network = Field(description="Network of all nodes.")
+    access: Access = Field(default=Access(), description="Access to login nodes from outside.")
     groups: Annotated[dict[Label, Group], Change.MEMBERS] = Field(
-        description="Groups of alike nodes. Addresses follow their order: add new groups at the end."
+        description="Groups of identical nodes, by name. Addresses follow the order of the groups: add new groups at the end."
     )
-    storage: Annotated[dict[Label, Storage], Change.DATA_LOSS] = Field(default={}, description="Shared file systems by name.")
+    storage: Annotated[dict[Label, Storage], Change.DATA_LOSS] = Field(default={}, description="Shared file systems, by name.")
     fabric: Annotated[Fabric | None, Change.RECABLE, Except(lab=Change.RESTART)] = Field(
-        default=None, description="The network between the GPUs, where it is ours to lay out."
+        default=None, description="Network between the GPUs, if rackwright plans it."
     )
-    scheduler: Scheduler = Field(default=Slurm(kind="slurm"), description="The batch system.")
+    scheduler: Scheduler = Field(default=Slurm(kind="slurm"), description="Workload manager: Slurm or Kubernetes.")
     software: Annotated[Software | None, Change.LIVE] = Field(
-        default=None, description="What GPU nodes run on; where it is left out the driver has to be there already."
+        default=None, description="GPU software stack. If omitted, the driver must already be installed."
     )
-    users: Annotated[dict[UserName, User], Change.LIVE] = Field(default={}, description="Ordinary users by name.")
-    user_groups: Annotated[dict[UserName, UserGroup], Change.LIVE] = Field(default={}, description="Groups that users share, by name.")
-    users_from: Annotated[UsersFrom | None, Change.LIVE] = Field(default=None, description="A directory of further users.")
-    scratch: Annotated[Scratch | None, Change.LIVE] = Field(default=None, description="Fast space on the nodes' own disks.")
-    rdma: Annotated[Rdma | None, Change.LIVE] = Field(default=None, description="RDMA software beyond the distribution's own.")
-    tuning: Annotated[Tuning | None, Change.LIVE] = Field(default=None, description="Kernel settings, huge pages and limits.")
-    nodes: dict[Label, NodeOverride] = Field(default={}, description="What single nodes have differently, by node name.")
-    rolling: Rolling = Field(default=Rolling(), description="How nodes are changed that must have no jobs meanwhile.")
-    refresh: Annotated[Refresh, Change.RUN] = Field(default=Refresh.ALL, description="How deep a refresh looks.")
-    drift: Annotated[DriftPolicy, Change.RUN] = Field(default=DriftPolicy(), description="What may differ for a while, and why.")
+    users: Annotated[dict[UserName, User], Change.LIVE] = Field(default={}, description="Unprivileged users, by name.")
+    user_groups: Annotated[dict[UserName, UserGroup], Change.LIVE] = Field(default={}, description="User groups, by name.")
+    users_from: Annotated[UsersFrom | None, Change.LIVE] = Field(default=None, description="Directory service with additional users.")
+    scratch: Annotated[Scratch | None, Change.LIVE] = Field(default=None, description="Scratch file system on the nodes' local disks.")
+    rdma: Annotated[Rdma | None, Change.LIVE] = Field(default=None, description="RDMA software in addition to the distribution's.")
+    tuning: Annotated[Tuning | None, Change.LIVE] = Field(default=None, description="Kernel settings, huge pages and resource limits.")
+    nodes: dict[Label, NodeOverride] = Field(default={}, description="Per-node overrides, by node name.")
+    rolling: Rolling = Field(default=Rolling(), description="Rolling-update settings for changes that require drained nodes.")
+    refresh: Annotated[Refresh, Change.RUN] = Field(default=Refresh.ALL, description="Layers that a refresh compares.")
+    drift: Annotated[DriftPolicy, Change.RUN] = Field(default=DriftPolicy(), description="Drift ignore rules, notifications and metrics.")
     phases: Annotated[dict[AfterPhase, tuple[Playbook, ...]], Change.LIVE] = Field(
-        default={}, description="Playbooks of your own, run after a phase on every converge: `after_storage: [site/archive.yml]`."
+        default={}, description="User playbooks to run after a phase of every converge, for example `after_storage: [site/archive.yml]`."
     )
-    budget: Budget | None = Field(default=None, description="What it may cost, and for how long.")
+    budget: Budget | None = Field(default=None, description="Limits of the stack's cost and lifetime.")
     state: Annotated[StateKept, Change.RUN] = Field(
-        default=StateKept.REMOTE, description="A stack that bills money keeps the engine's state elsewhere, or says `embedded-ok`."
+        default=StateKept.REMOTE,
+        description="Location of the Pulumi state. A stack with billed resources requires a remote backend or the waiver `embedded-ok`.",
     )
     time_zone: Annotated[str, Change.LIVE] = Field(
         default="Etc/UTC", pattern=r"^[A-Z][A-Za-z_]+(/[A-Z][A-Za-z_+-]+[0-9]*)*$", description="Time zone of all nodes."

@@ -1,4 +1,4 @@
-"""What users run containers with."""
+"""Container tools for users."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class ContainerRuntime(StrEnum):
-    """Container tools a node can be given. enroot comes with pyxis, Slurm's plugin for it."""
+    """Container tools that can be installed on a node. enroot includes pyxis, its Slurm plugin."""
 
     PODMAN = "podman"
     DOCKER = "docker"

@@ -1,4 +1,4 @@
-"""A stack file as data: YAML as the engine reads it, with what is wrong in it as findings."""
+"""A stack file as data: YAML with the scalar rules of Pulumi; syntax errors become findings."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rackwright.errors import BadInput
 from rackwright.model.finding import Finding, Severity
 
 _Base: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The C loader where PyYAML was built with it: several times faster."""
+"""The C loader if PyYAML was built with it: several times faster."""
 _SIZE_LIMIT: Final = 1_000_000
-"""Bytes of a stack file: far above any real one."""
+"""Maximum size of a stack file in bytes, far above any real one."""
 _VALUE_LIMIT: Final = 100_000
-"""Values of a stack file with its aliases expanded: a few lines of nested aliases can stand for billions."""
+"""Maximum number of values of a stack file with its aliases expanded: a few lines of nested aliases can expand to billions."""
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """Reads scalars as the engine's YAML 1.2 reader does, and remembers keys written twice.
+    """Loader that reads scalars like Pulumi's YAML 1.2 reader and records duplicate keys.
 
-    PyYAML's YAML 1.1 would read `on` as true, `22:30` as 1350 and a date as an object; the engine reads words.
+    PyYAML's YAML 1.1 would read `on` as true, `22:30` as 1350 and a date as an object; Pulumi reads strings.
     """
 
     def __init__(self, stream: str) -> None:
@@ -66,23 +66,27 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
 def read(file: Path) -> tuple[Any, list[Finding]]:
-    """The file's data, or None, and findings about its form. A missing file is BadInput."""
+    """Return the file's data, or None, and the findings about its syntax; raise BadInput if the file is missing or unreadable."""
     try:
         raw = file.read_bytes()
     except FileNotFoundError:
-        raise BadInput("there is no such file", path=str(file)) from None
+        raise BadInput("file does not exist", path=str(file)) from None
     except OSError as refused:
         raise BadInput(f"cannot be read: {refused.strerror}", path=str(file)) from None
     if len(raw) > _SIZE_LIMIT:
-        return None, [_finding("yaml-size", file.name, f"has {len(raw)} bytes", f"a stack file has at most {_SIZE_LIMIT}")]
+        return None, [
+            _finding(
+                "yaml-size", file.name, f"file is too large (expected at most {_SIZE_LIMIT} bytes, found {len(raw)})", "reduce the file"
+            )
+        ]
     try:
         return parse(raw.decode(), file.name)
     except UnicodeDecodeError as broken:
-        return None, [_finding("yaml-syntax", file.name, f"byte {broken.start} is no UTF-8", "save the file as UTF-8 text")]
+        return None, [_finding("yaml-syntax", file.name, f"byte {broken.start} is not UTF-8", "save the file as UTF-8 text")]
 
 
 def parse(text: str, name: str) -> tuple[Any, list[Finding]]:
-    """Data and findings of one YAML text; `name` starts the paths of syntax findings."""
+    """Return data and findings of a YAML text; paths of syntax findings start with `name`."""
     try:
         loader = _Loader(text)
         try:
@@ -91,7 +95,12 @@ def parse(text: str, name: str) -> tuple[Any, list[Finding]]:
                 return None, []
             if _weight(node, {}) > _VALUE_LIMIT:
                 return None, [
-                    _finding("yaml-size", name, "its aliases stand for too many values", f"at most {_VALUE_LIMIT}, aliases expanded")
+                    _finding(
+                        "yaml-size",
+                        name,
+                        f"file has too many values (expected at most {_VALUE_LIMIT} with aliases expanded)",
+                        "reduce nested aliases",
+                    )
                 ]
             data = loader.construct_document(node)
             repeated = [_repeated(node, name) for node in loader.repeated]
@@ -100,14 +109,14 @@ def parse(text: str, name: str) -> tuple[Any, list[Finding]]:
     except yaml.MarkedYAMLError as broken:
         return None, [_syntax(broken, text, name)]
     except (yaml.YAMLError, ValueError, RecursionError) as broken:
-        return None, [_finding("yaml-syntax", name, f"is no YAML: {str(broken).splitlines()[0]}", "")]
+        return None, [_finding("yaml-syntax", name, f"is not valid YAML: {str(broken).splitlines()[0]}", "")]
     return data, repeated
 
 
 def _weight(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many values a node stands for with aliases expanded; more than any limit where it contains itself."""
+    """Return the number of values of a node with aliases expanded; above the limit for a node that contains itself."""
     if id(node) not in known:
-        known[id(node)] = _VALUE_LIMIT + 1  # until it is weighed: what contains itself has no end
+        known[id(node)] = _VALUE_LIMIT + 1  # until it is counted: a node that contains itself is infinite
         children = [child for pair in node.value for child in pair] if isinstance(node, yaml.MappingNode) else node.value
         inside = children if isinstance(node, yaml.CollectionNode) else ()
         known[id(node)] = min(1 + sum(_weight(child, known) for child in inside), _VALUE_LIMIT + 1)
@@ -117,7 +126,7 @@ def _weight(node: yaml.Node, known: dict[int, int]) -> int:
 def _repeated(key: Any, name: str) -> Finding:
     where = f"{name}:{key.start_mark.line + 1}:{key.start_mark.column + 1}"
     return _finding(
-        "yaml-repeated-key", where, f"key `{key.value}` is written twice in one mapping", "only one would count: remove or rename one"
+        "yaml-repeated-key", where, f"duplicate key `{key.value}` in a mapping", "remove or rename one of them: only one would take effect"
     )
 
 
@@ -126,9 +135,11 @@ def _syntax(broken: yaml.MarkedYAMLError, text: str, name: str) -> Finding:
     where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
     cause = " ".join(part for part in (broken.context, broken.problem) if part)
     hint = (
-        "YAML indents with spaces, this line has a tab" if _has_tab(text, mark) else "check the indentation, quotes and brackets up to here"
+        "replace the tab in this line: YAML is indented with spaces"
+        if _has_tab(text, mark)
+        else "check the indentation, quotes and brackets up to here"
     )
-    return _finding("yaml-syntax", where, cause or "is no YAML", hint)
+    return _finding("yaml-syntax", where, cause or "is not valid YAML", hint)
 
 
 def _has_tab(text: str, mark: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What may differ from what is declared, for a reason and until a day."""
+"""Drift settings: ignore rules with a reason and an expiry date, notifications, metrics."""
 
 from __future__ import annotations
 
@@ -14,51 +14,55 @@ MailAddress = Annotated[str, Field(pattern=r"^[^@\s,<>]+@[^@\s,<>]+$")]
 
 
 class Allowed(Part):
-    """A difference that `rackwright drift` is to expect."""
+    """A difference that `rackwright drift` reports as expected."""
 
     subject: Annotated[str, Change.RUN] = Field(
-        min_length=1, description="As `rackwright drift` prints it, like slurm.node_takes_jobs; `*` stands for anything."
+        min_length=1, description="Subject as printed by `rackwright drift`, for example slurm.node_takes_jobs; `*` is a wildcard."
     )
-    node: Annotated[str, Change.RUN] = Field(default="*", min_length=1, description="A node's name, or a pattern of names.")
-    reason: Annotated[str, Change.RUN] = Field(min_length=5, description="Why, for who reads it in a year.")
-    until: Annotated[Day, Change.RUN] = Field(description="The last day; after it the entry itself is a difference.")
+    node: Annotated[str, Change.RUN] = Field(default="*", min_length=1, description="Node name, or a pattern of node names.")
+    reason: Annotated[str, Change.RUN] = Field(min_length=5, description="Reason for ignoring the difference.")
+    until: Annotated[Day, Change.RUN] = Field(
+        description="Last day of the rule, for example 2026-12-01; an expired rule is itself reported as a difference."
+    )
 
 
 class Mail(Part):
-    """Who is written to, through which server."""
+    """Mail notifications."""
 
-    to: Annotated[tuple[MailAddress, ...], Change.RUN] = Field(min_length=1, description="Who is written to.")
-    sender: Annotated[MailAddress | None, Change.RUN] = Field(default=None, description="As whom; the first of `to` where it is left out.")
+    to: Annotated[tuple[MailAddress, ...], Change.RUN] = Field(min_length=1, description="Recipients.")
+    sender: Annotated[MailAddress | None, Change.RUN] = Field(default=None, description="Sender. Default: the first address of `to`.")
     server: Annotated[str, Change.RUN] = Field(
         default="localhost",
         pattern=r"^[A-Za-z0-9.-]+(:[0-9]+)?$",
-        description="The mail server, which takes mail without a password: host or host:port.",
+        description="Mail server that accepts mail without authentication: host or host:port.",
     )
 
 
 class Notify(Part):
-    """Who is told when a look comes to something else than the one before."""
+    """Notifications when the result of a drift scan differs from the previous one."""
 
-    mail: Annotated[Mail | None, Change.RUN] = Field(default=None, description="By mail.")
+    mail: Annotated[Mail | None, Change.RUN] = Field(default=None, description="Mail notifications.")
     webhook_file: Annotated[str | None, Change.RUN] = Field(
-        default=None, pattern=r"^/", description="A file that holds the address of a webhook, which takes JSON with a `text`."
+        default=None, pattern=r"^/", description="File that contains the URL of a webhook, which receives JSON with the key `text`."
     )
     command: Annotated[tuple[str, ...], Change.RUN] = Field(
-        default=(), description="A program and its words; it gets the message on its input."
+        default=(), description="Program and its arguments; it receives the message on standard input."
     )
 
 
 class DriftPolicy(Part):
-    """How `rackwright drift` weighs what it finds, and who is told."""
+    """Settings of `rackwright drift`: ignore rules, notifications, metrics, baseline."""
 
-    allow: Annotated[tuple[Allowed, ...], Change.RUN] = Field(default=(), description="Differences that are expected for a while.")
-    notify: Annotated[Notify, Change.RUN] = Field(default=Notify(), description="Who is told when a look comes to something else.")
+    allow: Annotated[tuple[Allowed, ...], Change.RUN] = Field(
+        default=(), description="Ignore rules: differences that are expected until a date."
+    )
+    notify: Annotated[Notify, Change.RUN] = Field(default=Notify(), description="Notifications when the result of a scan changes.")
     metrics_folder: Annotated[str | None, Change.RUN] = Field(
         default=None,
         pattern=r"^/",
-        description="Folder that node_exporter's textfile collector reads on the machine that looks; `rackwright-<stack>.prom` goes there.",
+        description="Folder of node_exporter's textfile collector on the machine that scans; a scan writes `rackwright-<stack>.prom`.",
     )
     traces: Annotated[bool, Change.RUN] = Field(
         default=True,
-        description="Compare what nodes have with when all was well: accounts, keys, files under /etc, packages, units, sockets.",
+        description="Compare nodes with a baseline in a known good state: accounts, keys, files under /etc, packages, units, sockets.",
     )

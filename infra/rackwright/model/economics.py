@@ -1,4 +1,4 @@
-"""What machines of one's own cost. Every figure is the user's: no catalogue knows a second-hand price or a tariff."""
+"""Cost of owned machines. The user states every figure: no catalogue lists second-hand prices or tariffs."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from rackwright.model.units import Label
 
 
 class MachineCost(Part):
-    """One machine of a group."""
+    """Cost of one machine of a group."""
 
-    price_usd: Annotated[float, Change.RUN] = Field(ge=0, description="What it was bought for, with its share of switches and cables.")
-    watts: Annotated[float, Change.RUN] = Field(ge=0, description="What it draws at the wall under load.")
+    price_usd: Annotated[float, Change.RUN] = Field(
+        ge=0, description="Purchase price in USD, including the machine's share of switches and cables."
+    )
+    watts: Annotated[float, Change.RUN] = Field(ge=0, description="Power draw under load in watts, measured at the wall.")
 
 
 class Economics(Part):
-    """What `rackwright cost` reckons with."""
+    """Inputs of `rackwright cost` for owned machines."""
 
-    machines: Annotated[dict[Label, MachineCost], Change.RUN] = Field(description="One machine of each group.")
-    tariff_usd_per_kwh: Annotated[float, Change.RUN] = Field(ge=0, description="What a kilowatt hour costs.")
-    years: Annotated[float, Change.RUN] = Field(gt=0, le=20, description="Over how many years the price is written off.")
+    machines: Annotated[dict[Label, MachineCost], Change.RUN] = Field(description="Cost of one machine, by group name.")
+    tariff_usd_per_kwh: Annotated[float, Change.RUN] = Field(ge=0, description="Electricity price in USD per kilowatt-hour.")
+    years: Annotated[float, Change.RUN] = Field(gt=0, le=20, description="Depreciation period in years.")
     utilisation: Annotated[float, Change.RUN] = Field(
-        default=1.0, gt=0, le=1, description="Share of its GPU hours that jobs use; 1, all of them, when left out."
+        default=1.0, gt=0, le=1, description="Share of the GPU hours that jobs use. Default: 1, all of them."
     )
     pue: Annotated[float, Change.RUN] = Field(
-        default=1.0, ge=1, description="Power of the room for each watt of the machines; 1, no cooling at all, when left out."
+        default=1.0, ge=1, description="Power usage effectiveness: watts of the room per watt of the machines. Default: 1, no cooling."
     )

@@ -1,4 +1,4 @@
-"""One value of a stack file, written by a program: comments, order and layout stay as the user left them."""
+"""Writing one value into a stack file; comments, order and layout stay unchanged."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _SECTION: Final = ("config", CONFIG_KEY)
 
 
 def put(text: str, path: Sequence[str], key: str, value: str, *, name: str) -> str:
-    """The stack file's text with `key: value` in the mapping at a path of the cluster. BadInput where that cannot be done by text alone.
+    """Return the text with `key: value` set in the mapping at a path of the cluster; raise BadInput if the layout does not allow it.
 
-    `value` is one plain word. The result is read again: it says the same as before but for the key.
+    `value` is one plain word. The result is parsed again and must differ in this key only.
     """
     refusal = BadInput(
-        f"{'.'.join(path)} is not written so that a program can add to it",
+        f"{'.'.join(path)} cannot be edited automatically",
         path=name,
-        hint=f"write `{key}: {value}` there yourself, and run it again with --check",
+        hint=f"add `{key}: {value}` by hand, then run the command again with --check",
     )
     node = _mapping(text, (*_SECTION, *path))
     edited = None if node is None else _edited(text, node, key, value)
@@ -32,7 +32,7 @@ def put(text: str, path: Sequence[str], key: str, value: str, *, name: str) -> s
 
 
 def _mapping(text: str, path: Sequence[str]) -> yaml.MappingNode | None:
-    """The mapping at a path, if it is written in that place: an alias is written elsewhere, and would change elsewhere."""
+    """Return the mapping at a path, or None if it is an alias, because an edit would change the anchor's mapping as well."""
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError:
@@ -63,13 +63,13 @@ def _edited(text: str, node: yaml.MappingNode, key: str, value: str) -> str | No
     first = node.value[0][0].start_mark
     margin = text[first.index - first.column : first.index]
     if margin.strip(" "):
-        return None  # the first key stands behind a dash, a question mark or a tab
+        return None  # the first key follows a dash, a question mark or a tab
     newline = "\r\n" if "\r\n" in text else "\n"
     return f"{text[: first.index - first.column]}{margin}{key}: {value}{newline}{text[first.index - first.column :]}"
 
 
 def _says(text: str, edited: str, path: Sequence[str], key: str, value: str) -> bool:
-    """Whether the edited text means what was meant, and nothing else."""
+    """Return whether the edited text differs from the original in this key only."""
     before, after = document.parse(text, ""), document.parse(edited, "")
     if before[1] or after[1]:
         return False

@@ -1,7 +1,7 @@
-"""What it means to edit a field of a stack that is up: a policy beside every field, and the edits between two descriptions.
+"""Edits between two stack files, each with the change policy of its field.
 
-A policy is `Annotated[..., Change.LIVE]` on the field, with `Except(lab=Change.REPLACE)` where a target differs. On a mapping or an
-optional part it is about an entry that comes or goes; one without a policy may be empty, and the fields in it say what they do.
+A policy is `Annotated[..., Change.LIVE]` on the field, with `Except(lab=Change.REPLACE)` if a target differs. On a mapping or an
+optional part, the policy applies to added and removed entries. Without a policy, the part may be empty, and its fields have policies.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from rackwright.model.policy import Change, Except
 
 
 class Kind(StrEnum):
-    """What was done to a field, or to an entry of a mapping."""
+    """Kind of an edit of a field or of a mapping's entry."""
 
     ADDED = "added"
     REMOVED = "removed"
     CHANGED = "changed"
     MOVED = "moved"
-    """The entries are the same, their order is another."""
+    """The entries are the same, but their order changed."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Edit:
         return ".".join(self.path)
 
     def within(self, *pattern: str) -> bool:
-        """Whether the path starts like the pattern, where `*` stands for any one key.
+        """Return whether the path starts with the pattern, in which `*` matches any key.
 
         >>> Edit(("groups", "worker", "count"), Kind.CHANGED, Change.MEMBERS, 1, 2).within("groups", "*", "count")
         True
@@ -51,14 +51,14 @@ class Edit:
 
 
 def policy_of(field: FieldInfo, target: str) -> Change | None:
-    """What editing the field means on a target; None where nobody has said."""
+    """Return the change policy of the field on a target, or None if the field has none."""
     usual = next((said for said in field.metadata if isinstance(said, Change)), None)
     others = next((said.targets for said in field.metadata if isinstance(said, Except)), {})
     return others.get(target, usual)
 
 
 def edits(old: Cluster, new: Cluster) -> tuple[Edit, ...]:
-    """What was edited between two descriptions, in the order of the model's fields."""
+    """Return the edits between two stack files, in the order of the model's fields."""
     return tuple(_edits(old, new, (), new.target.kind))
 
 
@@ -94,7 +94,7 @@ def _entries(old: Mapping[str, Any], new: Mapping[str, Any], path: tuple[str, ..
 
 
 def _or_empty(value: Any, other: Any) -> Any:
-    """The value, or an empty part of the other's type: an entry that is not there says as much as one that says nothing."""
+    """Return the value, or an empty part of the other's type: a missing part is equivalent to an empty one."""
     return type(other)() if value is None and isinstance(other, Part) else value
 
 

@@ -1,6 +1,6 @@
-"""Field errors as findings: pydantic's locations become the paths a user reads, its error types causes and hints.
+"""Conversion of pydantic errors to findings: locations become paths of the stack file, error types become causes and hints.
 
-Paths leave out what the user did not write: a discriminator's tag, the mark of a key.
+Paths omit what the stack file does not contain: a discriminator's tag, the mark of a key.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _RULE_OF: Final = {
     "union_tag_not_found": "missing-key",
 }
 _DISCRIMINATOR: Final = ("union_tag_invalid", "union_tag_not_found")
-"""Errors about the key `kind`, which pydantic places at the mapping around it."""
+"""Errors about the key `kind`, which pydantic reports at the enclosing mapping."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A location in the user's mapping."""
+    """A location in the stack file."""
 
     keys: tuple[str | int, ...]
 
@@ -51,7 +51,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Problem:
-    """A field error: where it is, which place was probably meant (a misspelt key's), and what to say."""
+    """A field error: its place, the place that was probably meant by a misspelt key, and the finding."""
 
     place: Place
     meant: Place
@@ -59,7 +59,7 @@ class Problem:
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
-    """Each field error as a problem."""
+    """Return each field error as a problem."""
     return [_one(dict(details), model) for details in error.errors(include_url=False)]
 
 
@@ -88,8 +88,8 @@ def _words(kind: str, details: Mapping[str, Any], context: Mapping[str, Any], pl
     if "hint" in context:
         return str(context["cause"]), str(context["hint"])
     if kind.endswith("_type"):
-        wanted = _TYPE_NAMES.get(kind.removesuffix("_type"), "of another kind")
-        return f"{_quoted(value)} is not {wanted}", _type_hint(kind, value)
+        wanted = _TYPE_NAMES.get(kind.removesuffix("_type"), "another type")
+        return f"expected {wanted}, found {_quoted(value)}", _type_hint(kind, value)
     return _plain(kind, str(details["msg"]), value, context)
 
 
@@ -100,25 +100,25 @@ def _choices(context: Mapping[str, Any]) -> list[str]:
 
 def _type_hint(kind: str, value: object) -> str:
     if value is None:
-        return "fill it in, or remove the key"
+        return "add a value, or remove the key"
     if kind == "int_type" and isinstance(value, str) and value.strip().isdigit():
-        return "write it without quotes"
+        return "remove the quotes"
     if kind == "string_type":
-        return "put it in quotes"
+        return "write the value in quotes"
     if kind == "tuple_type":
-        return "write it in brackets, like [a, b]"
+        return "write the value in brackets, like [a, b]"
     return ""
 
 
 def _plain(kind: str, message: str, value: object, context: Mapping[str, Any]) -> tuple[str, str]:
     if kind == "greater_than_equal":
-        return f"{_quoted(value)} is too small", f"at least {context['ge']}"
+        return f"{_quoted(value)} is too small", f"use at least {context['ge']}"
     if kind == "less_than_equal":
-        return f"{_quoted(value)} is too large", f"at most {context['le']}"
+        return f"{_quoted(value)} is too large", f"use at most {context['le']}"
     if kind == "too_long":
-        return f"more than {context['max_length']} of them", f"at most {context['max_length']}"
+        return f"has more than {context['max_length']} items", f"use at most {context['max_length']}"
     if kind == "string_pattern_mismatch":
-        return f"{_quoted(value)} does not have the expected form", f"it must match {context['pattern']}"
+        return f"{_quoted(value)} does not match the required pattern", f"use a value that matches {context['pattern']}"
     return f"{_quoted(value)}: {message[:1].lower()}{message[1:]}", ""
 
 
@@ -128,7 +128,7 @@ def _quoted(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return "a list"
     if value is None:
-        return "nothing"
+        return "null"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     text = str(value)
@@ -136,7 +136,7 @@ def _quoted(value: object) -> str:
 
 
 def walk(location: Sequence[str | int], model: type[BaseModel]) -> tuple[Place, tuple[str, ...]]:
-    """The user's place for a pydantic location, and the keys known in the mapping that holds it."""
+    """Return the place of a pydantic location in the stack file, and the valid keys of the enclosing mapping."""
     keys: list[str | int] = []
     known: tuple[str, ...] = ()
     kind: Any = model
@@ -158,7 +158,7 @@ def _is_model(kind: Any) -> bool:
 
 
 def _bare(kind: Any) -> Any:
-    """The type without Annotated and without Optional, neither of which adds a location part."""
+    """Return the type without Annotated and Optional, which add no part to a location."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if get_origin(kind) in _UNIONS:
@@ -169,7 +169,7 @@ def _bare(kind: Any) -> Any:
 
 
 def _member(union: Any, tag: str | int) -> Any:
-    """The member of a union discriminated by `kind` that has this tag."""
+    """Return the member with this tag of a union that is discriminated by `kind`."""
     for member in get_args(union):
         field = member.model_fields.get("kind") if _is_model(member) else None
         if field is not None and tag in get_args(field.annotation):

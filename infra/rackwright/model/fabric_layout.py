@@ -1,8 +1,8 @@
-"""The measures of a two-level fabric: how many nodes share leaves, how many spines there are, how many cables go between the two.
+"""Dimensions of a two-level fabric: nodes per leaf, number of spines, cables between each leaf and each spine.
 
-They follow from what the fabric is laid out for, never from how many nodes there are today: that is what keeps growth from moving
-a cable. A fabric that blocks nothing must take equal numbers of cables from each leaf to a spine (traffic between any two leaves finds
-only the lesser of both), so leaves that come later can only meet spines that were there from the start.
+The dimensions follow from the planned number of nodes, never from the present one, so that growth moves no cable. A non-blocking
+fabric needs equal numbers of cables from each leaf to a spine (traffic between two leaves is limited by the smaller number), so
+leaves that are added later can only connect to spines that existed from the start.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RACK_UNITS: Final = 42
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Measures of a fabric."""
+    """Dimensions of a fabric."""
 
     per_unit: int
     units: int
@@ -36,9 +36,9 @@ def lay_out(
     topology: FabricTopology = FabricTopology.RAIL_OPTIMISED,
     spare: int = 0,
 ) -> Layout | None:
-    """The measures with the fewest spines; None where two levels of such switches cannot carry so many nodes.
+    """Return the dimensions with the fewest spines, or None if two levels of these switches cannot connect all nodes.
 
-    `spare`: ports of each leaf kept for others than the nodes' HCAs.
+    `spare`: ports of each leaf that are reserved for other devices than the nodes' HCAs.
 
     >>> lay_out(ports=64, rails=8, nodes=256)
     Layout(per_unit=32, units=8, spines=32, links=1)
@@ -57,12 +57,15 @@ def lay_out(
 
 
 def _widest(ports: int, oversubscription: int) -> int:
-    """The most links down of a leaf that leave ports for the links up they need."""
+    """Return the maximum number of downlinks of a leaf that leaves enough ports for the uplinks."""
     return max((down for down in range(1, ports) if down + ceil(down / oversubscription) <= ports), default=0)
 
 
 def _spines(leaves: int, down: int, up: int, ports: int, leaf_ports: int) -> tuple[int, int] | None:
-    """(spines, cables from each leaf to each of them), with the fewest spines; two at least, so that losing one cuts nobody off."""
+    """Return (spines, cables from each leaf to each spine) with the fewest spines, or None.
+
+    At least two spines, so that the failure of one disconnects no leaf; no spine for a single leaf.
+    """
     if leaves == 1:
         return 0, 0
     for spines in range(2, max(up, 2) + 1):

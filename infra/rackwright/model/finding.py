@@ -1,4 +1,4 @@
-"""What validation has to say: collected, never raised."""
+"""Findings of the validation: collected, never raised."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How bad: an error refuses `up`, a warning is shown, information is for the curious."""
+    """Severity of a finding: with an error `up` refuses to run; a warning and information are only printed."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -18,18 +18,18 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to say about a stack file: where, what, what now."""
+    """A finding about a stack file: path, cause, hint."""
 
     level: Severity
     rule: str
     path: str
-    """Like `groups.worker.count`; `file:line:column` where the file cannot be read."""
+    """For example `groups.worker.count`; `file:line:column` if the file cannot be parsed."""
     cause: str
     hint: str = ""
 
     @property
     def is_error(self) -> bool:
-        """Whether it refuses `up`."""
+        """Whether the finding prevents `up`."""
         return self.level is Severity.ERROR
 
     def __str__(self) -> str:
@@ -37,22 +37,22 @@ class Finding:
         return f"{self.path}{mark}: {self.cause}" + (f"\n  {self.hint}" if self.hint else "")
 
     def to_data(self) -> dict[str, str]:
-        """The finding as `validate --json` prints it."""
+        """Return the finding as printed by `validate --json`."""
         return asdict(self)
 
 
 def has_errors(findings: Iterable[Finding]) -> bool:
-    """Whether anything in it refuses `up`."""
+    """Return whether a finding prevents `up`."""
     return any(finding.is_error for finding in findings)
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant."""
+    """Return the known word that is most similar, or None."""
     return next(iter(get_close_matches(word.lower(), sorted(known), n=1, cutoff=0.6)), None)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint at the nearest known word, or the list of them.
+    """Return a hint with the most similar known word, or with the list of known words.
 
     >>> did_you_mean("wroker", ["login", "worker"])
     'did you mean `worker`?'
@@ -61,4 +61,4 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     near = nearest(word, choices)
     if near is not None:
         return f"did you mean `{near}`?"
-    return f"known: {', '.join(choices)}" if choices else "none are declared"
+    return f"use one of: {', '.join(choices)}" if choices else "declare one first: none exists"

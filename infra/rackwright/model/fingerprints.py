@@ -1,4 +1,4 @@
-"""Host keys that somebody vouches for: a file of fingerprints, or of keys as known_hosts and ssh-keyscan write them."""
+"""Verified host keys: a file of fingerprints, or of keys in the format of known_hosts and ssh-keyscan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PRINT: Final = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 
 
 def read(text: str, file: str) -> tuple[dict[str, frozenset[str]], list[Finding]]:
-    """The fingerprints by the name or address they are given for, and lines that are none; `file` starts the paths of findings."""
+    """Return the fingerprints by name or address, and findings about invalid lines, whose paths start with `file`."""
     known: defaultdict[str, set[str]] = defaultdict(set)
     findings = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -24,8 +24,8 @@ def read(text: str, file: str) -> tuple[dict[str, frozenset[str]], list[Finding]
             continue
         shown = _fingerprint(words[1:])
         if shown is None:
-            hint = "a name or an address, then SHA256:…, or type and key as in known_hosts"
-            findings.append(Finding(Severity.ERROR, "fingerprint", f"{file}:{number}", "is no name with a fingerprint", hint))
+            hint = "write a name or an address, then SHA256:…, or type and key as in known_hosts"
+            findings.append(Finding(Severity.ERROR, "fingerprint", f"{file}:{number}", "expected a name and a fingerprint", hint))
             continue
         for name in words[0].split(","):
             known[re.sub(r"\[(.+)\](:[0-9]+)?", r"\1", name)].add(shown)
@@ -33,7 +33,7 @@ def read(text: str, file: str) -> tuple[dict[str, frozenset[str]], list[Finding]
 
 
 def _fingerprint(words: list[str]) -> str | None:
-    """What the rest of a line gives: a fingerprint among its words, or that of the key it holds."""
+    """Return the fingerprint in the rest of a line, or that of the key in it, or None."""
     printed = next((word.rstrip("=") for word in words if _PRINT.fullmatch(word.rstrip("="))), None)
     if printed is not None or len(words) < 2:
         return printed

@@ -1,4 +1,4 @@
-"""FSx for Lustre: a parallel file system that AWS runs. Which values go together is judged in `rules`."""
+"""FSx for Lustre: a managed parallel file system of AWS. `rules` validates combinations of values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rackwright.model.units import Bytes, Label, Mode, MountPoint
 
 
 class Deployment(StrEnum):
-    """FSx deployment types; SCRATCH_1 is left out, since SCRATCH_2 costs the same and is faster and encrypted in transit."""
+    """FSx deployment types. SCRATCH_1 is not supported: SCRATCH_2 costs the same, is faster and encrypts data in transit."""
 
     SCRATCH_2 = "SCRATCH_2"
     PERSISTENT_1 = "PERSISTENT_1"
@@ -21,14 +21,14 @@ class Deployment(StrEnum):
 
 
 class Medium(StrEnum):
-    """What the data lie on."""
+    """Storage medium."""
 
     SSD = "SSD"
     HDD = "HDD"
 
 
 class Sync(StrEnum):
-    """What is carried between a bucket and the file system."""
+    """Kinds of changes to synchronise between a bucket and the file system."""
 
     NEW = "NEW"
     CHANGED = "CHANGED"
@@ -36,47 +36,53 @@ class Sync(StrEnum):
 
 
 class DataRepository(Part):
-    """A bucket that shows up as a folder of the file system."""
+    """An S3 bucket that appears as a folder of the file system."""
 
     bucket: Annotated[str, Change.LIVE] = Field(
-        pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", description="An existing bucket in the stack's region; it is never made nor removed."
+        pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", description="Existing bucket in the stack's region; it is never created or deleted."
     )
     prefix: Annotated[str, Change.LIVE] = Field(
-        default="", pattern=r"^([^/\s]+/)*$", description="What its keys begin with, like datasets/."
+        default="", pattern=r"^([^/\s]+/)*$", description="Key prefix of the objects, for example datasets/."
     )
-    folder: Annotated[MountPoint, Change.LIVE] = Field(default="/s3", description="Folder of the file system, like /s3.")
+    folder: Annotated[MountPoint, Change.LIVE] = Field(default="/s3", description="Folder of the file system, for example /s3.")
     imports: Annotated[tuple[Sync, ...], Change.LIVE] = Field(
-        default=(Sync.NEW, Sync.CHANGED, Sync.DELETED), description="Changes of the bucket that are followed."
+        default=(Sync.NEW, Sync.CHANGED, Sync.DELETED), description="Changes of the bucket to import."
     )
-    exports: Annotated[tuple[Sync, ...], Change.LIVE] = Field(default=(), description="Changes of the folder that are written back.")
+    exports: Annotated[tuple[Sync, ...], Change.LIVE] = Field(default=(), description="Changes of the folder to export to the bucket.")
 
 
 class FsxLustre(Part):
-    """A Lustre file system of AWS."""
+    """An FSx for Lustre file system."""
 
     served_by_nodes: ClassVar[bool] = False
     """Whether nodes of the cluster serve it."""
     servers: ClassVar[tuple[str, ...]] = ()
 
-    kind: Annotated[Literal["fsx-lustre"], Change.FORBIDDEN] = Field(description="A Lustre file system that AWS runs; target aws alone.")
-    mount: Annotated[MountPoint, Change.LIVE] = Field(description="Where clients mount it, like /fsx.")
-    size: Annotated[Bytes, Change.DATA_LOSS] = Field(description="Its capacity: 1200GiB, 2400GiB and then steps of 2400GiB; more with efa.")
-    deployment: Annotated[Deployment, Change.DATA_LOSS] = Field(
-        default=Deployment.SCRATCH_2, description="SCRATCH_2 loses data when a server fails."
+    kind: Annotated[Literal["fsx-lustre"], Change.FORBIDDEN] = Field(description="FSx for Lustre file system; target aws only.")
+    mount: Annotated[MountPoint, Change.LIVE] = Field(description="Mount point on clients, for example /fsx.")
+    size: Annotated[Bytes, Change.DATA_LOSS] = Field(
+        description="Capacity: 1200GiB, 2400GiB, then in steps of 2400GiB; larger values with `efa`."
     )
-    medium: Annotated[Medium, Change.DATA_LOSS] = Field(default=Medium.SSD, description="HDD for PERSISTENT_1 alone.")
+    deployment: Annotated[Deployment, Change.DATA_LOSS] = Field(
+        default=Deployment.SCRATCH_2, description="Deployment type; SCRATCH_2 loses data if a server fails."
+    )
+    medium: Annotated[Medium, Change.DATA_LOSS] = Field(default=Medium.SSD, description="Storage medium; HDD requires PERSISTENT_1.")
     throughput: Annotated[int | None, Change.LIVE] = Field(
-        default=None, ge=1, description="MB/s per TiB of capacity; persistent file systems must say it."
+        default=None, ge=1, description="Throughput in MB/s per TiB of capacity; required for persistent file systems."
     )
     metadata_iops: Annotated[int | None, Change.LIVE] = Field(
-        default=None, ge=1, description="Provisioned metadata operations; PERSISTENT_2 alone."
+        default=None, ge=1, description="Provisioned metadata IOPS; PERSISTENT_2 only."
     )
     efa: Annotated[bool, Change.DATA_LOSS] = Field(
-        default=False, description="Clients with EFA reach it over EFA, and their GPUs directly."
+        default=False, description="Use EFA for clients with EFA, with GPUDirect Storage to their GPUs."
     )
-    drive_cache: Annotated[bool, Change.DATA_LOSS] = Field(default=False, description="An SSD read cache before HDDs.")
-    compression: Annotated[bool, Change.LIVE] = Field(default=False, description="LZ4.")
-    backups: Annotated[int, Change.LIVE] = Field(default=0, ge=0, le=90, description="Days that automatic backups are kept; 0 makes none.")
-    repositories: Annotated[tuple[DataRepository, ...], Change.LIVE] = Field(default=(), description="Buckets that show up as folders.")
-    mode: Annotated[Mode, Change.LIVE] = Field(default="1777", description='Mode of its root folder, in quotes, like "1777".')
-    clients: Annotated[tuple[Label, ...], Change.LIVE] = Field(default=(), description="Groups that mount it; all when left out.")
+    drive_cache: Annotated[bool, Change.DATA_LOSS] = Field(default=False, description="SSD read cache for HDD storage.")
+    compression: Annotated[bool, Change.LIVE] = Field(default=False, description="LZ4 data compression.")
+    backups: Annotated[int, Change.LIVE] = Field(
+        default=0, ge=0, le=90, description="Retention of automatic backups in days; 0 disables backups."
+    )
+    repositories: Annotated[tuple[DataRepository, ...], Change.LIVE] = Field(default=(), description="S3 buckets that appear as folders.")
+    mode: Annotated[Mode, Change.LIVE] = Field(default="1777", description='Mode of the root folder, in quotes, for example "1777".')
+    clients: Annotated[tuple[Label, ...], Change.LIVE] = Field(
+        default=(), description="Groups that mount the file system. Default: all groups."
+    )

@@ -1,4 +1,4 @@
-"""Groups of alike nodes, and what one node has differently."""
+"""Groups of identical nodes, and per-node overrides."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rackwright.model.policy import Change, Except
 from rackwright.model.units import Bytes, Day, Label
 
 MOST_NODES: Final = 4096
-"""Per group; four times what the design aims at. A larger number is a typing error that would only cost time to expand."""
+"""Maximum number of nodes per group: four times the design target. A larger number is a typing error and would be slow to expand."""
 
 
 class Role(StrEnum):
-    """What a node does. The order is that of the hand-over."""
+    """Roles of a node, in the order of the inventory."""
 
     LOGIN = "login"
     CONTROLLER = "controller"
@@ -26,50 +26,50 @@ class Role(StrEnum):
 
 
 class State(StrEnum):
-    """Whether a node takes part; `out` leaves it out of phases and checks."""
+    """State of a node; `out` excludes it from playbooks and checks."""
 
     IN = "in"
     OUT = "out"
 
 
 class Gpus(Part):
-    """The GPUs of each node of a group."""
+    """GPUs of each node of a group."""
 
-    model: Annotated[Label, Change.RESTART] = Field(description="A row of the GPU catalogue, like h100.")
+    model: Annotated[Label, Change.RESTART] = Field(description="GPU model: a row of the GPU catalogue, for example h100.")
     count: Annotated[int, Change.RESTART, Except(lab=Change.REPLACE)] = Field(ge=0, description="GPUs per node.")
 
 
 class NodeGpus(Part):
-    """What one node has differently from its group."""
+    """GPUs of one node, where they differ from its group."""
 
-    model: Annotated[Label | None, Change.RESTART] = Field(default=None, description="Another model than the group's.")
+    model: Annotated[Label | None, Change.RESTART] = Field(default=None, description="GPU model. Default: the group's.")
     count: Annotated[int | None, Change.RESTART, Except(lab=Change.REPLACE)] = Field(
-        default=None, ge=0, description="Another count than the group's; 0 means none."
+        default=None, ge=0, description="Number of GPUs; 0 for none. Default: the group's."
     )
 
 
 class Group(Part):
-    """Alike nodes, named `<group><index>` from 0."""
+    """Identical nodes, named `<group><index>`, counting from 0."""
 
-    count: Annotated[int, Change.MEMBERS] = Field(ge=0, le=MOST_NODES, description="How many nodes.")
+    count: Annotated[int, Change.MEMBERS] = Field(ge=0, le=MOST_NODES, description="Number of nodes.")
     roles: Annotated[tuple[Role, ...], Change.MEMBERS] = Field(
-        default=(), description="What they do; the group's own name where that is a role."
+        default=(), description="Roles of the nodes. Default: the group's name, if it is a role."
     )
     cpus: Annotated[int | None, Change.RESTART] = Field(default=None, ge=1, description="Logical CPUs per node.")
-    memory: Annotated[Bytes | None, Change.RESTART] = Field(default=None, description="Memory per node, like 2GiB.")
+    memory: Annotated[Bytes | None, Change.RESTART] = Field(default=None, description="Memory per node, for example 2GiB.")
     gpus: Annotated[Gpus | None, Change.RESTART, Except(lab=Change.REPLACE)] = Field(default=None, description="GPUs per node.")
     capacity: Annotated[int | None, Change.RENUMBER, Except(hosts=Change.RUN)] = Field(
         default=None,
         ge=1,
         le=65536,
-        description="Addresses set aside, so that scaling renumbers nothing: 64 for workers, 8 for others. "
-        "Changing it moves the groups declared after this one.",
+        description="Number of addresses reserved for the group, so that scaling never renumbers nodes. "
+        "Default: 64 for workers, 8 for other groups. Changing it renumbers the groups declared after this one.",
     )
-    rack: Annotated[Label | None, Change.RUN] = Field(default=None, description="The rack they stand in.")
+    rack: Annotated[Label | None, Change.RUN] = Field(default=None, description="Rack of the nodes.")
 
 
 def roles_of(name: str, group: Group) -> tuple[Role, ...]:
-    """The group's roles in the order of Role, or its own name where that is one.
+    """Return the group's roles in the order of Role; without roles, the group's name if it is a role.
 
     >>> roles_of("worker", Group(count=1))
     (<Role.WORKER: 'worker'>,)
@@ -80,12 +80,14 @@ def roles_of(name: str, group: Group) -> tuple[Role, ...]:
 
 
 class NodeOverride(Part):
-    """What one node has differently from its group: second-hand machines differ, and some are broken."""
+    """Overrides for one node: second-hand machines differ, and some are broken."""
 
     cpus: Annotated[int | None, Change.RESTART] = Field(default=None, ge=1, description="Logical CPUs.")
-    memory: Annotated[Bytes | None, Change.RESTART] = Field(default=None, description="Memory, like 2GiB.")
-    gpus: NodeGpus | None = Field(default=None, description="GPUs; what is left out is the group's.")
-    rack: Annotated[Label | None, Change.RUN] = Field(default=None, description="The rack it stands in.")
-    state: Annotated[State, Change.MEMBERS] = Field(default=State.IN, description="`out` leaves it out of phases and checks.")
-    reason: Annotated[str | None, Change.RUN] = Field(default=None, min_length=1, max_length=200, description="Why it is out.")
-    until: Annotated[Day | None, Change.RUN] = Field(default=None, description="When it should be back, like 2026-12-01.")
+    memory: Annotated[Bytes | None, Change.RESTART] = Field(default=None, description="Memory, for example 2GiB.")
+    gpus: NodeGpus | None = Field(default=None, description="GPUs; omitted values are taken from the group.")
+    rack: Annotated[Label | None, Change.RUN] = Field(default=None, description="Rack of the node.")
+    state: Annotated[State, Change.MEMBERS] = Field(
+        default=State.IN, description="State; `out` excludes the node from playbooks and checks."
+    )
+    reason: Annotated[str | None, Change.RUN] = Field(default=None, min_length=1, max_length=200, description="Reason for the state `out`.")
+    until: Annotated[Day | None, Change.RUN] = Field(default=None, description="Expected return date, for example 2026-12-01.")

@@ -1,4 +1,4 @@
-"""Target `hosts`: machines that exist already and are reached over SSH. rackwright creates none and deletes none."""
+"""Target `hosts`: existing machines, reached over SSH. rackwright creates and deletes none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LAST_ADDRESS: Final = IPv4Address("255.255.255.255")
 
 
 class Place(NamedTuple):
-    """Where a node is and who logs in, where the description says so and the plan has nothing to choose."""
+    """SSH address and user of a node whose stack file declares them, so that the plan does not assign them."""
 
     address: str
     user: str
@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
 
 class HostsOs(StrEnum):
-    """Operating systems the roles know. Seen working on `hosts`: Debian 13; the others are written and untested."""
+    """Operating systems that the roles support. Tested on `hosts`: Debian 13; the others are implemented and untested."""
 
     DEBIAN_12 = "debian-12"
     DEBIAN_13 = "debian-13"
@@ -40,55 +40,52 @@ class HostsOs(StrEnum):
 
 
 class Leaving(StrEnum):
-    """What becomes of a machine that leaves the stack: `keep` leaves configuration and packages, `clean` removes the configuration."""
+    """Treatment of a machine that leaves the stack: `keep` leaves configuration and packages, `clean` removes the configuration."""
 
     KEEP = "keep"
     CLEAN = "clean"
 
 
 class Machine(Part):
-    """One machine; under a key like `worker[0-63]`, what several have in common."""
+    """One machine, or the common settings of several machines under a key like `worker[0-63]`."""
 
     address: Annotated[Address4 | None, Change.ADOPT] = Field(
         default=None,
-        description="Its address in the cluster's network: what the nodes call each other by. Of a range the first; it counts up.",
+        description="Address in the cluster's network, by which nodes reach each other. For a range, the first one; it counts up.",
     )
     reach: Annotated[str | None, Change.ADOPT] = Field(
         default=None,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$",
-        description="Address or name it is reached at from here; its address in the cluster when left out.",
+        description="Address or name for SSH from this machine. Default: `address`.",
     )
-    port: Annotated[int | None, Change.ADOPT] = Field(
-        default=None, ge=1, le=65535, description="Its SSH port, where it is another than the target's."
-    )
-    user: Annotated[UserName | None, Change.ADOPT] = Field(default=None, description="Who logs in, where it is another than the target's.")
+    port: Annotated[int | None, Change.ADOPT] = Field(default=None, ge=1, le=65535, description="SSH port. Default: the target's.")
+    user: Annotated[UserName | None, Change.ADOPT] = Field(default=None, description="Login user. Default: the target's.")
     host_key: Annotated[HostKey | None, Change.ADOPT] = Field(
-        default=None, description="The key it must show: a fingerprint, like SHA256:…, or the key itself, like ssh-ed25519 AAAA…."
+        default=None,
+        description="Expected host key: a fingerprint, for example SHA256:…, or the public key, for example ssh-ed25519 AAAA….",
     )
-    os: Annotated[HostsOs | None, Change.ADOPT] = Field(
-        default=None, description="Its operating system, where it is another than the target's."
-    )
+    os: Annotated[HostsOs | None, Change.ADOPT] = Field(default=None, description="Operating system. Default: the target's.")
     rack: Annotated[Label | None, Change.LIVE] = Field(
-        default=None, description="The rack it stands in, where neither its group nor its node says one."
+        default=None, description="Rack of the machine, if neither its group nor its node declares one."
     )
     serial: Annotated[str | None, Change.ADOPT] = Field(
         default=None,
         pattern=r"^[!-~]([ -~]*[!-~])?$",
         max_length=64,
-        description="Its serial number; compared with what its firmware says.",
+        description="Serial number; compared with the one that the firmware reports.",
     )
     label: Annotated[str | None, Change.RUN] = Field(
-        default=None, pattern=r"^[!-~]([ -~]*[!-~])?$", max_length=64, description="What is written on it, where that is another name."
+        default=None, pattern=r"^[!-~]([ -~]*[!-~])?$", max_length=64, description="Label on the machine, if it differs from the node name."
     )
 
     def over(self, shared: Machine) -> Machine:
-        """What is said of it, and beside that what it shares with others."""
+        """Return this machine with missing fields taken from `shared`."""
         own = {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
         return shared.model_copy(update=own)
 
 
 class HostsTarget(Part):
-    """Machines that exist already, over SSH: cheap VMs, refurbished PCs, racks."""
+    """Existing machines, reached over SSH: cheap VMs, refurbished PCs, racks."""
 
     simulated: ClassVar[tuple[str, ...]] = ()
     owns_network: ClassVar[bool] = False
@@ -105,52 +102,52 @@ class HostsTarget(Part):
     baked: ClassVar[bool] = False
     first_user: ClassVar[str] = "root"
 
-    kind: Annotated[Literal["hosts"], Change.FORBIDDEN] = Field(description="Machines that exist already, over SSH.")
-    os: Annotated[HostsOs, Change.ADOPT] = Field(description="The operating system of every machine.")
-    user: Annotated[UserName, Change.ADOPT] = Field(
-        default="root", description="Who logs in: root, or somebody who may sudo without a password."
-    )
-    port: Annotated[int, Change.ADOPT] = Field(default=SSH_PORT, ge=1, le=65535, description="Their SSH port.")
+    kind: Annotated[Literal["hosts"], Change.FORBIDDEN] = Field(description="Existing machines, reached over SSH.")
+    os: Annotated[HostsOs, Change.ADOPT] = Field(description="Operating system of every machine.")
+    user: Annotated[UserName, Change.ADOPT] = Field(default="root", description="Login user: root, or a user with passwordless sudo.")
+    port: Annotated[int, Change.ADOPT] = Field(default=SSH_PORT, ge=1, le=65535, description="SSH port of the machines.")
     identity: Annotated[str | None, Change.NEW] = Field(
         default=None,
         min_length=1,
-        description="The private key of the first login, like ~/.ssh/id_ed25519; the agent's keys when left out. "
-        "From then on the stack has a key of its own.",
+        description="Path of the private key for the first login, for example ~/.ssh/id_ed25519. Default: the keys of the SSH agent. "
+        "Later logins use the stack's own key.",
     )
     via: Annotated[Label | None, Change.ADOPT] = Field(
-        default=None, description="The node through which all others are reached; each is reached directly when left out."
+        default=None, description="Jump host: node through which all others are reached. Default: each node is reached directly."
     )
-    leave: Annotated[Leaving, Change.ADOPT] = Field(default=Leaving.KEEP, description="What becomes of a machine that leaves the stack.")
+    leave: Annotated[Leaving, Change.ADOPT] = Field(
+        default=Leaving.KEEP, description="Treatment of a machine that leaves the stack: `keep` or `clean` (removes the configuration)."
+    )
     containers: Annotated[bool, Change.ADOPT] = Field(
         default=False,
-        description="Whether the machines are system containers (LXC, OpenVZ) under a kernel that is not theirs: "
-        "then clock, kernel settings and cgroups are left alone.",
+        description="The machines are system containers (LXC, OpenVZ) that share their host's kernel: "
+        "clock, kernel settings and cgroups are not configured.",
     )
     machines: Annotated[dict[MachineName, Machine], Change.MEMBERS] = Field(
         default={},
-        description="The machines by node name, one for each node of `groups`. A key like worker[0-63] says what several share; "
-        "a machine's own entry adds to it.",
+        description="Machines by node name, one for each node of `groups`. A key like worker[0-63] holds settings of several machines; "
+        "a machine's own entry overrides them.",
     )
-    economics: Annotated[Economics | None, Change.RUN] = Field(default=None, description="What they cost, for `rackwright cost`.")
+    economics: Annotated[Economics | None, Change.RUN] = Field(default=None, description="Cost of the machines, for `rackwright cost`.")
 
     @property
     def gives_cgroups(self) -> bool:
-        """Whether the nodes' kernels give Slurm cgroups of its own."""
+        """Whether Slurm can create cgroups on the nodes."""
         return not self.containers
 
     @property
     def owns_kernel(self) -> bool:
-        """Whether their clocks and kernel settings are ours to keep."""
+        """Whether rackwright configures the nodes' clocks and kernel settings."""
         return not self.containers
 
     @cached_property
     def range_of(self) -> dict[str, str]:
-        """The range that speaks of a machine, by the machine's name."""
+        """The range that includes a machine, by machine name."""
         return {name: key for key in self.machines if ranges.is_range(key) for name in ranges.names(key)}
 
     @cached_property
     def each(self) -> dict[str, Machine]:
-        """Every machine by its own name, with all that is said of it."""
+        """Every machine by name, with the settings of its range and its own entry merged."""
         spoken = {
             name: _counted(machine, place)
             for key, machine in self.machines.items()
@@ -161,25 +158,25 @@ class HostsTarget(Part):
         return spoken | {name: machine.over(spoken[name]) if name in spoken else machine for name, machine in own.items()}
 
     def place_of(self, name: str) -> Place:
-        """Where the machine is."""
+        """Return the machine's address, login user and SSH port."""
         machine = self.each[name]
         return Place(str(machine.address), machine.user or self.user, machine.port or self.port)
 
     def type_of(self, group: str) -> None:
-        """Machines are what the stack declares, and are compared with it."""
+        """Return None: the stack file declares the machines' hardware."""
 
     def subnets(self, cidr: IPv4Network) -> dict[Tier, IPv4Network]:
-        """One network for all."""
+        """Return one network for all nodes."""
         return {Tier.PRIVATE: cidr}
 
     def os_of(self, name: str) -> str:
-        """The machine's own system, or the target's."""
+        """Return the machine's operating system, by default the target's."""
         machine = self.each.get(name)
         return (machine.os if machine and machine.os else self.os).value
 
 
 def _counted(shared: Machine, place: int) -> Machine:
-    """What a range says, with the address of the machine at that place; none where addresses end before."""
+    """Return a range's settings with the address of the machine at this position, or without an address past 255.255.255.255."""
     if shared.address is None or place == 0:
         return shared
     counted = int(shared.address) + place

@@ -1,4 +1,4 @@
-"""Kubernetes, set up by kubeadm."""
+"""Kubernetes, installed with kubeadm."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_VERSION: Final = "1.34.1"
 
 
 class Cni(StrEnum):
-    """Who carries packets between pods. `routes` is a bridge on each node and a route to every other node's: for one network segment."""
+    """CNI plugin. `routes` is a bridge on each node and a route to every other node's pods, for nodes on one network segment."""
 
     ROUTES = "routes"
     FLANNEL = "flannel"
@@ -25,7 +25,7 @@ class Cni(StrEnum):
 
 
 class Encapsulation(StrEnum):
-    """What a packet between pods of two nodes is wrapped in. `none` leaves it as it is: for nodes on one network segment."""
+    """Encapsulation of packets between pods of different nodes. `none` requires that all nodes are on one network segment."""
 
     VXLAN = "vxlan"
     IPIP = "ipip"
@@ -34,7 +34,7 @@ class Encapsulation(StrEnum):
 
 
 class Source(StrEnum):
-    """Where binaries and images come from: the vendor's repositories and registry, or the bundle that `tools/kubernetes` builds."""
+    """Source of binaries and images: the vendor's repositories and registry, or the bundle that `tools/kubernetes` builds."""
 
     AUTO = "auto"
     PACKAGES = "packages"
@@ -42,7 +42,7 @@ class Source(StrEnum):
 
 
 class Addon(StrEnum):
-    """What runs on the cluster for its users' jobs: queues, sets of jobs, what pods and nodes use."""
+    """Add-ons for users' jobs: queues, sets of jobs, resource usage of pods and nodes."""
 
     JOBSET = "jobset"
     KUEUE = "kueue"
@@ -58,76 +58,83 @@ class PodSecurity(StrEnum):
 
 
 class ObjectsBy(StrEnum):
-    """Who applies what the cluster holds beyond kubeadm's own: a role while it converges, or Pulumi, object by object, after it."""
+    """Tool that applies objects in addition to kubeadm's: an Ansible role during the converge, or Pulumi, object by object, after it."""
 
     ROLE = "role"
     PULUMI = "pulumi"
 
 
 class Namespace(Part):
-    """Where some users work, and how much of the cluster they may use at a time."""
+    """A namespace with its users and its resource quota."""
 
-    users: Annotated[tuple[UserName, ...], Change.LIVE] = Field(default=(), description="Who may work in it: they get its role `edit`.")
-    gpus: Annotated[int | None, Change.LIVE] = Field(default=None, ge=0, description="GPUs that its pods may hold together.")
-    cpus: Annotated[int | None, Change.LIVE] = Field(default=None, ge=1, description="CPUs that its pods may request together.")
-    memory: Annotated[Bytes | None, Change.LIVE] = Field(default=None, description="Memory that its pods may request together, like 64GiB.")
-    pods: Annotated[int | None, Change.LIVE] = Field(default=None, ge=1, description="Pods it may have.")
+    users: Annotated[tuple[UserName, ...], Change.LIVE] = Field(default=(), description="Users of the namespace, bound to the role `edit`.")
+    gpus: Annotated[int | None, Change.LIVE] = Field(default=None, ge=0, description="Maximum number of GPUs of all pods together.")
+    cpus: Annotated[int | None, Change.LIVE] = Field(default=None, ge=1, description="Maximum CPU requests of all pods together.")
+    memory: Annotated[Bytes | None, Change.LIVE] = Field(
+        default=None, description="Maximum memory requests of all pods together, for example 64GiB."
+    )
+    pods: Annotated[int | None, Change.LIVE] = Field(default=None, ge=1, description="Maximum number of pods.")
     pod_security: Annotated[PodSecurity, Change.LIVE] = Field(
-        default=PodSecurity.BASELINE, description="What its pods may ask of their nodes."
+        default=PodSecurity.BASELINE, description="Pod Security level of the namespace."
     )
     claim: Annotated[Bytes | None, Change.LIVE] = Field(
-        default=None, description="Size of the claim `shared` on the cluster's first shared file system, like 100GiB; none when left out."
+        default=None,
+        description="Size of the persistent volume claim `shared` on the first shared file system, for example 100GiB. Default: no claim.",
     )
 
 
 class Manifest(Part):
-    """A file of the network's maker, applied as it is: the project can fetch none, and applies none whose digest nobody wrote down."""
+    """A manifest of the CNI plugin's vendor, applied unchanged. The project downloads none, and applies none without a digest."""
 
     file: Annotated[str, Change.RUN] = Field(
-        min_length=1, pattern=r"^[^/.][^\\]*$", description="Path below the project's root, like site/tigera-operator.yaml."
+        min_length=1, pattern=r"^[^/.][^\\]*$", description="Path relative to the project's root, for example site/tigera-operator.yaml."
     )
-    sha256: Annotated[str, Change.LIVE] = Field(pattern=r"^[0-9a-f]{64}$", description="Its SHA-256, as `sha256sum FILE` prints it.")
+    sha256: Annotated[str, Change.LIVE] = Field(
+        pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the file, as printed by `sha256sum FILE`."
+    )
 
 
 class Kubernetes(Part):
-    """Kubernetes with stacked etcd; controllers are its control plane."""
+    """Kubernetes with stacked etcd; nodes with the role controller are the control plane."""
 
-    kind: Annotated[Literal["kubernetes"], Change.FORBIDDEN] = Field(description="The container orchestrator, set up by kubeadm.")
+    kind: Annotated[Literal["kubernetes"], Change.FORBIDDEN] = Field(description="Kubernetes, installed with kubeadm.")
     version: Annotated[str, Change.FORBIDDEN] = Field(
-        default=DEFAULT_VERSION, pattern=r"^1\.\d+\.\d+$", description="Its release; kubeadm's own images follow from it."
+        default=DEFAULT_VERSION, pattern=r"^1\.\d+\.\d+$", description="Kubernetes release; it determines the images of kubeadm."
     )
     source: Annotated[Source, Change.NEW] = Field(
-        default=Source.AUTO, description="Where binaries and images come from: the bundle in the lab, the vendor's packages elsewhere."
+        default=Source.AUTO,
+        description="Source of binaries and images. Default `auto`: the bundle in the lab, the vendor's packages elsewhere.",
     )
-    pods: Annotated[Network4, Change.FORBIDDEN] = Field(default=IPv4Network("10.244.0.0/16"), description="Addresses of pods.")
-    services: Annotated[Network4, Change.FORBIDDEN] = Field(default=IPv4Network("10.245.0.0/16"), description="Addresses of services.")
-    cni: Annotated[Cni | None, Change.FORBIDDEN] = Field(
-        default=None, description="Who carries packets between pods: plain routes, on AWS flannel."
-    )
+    pods: Annotated[Network4, Change.FORBIDDEN] = Field(default=IPv4Network("10.244.0.0/16"), description="Pod network.")
+    services: Annotated[Network4, Change.FORBIDDEN] = Field(default=IPv4Network("10.245.0.0/16"), description="Service network.")
+    cni: Annotated[Cni | None, Change.FORBIDDEN] = Field(default=None, description="CNI plugin. Default: `routes`; on AWS `flannel`.")
     encapsulation: Annotated[Encapsulation | None, Change.FORBIDDEN] = Field(
-        default=None, description="What packets between nodes are wrapped in: vxlan with flannel, calico and cilium; nothing with routes."
+        default=None,
+        description="Encapsulation of packets between nodes. Default: vxlan with flannel, calico and cilium; none with routes.",
     )
     manifests: Annotated[tuple[Manifest, ...], Change.LIVE] = Field(
-        default=(), description="What calico or cilium is installed from, in this order (docs/kubernetes.md says how to get it)."
+        default=(), description="Manifests that install calico or cilium, in this order; docs/kubernetes.md explains how to get them."
     )
     node_mtu: Annotated[int | None, Change.FORBIDDEN] = Field(
-        default=None, ge=576, le=9216, description="Largest packet, in bytes, of the network between nodes: 1500, on AWS 9001."
+        default=None, ge=576, le=9216, description="MTU of the node network, in bytes. Default: 1500; on AWS 9001."
     )
     endpoint: Annotated[Address4 | None, Change.FORBIDDEN] = Field(
-        default=None, description="Virtual address of the control plane, which several controllers need."
+        default=None, description="Virtual IP address of the control plane; required with several controllers."
     )
     objects_by: Annotated[ObjectsBy, Change.FORBIDDEN] = Field(
         default=ObjectsBy.ROLE,
-        description="Who applies labels, plugins, namespaces and claims: `role`, or `pulumi` as resources of the stack (needs its plugin).",
+        description="Tool that applies labels, plugins, namespaces and claims: `role`, or `pulumi` as stack resources (needs its plugin).",
     )
     addons: Annotated[tuple[Addon, ...], Change.LIVE] = Field(
-        default=(), description="What is installed for users' jobs; `kueue` gives each namespace a queue for its GPUs."
+        default=(), description="Add-ons to install; `kueue` creates a queue for the GPUs of each namespace."
     )
-    drain_timeout: Annotated[Seconds, Change.RUN] = Field(default=300, description="How long a leaving node waits for its pods to end.")
+    drain_timeout: Annotated[Seconds, Change.RUN] = Field(
+        default=300, description="Maximum time to wait for the pods of a node that is being removed, for example 5m."
+    )
     jobs_image: Annotated[str | None, Change.LIVE] = Field(
         default=None,
         min_length=1,
-        description="Image of the acceptance's jobs: one with python3, and with PyTorch and nccl-tests for the phases that measure GPUs. "
-        "When left out, one that each worker makes of its own python3.",
+        description="Image of the acceptance jobs. It requires python3, and PyTorch and nccl-tests for the phases that measure GPUs. "
+        "Default: an image that each worker builds from its own python3.",
     )
-    namespaces: Annotated[dict[Label, Namespace], Change.LIVE] = Field(default={}, description="Namespaces of users, by name.")
+    namespaces: Annotated[dict[Label, Namespace], Change.LIVE] = Field(default={}, description="User namespaces, by name.")

@@ -1,8 +1,8 @@
-"""Where groups lie in the network: pure arithmetic on what is declared, stable under scaling.
+"""Addresses of groups in the network: pure arithmetic on the stack file, stable under scaling.
 
-Every group owns a block of `capacity` addresses; blocks lie in declared order from the base of their subnet + 16. So a node's address
-depends on the groups declared before its own and on its index, never on how many nodes there are. Changing this allocator renumbers
-running clusters.
+Every group owns a block of `capacity` addresses; blocks follow in declared order from the base of their subnet + 16. A node's address
+therefore depends on the groups declared before its own and on its index, never on the number of nodes. Changing this allocator
+renumbers running clusters.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from rackwright.model.groups import Group, Role, roles_of
 from rackwright.model.tier import Tier
 
 FIRST_OFFSET: Final = 16
-"""Below it: the gateway and whatever a target or a person needs beside the nodes."""
+"""Addresses below this offset are for the gateway and for other uses of a target or an administrator."""
 WORKER_CAPACITY: Final = 64
 OTHER_CAPACITY: Final = 8
 
 
 def capacity_of(name: str, group: Group) -> int:
-    """How many addresses the group owns.
+    """Return the number of addresses that the group owns.
 
     >>> capacity_of("worker", Group(count=2))
     64
@@ -32,13 +32,13 @@ def capacity_of(name: str, group: Group) -> int:
 
 
 def tier_of(cluster: Cluster, group: str) -> Tier:
-    """The part of the network a group lies in: with a way in from outside if people log in there and the target has such a part."""
+    """Return the part of the network of a group: public for login nodes if the target has a public part, else private."""
     people = Role.LOGIN in roles_of(group, cluster.groups[group])
     return Tier.PUBLIC if people and Tier.PUBLIC in cluster.target.subnets(cluster.network.cidr) else Tier.PRIVATE
 
 
 def blocks(cluster: Cluster) -> dict[str, int]:
-    """The offset of each group's first address from the network's base."""
+    """Return the offset of each group's first address from the network's base."""
     base = int(cluster.network.cidr.network_address)
     following = {
         tier: int(subnet.network_address) - base + FIRST_OFFSET for tier, subnet in cluster.target.subnets(cluster.network.cidr).items()
@@ -52,14 +52,14 @@ def blocks(cluster: Cluster) -> dict[str, int]:
 
 
 def space(cidr: IPv4Network) -> int:
-    """How many addresses groups can share: all but those below FIRST_OFFSET and the broadcast address."""
+    """Return the number of addresses for groups: all but those below FIRST_OFFSET and the broadcast address."""
     return max(0, cidr.num_addresses - FIRST_OFFSET - 1)
 
 
 def login_ports(cluster: Cluster) -> dict[str, int]:
-    """The published port of every declared login node: the first one's, plus the distance of their addresses, so that none ever moves.
+    """Return the published port of every declared login node, or an empty mapping if the target publishes no ports.
 
-    Where this machine publishes nothing, there are none.
+    A port is the first node's plus the distance of the addresses, so that ports never change.
     """
     if not cluster.target.publishes:
         return {}

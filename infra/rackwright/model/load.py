@@ -1,4 +1,4 @@
-"""From a stack file, or from what the engine hands the program, to a Cluster with every field finding at once."""
+"""Loading of a Cluster from a stack file or from Pulumi's configuration, with all field errors as findings at once."""
 
 from __future__ import annotations
 
@@ -22,22 +22,24 @@ _OWN_PREFIX: Final = "rackwright:"
 
 @dataclass(frozen=True)
 class Loaded:
-    """What became of a description."""
+    """Result of loading a stack file."""
 
     stack: str
     cluster: Cluster | None
-    """None when a field is wrong."""
+    """None if a field is invalid."""
     findings: tuple[Finding, ...] = ()
     rest: Cluster | None = None
-    """The cluster without its wrong parts, where nothing else hangs on them: rules can judge what is left."""
+    """The cluster without its invalid parts, for the rules; None if other parts depend on them."""
     doubtful: tuple[Place, ...] = ()
-    """The places of the wrong parts, as they were probably meant."""
+    """The places of the invalid parts, as they were probably meant."""
 
 
 def load_cluster(described: object, stack: str = "") -> Loaded:
     """Validate the mapping below `rackwright:cluster`."""
     if not isinstance(described, Mapping):
-        return _failed(stack, Finding(Severity.ERROR, "value", CONFIG_KEY, "is not a mapping", "it holds target, network, groups, …"))
+        return _failed(
+            stack, Finding(Severity.ERROR, "value", CONFIG_KEY, "expected a mapping", "write a mapping with target, network, groups, …")
+        )
     try:
         return Loaded(stack, _validate(described))
     except ValidationError as error:
@@ -47,12 +49,12 @@ def load_cluster(described: object, stack: str = "") -> Loaded:
 
 
 def load_stack(file: Path) -> Loaded:
-    """Read and validate a stack file; the stack's name is the file's."""
+    """Read and validate a stack file; the stack name follows from the file name."""
     return _loaded(file, *document.read(file))
 
 
 def load_text(file: Path, text: str) -> Loaded:
-    """What would become of a stack file with this text in it."""
+    """Validate the text of a stack file."""
     return _loaded(file, *document.parse(text, file.name))
 
 
@@ -71,44 +73,43 @@ def _loaded(file: Path, data: object, findings: list[Finding]) -> Loaded:
 
 
 def load_configured(stack: str, configured: object, file: Path) -> Loaded:
-    """The cluster the engine was given, with its groups in the order of the stack file.
+    """Validate Pulumi's configuration and return it with its groups in the order of the stack file.
 
-    The engine sorts mappings by key [tried, 3.259], but addresses follow the declared order: so the file decides, and must say the same.
+    Pulumi sorts mappings by key [tried, 3.259], but addresses follow the declared order. The file therefore determines the order, and
+    its content must be the same.
     """
     given = load_cluster(configured, stack)
     if given.cluster is None:
         return given
     if not file.is_file():
-        return _failed(stack, _elsewhere(file, "there is no such file"))
+        return _failed(stack, _elsewhere(file, "file does not exist"))
     declared = load_stack(file)
     if declared.cluster is not None and declared.cluster != given.cluster:
-        return _failed(stack, _elsewhere(file, "does not say what the engine was given"))
+        return _failed(stack, _elsewhere(file, "differs from the configuration that Pulumi uses"))
     return declared
 
 
 def stack_name(file: Path) -> str:
-    """The stack a file describes: `lab` for Pulumi.lab.yaml."""
+    """Return the stack name of a file: `lab` for Pulumi.lab.yaml."""
     return file.name.removesuffix(".yaml").removesuffix(".yml").removeprefix("Pulumi.")
 
 
 def find_stack_file(asked: str, stacks: Path) -> Path:
-    """The file for a stack's name or a file's path; BadInput with the nearest name when there is none."""
+    """Return the stack file for a name or a path; raise BadInput with the most similar name if it does not exist."""
     given = Path(asked)
     if "/" in asked or given.suffix in {".yaml", ".yml"}:
         if given.is_file():
             return given
-        raise BadInput(
-            "there is no such file", path=asked, hint=f"give a file's path or a stack's name; stacks are described in {stacks.name}/"
-        )
+        raise BadInput("file does not exist", path=asked, hint=f"pass the path of a stack file, or the name of a stack in {stacks.name}/")
     file = stacks / f"Pulumi.{asked}.yaml"
     if file.is_file():
         return file
     known = [stack_name(path) for path in stacks.glob("Pulumi.*.yaml")]
-    raise BadInput(f"there is no stack `{asked}`", path=f"{stacks.name}/{file.name}", hint=did_you_mean(asked, known))
+    raise BadInput(f"unknown stack `{asked}`", path=f"{stacks.name}/{file.name}", hint=did_you_mean(asked, known))
 
 
 def _validate(described: Mapping[Any, Any]) -> Cluster:
-    """Strict validation as JSON: a quoted number is text and `yes` is no truth value, but dates and networks are read from words."""
+    """Validate strictly, as JSON: a quoted number is text, and `yes` is not a boolean, but dates and networks are parsed from text."""
     return Cluster.model_validate_json(json.dumps(described, default=str), strict=True)
 
 
@@ -121,12 +122,12 @@ def _section(data: object, name: str) -> tuple[Any, Finding | None]:
     if CONFIG_KEY in config:
         return config[CONFIG_KEY], None
     own = [str(key) for key in config if str(key).startswith(_OWN_PREFIX)]
-    wrong = f"; `{own[0]}` is not known" if own else ""
-    return None, Finding(Severity.ERROR, "missing-key", f"{name}: config", f"has no `{CONFIG_KEY}:`{wrong}", f"write `{CONFIG_KEY}:` there")
+    wrong = f"; `{own[0]}` is unknown" if own else ""
+    return None, Finding(Severity.ERROR, "missing-key", f"{name}: config", f"has no `{CONFIG_KEY}:`{wrong}", f"add `{CONFIG_KEY}:`")
 
 
 def _rest(described: Mapping[Any, Any], problems: list[Problem]) -> Cluster | None:
-    """The cluster without its wrong parts; None where it does not stand without them, or where other parts would look wrong for it."""
+    """Return the cluster without its invalid parts, or None if it is invalid without them or other parts would then appear invalid."""
     if any(_has_consequences(problem.meant) for problem in problems):
         return None
     tree = json.loads(json.dumps(described, default=str))
@@ -139,13 +140,13 @@ def _rest(described: Mapping[Any, Any], problems: list[Problem]) -> Cluster | No
 
 
 def _has_consequences(place: Place) -> bool:
-    """Whether leaving the place out would make rules complain about others: a group without its roles, a node without its GPUs."""
+    """Return whether rules would report other places without this one: a group without its roles, a node without its GPUs."""
     names_something = len(place.keys) <= 2 and bool({"groups", "nodes", "storage"}.intersection(place.keys))
     return names_something or bool({"roles", "gpus", "target"}.intersection(place.keys))
 
 
 def _remove(tree: Any, place: Place) -> None:
-    """Remove a place; list indices last to first, which the caller's order takes care of."""
+    """Remove a place. The caller removes list indices from last to first."""
     *parents, last = place.keys or (None,)
     for key in parents:
         tree = tree[key]

@@ -1,4 +1,4 @@
-"""A list of machines as CSV: what a vendor, an asset register or a spreadsheet gives. Everything wrong with it is found at once."""
+"""A list of machines as CSV, from a vendor, an asset register or a spreadsheet. All errors are reported at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NEEDED: Final = ("name", "address")
 _OF_ONE: Final = ("reach", "host_key", "serial", "label")
 _RANGE: Final = re.compile(r"(?P<stem>[^\[\]]+)\[(?P<first>[0-9]+)-(?P<last>[0-9]+)\]")
 _PRINTED: Final = re.compile(r"[0-9]+ (SHA256:\S+) .*")
-"""A line of `ssh-keygen -l`: bits, fingerprint, comment, type."""
+"""Output line of `ssh-keygen -l`: bits, fingerprint, comment, type."""
 
 Fields = dict[str, str | int]
 
@@ -39,7 +39,7 @@ class Row:
 
 
 def read(text: str, file: str) -> tuple[list[Row], list[Finding]]:
-    """The machines of a list, and what is wrong with it; `file` starts the paths of findings, with the line."""
+    """Return the machines of a list and its findings, whose paths start with `file` and the line number."""
     lines = text.removeprefix("\ufeff").splitlines()
     head = lines[0] if lines else ""
     table = csv.reader(lines, delimiter=";" if head.count(";") > head.count(",") else ",")
@@ -61,19 +61,23 @@ def _wrong_columns(columns: Sequence[str], file: str) -> Iterator[Finding]:
         if name not in COLUMNS:
             yield _finding("csv-column", f"{file}:1", f"unknown column `{name}`", did_you_mean(name, COLUMNS))
         elif columns.count(name) > 1:
-            yield _finding("csv-column", f"{file}:1", f"column `{name}` is there twice", "leave one; fingerprint is host_key, too")
+            yield _finding(
+                "csv-column", f"{file}:1", f"duplicate column `{name}`", "remove one of them; fingerprint is an alias of host_key"
+            )
     for name in _NEEDED:
         if name not in columns:
-            yield _finding("csv-column", f"{file}:1", f"has no column `{name}`", f"the first line names the columns: {', '.join(COLUMNS)}")
+            yield _finding(
+                "csv-column", f"{file}:1", f"column `{name}` is missing", f"name the columns in the first line: {', '.join(COLUMNS)}"
+            )
 
 
 def _machines(line: int, columns: Sequence[str], cells: Sequence[str], file: str) -> tuple[list[Row], list[Finding]]:
-    """The machines of one line: one, or as many as its range names."""
+    """Return the machines of one line: one, or all machines of a range."""
     where = f"{file}:{line}"
     if len(cells) > len(columns):
-        return [], [_finding("csv-row", where, f"has {len(cells)} cells, the first line {len(columns)}", "quote cells that hold a comma")]
+        return [], [_finding("csv-row", where, f"expected {len(columns)} cells, found {len(cells)}", "quote cells that contain a comma")]
     given = {column: cell.strip() for column, cell in zip(columns, cells, strict=False) if cell.strip()}
-    missing = [_finding("csv-row", f"{where}: {name}", "is missing", "fill it in") for name in _NEEDED if name not in given]
+    missing = [_finding("csv-row", f"{where}: {name}", "is missing", "add a value") for name in _NEEDED if name not in given]
     if missing:
         return [], missing
     name = given.pop("name")
@@ -84,7 +88,7 @@ def _machines(line: int, columns: Sequence[str], cells: Sequence[str], file: str
 
 
 def _fields(given: Mapping[str, str], where: str) -> tuple[Fields, list[Finding]]:
-    """The cells as a machine's fields, judged as those of the stack file are."""
+    """Return the cells as a machine's fields, validated like those of a stack file."""
     fields: Fields = {name: int(value) if name == "port" and value.isdecimal() else value for name, value in given.items()}
     printed = _PRINTED.fullmatch(str(fields.get("host_key", "")))
     if printed:
@@ -98,24 +102,38 @@ def _fields(given: Mapping[str, str], where: str) -> tuple[Fields, list[Finding]
 
 
 def _expanded(line: int, name: str, fields: Fields, where: str) -> tuple[list[Row], list[Finding]]:
-    """node[001-064] with its first address, as 64 machines."""
+    """Expand node[001-064] with its first address to 64 machines."""
     found = _RANGE.fullmatch(name)
     assert found is not None
     first, last, width = int(found["first"]), int(found["last"]), len(found["first"])
     own = [
-        _finding("csv-range", f"{where}: {key}", "cannot be the same for several machines", "one line for each")
+        _finding("csv-range", f"{where}: {key}", "cannot be the same for several machines", "write one line for each machine")
         for key in _OF_ONE
         if key in fields
     ]
     if not 0 <= last - first < MOST_NODES:
-        own.append(_finding("csv-range", f"{where}: name", f"`{name}` is no range", "like node[001-064]: first and last, counted up"))
+        own.append(
+            _finding(
+                "csv-range",
+                f"{where}: name",
+                f"`{name}` is not a range",
+                "write the first and the last number in ascending order, like node[001-064]",
+            )
+        )
     if own:
         return [], own
     try:
         start = IPv4Address(str(fields["address"]))
         addresses = [str(start + offset) for offset in range(last - first + 1)]
     except AddressValueError:
-        return [], [_finding("csv-range", f"{where}: address", "addresses end before the range does", "give the first machine's address")]
+        return [], [
+            _finding(
+                "csv-range",
+                f"{where}: address",
+                "the addresses of the range exceed 255.255.255.255",
+                "check the address, which is the first machine's",
+            )
+        ]
     return [
         Row(line, f"{found['stem']}{first + offset:0{width}}", {**fields, "address": address}) for offset, address in enumerate(addresses)
     ], []
@@ -127,11 +145,16 @@ def _twice(rows: Sequence[Row], file: str) -> Iterator[Finding]:
         for row, value in zip(rows, values, strict=True):
             before = first.setdefault(value, row.line)
             if before != row.line and value is not None:
-                yield _finding("csv-twice", f"{file}:{row.line}: {what}", f"{value} is in line {before}, too", "each machine has its own")
+                yield _finding(
+                    "csv-twice",
+                    f"{file}:{row.line}: {what}",
+                    f"duplicate {value}, also in line {before}",
+                    f"use another {what} for one of the machines",
+                )
 
 
 def as_nodes(rows: Sequence[Row], cluster: Cluster, group: str | None, file: str) -> tuple[dict[str, Fields], list[Finding]]:
-    """The fields by node name. With a group, names of the list's own are its nodes in order, and stay as labels."""
+    """Return the fields by node name, and findings. With a group, unknown names are assigned to its nodes in order and become labels."""
     nodes = [f"{name}{index}" for name, one in cluster.groups.items() for index in range(one.count) if group in (None, name)]
     node_of = _known(rows, cluster, nodes, by_address=group is not None)
     taken = {*node_of.values(), *_occupied(cluster)}
@@ -148,9 +171,9 @@ def as_nodes(rows: Sequence[Row], cluster: Cluster, group: str | None, file: str
 
 
 def _known(rows: Sequence[Row], cluster: Cluster, nodes: Sequence[str], *, by_address: bool) -> dict[str, str]:
-    """The nodes of machines that have one already: a list from which a line is gone moves nobody.
+    """Return the nodes of machines that have one already, so that a removed line reassigns no other machine.
 
-    A machine's name counts first, then what is written on it, then its address.
+    A machine is matched by its name, then by its label, then by its address.
     """
     there = {name: machine for name, machine in _occupied(cluster).items() if name in set(nodes)}
     labels = {machine.label: name for name, machine in there.items() if machine.label}
@@ -164,7 +187,7 @@ def _known(rows: Sequence[Row], cluster: Cluster, nodes: Sequence[str], *, by_ad
 
 
 def _occupied(cluster: Cluster) -> dict[str, Machine]:
-    """The nodes whose machine is known."""
+    """Return the nodes that have a machine with an address."""
     machines = cluster.target.each if isinstance(cluster.target, HostsTarget) else {}
     return {name: machine for name, machine in machines.items() if machine.address is not None}
 
@@ -172,9 +195,9 @@ def _occupied(cluster: Cluster) -> dict[str, Machine]:
 def _homeless(row: Row, group: str | None, nodes: Sequence[str], file: str) -> Finding:
     where = f"{file}:{row.line}: name"
     if group is not None:
-        hint = f"raise groups.{group}.count, or take the line out"
-        return _finding("csv-name", where, f"{row.name} has no node: the {len(nodes)} of group {group} are taken", hint)
-    hint = f"{did_you_mean(row.name, nodes)} `--group GROUP` gives the machines to a group's nodes, in order"
+        hint = f"increase groups.{group}.count, or remove the line"
+        return _finding("csv-name", where, f"no free node for {row.name}: all {len(nodes)} nodes of group {group} have a machine", hint)
+    hint = f"pass `--group GROUP` to assign the machines to a group's nodes in order; {did_you_mean(row.name, nodes)}"
     return _finding("csv-name", where, f"no group declares a node {row.name}", hint)
 
 

@@ -1,4 +1,4 @@
-"""The cluster's network, and the way into it."""
+"""The cluster's network, and access to it from outside."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from rackwright.model.units import Address4, Domain, Network4
 
 
 class Network(Part):
-    """The one network all nodes share."""
+    """The network of all nodes."""
 
     cidr: Annotated[Network4, Change.REPLACE, Except(hosts=Change.RESTART, aws=Change.FORBIDDEN)] = Field(
-        description="Its addresses, like 10.77.0.0/24; a range nothing else on this machine uses."
+        description="Address range, for example 10.77.0.0/24, which nothing else on this machine may use."
     )
-    domain: Annotated[Domain | None, Change.LIVE] = Field(
-        default=None, description="Domain of the nodes' names; <stack>.internal when left out."
-    )
+    domain: Annotated[Domain | None, Change.LIVE] = Field(default=None, description="Domain of the node names. Default: <stack>.internal.")
 
 
 class Access(Part):
-    """How login nodes are reached from outside. Nothing else is."""
+    """Access to login nodes, the only nodes that are reachable from outside."""
 
     port: Annotated[int, Change.REPLACE, Except(hosts=Change.RUN, aws=Change.RUN)] = Field(
-        default=2222, ge=1, le=65535, description="Published SSH port of the first login node; further ones take the next ports."
+        default=2222,
+        ge=1,
+        le=65535,
+        description="Published SSH port of the first login node; additional login nodes use the following ports.",
     )
     listen: Annotated[Address4, Change.REPLACE, Except(hosts=Change.RUN, aws=Change.RUN)] = Field(
-        default=IPv4Address("127.0.0.1"), description="Address of this machine it is published on."
+        default=IPv4Address("127.0.0.1"), description="Address of this machine on which the port is published."
     )
     allow: Annotated[tuple[Network4, ...], Change.LIVE] = Field(
-        default=(IPv4Network("0.0.0.0/0"),), description="Networks the login node's firewall admits."
+        default=(IPv4Network("0.0.0.0/0"),), description="Networks that the login node's firewall accepts."
     )

@@ -1,4 +1,4 @@
-"""The user's own playbooks, run after phases of ours."""
+"""User playbooks, run after phases of the converge."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class AfterPhase(StrEnum):
-    """After which phase: the files of playbooks/site.yml, in their order."""
+    """Phase after which a playbook runs: the playbooks of playbooks/site.yml, in their order."""
 
     BOOTSTRAP = "after_bootstrap"
     RDMA = "after_rdma"
@@ -19,7 +19,7 @@ class AfterPhase(StrEnum):
 
     @property
     def phase(self) -> str:
-        """The phase it follows.
+        """Name of the preceding phase.
 
         >>> AfterPhase.STORAGE.phase
         'storage'

@@ -1,4 +1,4 @@
-"""Change policies: what an edit of a field does to a stack that is up. Declared beside the field, read by `model.change`."""
+"""Change policies: the effect of an edited field on a running stack. Declared with the field, read by `model.edits`."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from enum import StrEnum
 
 
 class Change(StrEnum):
-    """The worst that an edit of the field does to a cluster that is up."""
+    """The most disruptive effect of an edited field on a running cluster."""
 
     RUN = "run"
-    """Steers runs; nothing on any node changes."""
+    """Affects how commands run; nothing on any node changes."""
     NEW = "new"
-    """Matters to what is made after it; what exists stays as it is."""
+    """Applies to resources that are created later; existing ones stay unchanged."""
     LIVE = "live"
-    """Applied in place: sessions, jobs and daemons go on."""
+    """Applied in place: sessions, jobs and daemons continue."""
     RESTART = "restart"
-    """Daemons read it anew: by a reload where they can, by a restart where they cannot. Jobs go on."""
+    """Daemons reload their configuration, or restart if they cannot reload. Jobs continue."""
     RECABLE = "recable"
-    """People move cables or set switches; checks fail until the wiring is as described."""
+    """People move cables or configure switches; checks fail until the cabling matches the stack file."""
     ADOPT = "adopt"
-    """The machine is looked at anew, and the run ends where it is not as described."""
+    """The machine is validated again, and the run fails if it does not match the stack file."""
     MEMBERS = "members"
-    """Nodes join, leave, or change what they do."""
+    """Nodes are added or removed, or change their roles."""
     REPLACE = "replace"
-    """Nodes are made anew under their names, all at once and not drained; volumes live on."""
+    """Nodes are recreated under their names, all at once and without a drain; volumes are kept."""
     DATA_LOSS = "data-loss"
-    """Data goes."""
+    """Data is deleted."""
     RENUMBER = "renumber"
-    """Refused where a node that stays would get another address, otherwise nothing."""
+    """Refused if an existing node would get another address, otherwise no effect."""
     FORBIDDEN = "forbidden"
-    """Refused: `up` would leave something behind that is neither the old cluster nor the new one."""
+    """Refused: `up` would leave a cluster that matches neither the old nor the new stack file."""
 
 
 @dataclass(frozen=True, init=False)
 class Except:
-    """Another policy on some targets: `Except(hosts=Change.ADOPT)`."""
+    """A different policy on some targets: `Except(hosts=Change.ADOPT)`."""
 
     targets: dict[str, Change]
 

@@ -1,4 +1,4 @@
-"""PyTorch, once for all nodes, on a shared file system."""
+"""PyTorch, installed once for all nodes on a shared file system."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ Requirement = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.
 
 
 class Pytorch(Part):
-    """A virtual environment with PyTorch in it, for everybody who mounts the file system."""
+    """A virtual environment with PyTorch, for all nodes that mount the file system."""
 
     version: Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+(\+[a-z0-9]+)?$"), Change.LIVE] = Field(
-        description='Its version, in quotes, like "2.8.0" or "2.8.0+cu129". A new one is installed beside the old one.'
+        description='PyTorch version, in quotes, for example "2.8.0" or "2.8.0+cu129". A new version is installed next to the old one.'
     )
     storage: Annotated[Label | None, Change.LIVE] = Field(
-        default=None, description="The shared file system it lies on; the first one when left out."
+        default=None, description="Shared file system to install on. Default: the first one."
     )
     index: Annotated[str | None, Change.LIVE] = Field(
-        default=None, pattern=r"^https?://\S+$", description="Package index it comes from; pip's own on the node when left out."
+        default=None, pattern=r"^https?://\S+$", description="Package index. Default: the node's pip configuration."
     )
     wheelhouse: Annotated[MountPoint | None, Change.LIVE] = Field(
-        default=None, description="Folder with all wheels, as nodes see it, for nodes without a way out; no index is asked then."
+        default=None,
+        description="Folder with all wheels, as a path on the nodes, for nodes without internet access; no index is used then.",
     )
     packages: Annotated[tuple[Requirement, ...], Change.LIVE] = Field(
-        default=(), description="What is installed beside it, each with its version, like numpy==2.2.6."
+        default=(), description="Additional packages, each with its version, for example numpy==2.2.6."
     )

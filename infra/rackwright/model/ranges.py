@@ -1,4 +1,4 @@
-"""Keys that stand for several machines: `worker[0-63]` is worker0 to worker63."""
+"""Keys for several machines: `worker[0-63]` is worker0 to worker63."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RANGE: Final = re.compile(rf"(?P<group>{_STEM})\[(?P<first>{_NUMBER})-(?P<last>
 
 
 def names(key: str) -> tuple[str, ...]:
-    """The node names a key stands for: itself, where it is no range.
+    """Return the node names of a key: those of a range, else the key itself.
 
     >>> names("worker[0-2]")
     ('worker0', 'worker1', 'worker2')
@@ -27,21 +27,21 @@ def names(key: str) -> tuple[str, ...]:
 
 
 def is_range(key: str) -> bool:
-    """Whether a key is written as a range, even one that holds a single machine."""
+    """Return whether a key is a range, even of a single machine."""
     return _RANGE.fullmatch(key) is not None
 
 
 def _machine_name(value: object) -> str:
-    hint = "a node's name, or a group's with its first and last index, like worker[0-63]"
+    hint = "use a node name, or a group name with the first and last index, like worker[0-63]"
     if not isinstance(value, str):
-        refuse("machine-name", f"{value!r} is no machine", hint)
+        refuse("machine-name", f"{value!r} is not a node name", hint)
     found = _RANGE.fullmatch(value)
     if found and int(found["last"]) < int(found["first"]):
-        refuse("machine-name", f"`{value}` ends before it begins", hint)
+        refuse("machine-name", f"`{value}` ends before its start", hint)
     if found and int(found["last"]) - int(found["first"]) >= MOST_NODES:
-        refuse("machine-name", f"`{value}` stands for too many machines", f"a group has at most {MOST_NODES} nodes")
+        refuse("machine-name", f"`{value}` has too many machines", f"use a range of at most {MOST_NODES} nodes")
     if not found and not is_label(value):
-        refuse("machine-name", f"`{value}` is neither a node's name nor a range", hint)
+        refuse("machine-name", f"`{value}` is neither a node name nor a range", hint)
     return value
 
 
@@ -53,7 +53,7 @@ MachineName = Annotated[
 
 
 def compressed(names: Iterable[str]) -> str:
-    """Node names as Slurm writes a list of them: equal stems together, their numbers as ranges.
+    """Return node names as a Slurm host list: names with the same stem combined, numbers as ranges.
 
     >>> compressed(["worker0", "worker1", "worker2", "worker7", "login"])
     'worker[0-2,7],login'

@@ -1,4 +1,4 @@
-"""Software for network cards that write into the memory of other nodes, beyond what the kernel and rdma-core bring."""
+"""RDMA software and settings in addition to the kernel and rdma-core."""
 
 from __future__ import annotations
 
@@ -14,42 +14,48 @@ _VERSION = r"^[0-9]+\.[0-9]+\.[0-9]+$"
 
 
 class Doca(Part):
-    """DOCA-Host, NVIDIA's follower of MLNX_OFED, in the place of the kernel's own drivers."""
+    """DOCA-Host, NVIDIA's successor of MLNX_OFED, which replaces the kernel's drivers."""
 
-    version: Annotated[str, Change.LIVE] = Field(pattern=_VERSION, description='A release, in quotes, like "3.2.3"; 3.2 is the LTS line.')
+    version: Annotated[str, Change.LIVE] = Field(
+        pattern=_VERSION, description='DOCA-Host release, in quotes, for example "3.2.3"; 3.2 is the LTS series.'
+    )
 
 
 class Efa(Part):
-    """AWS's own driver and libraries for Elastic Fabric Adapters."""
+    """AWS's driver and libraries for Elastic Fabric Adapters."""
 
-    version: Annotated[str, Change.LIVE] = Field(pattern=_VERSION, description='The installer\'s version, in quotes, like "1.51.0".')
+    version: Annotated[str, Change.LIVE] = Field(
+        pattern=_VERSION, description='Version of the EFA installer, in quotes, for example "1.51.0".'
+    )
     sha256: Annotated[str, Change.LIVE] = Field(
         pattern=r"^[0-9a-f]{64}$",
-        description="SHA-256 of its archive, which AWS publishes with the installation steps; another one is refused.",
+        description="Expected SHA-256 of the installer archive, published by AWS with the installation steps.",
     )
 
 
 class Roce(Part):
-    """How a node marks and stops RDMA over Ethernet. The switches have to be told the same."""
+    """Marking and flow control of RDMA over Ethernet on nodes. The switches must be configured to match."""
 
     devices: Annotated[tuple[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,14}$")], ...], Change.LIVE] = Field(
-        default=(), description="RDMA devices, like mlx5_0; those of the fabric's rails when left out."
+        default=(), description="RDMA devices, for example mlx5_0. Default: the devices of the fabric's rails."
     )
-    dscp: Annotated[int, Change.LIVE] = Field(default=26, ge=0, le=63, description="What packets are marked with.")
-    priority: Annotated[int, Change.LIVE] = Field(default=3, ge=0, le=7, description="The class that those are in, which is never dropped.")
-    ecn: Annotated[bool, Change.LIVE] = Field(default=True, description="Whether senders slow down where switches mark congestion.")
+    dscp: Annotated[int, Change.LIVE] = Field(default=26, ge=0, le=63, description="DSCP value of RoCE packets.")
+    priority: Annotated[int, Change.LIVE] = Field(default=3, ge=0, le=7, description="Lossless priority (PFC) of RoCE packets.")
+    ecn: Annotated[bool, Change.LIVE] = Field(
+        default=True, description="Congestion control: senders slow down when switches mark congestion (ECN)."
+    )
 
 
 class Rdma(Part):
-    """What nodes on a fabric are given. All of it is off unless asked for: the kernel and rdma-core serve most."""
+    """RDMA software of nodes on a fabric. Everything is off by default: the kernel and rdma-core suffice for most clusters."""
 
     groups: Annotated[tuple[Label, ...], Change.LIVE] = Field(
-        default=(), description="Groups that have it; all that run jobs when left out."
+        default=(), description="Groups to configure. Default: all groups that run jobs."
     )
-    doca: Annotated[Doca | None, Change.LIVE] = Field(default=None, description="DOCA-Host in the place of the kernel's own drivers.")
+    doca: Annotated[Doca | None, Change.LIVE] = Field(default=None, description="DOCA-Host, which replaces the kernel's drivers.")
     efa: Annotated[Efa | None, Change.LIVE] = Field(default=None, description="AWS's EFA software.")
-    roce: Annotated[Roce | None, Change.LIVE] = Field(default=None, description="Settings of RDMA over Ethernet.")
+    roce: Annotated[Roce | None, Change.LIVE] = Field(default=None, description="Settings for RDMA over Ethernet.")
     virtual_functions: Annotated[int, Change.LIVE] = Field(
-        default=0, ge=0, le=127, description="Virtual functions (SR-IOV) of each device under `roce`; 0 switches them off."
+        default=0, ge=0, le=127, description="Number of SR-IOV virtual functions of each device under `roce`; 0 disables them."
     )
-    ipoib: Annotated[bool, Change.LIVE] = Field(default=False, description="Whether the module for IP over InfiniBand is loaded.")
+    ipoib: Annotated[bool, Change.LIVE] = Field(default=False, description="Load the kernel module for IP over InfiniBand.")

@@ -1,6 +1,6 @@
-"""Edits of a stack file's machines that leave every other character alone: comments, order, quotes. Pure: text in, text out.
+"""Edits of a stack file's machines that change no other character: comments, order and quotes stay. Pure: text in, text out.
 
-The text is cut where PyYAML says that keys and values begin and end; what comes out is read again and must say what was meant.
+The text is split at the positions of keys and values that PyYAML reports; the result is parsed again and must contain the edits.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from rackwright.model.load import CONFIG_KEY
 Rows = Mapping[str, Mapping[str, str | int]]
 """Machine -> field -> value."""
 Edit = tuple[int, int, str]
-"""From, to (character offsets), and what stands there instead."""
+"""Start, end (character offsets), and the new text."""
 
 _PATH: Final = ("config", CONFIG_KEY, "target", "machines")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
 _STEP: Final = 2
-"""Columns of one more level of indentation."""
+"""Columns per level of indentation."""
 
 
 def with_machines(text: str, rows: Rows) -> str:
-    """The text with these fields of these machines: changed where they are, new ones below the last. BadInput where it cannot be."""
+    """Return the text with these fields of these machines changed, and new machines appended; raise BadInput if the layout prevents it."""
     mapping = yaml.compose(text, Loader=yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader)
     target = _target(mapping)
     machines = _value(target, _PATH[-1])
@@ -47,20 +47,20 @@ def _target(root: Any) -> yaml.MappingNode:
         found = _value(found, key)
     if isinstance(found, yaml.MappingNode):
         return found
-    raise BadInput("is no mapping", path=".".join(_PATH[:-1]), hint="describe the target first, with its kind")
+    raise BadInput("expected a mapping", path=".".join(_PATH[:-1]), hint="add the target with its `kind` first")
 
 
 def _value(mapping: Any, key: str) -> Any:
-    """The node under a key; None where there is none."""
+    """Return the node of a key, or None."""
     if not isinstance(mapping, yaml.MappingNode):
         return None
     return next((value for name, value in mapping.value if name.value == key), None)
 
 
 def _new_machines(text: str, target: yaml.MappingNode, rows: Rows) -> Iterator[Edit]:
-    """A target without machines gets them as its last key, or in the place of an empty one."""
+    """Add machines to a target without any: as its last key, or in place of an empty one."""
     if target.flow_style:
-        raise BadInput("is written in braces", path="target", hint="write each of its keys on a line of its own; machines follow them")
+        raise BadInput("cannot add machines to a mapping in braces", path="target", hint="write each key of the target on its own line")
     indent = target.start_mark.column
     block = "".join(f"\n{' ' * (indent + _STEP)}{name}: {_flow(fields)}" for name, fields in rows.items())
     empty = next(((key, value) for key, value in target.value if key.value == _PATH[-1]), None)
@@ -89,15 +89,15 @@ def _edits(text: str, machines: yaml.MappingNode, rows: Rows) -> Iterator[Edit]:
 
 
 def _row(text: str, name: str, key: Any, value: Any, fields: Mapping[str, str | int]) -> Iterator[Edit]:
-    """The edits of a machine that is there."""
+    """Return the edits of an existing machine."""
     if not isinstance(value, yaml.MappingNode) or not value.value or value.start_mark.index < key.end_mark.index:
-        raise BadInput("is no mapping of its own", path=f"target.machines.{name}", hint="write it out: name: {address: …}")
+        raise BadInput("is an alias or not a mapping", path=f"target.machines.{name}", hint="write a mapping: name: {address: …}")
     fresh = dict(fields)
     for own, old in value.value:
         if own.value in fresh:
             wanted = fresh.pop(own.value)
             if not isinstance(old, yaml.ScalarNode) or old.start_mark.index < own.end_mark.index:
-                raise BadInput("is written by an alias", path=f"target.machines.{name}.{own.value}", hint="write the value out")
+                raise BadInput("is an alias", path=f"target.machines.{name}.{own.value}", hint="write the value instead of the alias")
             if old.value != str(wanted):
                 yield old.start_mark.index, old.end_mark.index, _scalar(wanted)
     if fresh and value.flow_style:
@@ -109,24 +109,24 @@ def _row(text: str, name: str, key: Any, value: Any, fields: Mapping[str, str | 
 
 
 def _last(node: Any) -> Any:
-    """The last thing that stands in a block: a scalar, or something in brackets; where it ends, the block does."""
+    """Return the last node of a block, a scalar or a flow collection; the block ends where this node ends."""
     while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         pair = node.value[-1]
         deeper = pair[1] if isinstance(pair, tuple) else pair
         if isinstance(pair, tuple) and deeper.start_mark.index < pair[0].start_mark.index:
-            return pair[0]  # An alias: its node is where the anchor is.
+            return pair[0]  # An alias: its node is at the anchor.
         node = deeper
     return node
 
 
 def _end_of_line(text: str, index: int) -> int:
-    """The end of the line, its comment included."""
+    """Return the end of the line, after its comment."""
     end = text.find("\n", index)
     return len(text) if end < 0 else end
 
 
 def _before_brace(text: str, mapping: yaml.MappingNode) -> int:
-    """Behind the last value in the braces: its comma, where one is left, makes no difference to YAML, two would."""
+    """Return the position after the last value in the braces, before a trailing comma: YAML accepts one comma, but not two."""
     last = mapping.value[-1][1]
     return int(last.end_mark.index) if last.start_mark.index > mapping.value[-1][0].start_mark.index else int(mapping.end_mark.index) - 1
 
@@ -136,7 +136,7 @@ def _flow(fields: Mapping[str, str | int]) -> str:
 
 
 def _scalar(value: str | int) -> str:
-    """A value as YAML: plain where it can be read as nothing but these words."""
+    """Return a value as YAML: plain if it is parsed as the same text, else quoted."""
     if isinstance(value, int):
         return str(value)
     plain = _PLAIN.fullmatch(value) is not None and document.parse(f"x: {value}", "")[0] == {"x": value}
@@ -144,7 +144,7 @@ def _scalar(value: str | int) -> str:
 
 
 def _wanted(root: Any, rows: Rows) -> Any:
-    """What the text must say afterwards."""
+    """Return the data that the edited text must contain."""
     data = deepcopy(document.parse(yaml.serialize(root), "")[0])
     target = data["config"][CONFIG_KEY]["target"]
     machines = target.get("machines") or {}
@@ -156,7 +156,7 @@ def _must_say(text: str, wanted: Any) -> None:
     said, findings = document.parse(text, "the changed file")
     if findings or said != wanted:
         raise BadInput(
-            "cannot be changed without rewriting it",
+            "cannot be edited automatically",
             path="target.machines",
-            hint="write `machines:` as one line for each machine, and try again",
+            hint="write `machines:` with one line per machine and run the command again",
         )

@@ -1,4 +1,4 @@
-"""The JSON schema of stack files, so that an editor completes and checks while one types."""
+"""The JSON schema of stack files, for completion and validation in editors."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rackwright.model.cluster import Cluster
 from rackwright.model.load import CONFIG_KEY
 
 COMMITTED: Final = Path(__file__).parent / "stack.schema.json"
-"""What the stack files' first lines refer to; `rackwright schema` prints the text anew."""
+"""Schema file that the first lines of stack files refer to; `rackwright schema` prints it."""
 
 
 def schema() -> dict[str, Any]:
-    """The schema of a whole stack file: the cluster below `config`, beside whatever else the engine keeps there."""
+    """Return the schema of a complete stack file: the cluster below `config`, in addition to other keys of Pulumi."""
     cluster = Cluster.model_json_schema(mode="validation")
     _close_patterns(cluster)
     definitions = cluster.pop("$defs")
@@ -35,7 +35,7 @@ def schema() -> dict[str, Any]:
 
 
 def _close_patterns(part: Any) -> None:
-    """Forbid keys that match no pattern: pydantic says what a name looks like, but not that others are wrong."""
+    """Forbid keys that match no pattern: pydantic states the pattern of names, but does not forbid other names."""
     if isinstance(part, dict):
         if "patternProperties" in part:
             part.setdefault("additionalProperties", False)
@@ -47,5 +47,5 @@ def _close_patterns(part: Any) -> None:
 
 
 def text() -> str:
-    """The schema as it is committed."""
+    """Return the text of the committed schema."""
     return json.dumps(schema(), indent=2, sort_keys=True) + "\n"

@@ -1,4 +1,4 @@
-"""Fast space on a node's own disks, for the duration of a job."""
+"""Scratch file system on a node's local disks, for the duration of a job."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rackwright.model.units import Label, Mode, MountPoint
 
 
 class RaidLevel(IntEnum):
-    """How disks are put together: all of their space, or everything twice."""
+    """RAID level: striped (0) or mirrored (1)."""
 
     STRIPED = 0
     MIRRORED = 1
 
 
 class ScratchFileSystem(StrEnum):
-    """File systems a scratch array is given."""
+    """File systems of a scratch array."""
 
     EXT4 = "ext4"
     XFS = "xfs"
@@ -30,23 +30,24 @@ Device = Annotated[str, StringConstraints(pattern=r"^/dev/[A-Za-z0-9][A-Za-z0-9/
 
 
 class Scratch(Part):
-    """Some disks of every node as one file system. Nothing on it outlives a reinstalled node, and nobody backs it up."""
+    """Disks of every node as one file system. Its data is lost when a node is reinstalled, and it is not backed up."""
 
     devices: Annotated[tuple[Device, ...], Change.FORBIDDEN] = Field(
         min_length=1,
-        description="The disks, the same on every node, best by names that stay, like /dev/disk/by-path/pci-0000:c1:00.0-nvme-1.",
+        description="Disks, identical on every node; preferably persistent names, for example /dev/disk/by-path/pci-0000:c1:00.0-nvme-1.",
     )
     use_empty_disks: Annotated[bool, Change.RUN] = Field(
-        default=False, description="Has to be true for anything to be written: disks that are empty become the array. Others are refused."
+        default=False,
+        description="Permission to create the array on empty disks; required for any write. Disks that are not empty are refused.",
     )
     level: Annotated[RaidLevel, Change.FORBIDDEN] = Field(
-        default=RaidLevel.STRIPED, description="0: all of their space, lost with the first disk; 1: everything twice."
+        default=RaidLevel.STRIPED, description="RAID level: 0 is striped, and its data is lost with the first failed disk; 1 is mirrored."
     )
     file_system: Annotated[ScratchFileSystem, Change.FORBIDDEN] = Field(
-        default=ScratchFileSystem.EXT4, description="What a new array is given."
+        default=ScratchFileSystem.EXT4, description="File system of a new array."
     )
-    mount: Annotated[MountPoint, Change.LIVE] = Field(default="/scratch", description="Where it is mounted.")
-    mode: Annotated[Mode, Change.LIVE] = Field(default="1777", description='Mode of its root folder, in quotes, like "1777".')
+    mount: Annotated[MountPoint, Change.LIVE] = Field(default="/scratch", description="Mount point.")
+    mode: Annotated[Mode, Change.LIVE] = Field(default="1777", description='Mode of the root folder, in quotes, for example "1777".')
     groups: Annotated[tuple[Label, ...], Change.LIVE] = Field(
-        default=(), description="Groups that have it; all that run jobs when left out."
+        default=(), description="Groups with a scratch file system. Default: all groups that run jobs."
     )

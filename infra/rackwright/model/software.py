@@ -1,4 +1,4 @@
-"""The node's software stack: a profile of versions that fit each other, and what differs from it."""
+"""The GPU software stack: a profile of compatible versions, and deviations from it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from rackwright.model.units import Label
 
 
 class GpuModules(StrEnum):
-    """The two flavours of the driver's kernel modules."""
+    """Variants of the driver's kernel modules."""
 
     OPEN = "open"
     PROPRIETARY = "proprietary"
 
 
 class GpuDirect(StrEnum):
-    """How network cards reach GPU memory without a copy through the host's."""
+    """Method for network cards to access GPU memory without a copy through host memory."""
 
     DMA_BUF = "dma-buf"
     PEERMEM = "nvidia-peermem"
@@ -42,31 +42,36 @@ NcclValue = Annotated[
 
 
 class Nccl(Part):
-    """What NCCL is told on every node."""
+    """NCCL settings of every node."""
 
     environment: Annotated[dict[NcclVariable, NcclValue], Change.LIVE] = Field(
-        default={}, description="Lines of /etc/nccl.conf, like NCCL_SOCKET_IFNAME: eth0. NCCL finds out almost everything by itself."
+        default={},
+        description="Settings in /etc/nccl.conf, for example NCCL_SOCKET_IFNAME: eth0. NCCL detects almost everything automatically.",
     )
 
 
 class Software(Part):
-    """What GPU nodes run on: driver, CUDA, NCCL and what belongs to them."""
+    """GPU software stack: driver, CUDA, NCCL and related components."""
 
     profile: Annotated[ProfileName, Change.LIVE] = Field(
-        default="2026-lts", description="A row of the compatibility catalogue: versions that fit each other."
+        default="2026-lts", description="Set of compatible versions: a row of the compatibility catalogue."
     )
     pins: Annotated[dict[Label, Version], Change.LIVE] = Field(
-        default={}, description='Versions that differ from the profile\'s, by component, in quotes, like cuda: "12.9".'
+        default={}, description='Versions that override the profile, by component, in quotes, for example cuda: "12.9".'
     )
     modules: Annotated[GpuModules | None, Change.LIVE] = Field(
-        default=None, description="Flavour of the driver's kernel modules; open where the GPU can when left out."
+        default=None, description="Variant of the driver's kernel modules. Default: `open` if the GPU supports it."
     )
     gpudirect: Annotated[GpuDirect | None, Change.LIVE] = Field(
-        default=None, description="How network cards reach GPU memory; dma-buf where the driver's modules are open when left out."
+        default=None, description="Method for network cards to access GPU memory. Default: `dma-buf` with the driver's open modules."
     )
     containers: Annotated[tuple[ContainerRuntime, ...], Change.LIVE] = Field(
-        default=(), description="What users run containers with, on login nodes and those that run jobs. enroot comes with pyxis."
+        default=(), description="Container tools for users, on login nodes and nodes that run jobs. enroot includes pyxis."
     )
-    tools: Annotated[tuple[Tool, ...], Change.LIVE] = Field(default=(), description="Tools for looking at nodes, in the same places.")
-    pytorch: Annotated[Pytorch | None, Change.LIVE] = Field(default=None, description="PyTorch, once for all, on a shared file system.")
-    nccl: Nccl = Field(default=Nccl(), description="What NCCL is told.")
+    tools: Annotated[tuple[Tool, ...], Change.LIVE] = Field(
+        default=(), description="Diagnostic tools, on login nodes and nodes that run jobs."
+    )
+    pytorch: Annotated[Pytorch | None, Change.LIVE] = Field(
+        default=None, description="PyTorch, installed once for all nodes on a shared file system."
+    )
+    nccl: Nccl = Field(default=Nccl(), description="NCCL settings.")

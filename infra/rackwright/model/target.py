@@ -1,4 +1,4 @@
-"""Where nodes come from. Each target is one class here, with what the plan must know of it as attributes, and one folder in `targets/`."""
+"""Targets, which provide the nodes. Each is a class here, with the properties that the plan needs, and a folder in `targets/`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from rackwright.model.tier import Tier
 
 
 class LabOs(StrEnum):
-    """Operating systems the lab has an image recipe for."""
+    """Operating systems of lab images."""
 
     DEBIAN_12 = "debian-12"
     DEBIAN_13 = "debian-13"
 
 
 class ImageSource(StrEnum):
-    """Where the base image comes from: `auto` pulls where a registry answers and bootstraps otherwise."""
+    """Source of the base image: `auto` pulls it if a registry is reachable and bootstraps it otherwise."""
 
     AUTO = "auto"
     PULL = "pull"
@@ -31,62 +31,62 @@ class ImageSource(StrEnum):
 
 
 class LabTarget(Part):
-    """Containers on this machine that run systemd: the real thing, smaller."""
+    """Containers with systemd on this machine."""
 
     simulated: ClassVar[tuple[str, ...]] = ("gpu", "fabric")
-    """Subsystems whose evidence is simulated here."""
+    """Subsystems whose evidence is simulated on this target."""
     owns_network: ClassVar[bool] = True
-    """Whether the network is ours: then only login nodes are published and all others are reached through them."""
+    """Whether rackwright creates the network: then only login nodes are published, and all others are reached through them."""
     mtu: ClassVar[int] = 1500
-    """Largest packet, in bytes, of the network between nodes."""
+    """MTU of the node network, in bytes."""
     publishes: ClassVar[bool] = True
     """Whether login nodes are published on addresses of this machine."""
     gives_cgroups: ClassVar[bool] = False
-    """Whether the nodes' kernels give Slurm cgroups of its own."""
+    """Whether Slurm can create cgroups on the nodes."""
     sets_hostname: ClassVar[bool] = False
-    """Whether nodes are given their names by a role; here they are born with them."""
+    """Whether a role sets the host names; lab nodes are created with theirs."""
     owns_kernel: ClassVar[bool] = False
-    """Whether nodes have kernels of their own: then their clocks and kernel settings are ours to keep."""
+    """Whether nodes have their own kernels, so that rackwright configures their clocks and kernel settings."""
     declared_hardware: ClassVar[bool] = True
-    """Whether CPUs and memory are what the stack declares rather than what the node shows."""
+    """Whether CPUs and memory are taken from the stack file and not from the node."""
     nests_containers: ClassVar[bool] = True
-    """Whether nodes are containers themselves: what they run as containers then needs volumes of its own."""
+    """Whether nodes are containers, so that containers on them need separate volumes."""
     boots_within: ClassVar[float] = 45.0
-    """Seconds until a new node answers over SSH."""
+    """Seconds until a new node is reachable over SSH."""
     metadata_service: ClassVar[bool] = False
-    """Whether nodes are told at 169.254.169.254 who they are and what they may do: that is for root alone."""
+    """Whether nodes have a metadata service with identity and credentials at 169.254.169.254, which only root may access."""
     default_cpus: ClassVar[int] = 2
     default_memory: ClassVar[int] = 2**30
     bills: ClassVar[bool] = False
-    """Whether its nodes cost money by the hour."""
+    """Whether nodes are billed by the hour."""
     baked: ClassVar[bool] = True
-    """Whether nodes start from an image that holds what the roles install."""
+    """Whether nodes start from an image that contains the software that the roles install."""
     first_user: ClassVar[str] = "root"
-    """Who logs in where no place says so: root, or somebody who may sudo without a password."""
+    """Login user unless the node declares one: root, or a user with passwordless sudo."""
     via: ClassVar[str | None] = None
-    """The node through which others are reached where the network is not ours."""
+    """Jump host, if rackwright does not create the network."""
 
     kind: Annotated[Literal["lab"], Change.FORBIDDEN] = Field(description="Containers on this machine.")
-    os: Annotated[LabOs, Change.FORBIDDEN] = Field(default=LabOs.DEBIAN_13, description="The operating system of every node.")
+    os: Annotated[LabOs, Change.FORBIDDEN] = Field(default=LabOs.DEBIAN_13, description="Operating system of every node.")
     image: Annotated[ImageSource, Change.NEW] = Field(
-        default=ImageSource.AUTO, description="Pull the base image, bootstrap it, or whichever works."
+        default=ImageSource.AUTO, description="Source of the base image: `pull`, `bootstrap`, or `auto` (pull, else bootstrap)."
     )
     mirror: Annotated[str | None, Change.NEW] = Field(
-        default=None, pattern=r"^https?://\S+$", description="Package mirror for the bootstrap; the system's own otherwise."
+        default=None, pattern=r"^https?://\S+$", description="Package mirror for the bootstrap. Default: this machine's."
     )
 
     def place_of(self, name: str) -> None:
-        """The plan gives nodes their addresses."""
+        """Return None: the plan assigns the addresses."""
 
     def os_of(self, name: str) -> str:
-        """One image, one system."""
+        """Return the operating system, the same for all nodes."""
         return self.os.value
 
     def type_of(self, group: str) -> None:
-        """Containers are what the stack declares."""
+        """Return None: the stack file declares the containers' hardware."""
 
     def subnets(self, cidr: IPv4Network) -> dict[Tier, IPv4Network]:
-        """One network for all."""
+        """Return one network for all nodes."""
         return {Tier.PRIVATE: cidr}
 
 

@@ -1,4 +1,4 @@
-"""Parts of a network, told apart by who may come in."""
+"""Parts of a network, by access from outside."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from enum import StrEnum
 
 
 class Tier(StrEnum):
-    """Where a node's address lies."""
+    """Part of the network that a node's address belongs to."""
 
     PUBLIC = "public"
-    """Login nodes, where the target divides its network."""
+    """Login nodes, if the target divides its network."""
     SERVICE = "service"
-    """What the provider gives addresses to itself."""
+    """Resources that the cloud provider assigns addresses to."""
     PRIVATE = "private"
-    """All others."""
+    """All other nodes."""

@@ -1,4 +1,4 @@
-"""Tools for people who look at nodes."""
+"""Diagnostic tools."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Tool(StrEnum):
-    """Tools that distributions or NVIDIA package."""
+    """Diagnostic tools that distributions or NVIDIA package."""
 
     NVTOP = "nvtop"
     PERFTEST = "perftest"

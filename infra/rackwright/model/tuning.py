@@ -1,4 +1,4 @@
-"""Kernel settings, memory pages and limits of nodes that compute."""
+"""Kernel settings, huge pages and resource limits of compute nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rackwright.model.units import Label
 
 
 class TunedProfile(StrEnum):
-    """Profiles that the tuned package brings itself, on every distribution the roles know."""
+    """Profiles of the tuned package, available on every distribution that the roles support."""
 
     HPC_COMPUTE = "hpc-compute"
     LATENCY = "latency-performance"
@@ -23,7 +23,7 @@ class TunedProfile(StrEnum):
 
 
 class TransparentHugepages(StrEnum):
-    """When the kernel backs ordinary memory with 2 MiB pages by itself."""
+    """Transparent huge pages: when the kernel uses 2 MiB pages for ordinary memory."""
 
     ALWAYS = "always"
     MADVISE = "madvise"
@@ -31,7 +31,7 @@ class TransparentHugepages(StrEnum):
 
 
 class PageSize(StrEnum):
-    """Huge pages that x86-64 has."""
+    """Huge page sizes of x86-64."""
 
     TWO_MIB = "2MiB"
     ONE_GIB = "1GiB"
@@ -41,7 +41,7 @@ PAGE_BYTES: Final = {PageSize.TWO_MIB: 2**21, PageSize.ONE_GIB: 2**30}
 
 
 class Limit(StrEnum):
-    """What a process may use, as limits.conf names it."""
+    """Resource limits, named as in limits.conf."""
 
     MEMLOCK = "memlock"
     NOFILE = "nofile"
@@ -55,24 +55,25 @@ SysctlValue = int | Annotated[str, StringConstraints(pattern=r"^[!-~]([ -~]*[!-~
 
 
 class Tuning(Part):
-    """How nodes are tuned. Their kernels are told; in containers that is the machine's business, and nothing is done."""
+    """Tuning of the nodes' kernels. Nodes that are containers share their host's kernel and are not tuned."""
 
     groups: Annotated[tuple[Label, ...], Change.LIVE] = Field(
-        default=(), description="Groups that are tuned; all that run jobs when left out. One that is taken out keeps what it has."
+        default=(), description="Groups to tune. Default: all groups that run jobs. A group that is removed keeps its settings."
     )
     profile: Annotated[TunedProfile, Change.LIVE] = Field(
-        default=TunedProfile.HPC_COMPUTE, description="The tuned profile that everything else here is added to."
+        default=TunedProfile.HPC_COMPUTE, description="tuned profile, to which the other settings are added."
     )
     transparent_hugepages: Annotated[TransparentHugepages | None, Change.LIVE] = Field(
-        default=None, description="When ordinary memory gets huge pages by itself; as the profile has it when left out."
+        default=None, description="Transparent huge pages. Default: the setting of the profile."
     )
     hugepages: Annotated[dict[PageSize, Annotated[int, Field(ge=0)]], Change.LIVE] = Field(
-        default={}, description="Huge pages set aside on every node, by size, like 2MiB: 1024. Only programs that ask for them use them."
+        default={},
+        description="Number of reserved huge pages per node, by size, for example 2MiB: 1024. Only programs that request them use them.",
     )
     limits: Annotated[dict[Limit, LimitValue], Change.LIVE] = Field(
         default={Limit.MEMLOCK: "unlimited", Limit.NOFILE: 1048576},
-        description="Limits of logins and of services: memlock in KiB, nofile and nproc in numbers, stack in KiB, or unlimited.",
+        description="Resource limits of logins and services: memlock and stack in KiB, nofile and nproc as numbers, or unlimited.",
     )
     sysctl: Annotated[dict[SysctlName, SysctlValue], Change.LIVE] = Field(
-        default={}, description="Kernel settings beside the profile's, like vm.swappiness: 10."
+        default={}, description="Kernel settings in addition to the profile's, for example vm.swappiness: 10."
     )

@@ -1,4 +1,4 @@
-"""Words with a fixed form (labels, sizes, durations, days), parsed once, at the edge. Inside, sizes are bytes and durations seconds."""
+"""Values with a fixed format (labels, sizes, durations, days), parsed once on loading. Internally, sizes are bytes, durations seconds."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _MOUNT: Final = r"/[^\s:,]*"
 _MODE: Final = r"[0-7]{3,4}"
 _HOST_KEY: Final = r"(SHA256:[A-Za-z0-9+/]{43}=?|(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]+=*)"
 _DAY: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})([T ]00:00:00(Z| \+0000 UTC))?")
-"""A day; the tail is what the engine adds to an unquoted one when it rewrites or passes on a stack file."""
+"""A day; Pulumi adds the tail to an unquoted day when it rewrites or passes on a stack file."""
 
 
 def refuse(rule: str, cause: str, hint: str) -> NoReturn:
-    """Refuse a value inside a pydantic validator; `load` turns it into a finding."""
+    """Refuse a value in a pydantic validator by raising PydanticCustomError; `load` turns it into a finding."""
     raise PydanticCustomError(rule, "{cause}", {"cause": cause, "hint": hint})
 
 
 def parse_bytes(text: object) -> int:
-    """A size in bytes, whole KiB.
+    """Return a size in bytes, rounded down to whole KiB.
 
     >>> parse_bytes("1.5GiB")
     1610612736
@@ -49,11 +49,11 @@ def _size_hint(text: object) -> str:
     close = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt])(i?b)?\s*", str(text), re.IGNORECASE)
     if close:
         return f"write {close[1]}{close[2].upper()}iB"
-    return "a number and KiB, MiB, GiB or TiB, like 2GiB"
+    return "write a number and KiB, MiB, GiB or TiB, like 2GiB"
 
 
 def parse_seconds(text: object) -> int:
-    """A duration in seconds.
+    """Return a duration in seconds.
 
     >>> parse_seconds("1h30m")
     5400
@@ -61,12 +61,12 @@ def parse_seconds(text: object) -> int:
     if isinstance(text, int) and not isinstance(text, bool):
         refuse("duration", f"{text} has no unit", f"write {text}s or {text}m")
     if not isinstance(text, str) or not re.fullmatch(_DURATION, text):
-        refuse("duration", f"{text!r} is not a duration", "numbers with s, m, h or d, like 5m or 1h30m")
+        refuse("duration", f"{text!r} is not a duration", "write numbers with s, m, h or d, like 5m or 1h30m")
     return sum(int(number) * _SECONDS[unit] for number, unit in re.findall(r"([0-9]+)([smhd])", text))
 
 
 def format_bytes(size: int) -> str:
-    """A size as a user would write it.
+    """Return a size in the notation of stack files.
 
     >>> format_bytes(2147483648)
     '2GiB'
@@ -78,7 +78,7 @@ def format_bytes(size: int) -> str:
 
 
 def format_seconds(seconds: int) -> str:
-    """A duration as a user would write it.
+    """Return a duration in the notation of stack files.
 
     >>> format_seconds(5400)
     '90m'
@@ -90,50 +90,50 @@ def format_seconds(seconds: int) -> str:
 
 
 def mebibytes(size: int) -> int:
-    """Bytes as whole MiB, rounded down: what Slurm and the roles count in."""
+    """Return bytes as whole MiB, rounded down: the unit of Slurm and the roles."""
     return size // 2**20
 
 
 def parse_day(value: object) -> date:
-    """A calendar day; also as the engine spells an unquoted one when it passes it on."""
+    """Return a calendar day; accept the format in which Pulumi passes on an unquoted day."""
     if isinstance(value, date):
         return value
     spoken = _DAY.fullmatch(str(value))
     try:
         return date.fromisoformat(spoken[1] if spoken else "")
     except ValueError:
-        refuse("day", f"`{value}` is not a day", "year-month-day, like 2026-12-01")
+        refuse("day", f"`{value}` is not a day", "write year-month-day, like 2026-12-01")
 
 
 def parse_network(value: object) -> IPv4Network:
-    """An IPv4 network; one with host bits is refused with the network it lies in."""
+    """Return an IPv4 network; refuse an address with host bits and name the network it belongs to."""
     if isinstance(value, IPv4Network):
         return value
     try:
         around = IPv4Network(str(value), strict=False)
     except ValueError:
-        refuse("network", f"`{value}` is not an IPv4 network", "address/prefix, like 10.77.0.0/24")
+        refuse("network", f"`{value}` is not an IPv4 network", "write address/prefix, like 10.77.0.0/24")
     if str(value).split("/")[0] != str(around.network_address):
         refuse("network", f"`{value}` is an address inside a network", f"write the network: {around}")
     return around
 
 
 def parse_address(value: object) -> IPv4Address:
-    """An IPv4 address."""
+    """Return an IPv4 address."""
     try:
         return value if isinstance(value, IPv4Address) else IPv4Address(str(value))
     except ValueError:
-        refuse("address", f"`{value}` is not an IPv4 address", "four numbers from 0 to 255, like 127.0.0.1")
+        refuse("address", f"`{value}` is not an IPv4 address", "write four numbers from 0 to 255, like 127.0.0.1")
 
 
 def _word(rule: str, pattern: str, longest: int, what: str, hint: str) -> Callable[[object], str]:
     def check(value: object) -> str:
         if not isinstance(value, str):
-            refuse(rule, f"{value!r} is not {what}", f"put it in quotes: {hint}")
+            refuse(rule, f"{value!r} is not {what}", f"write it in quotes; {hint}")
         if not re.fullmatch(pattern, value):
             refuse(rule, f"`{value}` is not {what}", hint)
         if len(value) > longest:
-            refuse(rule, f"`{value}` has {len(value)} characters", f"at most {longest}")
+            refuse(rule, f"`{value}` has {len(value)} characters", f"use at most {longest}")
         return value
 
     return check
@@ -144,11 +144,11 @@ def _text(pattern: str, **more: Any) -> WithJsonSchema:
 
 
 def is_label(text: str) -> bool:
-    """Whether it can be a host name: lower-case letters, digits and inner hyphens, a letter first, at most 63."""
+    """Return whether the text can be a host name: lower-case letters, digits and inner hyphens, a letter first, at most 63."""
     return len(text) <= 63 and re.fullmatch(_LABEL, text) is not None
 
 
-_LABEL_HINT = "lower-case letters, digits and inner hyphens, a letter first"
+_LABEL_HINT = "use lower-case letters, digits and inner hyphens, starting with a letter"
 
 Bytes = Annotated[
     int, BeforeValidator(parse_bytes), PlainSerializer(format_bytes, when_used="json"), _text(_SIZE, examples=["512MiB", "2GiB"])
@@ -158,22 +158,26 @@ Seconds = Annotated[
 ]
 Label = Annotated[str, BeforeValidator(_word("label", _LABEL, 63, "a DNS label", _LABEL_HINT)), _text(_LABEL, maxLength=63)]
 Domain = Annotated[
-    str, BeforeValidator(_word("domain", _DOMAIN, 200, "a domain name", "DNS labels joined by dots, like lab.internal")), _text(_DOMAIN)
+    str, BeforeValidator(_word("domain", _DOMAIN, 200, "a domain name", "use DNS labels joined by dots, like lab.internal")), _text(_DOMAIN)
 ]
 UserName = Annotated[
-    str, BeforeValidator(_word("user-name", _USER, 32, "a user name", "lower-case letters, digits, - and _, a letter first")), _text(_USER)
+    str,
+    BeforeValidator(_word("user-name", _USER, 32, "a user name", "use lower-case letters, digits, - and _, starting with a letter or _")),
+    _text(_USER),
 ]
 MountPoint = Annotated[
-    str, BeforeValidator(_word("mount", _MOUNT, 200, "a mount point", "an absolute path, like /mnt/sharedfs")), _text(_MOUNT)
+    str, BeforeValidator(_word("mount", _MOUNT, 200, "a mount point", "use an absolute path, like /mnt/sharedfs")), _text(_MOUNT)
 ]
 Playbook = Annotated[
     str,
     BeforeValidator(
-        _word("playbook", _PLAYBOOK, 200, "a playbook of the project", "a path from the project's root, like site/monitoring.yml")
+        _word(
+            "playbook", _PLAYBOOK, 200, "a playbook of the project", "use a path relative to the project's root, like site/monitoring.yml"
+        )
     ),
     _text(_PLAYBOOK),
 ]
-Mode = Annotated[str, BeforeValidator(_word("mode", _MODE, 4, "a file mode", 'octal digits, like "1777"')), _text(_MODE)]
+Mode = Annotated[str, BeforeValidator(_word("mode", _MODE, 4, "a file mode", 'use three or four octal digits, like "1777"')), _text(_MODE)]
 HostKey = Annotated[
     str,
     BeforeValidator(
@@ -182,7 +186,7 @@ HostKey = Annotated[
             _HOST_KEY,
             1000,
             "an SSH host key",
-            "what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` prints there, from SHA256: on",
+            "run `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the machine and copy the part from SHA256:",
         )
     ),
     _text(_HOST_KEY),

@@ -1,4 +1,4 @@
-"""Ordinary users of the cluster."""
+"""Unprivileged users of the cluster."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rackwright.model.units import UserName
 
 
 class UserGroup(Part):
-    """A group that users share."""
+    """A user group."""
 
-    gid: Annotated[int, Change.FORBIDDEN] = Field(ge=0, description="The same on every node, 1000 or above, and no user's.")
+    gid: Annotated[int, Change.FORBIDDEN] = Field(ge=0, description="Group id on every node: 1000 or above, and not the id of a user.")
 
 
 class User(Part):
-    """Somebody who runs jobs. The group of the same name and number is made with the user."""
+    """A user who runs jobs. A group of the same name and id is created with the user."""
 
-    uid: Annotated[int, Change.FORBIDDEN] = Field(ge=0, description="The same on every node, 1000 or above.")
+    uid: Annotated[int, Change.FORBIDDEN] = Field(ge=0, description="User id on every node, 1000 or above.")
     groups: Annotated[tuple[UserName, ...], Change.LIVE] = Field(
-        default=(), description="Further groups: of `user_groups`, or ones that every node has, like video."
+        default=(), description="Additional groups: from `user_groups`, or groups that every node has, for example video."
     )
-    ssh_keys: Annotated[tuple[str, ...], Change.LIVE] = Field(default=(), description="Public keys, as in authorized_keys.")
-    admin: Annotated[bool, Change.LIVE] = Field(default=False, description="Whether sudo is granted.")
+    ssh_keys: Annotated[tuple[str, ...], Change.LIVE] = Field(default=(), description="SSH public keys, in the format of authorized_keys.")
+    admin: Annotated[bool, Change.LIVE] = Field(default=False, description="Grant sudo.")
     shell: Annotated[str, Change.LIVE] = Field(default="/bin/bash", pattern=r"^/\S+$", description="Login shell.")

@@ -1,1 +1,1 @@
-"""Results of checks into one verdict, and the verdict into what people and machines read. Looks at nothing itself."""
+"""Reports: check results combined into a verdict, and rendered for people and programs. Queries no node."""

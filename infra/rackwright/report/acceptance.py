@@ -1,4 +1,4 @@
-"""The report of an acceptance: the report of its checks, and the phases and jobs that they came from."""
+"""The report of an acceptance test: the report of its checks, and the phases and jobs that produced them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMA: Final = "rackwright.acceptance/1"
 
 
 class PhaseState(StrEnum):
-    """What became of a phase."""
+    """State of a phase."""
 
     RAN = "ran"
     SKIPPED = "skipped"
@@ -27,24 +27,24 @@ class PhaseState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PhaseReport:
-    """One phase of a run."""
+    """A phase of a run."""
 
     number: int
     name: str
     title: str
     state: PhaseState
     verdict: Verdict | None
-    """None where it did not run."""
+    """None if the phase did not run."""
     reason: str
-    """Why it was skipped or did not run; empty where it ran."""
+    """Reason why the phase was skipped or did not run; empty if it ran."""
     seconds: float
     folder: str
-    """Where its files lie; empty where there are none."""
+    """Folder of the phase's files; empty if there are none."""
     jobs: tuple[Mapping[str, Any], ...] = ()
     figures: tuple[Mapping[str, Any], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """In the shape of the contract."""
+        """Return the phase as data in the format of the contract."""
         return {
             "number": self.number,
             "name": self.name,
@@ -61,26 +61,26 @@ class PhaseReport:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What an acceptance proved."""
+    """The result of an acceptance test."""
 
     report: Report
     run: str
     user: str
-    """In whose name the jobs ran."""
+    """User who submitted the jobs."""
     results: str
-    """Folder of the run: on the cluster's shared file system, or on this machine where there is none to write to."""
+    """Folder of the run: on the cluster's shared file system, or on this machine if no shared one is writable."""
     phases: tuple[PhaseReport, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """In the shape of the contract `rackwright.acceptance/1`: that of a report, and more."""
+        """Return the data in the format of the contract `rackwright.acceptance/1`, an extension of a report."""
         phases = [phase.as_dict() for phase in self.phases]
         return {**self.report.as_dict(), "schema": SCHEMA, "run": self.run, "user": self.user, "results": self.results, "phases": phases}
 
 
 def acceptance_from_dict(data: Mapping[str, Any]) -> Acceptance:
-    """An acceptance as it was written; raises KeyError or ValueError where it is none."""
+    """Return an acceptance from its data; raise KeyError or ValueError if the data is invalid."""
     if data["schema"] != SCHEMA:
-        raise ValueError(f"speaks {data['schema']}, not {SCHEMA}")
+        raise ValueError(f"unsupported schema: expected {SCHEMA}, found {data['schema']}")
     return Acceptance(
         report=report_from_dict({**data, "schema": REPORT_SCHEMA}),
         run=data["run"],
@@ -97,10 +97,12 @@ def _phase(data: Mapping[str, Any]) -> PhaseReport:
 
 
 def read(file: Path) -> Acceptance:
-    """The acceptance on record; raises CouldNotTell where there is none that can be read."""
+    """Read the recorded acceptance; raise CouldNotTell if it is missing or unreadable."""
     try:
         return acceptance_from_dict(json.loads(file.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        raise CouldNotTell("no acceptance is on record", path=str(file), hint="`rackwright accept STACK` runs one") from None
+        raise CouldNotTell("no acceptance recorded", path=str(file), hint="run `rackwright accept STACK`") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise CouldNotTell(f"is no acceptance: {error}", path=str(file), hint="`rackwright accept STACK` writes it anew") from None
+        raise CouldNotTell(
+            f"invalid acceptance report: {error}", path=str(file), hint="run `rackwright accept STACK` to write it again"
+        ) from None

@@ -1,4 +1,4 @@
-"""An acceptance at a terminal: what is wrong first, then one row per phase in their order, then the verdict and where the results lie."""
+"""An acceptance on a terminal: failures first, then one row per phase in order, then the verdict and the folder of the results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rackwright.report.verdict import Verdict
 
 
 def show_acceptance(acceptance: Acceptance, console: Console, *, every: bool = False) -> None:
-    """Print it; `every` lists each result below the phases."""
+    """Print the acceptance; `every` lists each result as well."""
     parts: list[RenderableType] = [render(acceptance.report, table=_phases(acceptance))]
     if every:
         parts.insert(0, render(acceptance.report, every=True))

@@ -1,4 +1,4 @@
-"""How old a proof is, in words."""
+"""Age of a verdict as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rackwright.report.document import Report
 
 
 def in_words(seconds: float) -> str:
-    """A duration to one unit.
+    """Return a duration as text with one unit.
 
     >>> in_words(4), in_words(200), in_words(7300), in_words(3 * 86400)
     ('4 s', '3 min', '2 h', '3 days')
@@ -24,20 +24,20 @@ def in_words(seconds: float) -> str:
 
 
 def age(report: Report, now: datetime | None = None) -> float:
-    """Seconds since the run ended."""
+    """Return the seconds since the end of the run."""
     ended = report.started + timedelta(seconds=report.seconds)
     return ((now or datetime.now(UTC)) - ended).total_seconds()
 
 
 def proof(report: Report, now: datetime | None = None) -> str:
-    """The verdict on record in one line: what, how old, at which level."""
+    """Return the recorded verdict as one line with its age and level."""
     old = in_words(age(report, now))
-    said = "proven" if report.verdict.exit_code == 0 else "looked at"
+    said = "verified" if report.verdict.exit_code == 0 else "checked"
     return f"{headline(report)}; {said} {old} ago at level {report.level}"
 
 
 def headline(report: Report) -> str:
-    """The verdict with the number of nodes it is about: `passed, 63 of 64 nodes`."""
+    """Return the verdict with its number of nodes: `passed, 63 of 64 nodes`."""
     inside = sum(node["state"] == "in" for node in report.nodes)
     of = f"{inside} of {len(report.nodes)} nodes" if inside != len(report.nodes) else f"{inside} node{'s' if inside != 1 else ''}"
     return f"{report.verdict.value}, {of}"

@@ -1,4 +1,4 @@
-"""The documents that other programs read, each with its JSON schema beside this file: `NAME.schema.json` for `rackwright.NAME/1`."""
+"""Contracts of documents that other programs read: `NAME.schema.json` next to this file is the JSON schema of `rackwright.NAME/1`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def breaches(name: str, data: Mapping[str, Any]) -> list[str]:
-    """Where a document breaks a contract, as `path: what`; empty when it keeps it."""
+    """Return a document's violations of a contract as `path: message`; empty for a valid document."""
     from jsonschema import Draft202012Validator, FormatChecker
 
     found = Draft202012Validator(schema(name), format_checker=FormatChecker()).iter_errors(data)
@@ -19,6 +19,6 @@ def breaches(name: str, data: Mapping[str, Any]) -> list[str]:
 
 @cache
 def schema(name: str) -> dict[str, Any]:
-    """A contract as a JSON schema."""
+    """Return a contract as a JSON schema."""
     loaded: dict[str, Any] = json.loads(Path(__file__).with_name(f"{name}.schema.json").read_text(encoding="utf-8"))
     return loaded

@@ -1,4 +1,4 @@
-"""The hand-over as a report and its checks read it: the cluster, its nodes, its groups. Plain data; nothing is worked out anew."""
+"""The inventory as read by reports and checks: the cluster, its nodes, its groups. Plain data; nothing is derived again."""
 
 from __future__ import annotations
 
@@ -20,54 +20,54 @@ HANDOVER: Final = "rackwright.handover/6"
 
 @dataclass(frozen=True)
 class Declared:
-    """What was declared, as handed over."""
+    """The declared cluster, as read from the inventory."""
 
     stack: str
     target: str
     level: Level
     cluster: Mapping[str, Any]
     node_stack: Mapping[str, Any]
-    """What nodes of the groups `with_<part>` carry."""
+    """Settings of the features of nodes in the groups `with_<part>`."""
     nodes: Mapping[str, Mapping[str, Any]]
-    """Nodes that are in, by name."""
+    """Nodes with the state `in`, by name."""
     out: Mapping[str, Mapping[str, Any]]
-    """Nodes declared out, by name."""
+    """Nodes with the state `out`, by name."""
     groups: Mapping[str, tuple[str, ...]]
     """Members by group; names that start with @ are lists of `cluster`."""
     fabric: Mapping[str, Any] | None
-    """The fabric with its cables; None where there is none."""
+    """The fabric with its cables, or None."""
     plan: str
-    """Digest of everything above: two reports with the same one are about the same plan."""
+    """Digest of the fields above: two reports with the same digest have the same plan."""
 
     def members(self, group: str) -> tuple[str, ...]:
-        """Nodes of a group; one that the hand-over does not know is an error, not an empty group."""
+        """Return the nodes of a group; raise BadInput for an unknown group."""
         if group not in self.groups:
             raise BadInput(
-                f"no such group; the hand-over has {', '.join(sorted(self.groups))}",
+                f"unknown group; the inventory has {', '.join(sorted(self.groups))}",
                 path=group,
                 hint="correct the check's `group` in checks.yml",
             )
         return self.groups[group]
 
     def becomes_root(self, node: str) -> bool:
-        """Whether whoever logs in there needs sudo."""
+        """Return whether the login user of the node needs sudo."""
         return bool(self.nodes[node]["user"] != "root")
 
     @property
     def simulated(self) -> frozenset[str]:
-        """Subsystems that are simulated on this target. CPUs and memory are, where the scheduler is told to believe the plan."""
+        """Subsystems that are simulated on this target, including CPUs and memory if Slurm is configured to trust the plan's values."""
         scheduler = self.cluster.get("scheduler") or {}
         capacity = {"capacity"} if scheduler.get("config_overrides") else set()
         return frozenset(self.cluster.get("simulated") or ()) | capacity
 
     @property
     def infiniband(self) -> bool:
-        """Whether there is a fabric whose cables the nodes can see: Ethernet's are known to its switches alone."""
+        """Whether nodes can discover the fabric's cables: on Ethernet, only the switches know them."""
         return self.fabric is not None and bool(self.fabric["kind"] == "infiniband")
 
     @property
     def features(self) -> frozenset[Feature]:
-        """The parts this plan has, told from its records and never from whether a group is empty."""
+        """Features of this plan, derived from its records and never from the size of a group."""
         cluster, nodes = self.cluster, self.nodes.values()
         scheduler = cluster.get("scheduler") or {}
         slurm = scheduler.get("kind") == "slurm"
@@ -108,7 +108,7 @@ class Declared:
             Feature.JOBS_ON_STORAGE: slurm and bool(cluster.get("storage")),
             Feature.JOBS: bool(scheduler.get("submit")) and (slurm or any(one["users"] for one in scheduler["namespaces"])),
             Feature.JOBS_SHARE: bool(cluster.get("storage")) and (slurm or (kubernetes and bool(scheduler["folders"]))),
-            # A pod has the adapters that a device plugin gives it, and no plan has one for them yet.
+            # A pod gets its adapters from a device plugin, which no plan includes yet.
             Feature.JOBS_ON_FABRIC: slurm and self.fabric is not None,
             Feature.USER_GROUPS: bool(cluster.get("user_groups")),
             Feature.KUBERNETES: kubernetes,
@@ -133,29 +133,31 @@ class Declared:
 
 
 def _is_limited(namespace: Mapping[str, Any]) -> bool:
-    """Whether a namespace has a quota."""
+    """Return whether a namespace has a quota."""
     return any(namespace[key] is not None for key in ("gpus", "cpus", "memory_mib", "pods"))
 
 
 def load(inventory: Path) -> Declared:
-    """Read a hand-over from its inventory file."""
+    """Read an inventory file; raise BadInput if it is missing or invalid."""
     try:
         with inventory.open(encoding="utf-8") as file:
             return from_inventory(yaml.load(file, Loader=_LOADER))
     except FileNotFoundError:
-        raise BadInput("there is no hand-over yet", path=str(inventory), hint="`rackwright up` makes one") from None
+        raise BadInput(
+            "no inventory found; the stack has not been applied", path=str(inventory), hint="run `rackwright up STACK`"
+        ) from None
     except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        raise BadInput(f"is no hand-over: {error!r}", path=str(inventory), hint="`rackwright up` writes it anew") from None
+        raise BadInput(f"invalid inventory: {error!r}", path=str(inventory), hint="run `rackwright up STACK` to write it again") from None
 
 
 def from_inventory(inventory: Mapping[str, Any]) -> Declared:
-    """The hand-over out of a parsed inventory."""
+    """Return the declared cluster of a parsed inventory; raise BadInput for another schema version."""
     everything = inventory["all"]
     variables, children = everything["vars"], everything["children"]
     handover, cluster, fabric = variables["handover"], variables["cluster"], variables.get("fabric")
     if handover["schema"] != HANDOVER:
-        cause = f"speaks {handover['schema']}, this version of rackwright reads {HANDOVER}"
-        raise BadInput(cause, path="handover.schema", hint="`rackwright up` writes it anew")
+        cause = f"unsupported schema: expected {HANDOVER}, found {handover['schema']}"
+        raise BadInput(cause, path="handover.schema", hint="run `rackwright up STACK` to write the inventory again")
     node_stack = variables.get("node_stack") or {}
     records = {name: host["node"] for name, host in everything["hosts"].items()}
     groups = {name: tuple(group.get("hosts") or ()) for name, group in children.items()}
@@ -182,7 +184,7 @@ def from_inventory(inventory: Mapping[str, Any]) -> Declared:
 
 
 def _observer(fabric: Mapping[str, Any] | None, members: tuple[str, ...]) -> tuple[str, ...]:
-    """The node that is asked about the whole fabric: the one that manages the subnet, else the first that is on it."""
+    """Return the node that is queried for the whole fabric: the subnet manager's, else the first node on the fabric."""
     if not fabric or fabric["kind"] != "infiniband":
         return ()
     return tuple(name for name in members if name == fabric["subnet_manager"]) or members[:1]

@@ -1,4 +1,4 @@
-"""The report of one run: every result that the plan expects, present or unknown, and the verdict they add up to."""
+"""The report of a run: every result that the plan expects, unknown if it is missing, and the combined verdict."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rackwright.report.result import Result, from_dict, result
 from rackwright.report.verdict import PARTIAL, NotRunReason, Verdict, worst
 
 SCHEMA: Final = "rackwright.report/1"
-NOT_ENDED: Final = "did not run: the run that was to do it has not ended"
+NOT_ENDED: Final = "did not run: its run has not finished"
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a run proved, about which plan, at which level."""
+    """The results of a run, with its plan and level."""
 
     stack: str
     plan: str
@@ -33,23 +33,23 @@ class Report:
 
     @property
     def totals(self) -> dict[str, int]:
-        """Results by verdict."""
+        """Number of results by verdict."""
         counted = [check.verdict for check in self.checks]
         return {verdict.value: counted.count(verdict) for verdict in (Verdict.PASSED, Verdict.FAILED, Verdict.SKIPPED, Verdict.UNKNOWN)}
 
     @property
     def partial(self) -> bool:
-        """Whether the run was limited to some nodes, to job checks or to some phases, and so says nothing about the whole cluster."""
+        """Whether the run was limited to some nodes, to job checks or to some phases, so that it has no verdict on the cluster."""
         return any(item["reason"] in PARTIAL for item in self.not_run)
 
     @property
     def by_jobs(self) -> Verdict | None:
-        """What its jobs came to; nothing where it ran none."""
+        """Combined verdict of the job checks, or None if there were none."""
         told = [check.verdict for check in self.checks if check.kind == Kind.JOB]
         return worst(told) if told else None
 
     def as_dict(self) -> dict[str, Any]:
-        """In the shape of the contract `rackwright.report/1`."""
+        """Return the report as data in the format of the contract `rackwright.report/1`."""
         return {
             "schema": SCHEMA,
             "stack": self.stack,
@@ -66,9 +66,9 @@ class Report:
 
 
 def report_from_dict(data: Mapping[str, Any]) -> Report:
-    """A report as it was written; raises KeyError or ValueError where it is none."""
+    """Return a report from its data; raise KeyError or ValueError if the data is invalid."""
     if data["schema"] != SCHEMA:
-        raise ValueError(f"speaks {data['schema']}, not {SCHEMA}")
+        raise ValueError(f"unsupported schema: expected {SCHEMA}, found {data['schema']}")
     return Report(
         stack=data["stack"],
         plan=data["plan"],
@@ -92,7 +92,7 @@ def assemble(
     missing: str | Callable[[str], str] = NOT_ENDED,
     today: date | None = None,
 ) -> Report:
-    """The report of a run. Whatever it owes and did not deliver is unknown, for the reason `missing` (a text, or asked by check key)."""
+    """Return the report of a run. Missing results are unknown, with the reason `missing` (a text, or a function of the check key)."""
     why = missing if callable(missing) else lambda _key: missing
     checks = [results.get(id_) or _absent(item, why(item.spec.key), declared.stack) for id_, item in owed.expected.items()]
     nodes = [_node(name, [check for check in checks if check.node == name]) for name in declared.nodes]
@@ -110,7 +110,7 @@ def assemble(
 
 
 def invalidate(declared: Declared, owed: Manifest, started: datetime) -> Report:
-    """The report of a run that has started and found nothing yet: what it does not come to say stays unknown."""
+    """Return the report of a run that has just started: all results are unknown until the run provides them."""
     return assemble(declared, owed, {}, started=started, seconds=0.0)
 
 
@@ -119,7 +119,7 @@ def _absent(item: Any, reason: str, stack: str) -> Result:
 
 
 def _verdict(owed: Manifest, checks: list[Result]) -> Verdict:
-    """Passed only when something was owed, everything owed is there, and nothing failed or is unknown."""
+    """Return `passed` only if results were expected, none is missing, and none failed or is unknown."""
     if owed.empty_groups:
         return Verdict.UNKNOWN
     verdict = worst(check.verdict for check in checks)
@@ -132,17 +132,17 @@ def _node(name: str, checks: list[Result]) -> dict[str, Any]:
 
 
 def _out(record: Mapping[str, Any], today: date) -> dict[str, Any]:
-    """A node that was left out; a date that has passed is said, because the node is then overdue."""
+    """Return the row of a node with the state `out`; state an expected return date that has passed."""
     until = str(record["until"]) if record.get("until") else None
     overdue = until is not None and date.fromisoformat(until) < today
-    reason = str(record.get("reason") or "no reason given") + (f" (was to be back on {until})" if overdue else "")
+    reason = str(record.get("reason") or "no reason given") + (f" (overdue: expected back on {until})" if overdue else "")
     return {"name": record["name"], "state": "out", "checks": 0, "verdict": Verdict.SKIPPED.value, "reason": reason, "until": until}
 
 
 def _not_run(owed: Manifest) -> tuple[dict[str, str], ...]:
     left_out = [{"id": item.id, "reason": item.reason.value, "detail": item.detail} for item in owed.not_run]
     empty = [
-        {"id": key, "reason": NotRunReason.EMPTY_GROUP.value, "detail": f"the plan has this part, but no node is in group {group}"}
+        {"id": key, "reason": NotRunReason.EMPTY_GROUP.value, "detail": f"the plan includes this feature, but group {group} has no node"}
         for key, group in owed.empty_groups.items()
     ]
     return tuple(left_out + empty)

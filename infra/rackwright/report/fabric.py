@@ -1,4 +1,4 @@
-"""The fabric as `ibnetdiscover -p` sees it, against the cables that were handed over: what is missing, miswired, or nobody's plan. Pure."""
+"""Comparison of the output of `ibnetdiscover -p` with the planned cables: missing, misconnected and unplanned ones. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 
 class End(NamedTuple):
-    """One end of a cable, as the hand-over names it."""
+    """One end of a cable, named as in the inventory."""
 
     device: str
     """`worker0/mlx5_3`, or a switch."""
@@ -19,7 +19,7 @@ class End(NamedTuple):
 
     @property
     def node(self) -> str | None:
-        """The node whose adapter it is; None for a switch."""
+        """Node of the adapter, or None for a switch."""
         return self.device.split("/")[0] if "/" in self.device else None
 
     def __str__(self) -> str:
@@ -28,7 +28,7 @@ class End(NamedTuple):
 
 @dataclass(frozen=True)
 class Live:
-    """Every link that is up, from both its ends."""
+    """All links that are up, from both ends."""
 
     far: Mapping[End, End]
     rates: Mapping[End, str]
@@ -42,38 +42,38 @@ class Kind(StrEnum):
     MISSING = "missing"
     """Neither end has a link."""
     MOVED = "moved"
-    """An end is linked with another one than planned."""
+    """An end is connected to another end than planned."""
     SLOW = "slow"
-    """The right link at another width or speed."""
+    """The planned link at another width or speed."""
     UNPLANNED = "unplanned"
-    """A link between ends of which the plan says nothing."""
+    """A link between ends that are not in the plan."""
 
 
 class Difference(NamedTuple):
-    """One cable that is not as planned."""
+    """A cable that differs from the plan."""
 
     kind: Kind
     end: End
-    """The end nearer to the nodes, or the one that is linked with something else."""
+    """The end nearer to the nodes, or the misconnected one."""
     planned: End | None
     found: End | None
     rate: str = ""
-    """Width and speed of a slow one."""
+    """Width and speed of a slow link."""
 
     @property
     def node(self) -> str | None:
-        """The node that a person goes to; None where it is between switches."""
+        """Node at one of the ends, or None for a cable between switches."""
         return self.end.node or (self.planned.node if self.planned else None)
 
     def as_dict(self) -> dict[str, str | None]:
-        """For JSON."""
+        """Return the difference as data for JSON."""
         told = {"end": self.end, "planned": self.planned, "found": self.found}
         return {"kind": self.kind.value, **{key: None if end is None else str(end) for key, end in told.items()}, "rate": self.rate or None}
 
     def __str__(self) -> str:
         return {
-            Kind.MISSING: f"{self.end} - {self.planned} is not there",
-            Kind.MOVED: f"{self.end} is linked with {self.found}, planned with {self.planned}",
+            Kind.MISSING: f"{self.end} - {self.planned} is missing",
+            Kind.MOVED: f"{self.end} is connected to {self.found} (expected {self.planned})",
             Kind.SLOW: f"{self.end} - {self.planned} runs at {self.rate}",
             Kind.UNPLANNED: f"{self.end} - {self.found} is not planned",
         }[self.kind]
@@ -85,15 +85,15 @@ _LINE: Final = re.compile(
 )
 _UNUSED: Final = re.compile(r"^(?P<kind>CA|SW|RT)\s+\d+\s+\d+\s+0x[0-9a-f]+\s+\S+\s+\S+\s+'(?P<name>.*)'$")
 _MANAGED: Final = re.compile(r"^MF0;(?P<name>[^:]+):.*$")
-"""A managed NVIDIA switch calls itself `MF0;<host name>:<model>/U1`."""
+"""Node description of a managed NVIDIA switch: `MF0;<host name>:<model>/U1`."""
 _WITHIN: Final = "Mellanox Technologies Aggregation Node"
-"""What every Quantum switch has within it: the adapter that reduces for NVIDIA SHARP, linked with the port after its last (QM8700: 41,
-QM9700: 65). All have this one name, so that they cannot be told apart, and no cable leads there."""
+"""Internal adapter of every Quantum switch, for reductions with NVIDIA SHARP, linked with the port after the last one (QM8700: 41,
+QM9700: 65). All have this name and are therefore indistinguishable, and no cable leads to them."""
 
 
 @cache
 def read(text: str) -> Live:
-    """The cables in what `ibnetdiscover -p` printed; ValueError where a line is no port. Nothing at all is no answer."""
+    """Parse the output of `ibnetdiscover -p`; raise ValueError if it is empty, truncated or has an invalid line."""
     far: dict[End, End] = {}
     rates: dict[End, str] = {}
     switches: set[str] = set()
@@ -105,19 +105,19 @@ def read(text: str) -> Live:
             far[near] = End(device(wired["far_name"]), int(wired["far_port"]))
             rates[near] = f"{wired['width']} {wired['speed']}"
         elif (unused := _UNUSED.match(line.rstrip())) is None:
-            raise ValueError(f"line {number} is not of `ibnetdiscover -p`: {line.strip()[:80]}")
+            raise ValueError(f"line {number} is not output of `ibnetdiscover -p`: {line.strip()[:80]}")
         elif unused["kind"] == "SW":
             switches.add(device(unused["name"]))
     if not far:
-        raise ValueError("no link is in it")
+        raise ValueError("contains no link")
     if one_sided := [near for near, other in far.items() if far.get(other) != near]:
-        raise ValueError(f"it is cut off: {one_sided[0]} is told from one end alone")
+        raise ValueError(f"output is truncated: the link of {one_sided[0]} is listed from one end only")
     switches |= {end.device for end in far if end.node is None}
     return Live(far, rates, frozenset(switches))
 
 
 def device(description: str) -> str:
-    """What a device calls itself, as the hand-over names it.
+    """Return the name of a device in the inventory for its node description.
 
     >>> device("worker0 mlx5_3"), device("leaf-su1-r3"), device("MF0;spine-01:MQM9700/U1")
     ('worker0/mlx5_3', 'leaf-su1-r3', 'spine-01')
@@ -127,7 +127,7 @@ def device(description: str) -> str:
 
 
 def ends(row: str) -> tuple[End, End]:
-    """Both ends of a row of the hand-over.
+    """Return both ends of a cable in the inventory.
 
     >>> ends("worker0/mlx5_3:1 leaf-su1-r3:1")
     (End(device='worker0/mlx5_3', port=1), End(device='leaf-su1-r3', port=1))
@@ -137,7 +137,7 @@ def ends(row: str) -> tuple[End, End]:
 
 
 def differences(rows: Iterable[str], live: Live, rate: str = "") -> tuple[Difference, ...]:
-    """Every cable that is not as planned: those of the plan in its order, then what nobody planned. Slow ones where `rate` is given."""
+    """Return every cable that differs: planned ones in the plan's order, then unplanned ones. Include slow links if `rate` is given."""
     planned = [ends(row) for row in rows]
     known = {end for cable in planned for end in cable}
     compared = (_compared(near, far, live, rate) for near, far in planned)
@@ -146,7 +146,7 @@ def differences(rows: Iterable[str], live: Live, rate: str = "") -> tuple[Differ
 
 
 def _compared(near: End, far: End, live: Live, rate: str) -> Difference | None:
-    """A planned cable. Where only its far end is somewhere else, that is the end to name."""
+    """Return the difference of a planned cable, or None. If only its far end is misconnected, name that end."""
     if live.far.get(near) == far:
         slow = rate and live.rates[near] != rate
         return Difference(Kind.SLOW, near, far, far, live.rates[near]) if slow else None

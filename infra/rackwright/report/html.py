@@ -1,4 +1,4 @@
-"""The report for a browser: one file without scripts or links, readable on a phone and in print."""
+"""The report as HTML: one file without scripts or links, readable on a phone and in print."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MARKS = {Verdict.PASSED: "✓", Verdict.FAILED: "✗", Verdict.UNKNOWN: "?", Ve
 
 
 def as_html(report: Report, fabric: str = "") -> str:
-    """A whole HTML page; every text in it is escaped. `fabric`: the fabric's picture (SVG), which becomes a part of it."""
+    """Return a complete HTML page with all texts escaped. `fabric`: picture of the fabric (SVG) to embed."""
     wrong = [check for check in report.checks if check.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
     nodes = silent(wrong)
     rest = [check for check in wrong if (check.node, check.reason) not in nodes]
@@ -53,25 +53,24 @@ def _when(report: Report) -> str:
 
 def _counts(report: Report) -> str:
     return (
-        ", ".join(f"<span class={verdict}>{count} {verdict}</span>" for verdict, count in report.totals.items() if count)
-        or "nothing was checked"
+        ", ".join(f"<span class={verdict}>{count} {verdict}</span>" for verdict, count in report.totals.items() if count) or "no checks ran"
     )
 
 
 def _silence(node: str, reason: str, count: int) -> str:
-    title = f"<b>{_MARKS[Verdict.UNKNOWN]} {escape(node)}</b> <span class=dim>{count} checks could not tell</span>"
+    title = f"<b>{_MARKS[Verdict.UNKNOWN]} {escape(node)}</b> <span class=dim>{count} checks unknown</span>"
     return f"<article class={Verdict.UNKNOWN}>{title}<dl><dt>reason</dt><dd>{escape(reason)}</dd></dl></article>"
 
 
 def _finding(check: Result) -> str:
-    rows = [("expected", check.expected), ("found", check.found), ("reason", _reason(check)), ("what now", check.remedy)]
+    rows = [("expected", check.expected), ("found", check.found), ("reason", _reason(check)), ("remedy", check.remedy)]
     title = f"<b>{_MARKS[check.verdict]} {escape(check.id)}</b> <span class=dim>{check.evidence}</span>"
     told = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in rows if text)
     return f"<article class={check.verdict}>{title}<dl>{told}</dl></article>"
 
 
 def _reason(check: Result) -> str:
-    """Nothing where expected and found say it already."""
+    """Return the reason, or an empty text for a failure whose expected and found values state it."""
     return "" if check.verdict is Verdict.FAILED and check.expected else check.reason
 
 
@@ -94,8 +93,8 @@ def _subjects(report: Report) -> list[str]:
 
 
 def _fabric(picture: str) -> list[str]:
-    """The picture without its namespace, which a page does not need: nothing in the page leads anywhere."""
-    return ["<h2>The fabric as planned</h2>", picture.replace(' xmlns="http://www.w3.org/2000/svg"', "", 1)] if picture else []
+    """Return the picture without its XML namespace, which HTML does not need, so that the page contains no URL."""
+    return ["<h2>Planned fabric</h2>", picture.replace(' xmlns="http://www.w3.org/2000/svg"', "", 1)] if picture else []
 
 
 def _not_run(report: Report) -> list[str]:

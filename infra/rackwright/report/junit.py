@@ -1,4 +1,4 @@
-"""The report for CI systems: JUnit XML, one test case per result."""
+"""The report as JUnit XML for CI systems, one test case per result."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rackwright.report.result import Result
 from rackwright.report.verdict import Verdict
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 cannot hold, not even escaped."""
+"""Characters that XML 1.0 does not allow, not even escaped."""
 
 
 def as_junit(report: Report) -> str:
-    """JUnit XML: `failed` is a failure, `unknown` an error, and a report without results is an error too."""
+    """Return JUnit XML: `failed` is a failure, `unknown` an error, and a report without results is an error as well."""
     totals = report.totals
     suite = Element(
         "testsuite",
@@ -29,7 +29,7 @@ def as_junit(report: Report) -> str:
     for check in report.checks:
         _case(suite, check)
     if not report.checks:
-        SubElement(SubElement(suite, "testcase", classname="rackwright", name="any check"), "error", message="nothing was checked")
+        SubElement(SubElement(suite, "testcase", classname="rackwright", name="any check"), "error", message="no checks ran")
     suites = Element("testsuites")
     suites.append(suite)
     indent(suites)

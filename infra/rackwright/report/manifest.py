@@ -1,4 +1,4 @@
-"""Which results a run owes: the catalogue of checks over the groups of a plan. What is missing from the answer is unknown, never green."""
+"""Results that a run must provide: the checks of the catalogue for the groups of a plan. A missing result is unknown, never passed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from rackwright.report.verdict import PARTIAL, Evidence, NotRunReason
 
 
 class Kinds(StrEnum):
-    """Which kinds of checks a run includes."""
+    """Kinds of checks that a run includes."""
 
     PASSIVE = "passive"
     JOB = "job"
     ALL = "all"
 
     def include(self, kind: Kind) -> bool:
-        """Whether checks of the kind run."""
+        """Return whether checks of this kind run."""
         return self is Kinds.ALL or self.value == kind.value
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """One result a run owes."""
+    """A result that a run must provide."""
 
     id: str
     spec: CheckSpec
@@ -35,27 +35,27 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class NotRun:
-    """A check that is no part of the run."""
+    """A check that is not part of the run."""
 
     id: str
-    """Key of the check; a node's name where the whole node is left out."""
+    """Key of the check, or name of the node if the whole node is excluded."""
     reason: NotRunReason
     detail: str = ""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a run owes, and what it leaves out and why."""
+    """The results that a run must provide, and the checks that it excludes with the reasons."""
 
     level: Level
     expected: Mapping[str, Expected]
     not_run: tuple[NotRun, ...]
     empty_groups: Mapping[str, str]
-    """By check: the group that has no member although the plan has the part. Such a run cannot pass."""
+    """By check: a group without members although the plan includes the feature. Such a run cannot pass."""
 
     @property
     def partial(self) -> bool:
-        """Whether the run was limited to some nodes or phases, or left out passive checks: it says nothing about the cluster as a whole."""
+        """Whether the run was limited to some nodes or phases, or excluded passive checks, so that it has no verdict on the cluster."""
         return any(item.reason in PARTIAL for item in self.not_run)
 
 
@@ -66,7 +66,7 @@ def manifest(
     kinds: Kinds = Kinds.ALL,
     nodes: Collection[str] | None = None,
 ) -> Manifest:
-    """What a run at this level owes. Passive checks alone prove no more than level `checks`, whatever level was asked for."""
+    """Return the manifest of a run at this level. A run with passive checks only has the level `checks`, whatever level is requested."""
     claimed = Level.CHECKS if kinds is Kinds.PASSIVE else level
     expected: dict[str, Expected] = {}
     not_run: list[NotRun] = []
@@ -78,7 +78,7 @@ def manifest(
         elif not claimed.covers(spec.level):
             not_run.append(NotRun(key, NotRunReason.LEVEL, f"runs from level {spec.level}"))
         elif not kinds.include(spec.kind):
-            not_run.append(NotRun(key, NotRunReason.KIND, f"only {kinds} checks were asked for"))
+            not_run.append(NotRun(key, NotRunReason.KIND, f"only {kinds} checks were requested"))
         elif not (members := declared.members(spec.group)):
             empty[key] = spec.group
         else:
@@ -91,4 +91,4 @@ def manifest(
 def _left_out(declared: Declared, nodes: Collection[str] | None) -> list[NotRun]:
     out = [NotRun(name, NotRunReason.NODE_OUT, str(record.get("reason") or "")) for name, record in declared.out.items()]
     others = [] if nodes is None else [name for name in declared.nodes if name not in nodes]
-    return out + [NotRun(name, NotRunReason.NODES, "only other nodes were asked for") for name in others]
+    return out + [NotRun(name, NotRunReason.NODES, "only other nodes were requested") for name in others]

@@ -1,4 +1,4 @@
-"""Keeps a stack's secrets out of what is written about it."""
+"""Masking of a stack's secrets in reports and messages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import yaml
 
 MASK: Final = "[secret]"
 _SHORTEST: Final = 6
-"""Shorter texts would mask ordinary words; nothing generated is that short."""
+"""Minimum length of a secret in characters. Shorter ones would mask ordinary words; no generated secret is shorter."""
 
 
 class Redactor:
-    """Masks every given secret, and its lines (keys are quoted line by line)."""
+    """Masks every given secret and each of its lines, because keys are quoted line by line."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         parts = {part.strip() for secret in secrets for part in (secret, *secret.splitlines())}
@@ -28,7 +28,7 @@ class Redactor:
 
 
 def redactor(*files: Path) -> Redactor:
-    """A redactor of all texts in the given files: a YAML file's values, any other file whole. Files that do not exist hold no secrets."""
+    """Return a redactor of all texts in the files: the values of YAML files, other files as a whole. Missing files are ignored."""
     found: list[str] = []
     for file in files:
         if file.exists():

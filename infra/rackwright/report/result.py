@@ -1,4 +1,4 @@
-"""One result of one check, as it is written down the moment it is known."""
+"""The result of a check on a node, recorded as soon as it is known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rackwright.report.verdict import Evidence, SkipReason, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one check found on one node."""
+    """The result of a check on a node."""
 
     id: str
     kind: str
@@ -21,7 +21,7 @@ class Result:
     subject: str
     verdict: Verdict
     reason: str
-    """Why it is not passed; empty when it is."""
+    """Reason why the check did not pass; empty if it passed."""
     evidence: Evidence
     expected: str
     found: str
@@ -29,7 +29,7 @@ class Result:
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
-        """In the shape of the report's contract."""
+        """Return the result as data in the format of the report's contract."""
         return {
             "id": self.id,
             "kind": self.kind,
@@ -53,9 +53,9 @@ def from_dict(data: Mapping[str, Any]) -> Result:
 def result(
     owed: Expected, verdict: Verdict, *, reason: str = "", expected: str = "", found: str = "", seconds: float = 0.0, stack: str = ""
 ) -> Result:
-    """The result for what a run owes; evidence and remedy come from the manifest, never from the check itself."""
+    """Return an expected result. Evidence and remedy come from the manifest, never from the check."""
     if verdict is Verdict.SKIPPED and reason not in list(SkipReason):
-        verdict, reason = Verdict.UNKNOWN, f"was skipped for a reason that is none: {reason or 'not said'}"
+        verdict, reason = Verdict.UNKNOWN, f"skipped for an invalid reason: {reason or 'none given'}"
     remedy = "" if verdict in (Verdict.PASSED, Verdict.SKIPPED) else owed.spec.remedy.format(node=owed.node, stack=stack)
     return Result(
         id=owed.id,
@@ -73,7 +73,7 @@ def result(
 
 
 def read_lines(lines: Iterable[str]) -> dict[str, Result]:
-    """Results by id from a run's JSON lines; a last line that a crash cut short is no result."""
+    """Return results by id from a run's JSON lines. Ignore invalid lines, for example a last line that a crash truncated."""
     found: dict[str, Result] = {}
     for line in lines:
         try:

@@ -1,4 +1,4 @@
-"""Reports on disk: report.json, .junit.xml and .html in the stack's folder, acceptance.json beside them, each replaced whole."""
+"""Reports on disk: report.json, .junit.xml and .html in the stack's folder, and acceptance.json, each replaced atomically."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ ACCEPTANCE_JUNIT: Final = "acceptance.junit.xml"
 ACCEPTANCE_PARTIAL: Final = "acceptance.partial.json"
 FABRIC: Final = "fabric.svg"
 PARTIAL: Final = "partial.json"
-"""A run over some nodes only is no verdict on the cluster and leaves the record alone."""
+"""Report of a run over some nodes, which has no verdict on the cluster and does not replace the recorded one."""
 
 
 def write(report: Report, folder: Path) -> Path:
-    """Put a report on record; a partial one beside it. The path of its JSON."""
+    """Record a report, or write a partial one next to it. Return the path of the JSON file."""
     if report.partial:
         return _replace(folder / PARTIAL, _json(report))
     _replace(folder / JUNIT, as_junit(report))
     _replace(folder / HTML, as_html(report, _picture(folder)))
-    if report.by_jobs in (Verdict.PASSED, Verdict.FAILED):  # Jobs that were not sent, because nodes are at work, prove nothing new.
+    if report.by_jobs in (Verdict.PASSED, Verdict.FAILED):  # Without a result of jobs, because nodes are busy, the earlier one stays.
         _replace(folder / JOBS, _json(report))
     return _replace(folder / RECORD, _json(report))
 
 
 def _picture(folder: Path) -> str:
-    """The fabric as it was planned, where the stack has one."""
+    """Return the picture of the planned fabric, or an empty text."""
     file = folder / FABRIC
     return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
 def write_json(report: Report, folder: Path) -> Path:
-    """Only the JSON, for a run that has just begun. The other forms of an earlier report go: they would say what is not known any more."""
+    """Write only the JSON, for a run that has just started. Delete the other formats of an earlier report, which are outdated."""
     if report.partial:
         return _replace(folder / PARTIAL, _json(report))
     for other in (JUNIT, HTML):
@@ -53,9 +53,9 @@ def write_json(report: Report, folder: Path) -> Path:
 
 
 def write_acceptance(acceptance: Acceptance, folder: Path, *, ended: bool = True) -> Path:
-    """Put an acceptance on record, beside the report; one of some phases only leaves the record alone. The path of its JSON.
+    """Record an acceptance, or write a partial one next to it. Return the path of the JSON file.
 
-    One that has not `ended` takes the other forms of an earlier one away: they would say what is not known any more.
+    If it has not `ended`, delete the other formats of an earlier acceptance, which are outdated.
     """
     text = json.dumps(acceptance.as_dict(), indent=1, ensure_ascii=False) + "\n"
     if acceptance.report.partial:
@@ -68,13 +68,13 @@ def write_acceptance(acceptance: Acceptance, folder: Path, *, ended: bool = True
 
 
 def read(file: Path) -> Report:
-    """The report on record; raises CouldNotTell where there is none that can be read."""
+    """Read the recorded report; raise CouldNotTell if it is missing or unreadable."""
     try:
         return report_from_dict(json.loads(file.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        raise CouldNotTell("no verdict is on record", path=str(file), hint="`rackwright verify STACK` looks now") from None
+        raise CouldNotTell("no verdict recorded", path=str(file), hint="run `rackwright verify STACK`") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise CouldNotTell(f"is no report: {error}", path=str(file), hint="`rackwright verify STACK` writes it anew") from None
+        raise CouldNotTell(f"invalid report: {error}", path=str(file), hint="run `rackwright verify STACK` to write it again") from None
 
 
 def _json(report: Report) -> str:
@@ -82,7 +82,7 @@ def _json(report: Report) -> str:
 
 
 def _replace(file: Path, text: str) -> Path:
-    """Write beside and rename, so that a reader sees the old report or the new one and never half of either."""
+    """Write a temporary file and rename it, so that readers see either the old or the new report, never a partial one."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     beside.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The report at a terminal: what is wrong first, then one row per subject, then the verdict, its level and what was not run."""
+"""The report on a terminal: failures first, then one row per subject, then the checks that did not run, the verdict and its level."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rackwright.report.verdict import Verdict
 _COLOURS = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.UNKNOWN: "yellow", Verdict.SKIPPED: "dim"}
 _MARKS = {Verdict.PASSED: "✓", Verdict.FAILED: "✗", Verdict.UNKNOWN: "?", Verdict.SKIPPED: "-"}
 _MOST_ALIKE = 3
-"""Nodes named where one check says the same of many."""
+"""Maximum number of nodes to name if a check has the same result on many."""
 
 
 def show(report: Report, console: Console, *, every: bool = False) -> None:
@@ -27,7 +27,7 @@ def show(report: Report, console: Console, *, every: bool = False) -> None:
 
 
 def render(report: Report, *, every: bool = False, table: RenderableType | None = None) -> RenderableType:
-    """The report as something rich prints, with another `table` than that of the subjects; made for 80 columns."""
+    """Return the report as a rich renderable for 80 columns; `table` replaces the table of subjects."""
     wrong = [check for check in report.checks if check.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
     wrong.sort(key=lambda check: (check.verdict is Verdict.UNKNOWN, check.id.split("[")[0]))
     nodes = silent(wrong)
@@ -41,9 +41,7 @@ def render(report: Report, *, every: bool = False, table: RenderableType | None 
 
 
 def _silence(node: str, reason: str, count: int) -> RenderableType:
-    return Group(
-        Text.assemble(("? ", "yellow"), (node, "bold yellow"), f"  {count} checks could not tell"), Padding(Text(reason), (0, 0, 1, 2))
-    )
+    return Group(Text.assemble(("? ", "yellow"), (node, "bold yellow"), f"  {count} checks unknown"), Padding(Text(reason), (0, 0, 1, 2)))
 
 
 def _likeness(check: Result) -> tuple[str, ...]:
@@ -51,7 +49,7 @@ def _likeness(check: Result) -> tuple[str, ...]:
 
 
 def _finding(alike: list[Result]) -> RenderableType:
-    """One wrong thing, on one node or on many."""
+    """Return a failed or unknown check, on one node or on several with the same result."""
     check, colour = alike[0], _COLOURS[alike[0].verdict]
     names = ", ".join(one.node for one in alike[:_MOST_ALIKE]) + (
         f" and {len(alike) - _MOST_ALIKE} more" if len(alike) > _MOST_ALIKE else ""
@@ -62,14 +60,14 @@ def _finding(alike: list[Result]) -> RenderableType:
     table = Table.grid(padding=(0, 1))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, text in (("expected", check.expected), ("found", check.found), ("reason", _reason(check)), ("what now", check.remedy)):
+    for name, text in (("expected", check.expected), ("found", check.found), ("reason", _reason(check)), ("remedy", check.remedy)):
         if text:
             table.add_row(name, Text(text))
     return Group(title, Padding(table, (0, 0, 1, 2)))
 
 
 def _reason(check: Result) -> str:
-    """Nothing where expected and found say it already."""
+    """Return the reason, or an empty text for a failure whose expected and found values state it."""
     return "" if check.verdict is Verdict.FAILED and check.expected else check.reason
 
 
@@ -90,7 +88,7 @@ def _row(subject: str, checks: list[Result]) -> list[RenderableType]:
 
 
 def counts(checks: list[Result]) -> list[Text]:
-    """How many passed, failed, are unknown, were skipped."""
+    """Return the number of passed, failed, unknown and skipped checks as cells."""
     return [
         Text(str(count) if count else "·", style=_COLOURS[verdict] if count else "dim")
         for verdict in (Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN, Verdict.SKIPPED)
@@ -111,7 +109,7 @@ def _every(report: Report) -> RenderableType:
 
 
 def _skipped(report: Report) -> list[RenderableType]:
-    """One line per reason: how many checks, and where."""
+    """Return one line per reason with the number of skipped checks and their nodes."""
     skipped = [check for check in report.checks if check.verdict is Verdict.SKIPPED]
     said: list[RenderableType] = []
     for reason in sorted({check.reason for check in skipped}):
@@ -122,7 +120,7 @@ def _skipped(report: Report) -> list[RenderableType]:
 
 
 def _not_run(report: Report) -> list[RenderableType]:
-    """One line per reason; the plan's missing parts are no news."""
+    """Return one line per reason for checks that did not run, except for features that the plan does not include and nodes that are out."""
     said: list[RenderableType] = []
     for reason in sorted({item["reason"] for item in report.not_run} - {"not-in-plan", "node-out"}):
         items = [item for item in report.not_run if item["reason"] == reason]
@@ -133,8 +131,8 @@ def _not_run(report: Report) -> list[RenderableType]:
 
 
 def _conclusion(report: Report) -> Text:
-    totals = ", ".join(f"{count} {verdict}" for verdict, count in report.totals.items() if count) or "nothing was checked"
-    scope = " (only a part was asked for: no verdict on the cluster)" if report.partial else ""
+    totals = ", ".join(f"{count} {verdict}" for verdict, count in report.totals.items() if count) or "no checks ran"
+    scope = " (partial run: no verdict on the cluster)" if report.partial else ""
     return Text.assemble(
         (f"{_MARKS[report.verdict]} {report.stack}: {headline(report)}", f"bold {_COLOURS[report.verdict]}"),
         f" at level {report.level}{scope}\n",

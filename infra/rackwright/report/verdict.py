@@ -1,4 +1,4 @@
-"""The words of a report as closed sets. `unknown` ranks above `failed`, and neither is ever green."""
+"""The values of a report as enumerations. `unknown` ranks above `failed`, and neither ever counts as a pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class Verdict(StrEnum):
-    """What a check, a node or a run came to; in ascending rank."""
+    """Verdict of a check, a node or a run, in ascending rank."""
 
     SKIPPED = "skipped"
     PASSED = "passed"
@@ -17,22 +17,22 @@ class Verdict(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """0 as declared, 1 not as declared, 3 could not tell."""
+        """0 as declared, 1 not as declared, 3 undetermined."""
         return {Verdict.FAILED: 1, Verdict.UNKNOWN: 3}.get(self, 0)
 
 
 class SkipReason(StrEnum):
-    """The only reasons for which a check may be skipped."""
+    """Valid reasons for skipping a check."""
 
     NOT_IN_PLAN = "not-in-plan"
     SIMULATED_HARDWARE = "simulated-hardware"
     NODE_OUT = "node-out"
     NODE_BUSY = "node-busy"
-    """A job check on a node that is at work for somebody: users' jobs are not disturbed, and a node that runs them is not in doubt."""
+    """A job check on a node that runs users' jobs: the jobs are not disturbed, and they show that the node works."""
 
 
 class NotRunReason(StrEnum):
-    """Why a check is no part of a run at all."""
+    """Reasons why a check is not part of a run."""
 
     NOT_IN_PLAN = "not-in-plan"
     NODE_OUT = "node-out"
@@ -41,24 +41,24 @@ class NotRunReason(StrEnum):
     NODES = "nodes"
     EMPTY_GROUP = "empty-group"
     PHASE = "phase"
-    """Of the acceptance: only other phases were asked for."""
+    """Acceptance: only other phases were requested."""
     STOPPED = "stopped"
-    """Of the acceptance: a phase before it did not pass, and what comes after would stand on nothing."""
+    """Acceptance: an earlier phase did not pass, and later phases depend on it."""
 
 
 PARTIAL: Final = frozenset({NotRunReason.NODES, NotRunReason.KIND, NotRunReason.PHASE})
-"""Reasons for which somebody left checks out on purpose: such a run says nothing about the whole cluster."""
+"""Reasons of intentionally excluded checks: such a run has no verdict on the cluster."""
 
 
 class Evidence(StrEnum):
-    """Whether a result speaks of the thing itself or of its stand-in."""
+    """Whether a result was obtained from real hardware or from a simulation."""
 
     REAL = "real"
     SIMULATED = "simulated"
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The highest in rank; of nothing at all nothing is known.
+    """Return the verdict with the highest rank, or UNKNOWN without any verdict.
 
     >>> worst([Verdict.PASSED, Verdict.UNKNOWN, Verdict.FAILED])
     <Verdict.UNKNOWN: 'unknown'>

@@ -89,7 +89,7 @@ def _owed(declared: Declared, wanted: Sequence[str], level: Level) -> Manifest:
     rows = {key: spec.in_pods() if in_pods else spec for key, spec in acceptance().items() if spec.subject in known}
     owed = manifest(declared, {key: spec for key, spec in rows.items() if spec.subject in wanted}, level)
     others = [
-        NotRun(key, NotRunReason.PHASE, "only other phases were asked for") for key, spec in rows.items() if spec.subject not in wanted
+        NotRun(key, NotRunReason.PHASE, "only other phases were requested") for key, spec in rows.items() if spec.subject not in wanted
     ]
     return Manifest(owed.level, owed.expected, (*owed.not_run, *others), owed.empty_groups)
 

@@ -296,12 +296,12 @@ def test_the_command_lists_and_removes_only_when_told_to(there: Account, groups:
     assert listed.code == 1
     assert (
         "volume vol-" in listed.out
-        and f"{len(EVERY) + 1} things of stack mine are left in account 123456789012, us-east-1; with --yes" in listed.out
+        and f"{len(EVERY) + 1} resources of stack mine remain in account 123456789012, us-east-1; pass --yes" in listed.out
     )
     assert kinds(leftovers.find(there, mine)) == EVERY
     removed = run("down", mine, "--by-label", "--yes")
     assert removed.code == 0, removed.err
-    assert removed.out.splitlines()[-1] == "nothing is left of stack mine in account 123456789012, us-east-1: nothing carries its tag"
+    assert removed.out.splitlines()[-1] == "no resource with the tag of stack mine in account 123456789012, us-east-1"
 
 
 def test_the_same_for_programs(there: Account, run: Run, mine: str) -> None:
@@ -312,7 +312,7 @@ def test_the_same_for_programs(there: Account, run: Run, mine: str) -> None:
 
 def test_without_a_stack_file_the_region_is_given(there: Account, run: Run, mine: str) -> None:
     ended = run("down", "forgotten", "--by-label", "--region", "us-east-1")
-    assert (ended.code, ended.out.split(":")[0]) == (0, "nothing is left of stack forgotten in account 123456789012, us-east-1")
+    assert (ended.code, ended.out) == (0, "no resource with the tag of stack forgotten in account 123456789012, us-east-1\n")
 
 
 def test_a_stack_file_with_other_mistakes_still_says_where_to_look(there: Account, run: Run, mine: str) -> None:
@@ -322,7 +322,7 @@ def test_a_stack_file_with_other_mistakes_still_says_where_to_look(there: Accoun
     assert run("down", mine, "--by-label").code == 0
     file.write_text(file.read_text().replace(" region: us-east-1", " regin: us-east-1"))
     ended = run("down", mine, "--by-label")
-    assert ended.code == 2 and "give it with --region" in ended.err
+    assert ended.code == 2 and "pass --region REGION" in ended.err
 
 
 def test_without_credentials_the_command_could_not_tell(no_account: None, run: Run, mine: str) -> None:

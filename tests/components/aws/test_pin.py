@@ -64,7 +64,7 @@ def test_a_newer_one_is_told_and_written_when_asked(account: Account, run: Run, 
     file = stack(f"{{id: {_OLD}, parameter: {_PARAMETER}}}")
     publish(account, _NEW)
     ended = run("pin", str(file), "--check")
-    assert (ended.code, ended.out) == (1, f"target.image: {_NEW} is newer instead of {_OLD}\n")
+    assert (ended.code, ended.out) == (1, f"target.image: {_NEW} is newer than {_OLD}\n")
     assert pinned(file) == _OLD, "--check writes nothing"
     assert run("pin", str(file)).out == f"target.image: pinned to {_NEW} instead of {_OLD}\n"
     assert run("pin", str(file), "--check").code == 0
@@ -118,4 +118,4 @@ def test_other_targets_have_nothing_to_pin(run: Run, target: str, words: str) ->
 
 def test_an_image_that_is_only_an_id_has_nothing_to_look_up(run: Run, stack: Callable[[str], Path]) -> None:
     ended = run("pin", str(stack(f"{{id: {_OLD}}}")))
-    assert ended.code == 2 and "no image says where its id is looked up" in ended.err
+    assert ended.code == 2 and "target.image: has neither `parameter` nor `name` and `owner`" in ended.err

@@ -126,7 +126,7 @@ def test_a_misspelt_group_is_an_error_and_no_verdict(home, spoilt):
     rows.write_text(rows.read_text(encoding="utf-8").replace("group: gpu\n", "group: gpus\n"))
     ended, _ = run(home, standin.UNREACHABLE, checks=folder)
     assert ended.returncode == 2
-    assert "gpus: no such group" in ended.stderr
+    assert "gpus: unknown group" in ended.stderr
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
@@ -151,7 +151,7 @@ def test_a_run_that_is_ended_leaves_no_green_report(home, ending):
     [
         (("--nodes", "worker9"), "is no node of lab"),
         (("--level", "bogus"), "invalid choice"),
-        (("--inventory", "/none"), "no hand-over yet"),
+        (("--inventory", "/none"), "no inventory found"),
     ],
 )
 def test_bad_input_is_said_and_changes_nothing(home, more, words):

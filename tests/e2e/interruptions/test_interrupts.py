@@ -128,10 +128,10 @@ def test_up_repairs_after_reboot(small: Project) -> None:
     before = small.incarnations()
     _reboot(small)
     said = _repair(small)
-    assert "nothing was to do" not in said
+    assert "no changes. " not in said
     after = small.incarnations()
     assert all(after[name] != before[name] and after[name].split("@")[0] == before[name].split("@")[0] for name in before)
-    assert "nothing was to do" in _repair(small)
+    assert "no changes. " in _repair(small)
 
 
 def test_up_repairs_after_closed_terminal(small: Project) -> None:

@@ -69,7 +69,7 @@ def test_an_idle_worker_s_container_stops_and_up_is_a_no_op(saving: Project) -> 
     lives = saving.incarnations()
     _falls_asleep(saving)
     said = saving.must("up")
-    assert "nothing was to do" in said.output and "updated" not in said.output, said.output
+    assert "no changes. " in said.output and "updated" not in said.output, said.output
     assert (saving.incarnations(), _status(saving, "worker0")) == (lives, "exited")
 
 
@@ -94,7 +94,7 @@ def test_a_job_wakes_it_and_runs_there(saving: Project) -> None:
     said = saving.as_user("srun --gres=gpu:2 hostname")
     assert said.ok and said.output.splitlines()[-1] == "worker0", said.output + _log(saving)
     said = saving.must("up")
-    assert "nothing was to do" in said.output, said.output
+    assert "no changes. " in said.output, said.output
 
 
 def test_verify_wakes_it(saving: Project) -> None:

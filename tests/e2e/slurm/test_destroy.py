@@ -21,7 +21,7 @@ def test_destroy_leaves_no_container_volume_network_secret_or_key_even_where_a_n
 @pytest.mark.essential
 def test_a_removed_stack_has_nothing_left_to_remove(lab: Project) -> None:
     said = lab.rackwright("down", lab.stack, "--by-label")
-    assert said.ok and "nothing is left" in said.output, said.output
+    assert said.ok and "no container, volume, network or secret with the label of stack" in said.output, said.output
 
 
 def test_the_stack_comes_up_again_after_a_destroy(lab: Project) -> None:

@@ -40,7 +40,7 @@ def test_an_unplugged_and_two_swapped_cables_are_found_among_a_thousand(image: s
     text = seen(image, netlist(plan), *unlink, f"Link {one} {other_leaf}", f"Link {other} {leaf}")
     found = differences(rows, read(text), NDR)
     assert {str(difference.end) for difference in found} == {"worker7/mlx5_2:1", "worker7/mlx5_3:1", "worker9/mlx5_4:1"}
-    assert f"{pulled.replace(' ', ' - ')} is not there" in map(str, found)
+    assert f"{pulled.replace(' ', ' - ')} is missing" in map(str, found)
 
 
 def spoken(end: str) -> str:

@@ -34,7 +34,7 @@ def test_a_second_up_changes_nothing_and_tells_the_age_of_the_proof(lab: Project
     before = (lab.home / lab.stack / "report.json").stat().st_mtime_ns
     said = lab.must("up")
     assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
-    assert "nothing was to do" in said.output and "ago at level smoke" in said.output, said.output
+    assert "no changes. " in said.output and "ago at level smoke" in said.output, said.output
     assert (lab.home / lab.stack / "report.json").stat().st_mtime_ns == before
 
 

@@ -129,7 +129,7 @@ def test_a_stack_beside_it_is_compared(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "cost"])
-@pytest.mark.parametrize(("asked", "words"), [("labb", "did you mean `lab`?"), ("nowhere/x.yaml", "there is no such file")])
+@pytest.mark.parametrize(("asked", "words"), [("labb", "did you mean `lab`?"), ("nowhere/x.yaml", "file does not exist")])
 def test_a_stack_that_is_not_there(run: Run, command: str, asked: str, words: str) -> None:
     """With the nearest name."""
     ended = run(command, asked)
@@ -138,7 +138,7 @@ def test_a_stack_that_is_not_there(run: Run, command: str, asked: str, words: st
 
 
 def test_a_missing_file_is_a_finding_for_programs(run: Run) -> None:
-    """`--json` promises findings."""
+    """`--json` always prints findings."""
     told = json.loads(run("validate", "labb", "--json").out)
     assert (told["ok"], told["findings"][0]["rule"]) == (False, "stack-file")
 
@@ -153,7 +153,7 @@ def test_no_file_makes_a_traceback(run: Run, tmp_path: Path, command: str, text:
     file.write_text(text)
     ended = run(command, str(file))
     assert ended.code == 2
-    assert "defect" not in ended.err
+    assert "this is a bug" not in ended.err
     assert "Pulumi.x.yaml" in ended.out + ended.err or "rackwright:cluster" in ended.out + ended.err
 
 
@@ -176,7 +176,7 @@ def test_the_plan_for_people(run: Run) -> None:
     assert ended.code == 0
     assert ended.out.splitlines()[:6] == [
         "stack lab on lab: 4 nodes, 16 GPUs, level smoke, 10.77.0.0/24; simulated: gpu, fabric",
-        "way in: login0 on 127.0.0.1:2222",
+        "access: login0 on 127.0.0.1:2222",
         "",
         "node      address     roles                          cpus  memory    gpus      rack  state",
         "login0    10.77.0.16  login, controller, accounting  4     2048 MiB  -         -     in",
@@ -189,7 +189,7 @@ def test_the_plan_for_people(run: Run) -> None:
 
 def test_the_plan_of_machines_names_the_one_that_all_others_are_reached_through(run: Run) -> None:
     """There is no published port."""
-    assert run("plan", "budget-vms").out.splitlines()[1] == "way in: login0"
+    assert run("plan", "budget-vms").out.splitlines()[1] == "access: login0"
 
 
 def test_a_node_that_is_out_is_shown_with_its_reason(run: Run, tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_the_bill_names_its_lines_and_the_sum_of_the_stack_s_life(run: Run) -> N
     """Two spot workers at what they are expected to cost, for eight hours."""
     out = run("cost", "aws-budget").out
     assert ["worker", "2", "g5.xlarge", "1.0000"] in [row.split()[:4] for row in out.splitlines()]
-    assert "in its life of 8h: 10.87 USD" in out
+    assert "total for its TTL of 8h: 10.87 USD" in out
     told = json.loads(run("cost", "aws-budget", "--json").out)
     assert told["usd_for_ttl"] == pytest.approx(8 * told["usd_per_hour"], abs=1e-4)
     assert {"item", "source", "date", "region", "remark", "usd_per_hour", "usd_up_front", "count", "group"} == set(told["lines"][0])
@@ -253,7 +253,7 @@ def test_machines_of_one_s_own_are_compared_with_rented_ones(run: Run, tmp_path:
     ended = run("cost", str(file))
     assert ended.code == 0, ended.err
     assert "no rack: 0.88 kW" in ended.out
-    assert "against 2 x g6.xlarge at 1.61 USD per hour" in ended.out
+    assert "compared with 2 x g6.xlarge at 1.61 USD per hour" in ended.out
     told = json.loads(run("cost", str(file), "--json", "--against", "aws-budget").out)["economics"]
     assert told["against"]["name"] == "stack aws-budget"
     assert told["against"]["break_even_months"] == pytest.approx(6800 / ((told["against"]["usd_per_hour"] - 0.088) * 730))
@@ -295,7 +295,7 @@ def test_a_defect_is_confessed_without_a_traceback(run: Run, monkeypatch: pytest
     monkeypatch.setattr("rackwright.cli.validate.judge", broken)
     ended = run("validate", "lab")
     assert ended.code == 3
-    assert ended.err.startswith("ZeroDivisionError: oops\n  this is a defect of rackwright")
+    assert ended.err.startswith("ZeroDivisionError: oops\n  this is a bug in rackwright")
     monkeypatch.setenv("RACKWRIGHT_TRACEBACK", "1")
     monkeypatch.setattr(sys, "argv", ["rackwright", "validate", "lab"])
     with pytest.raises(ZeroDivisionError):

@@ -103,7 +103,7 @@ def test_what_is_kept_is_for_its_owner_alone(night: Night, file: Any) -> None:
 def test_healing_says_what_it_does_then_does_it_and_looks_again(night: Night) -> None:
     night.found = [(STOPPED,), ()]
     said = night("drift", "lab", "--heal", "behaviour")
-    assert said.code == 0 and "healing what is on the hosts" in said.err and "1 healed" in said.out
+    assert said.code == 0 and "healing the hosts: apply the playbooks to every existing node" in said.err and "1 healed" in said.out
     assert len(night.ran) == 1 and night.ran[0][:4] == ["up", "--stack", "lab", "--refresh"] and "--target" in night.ran[0]
 
 
@@ -116,7 +116,7 @@ def test_where_nothing_differs_in_a_layer_nothing_is_run(night: Night) -> None:
 def test_a_healing_that_fails_is_no_success(night: Night) -> None:
     night.found, night.status = [(STOPPED, OPENED), (OPENED,)], 1
     said = night("drift", "lab", "--heal", "all")
-    assert said.code == 1 and "not all of it came back" in said.err
+    assert said.code == 1 and "some differences remain; errors above, differences below" in said.err
     assert OPENED.subject in said.out and STOPPED.subject not in said.out and night.found == []
 
 
@@ -233,7 +233,7 @@ def test_where_nobody_wants_it_compared_there_is_nothing_to_accept(night: Night,
     assert said.code == 2 and "traces: false" in said.err
 
 
-@pytest.mark.parametrize(("folder", "said"), [("metrics", ""), ("nowhere", "nowhere/rackwright-lab.prom could not be written")])
+@pytest.mark.parametrize(("folder", "said"), [("metrics", ""), ("nowhere", "nowhere/rackwright-lab.prom: cannot write the metrics")])
 def test_prometheus_reads_it_where_the_stack_file_says(night: Night, tmp_path: Path, monkeypatch: Any, folder: str, said: str) -> None:
     (tmp_path / "metrics").mkdir()
     monkeypatch.setattr(drift_told, "policy", lambda stack: DriftPolicy(metrics_folder=str(tmp_path / folder)))

@@ -71,13 +71,13 @@ def test_a_backup_that_fails_leaves_nothing(stack: Stack, tmp_path: Path) -> Non
 def test_no_backup_is_overwritten(stack: Stack, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("old")
     code, _, err = stack.etcd("backup", "lab", str(tmp_path / "file"))
-    assert code == 2 and "no backup is overwritten" in err and stack.played == [] and (tmp_path / "file").read_text() == "old"
+    assert code == 2 and "backups are never overwritten" in err and stack.played == [] and (tmp_path / "file").read_text() == "old"
 
 
 def test_a_restore_replaces_only_by_force(stack: Stack, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("snapshot")
     code, _, err = stack.etcd("restore", "lab", str(tmp_path / "file"))
-    assert code == 2 and "`--force` does it: objects made since are gone" in err and stack.played == []
+    assert code == 2 and "pass `--force` to confirm; objects created since the snapshot are lost" in err and stack.played == []
     code, out, _ = stack.etcd("restore", "lab", str(tmp_path / "file"), "--force")
     assert code == 0 and "restored from" in out and stack.played == [("etcd-restore.yml", str(tmp_path / "file"))]
 
@@ -86,9 +86,9 @@ def test_a_restore_replaces_only_by_force(stack: Stack, tmp_path: Path) -> None:
     ("words", "told"),
     [
         (("backup", "lab", "{}/nowhere/file"), "`mkdir -p"),
-        (("backup", "lab", "{}/file", "--force"), "belongs to `etcd restore`"),
-        (("restore", "lab", "{}/file", "--force"), "there is no such file"),
-        (("backup", "lab-k8s-ha", "{}/file"), "`rackwright up lab-k8s-ha` brings it up"),
+        (("backup", "lab", "{}/file", "--force"), "remove --force, or use `etcd restore`"),
+        (("restore", "lab", "{}/file", "--force"), "file does not exist"),
+        (("backup", "lab-k8s-ha", "{}/file"), "run `rackwright up lab-k8s-ha`"),
     ],
     ids=["no folder", "a backup by force", "no file", "not up"],
 )
@@ -100,7 +100,7 @@ def test_bad_input(stack: Stack, tmp_path: Path, words: tuple[str, ...], told: s
 def test_slurm_has_no_etcd(stack: Stack, tmp_path: Path) -> None:
     stack.scheduler = {"kind": "slurm"}
     code, _, err = stack.etcd("backup", "lab", str(tmp_path / "file"))
-    assert code == 2 and "runs no Kubernetes" in err and "accounting-backup.yml" in err
+    assert code == 2 and "has no etcd (expected scheduler kubernetes, found slurm)" in err and "accounting-backup.yml" in err
 
 
 @pytest.fixture
@@ -119,7 +119,11 @@ def test_a_backup_needs_one_controller(three: Stack, tmp_path: Path) -> None:
 def test_a_restore_needs_all_controllers(three: Stack, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("snapshot")
     code, _, err = three.etcd("restore", "lab", str(tmp_path / "file"), "--force")
-    assert code == 3 and "nothing was touched, a member of etcd that is left out would go on" in err and "login0: no route" in err
+    assert (
+        code == 3
+        and "aborted before any change: all controllers must be reachable, because an etcd member that is left out" in err
+        and "login0: no route" in err
+    )
 
 
 def test_a_restore_is_put_back_on_all_controllers(three: Stack, tmp_path: Path) -> None:

@@ -103,11 +103,11 @@ def test_a_picture_is_printed_or_written(run: Run, tmp_path: Path) -> None:
     assert run("lab", "svg", "-o", str(tmp_path / "fabric.svg")).code == 0
     assert (tmp_path / "fabric.svg").read_text() == drawn
     refused = run("lab", "svg", "-o", str(tmp_path / "nowhere" / "fabric.svg"))
-    assert (refused.code, refused.out) == (2, "") and "name a file in a folder" in refused.err
+    assert (refused.code, refused.out) == (2, "") and "pass a file in a writable folder" in refused.err
 
 
 def test_a_fabric_as_planned_differs_in_nothing(run: Run, found: Path) -> None:
-    assert diff(run, found, discovered()) == Ended(0, "all 81 cables are where they should be\n", "")
+    assert diff(run, found, discovered()) == Ended(0, "all 81 cables are connected as planned\n", "")
     managed = discovered().replace("'leaf-su1-r3'", "'MF0;leaf-su1-r3:MQM9700/U1'")
     assert diff(run, found, managed).code == 0
 
@@ -117,10 +117,10 @@ def test_what_is_missing_swapped_or_slow_is_named(run: Run, found: Path) -> None
     ended = diff(run, found, text)
     assert ended.code == 1
     assert ended.out.splitlines() == [
-        "worker0/mlx5_6:1 is linked with leaf-su1-r7:1, planned with leaf-su1-r6:1",
-        "worker0/mlx5_7:1 is linked with leaf-su1-r6:1, planned with leaf-su1-r7:1",
+        "worker0/mlx5_6:1 is connected to leaf-su1-r7:1 (expected leaf-su1-r6:1)",
+        "worker0/mlx5_7:1 is connected to leaf-su1-r6:1 (expected leaf-su1-r7:1)",
         "worker1/mlx5_0:1 - leaf-su1-r0:2 runs at 4x HDR",
-        "worker1/mlx5_2:1 - leaf-su1-r2:2 is not there",
+        "worker1/mlx5_2:1 - leaf-su1-r2:2 is missing",
     ]
     told = json.loads(diff(run, found, text, "--json").out)
     assert [row["kind"] for row in told["differences"]] == ["moved", "moved", "slow", "missing"]
@@ -137,10 +137,10 @@ def test_a_link_nobody_planned_is_named(run: Run, found: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "cause"),
     [
-        ("", "no link is in it"),
-        ("ibwarn: [12] mad_rpc: timed out\n", "line 1 is not of `ibnetdiscover -p`"),
-        (discovered().splitlines()[1] + "\n", "it is cut off"),
-        (discovered()[:-20], "is not of `ibnetdiscover -p`"),
+        ("", "contains no link"),
+        ("ibwarn: [12] mad_rpc: timed out\n", "line 1 is not output of `ibnetdiscover -p`"),
+        (discovered().splitlines()[1] + "\n", "output is truncated"),
+        (discovered()[:-20], "is not output of `ibnetdiscover -p`"),
     ],
 )
 def test_a_file_that_does_not_tell_is_no_verdict(run: Run, found: Path, text: str, cause: str) -> None:

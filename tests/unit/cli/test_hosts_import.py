@@ -64,8 +64,8 @@ def test_a_list_becomes_rows_and_the_rest_stays(take: Run, file: Path) -> None:
     row = f'        worker0: {{address: 10.20.0.11, host_key: "{KEY}", rack: r1, label: node001}}\n'
     after = row + "        worker1: {address: 10.20.0.12, rack: r1, label: node002}\n"
     assert file.read_text() == STACK.replace("# at the door\n", f"# at the door\n{after}")
-    assert "2 machines added, 0 brought up to date, 3 in all" in ended.out
-    assert "1 have no host_key yet: `rackwright hosts scan rack --write`" in ended.out
+    assert "2 machines added, 0 updated, 3 in total" in ended.out
+    assert "1 have no host_key yet: run `rackwright hosts scan rack --write`" in ended.out
 
 
 def test_the_same_list_again_changes_nothing(take: Run, file: Path) -> None:
@@ -108,7 +108,10 @@ def test_a_stack_with_nothing_but_its_groups_can_be_filled(take: Run, file: Path
 
 @pytest.mark.parametrize(
     ("group", "says"),
-    [("wroker", "--group: there is no group `wroker`\n  did you mean `worker`?"), ("login", "node001 has no node: the 1 of group login")],
+    [
+        ("wroker", "--group: unknown group `wroker`\n  did you mean `worker`?"),
+        ("login", "no free node for node001: all 1 nodes of group login"),
+    ],
 )
 def test_a_group_that_cannot_take_them_is_told(take: Run, group: str, says: str) -> None:
     ended = take("name,address\nnode001,10.20.0.11\n", "--group", group)
@@ -119,12 +122,12 @@ def test_a_lab_takes_no_machines(take: Run, file: Path) -> None:
     target = STACK[STACK.index("    target") : STACK.index("    level")]
     file.write_text(STACK.replace(target, "    target: {kind: lab}\n"))
     ended = take("name,address\nworker0,10.20.0.11\n")
-    assert ended.code == 2 and "its target is lab" in ended.err
+    assert ended.code == 2 and "target lab creates its own nodes (expected target hosts)" in ended.err
 
 
 def test_a_list_that_is_not_there(file: Path, take: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = take("name,address\n")
-    assert ended.code == 2 and "names no machine" in ended.err
+    assert ended.code == 2 and "contains no machine" in ended.err
 
 
 def test_who_may_read_the_stack_file_stays(take: Run, file: Path) -> None:

@@ -109,7 +109,7 @@ def test_each_machine_has_a_row_with_what_it_is_and_all_that_is_wrong_below(scan
     assert rows["worker0"][1:3] == ["node001,", "r1"] and PRINT["worker0"] in rows["worker0"] and rows["worker0"][-1] == "no"
     assert "4 (8)" in ended.out and "8000 (16384) MiB" in ended.out
     assert f"worker0: {NO_KEY}\nworker1: has 4 CPUs, declared are 8\nworker1: has 8000 MiB\n" in ended.out
-    assert ended.out.endswith("stack rack: 1 fit, 2 do not fit\n")
+    assert ended.out.endswith("stack rack: 1 match, 2 differ\n")
     assert (ended.code, file.read_text()) == (1, STACK)
 
 
@@ -119,7 +119,7 @@ def test_machines_that_all_fit_are_exit_code_0_and_one_that_was_not_reached_3(sc
     rack.shown[1] = Seen("worker0", wrong=("no SSH server answers: timed out",))
     rack.shown[2] = seen("worker1", wrong=("has 4 CPUs, declared are 8",))
     ended = scan()
-    assert ended.code == 3 and "1 fit, 1 do not fit, 1 not reached" in ended.out
+    assert ended.code == 3 and "1 match, 1 differ, 1 unreachable" in ended.out
 
 
 def test_they_are_asked_the_way_up_asks_them(scan: Run, rack: Rack) -> None:
@@ -168,12 +168,12 @@ def test_anything_but_yes_writes_nothing(scan: Run, file: Path, monkeypatch: pyt
 
 def test_without_a_person_nothing_is_written(scan: Run, file: Path) -> None:
     ended = scan("--write")
-    assert ended.code == 2 and "nobody is there to compare the keys" in ended.err and file.read_text() == STACK
+    assert ended.code == 2 and "not a terminal: host keys must be confirmed by a person" in ended.err and file.read_text() == STACK
 
 
 def test_yes_to_all_is_refused(scan: Run, file: Path) -> None:
     ended = scan("--write", "--yes")
-    assert ended.code == 2 and "nobody has compared the keys" in ended.err and file.read_text() == STACK
+    assert ended.code == 2 and "--yes: would accept unverified host keys" in ended.err and file.read_text() == STACK
 
 
 def test_a_file_of_fingerprints_vouches_by_node_label_or_address(scan: Run, file: Path, tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_one_key_that_is_another_stops_them_all(scan: Run, file: Path, tmp_path:
     """Somebody is in between, or the list is of other machines: neither is a reason to go on."""
     (tmp_path / "f").write_text(f"worker0 {PRINT['worker0']}\nworker1 {PRINT['login0']}\n")
     ended = scan("--write", "--fingerprints", str(tmp_path / "f"))
-    assert ended.code == 1 and f"worker1: shows {PRINT['worker1']}, which f does not give for it" in ended.err
+    assert ended.code == 1 and f"worker1: presents {PRINT['worker1']}, which is not in f for this machine" in ended.err
     assert file.read_text() == STACK
 
 
@@ -205,5 +205,5 @@ def test_a_stack_with_other_errors_is_not_looked_at(scan: Run, file: Path, rack:
 def test_a_machine_that_is_out_is_left_alone(scan: Run, file: Path, rack: Rack) -> None:
     file.write_text(STACK + "    nodes: {worker1: {state: out, reason: fan}}\n")
     rack.shown.pop()
-    assert "1 out and not looked at" in scan().out
+    assert "1 out (not scanned)" in scan().out
     assert [asked.way.name for asked in rack.asked["machines"]] == ["login0", "worker0"]

@@ -80,7 +80,7 @@ def renumbered(said: dict[str, Any]) -> None:
 
 
 def test_what_is_described_as_it_was_applied_is_nothing_to_do(up: Path, run: Run) -> None:
-    assert run("impact", str(up)) == (0, "nothing to do: stack lab is described as it was applied last\n", "")
+    assert run("impact", str(up)) == (0, "no changes: stack lab was last applied with this description\n", "")
 
 
 def test_a_worker_more_ends_nobody_s_work(up: Path, run: Run) -> None:

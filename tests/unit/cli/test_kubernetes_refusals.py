@@ -24,4 +24,4 @@ def test_jobs_of_slurm_are_refused(
         main.app()
     assert ended.value.code == 2
     said = capsys.readouterr().err
-    assert f"{what} sends its jobs through Slurm, and this stack runs Kubernetes" in said and "--level smoke" in said
+    assert f"{what} submits its jobs to Slurm (found scheduler Kubernetes)" in said and "--level smoke" in said

@@ -125,9 +125,9 @@ _ASKING = ("verify", "accept", "drift", "history", "status", "hardware", "schedu
 @pytest.mark.parametrize(
     ("stack", "cause", "hint"),
     [
-        ("lab-larg", "there is no stack `lab-larg`", "did you mean `lab-large`?"),
-        ("stacks/Pulumi.lab.yaml", "is a file", "the stack is `lab`"),
-        ("lab-large", "is not up", "`rackwright up lab-large` brings it up"),
+        ("lab-larg", "unknown stack `lab-larg`", "did you mean `lab-large`?"),
+        ("stacks/Pulumi.lab.yaml", "is a file", "use `lab`"),
+        ("lab-large", "is not up", "run `rackwright up lab-large`"),
     ],
 )
 def test_a_stack_that_is_not_up_is_no_typo_and_a_typo_is_no_stack(

@@ -49,7 +49,7 @@ class Engine:
 
 
 def fates(engine: Engine, *, dry_run: bool = False) -> dict[str, Fate]:
-    """What became of each stack."""
+    """The result for each stack."""
     return {one.stack: one.fate for one in reap(engine, NOW, dry_run=dry_run)}
 
 
@@ -104,11 +104,11 @@ def test_without_a_list_of_stacks_nothing_can_be_told(said: Said) -> None:
 @pytest.mark.parametrize(
     ("stacks", "broken", "code", "words"),
     [
-        ({"old": {"expires": LONG_AGO}}, (), 0, "old: ended; its time was over at 2020-01-01 08:00 UTC\n"),
-        ({"lab": {}}, (), 0, "lab: has no end on record\n"),
-        ({}, (), 0, "the backend knows no stack with resources\n"),
+        ({"old": {"expires": LONG_AGO}}, (), 0, "old: destroyed; expired at 2020-01-01 08:00 UTC\n"),
+        ({"lab": {}}, (), 0, "lab: has no recorded expiry\n"),
+        ({}, (), 0, "the backend has no stack with resources\n"),
         ({"old": {"expires": LONG_AGO}}, ("old",), 1, "but `pulumi destroy` failed: exit code 255, see above\n"),
-        ({"old": {"expires": LONG_AGO}, "locked": {}}, ("old",), 3, "locked: nobody can tell when it ends: incorrect passphrase\n"),
+        ({"old": {"expires": LONG_AGO}, "locked": {}}, ("old",), 3, "locked: expiry unknown: incorrect passphrase\n"),
     ],
 )
 def test_exit_codes_and_words(

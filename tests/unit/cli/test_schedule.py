@@ -57,7 +57,7 @@ def test_a_timer_is_installed_and_goes_again(run: Run, systemd: list[list[str]],
     assert run("lab", "--remove")[0] == 0
     assert systemd[2:] == [["disable", "--now", *TIMERS], ["daemon-reload"]]
     assert list((tmp_path / "units").iterdir()) == []
-    assert "there is no timer" in run("lab", "--remove")[1]
+    assert "no timer of lab is installed" in run("lab", "--remove")[1]
 
 
 def test_the_timer_of_a_stack_that_is_gone_can_be_taken_away(run: Run, systemd: list[list[str]], tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_a_backup_holds_what_cannot_be_made_again(state: Run, home: Path, tmp_pa
     ended = state("backup", tmp_path / "b.tar.gz")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.splitlines()[:2] == [f"{tmp_path}/b.tar.gz: backed up from {home}", "stack lab: state, keys and reports"]
-    assert "it holds keys and secrets in clear text" in ended.out
+    assert "it contains keys and secrets in clear text" in ended.out
     assert (tmp_path / "b.tar.gz").stat().st_mode & 0o777 == 0o600
     state = {f"{STATE}/{name}" for name in ("meta.yaml", "stacks/rackwright/lab.json", "history/rackwright/lab/1.json")}
     folder = {f"lab/{name}" for name in ("id_ed25519", "ssh_config", "report.json", "own/note.txt")}
@@ -53,7 +53,7 @@ def test_the_same_for_programs(state: Run, home: Path, tmp_path: Path) -> None:
     told = json.loads(ended.out)
     assert (told["action"], told["place"]) == ("backup", str(tmp_path / "b"))
     assert told["stacks"] == [{"stack": "lab", "state": False, "folder": True, "files": 3}]
-    assert "its state is not in the home but on another backend" in state("backup", tmp_path / "c").out
+    assert "its state is on another backend" in state("backup", tmp_path / "c").out
 
 
 def test_a_stack_that_never_came_up(state: Run, home: Path, tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_passphrase_from_elsewhere_is_the_user_s_to_keep(state: Run, home: Pat
     """Without it the backup is worth nothing."""
     assert "passphrase of your environment" not in state("backup", tmp_path / "b").out
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "")
-    assert "the passphrase of your environment (PULUMI_CONFIG_PASSPHRASE…) is not in it" in state("backup", tmp_path / "c").out
+    assert "it does not contain the passphrase of your environment (PULUMI_CONFIG_PASSPHRASE…)" in state("backup", tmp_path / "c").out
 
 
 def test_nothing_is_overwritten(state: Run, home: Path, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_nothing_is_overwritten(state: Run, home: Path, tmp_path: Path) -> None:
     for name in ("b", "link"):
         ended = state("backup", tmp_path / name)
         assert (ended.code, ended.out) == (2, "")
-        assert ended.err.startswith(f"{tmp_path / name}: exists already, and no backup is overwritten\n  choose another name")
+        assert ended.err.startswith(f"{tmp_path / name}: file exists, and backups are never overwritten\n  choose another name")
     assert (tmp_path / "b").read_text() == "an older backup"
 
 
@@ -112,18 +112,18 @@ def test_a_full_disk_leaves_nothing_half(state: Run, home: Path, tmp_path: Path,
     monkeypatch.setattr(os, "fsync", full)
     ended = state("backup", tmp_path / "b")
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err.startswith(f"{tmp_path}/b: the backup could not be written: No space left on device\n  look at")
+    assert ended.err.startswith(f"{tmp_path}/b: cannot write the backup: No space left on device\n  check the")
     assert sorted(tmp_path.iterdir()) == before
 
 
 def test_wrong_places(state: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bad input, each with a way out."""
     ended = state("backup", tmp_path / "none" / "b")
-    assert (ended.code, ended.err) == (2, f"{tmp_path}/none: there is no such folder\n  `mkdir -p {tmp_path}/none` makes it\n")
-    assert state("restore", tmp_path / "b").err.startswith(f"{tmp_path}/b: there is no such file\n")
-    assert state("backup", tmp_path / "b", "--force").err.startswith("--force: `state backup` replaces nothing\n")
+    assert (ended.code, ended.err) == (2, f"{tmp_path}/none: folder does not exist\n  run `mkdir -p {tmp_path}/none`\n")
+    assert state("restore", tmp_path / "b").err.startswith(f"{tmp_path}/b: file does not exist\n")
+    assert state("backup", tmp_path / "b", "--force").err.startswith("--force: not valid with `state backup`, which replaces nothing\n")
     go_to(tmp_path / "empty", monkeypatch)
-    assert state("backup", tmp_path / "b").err.startswith(f"{tmp_path}/empty: this home has no stacks to back up\n")
+    assert state("backup", tmp_path / "b").err.startswith(f"{tmp_path}/empty: state directory has no stacks to back up\n")
     assert state("undo", tmp_path / "b").code == 2
 
 
@@ -138,7 +138,8 @@ def test_a_run_at_work_is_let_work(state: Run, home: Path, tmp_path: Path, actio
         lock.flush()
         ended = state("backup", tmp_path / "b") if action == "backup" else state("restore", tmp_path / "a", "--force")
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err == f"{home}/lab/.lock: a run is changing stack lab (process 4711)\n  wait for it to end, then run this again\n"
+    hint = "wait for that run to finish, then run this command again"
+    assert ended.err == f"{home}/lab/.lock: another run is changing stack lab (process 4711)\n  {hint}\n"
     assert not (tmp_path / "b").exists()
     assert state("backup", tmp_path / "b").code == 0
 
@@ -154,7 +155,7 @@ def test_the_engine_s_own_lock_counts(state: Run, home: Path, tmp_path: Path) ->
         write(home, name, json.dumps(lock))
         refused = state("backup", tmp_path / f"b{number}")
         assert refused.code == 1, lock
-        assert refused.err.startswith(f"{home}/{name}: a run is changing stack lab (process ")
+        assert refused.err.startswith(f"{home}/{name}: another run is changing stack lab (process ")
         assert "`pulumi cancel -s lab`" in refused.err
 
 

@@ -82,13 +82,13 @@ def test_every_stack_is_over_and_the_user_knows_what_is_next(
     assert states(tmp_path / "there") == states(home / ".engine/state") == {"one": deployment("one"), "two": deployment("two")}
     old = f"PULUMI_BACKEND_URL=file://{home}/.engine/state pulumi stack rm --force"
     assert ended.out.splitlines() == [
-        f"{url}: has the state of this home's stacks",
+        f"{url}: contains the state of all stacks of {home}",
         "stack one: moved",
         "stack two: moved",
-        f"  `pulumi login {url}`, or `export PULUMI_BACKEND_URL={url}`: without it pulumi goes on with the old state",
-        f"  the passphrase stays the one in {home}/.engine/passphrase; pulumi finds it by itself, on this machine",
-        f"  the old state stays until you remove it: `{old} one`",
-        f"  the old state stays until you remove it: `{old} two`",
+        f"  run `pulumi login {url}` or `export PULUMI_BACKEND_URL={url}`; otherwise pulumi continues to use the old state",
+        f"  the passphrase is still the one in {home}/.engine/passphrase; pulumi finds it automatically on this machine",
+        f"  the old state is kept; to delete it, run `{old} one`",
+        f"  the old state is kept; to delete it, run `{old} two`",
     ]
     assert {call[3] for call in calls(tmp_path)} == {str(home / ".engine/passphrase")}
     assert not list((home / ".engine").glob("move-*"))
@@ -99,7 +99,8 @@ def test_again_after_a_failure(state: Run, home: Path, tmp_path: Path, monkeypat
     monkeypatch.setenv("FAILS", "import two")
     ended = state("move", f"file://{tmp_path}/there")
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err.startswith(f"file://{tmp_path}/there: `pulumi stack import`: no way to import\n  the state in the home is untouched")
+    hint = "fix the error and run the same command again; stacks that were moved are skipped, the old state is unchanged"
+    assert ended.err == f"file://{tmp_path}/there: `pulumi stack import`: no way to import\n  {hint}\n"
     monkeypatch.delenv("FAILS")
     (tmp_path / "calls").unlink()
     ended = state("move", f"file://{tmp_path}/there", "--json")
@@ -114,7 +115,7 @@ def test_no_stack_is_replaced(state: Run, home: Path, tmp_path: Path) -> None:
     ended = state("move", f"file://{tmp_path}/there")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith(
-        f"file://{tmp_path}/there: has a stack two with resources of its own; nothing was moved\n  if nobody needs it"
+        f"file://{tmp_path}/there: already has a stack two with other resources; nothing was moved\n  if that stack is obsolete, run "
     )
     assert states(tmp_path / "there") == {"two": deployment("somebody's")}
 
@@ -130,17 +131,17 @@ def test_the_user_s_own_passphrase(state: Run, home: Path, tmp_path: Path, monke
     """Is passed on as it is."""
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE_FILE", "/mine")
     ended = state("move", f"file://{tmp_path}/there")
-    assert "the passphrase stays the one of your environment" in ended.out
+    assert "the passphrase is still the one of your environment" in ended.out
     assert {call[3] for call in calls(tmp_path)} == {"/mine"}
 
 
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("there", "there: is no address of a backend\n  give one like file:///folder, s3://bucket"),
-        ("file://", "file://: is no address of a backend\n"),
-        ("file:///no/such/folder", "file:///no/such/folder: there is no such folder\n  `mkdir -p -m 700 /no/such/folder` makes it\n"),
-        ("file://{home}/.engine/../.engine/state?no_tmp_dir=true", "is where the state is already\n"),
+        ("there", "there: is not the URL of a backend\n  pass a URL like file:///folder, s3://bucket"),
+        ("file://", "file://: is not the URL of a backend\n"),
+        ("file:///no/such/folder", "file:///no/such/folder: folder does not exist\n  run `mkdir -p -m 700 /no/such/folder`\n"),
+        ("file://{home}/.engine/../.engine/state?no_tmp_dir=true", "is the current backend\n"),
     ],
 )
 def test_addresses(state: Run, home: Path, address: str, words: str) -> None:
@@ -154,7 +155,7 @@ def test_nothing_to_move_and_a_run_at_work(state: Run, home: Path, tmp_path: Pat
     """Neither reaches the engine."""
     with paths.lock_file("two").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert state("move", f"file://{tmp_path}/there").err.startswith(f"{home}/two/.lock: a run is changing stack two")
+        assert state("move", f"file://{tmp_path}/there").err.startswith(f"{home}/two/.lock: another run is changing stack two")
     go_to(tmp_path / "empty", monkeypatch)
-    assert state("move", f"file://{tmp_path}/there").err.startswith(f"{tmp_path}/empty: this home has no state to move\n")
+    assert state("move", f"file://{tmp_path}/there").err.startswith(f"{tmp_path}/empty: state directory has no Pulumi state to move\n")
     assert not (tmp_path / "calls").exists()

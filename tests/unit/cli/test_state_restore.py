@@ -26,7 +26,7 @@ def test_there_and_back(state: Run, home: Path, tmp_path: Path, monkeypatch: pyt
     assert (ended.code, ended.err) == (0, "")
     assert ended.out == (
         f"{tmp_path}/b: restored to {there}\nstack lab: state, keys and reports\n"
-        "  `pulumi refresh -s lab` compares it with what is really there\n"
+        "  run `pulumi refresh -s lab` to compare the state with the real resources\n"
     )
     after = contents(there)
     config = after.pop("lab/ssh_config")
@@ -55,7 +55,7 @@ def test_a_stack_that_is_there_is_not_replaced(state: Run, home: Path, tmp_path:
         before = contents(home)
         ended = state("restore", tmp_path / "b")
         assert (ended.code, ended.out) == (2, "")
-        assert ended.err.startswith(f"{home}: this home has its own lab\n  `--force` replaces")
+        assert ended.err.startswith(f"{home}: state directory already contains lab\n  pass `--force` to replace")
         assert contents(home) == before
         (home / name).unlink()
 
@@ -84,7 +84,9 @@ def test_another_passphrase_never_locks_out_a_stack(
     before = contents(there)
     ended = state("restore", tmp_path / "b", *more)
     assert ended.code == 2
-    assert ended.err.startswith(f"{there}/.engine/passphrase: the backup brings another passphrase, and nobody could read other any more\n")
+    assert ended.err.startswith(
+        f"{there}/.engine/passphrase: the backup has a different passphrase; restoring it would make the secrets of other unreadable\n"
+    )
     assert contents(there) == before
     (there / f"{STATE}/stacks/rackwright/other.json").unlink()
     assert state("restore", tmp_path / "b", *more).code == 0
@@ -146,8 +148,8 @@ def test_only_the_home_s_own_files_are_unpacked(
     ended = state("restore", evil, "--force")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == (
-        f"{evil}: holds `{member.name}`, which is nothing that a backup of rackwright has\n"
-        "  nothing was restored; use a file that `rackwright state backup` wrote\n"
+        f"{evil}: contains `{member.name}`, which is not part of a rackwright backup\n"
+        "  use a file that `rackwright state backup` wrote; nothing was restored\n"
     )
     assert contents(there) == {}
     assert sorted(tmp_path.iterdir()) == sorted([*before, there])
@@ -192,7 +194,7 @@ def test_a_later_format_is_named(state: Run, home: Path, tmp_path: Path) -> None
     """Rather than half understood."""
     state("backup", tmp_path / "b")
     later = rebuilt(tmp_path / "b", tmp_path / "later", edited('{"schema": "rackwright.backup/2", "stacks": []}'))
-    assert "its format is rackwright.backup/2, and this version reads rackwright.backup/1" in state("restore", later, "--force").err
+    assert "unsupported format: expected rackwright.backup/1, found rackwright.backup/2" in state("restore", later, "--force").err
 
 
 def test_a_file_that_broke_off_is_refused(state: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,7 +184,7 @@ def test_what_nodes_share_is_not_compared_but_simulated_gpus_are(lab, facts, hea
     ]
     assert found["simulated"] == ["cpus", "disks", "gpu_links", "gpus", "memory", "numa", "rdma"]
     assert found["totals"]["cpus"]["found"] is None
-    assert "simulated; says nothing about hardware" in shown(found)
+    assert "simulated; no evidence about hardware" in shown(found)
 
 
 @pytest.mark.parametrize("section", Section)

@@ -45,7 +45,7 @@ def test_nobody_answers(hardware):
     code, out, _ = hardware("echo 'ssh: No route to host' >&2; exit 255", "lab")
     assert code == 3
     assert "login0, worker[0-1], storage0  is unreachable: ssh: No route to host" in out
-    assert "0 of 4 nodes seen" in out
+    assert "0 of 4 nodes answered" in out
 
 
 def test_one_node_answers_with_this_machine(hardware):

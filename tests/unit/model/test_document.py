@@ -101,7 +101,7 @@ def test_an_empty_text_has_no_data_and_nothing_wrong() -> None:
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     """Missing and unreadable files are bad input; text in another encoding is a finding."""
-    with pytest.raises(BadInput, match="no such file"):
+    with pytest.raises(BadInput, match="file does not exist"):
         document.read(tmp_path / "none.yaml")
     with pytest.raises(BadInput, match="cannot be read"):
         document.read(tmp_path)

@@ -66,7 +66,7 @@ def test_writing_twice_is_writing_once() -> None:
 def test_what_cannot_be_edited_is_refused_with_the_line_to_write(image: str) -> None:
     with pytest.raises(BadInput) as refused:
         put(whole(image))
-    assert "target.image" in str(refused.value) and "write `id: ami-1` there yourself" in str(refused.value)
+    assert "target.image" in str(refused.value) and "add `id: ami-1` by hand" in str(refused.value)
 
 
 @pytest.mark.parametrize("shared", ["&shared {parameter: /a/b}", "&shared\n  parameter: /a/b"])

@@ -49,7 +49,7 @@ def put(path: str, value: object) -> dict[str, Any]:
     [
         ("leval", "smoke", "unknown-key", "leval", "unknown key `leval`", "did you mean `level`?"),
         ("groups.worker.cout", 1, "unknown-key", "groups.worker.cout", "unknown key", "did you mean `count`?"),
-        ("groups.worker.gpus.kind", 1, "unknown-key", "groups.worker.gpus.kind", "unknown key", "known: count, model"),
+        ("groups.worker.gpus.kind", 1, "unknown-key", "groups.worker.gpus.kind", "unknown key", "use one of: count, model"),
         ("target.mirrors", "x", "unknown-key", "target.mirrors", "unknown key", "did you mean `mirror`?"),
         (
             "scheduler",
@@ -66,13 +66,13 @@ def put(path: str, value: object) -> dict[str, Any]:
         ("target.os", "debian-11", "choice", "target.os", "is not one of debian-12, debian-13", "did you mean"),
         ("level", "smok", "choice", "level", "checks, smoke, full", "did you mean `smoke`?"),
         ("groups.worker.roles", ["wroker"], "choice", "groups.worker.roles[0]", "`wroker` is not one of", "did you mean `worker`?"),
-        ("groups.worker.roles", "worker", "value", "groups.worker.roles", "`worker` is not a list", "brackets"),
-        ("groups.worker.count", "2", "value", "groups.worker.count", "`2` is not a whole number", "without quotes"),
+        ("groups.worker.roles", "worker", "value", "groups.worker.roles", "expected a list, found `worker`", "brackets"),
+        ("groups.worker.count", "2", "value", "groups.worker.count", "expected a whole number, found `2`", "remove the quotes"),
         ("groups.worker.count", 2.5, "value", "groups.worker.count", "`2.5`", ""),
-        ("groups.worker.count", True, "value", "groups.worker.count", "`true` is not a whole number", ""),
+        ("groups.worker.count", True, "value", "groups.worker.count", "expected a whole number, found `true`", ""),
         ("groups.worker.count", -1, "value", "groups.worker.count", "too small", "at least 0"),
         ("groups.worker.count", 10**9, "value", "groups.worker.count", "too large", "at most 4096"),
-        ("groups.worker", None, "value", "groups.worker", "nothing is not a mapping", "remove the key"),
+        ("groups.worker", None, "value", "groups.worker", "expected a mapping, found null", "remove the key"),
         ("groups.worker.memory", "2GB", "size", "groups.worker.memory", "is not a size", "write 2GiB"),
         ("groups.worker.memory", 2048, "size", "groups.worker.memory", "has no unit", "2048MiB"),
         ("groups.Worker", {"count": 1}, "label", "groups.Worker", "not a DNS label", "lower-case"),
@@ -112,11 +112,18 @@ def put(path: str, value: object) -> dict[str, Any]:
         ("scheduler", {"kind": "slurm", "drain_timeout": "5 minutes"}, "duration", "scheduler.drain_timeout", "not a duration", "like 5m"),
         ("scheduler", {"kind": "slurm", "power_saving": {}}, "missing-key", "scheduler.power_saving.idle", "is missing", "add `idle:`"),
         ("users.Alice", {"uid": 2001}, "user-name", "users.Alice", "not a user name", "lower-case"),
-        ("users.alice", {"uid": 2001, "shell": "bash"}, "value", "users.alice.shell", "expected form", "must match"),
+        (
+            "users.alice",
+            {"uid": 2001, "shell": "bash"},
+            "value",
+            "users.alice.shell",
+            "does not match the required pattern",
+            "use a value that matches",
+        ),
         ("nodes.worker0", {"state": "off"}, "choice", "nodes.worker0.state", "is not one of in, out", ""),
         ("nodes.worker0", {"until": "soon"}, "day", "nodes.worker0.until", "not a day", "2026-12-01"),
-        ("time_zone", "utc", "value", "time_zone", "expected form", "must match"),
-        ("fabric", {"hcas": [f"mlx5_{rail}" for rail in range(17)]}, "value", "fabric.hcas", "more than 16 of them", "at most 16"),
+        ("time_zone", "utc", "value", "time_zone", "does not match the required pattern", "use a value that matches"),
+        ("fabric", {"hcas": [f"mlx5_{rail}" for rail in range(17)]}, "value", "fabric.hcas", "has more than 16 items", "at most 16"),
     ],
 )
 def test_a_wrong_field_is_one_finding(path: str, value: object, rule: str, where: str, cause: str, hint: str) -> None:
@@ -212,7 +219,9 @@ def test_a_stack_is_found_by_name_and_by_path(stacks: Path) -> None:
     assert find_stack_file(str(file), Path("/nowhere")) == file
 
 
-@pytest.mark.parametrize(("asked", "hint"), [("lap", "did you mean `lab`?"), ("./lab.yaml", "file's path"), ("lab.yml", "file's path")])
+@pytest.mark.parametrize(
+    ("asked", "hint"), [("lap", "did you mean `lab`?"), ("./lab.yaml", "path of a stack file"), ("lab.yml", "path of a stack file")]
+)
 def test_a_stack_that_is_not_there(stacks: Path, asked: str, hint: str) -> None:
     """With the nearest name."""
     with pytest.raises(BadInput) as missing:

@@ -71,24 +71,24 @@ def test_everything_wrong_is_said_at_once_with_its_line() -> None:
     )
     assert said(text) == [
         "m.csv:2: address: `10.20.0` is not an IPv4 address",
-        "m.csv:3: port: `ssh` is not a whole number",
+        "m.csv:3: port: expected a whole number, found `ssh`",
         "m.csv:3: host_key: `MD5:ab` is not an SSH host key",
-        "m.csv:4: has 6 cells, the first line 5",
+        "m.csv:4: expected 5 cells, found 6",
         "m.csv:5: name: is missing",
         "m.csv:6: serial: cannot be the same for several machines",
-        "m.csv:7: name: `e[3-1]` is no range",
-        "m.csv:8: address: addresses end before the range does",
-        "m.csv:10: name: g is in line 9, too",
-        "m.csv:10: address: 10.20.0.9 is in line 9, too",
+        "m.csv:7: name: `e[3-1]` is not a range",
+        "m.csv:8: address: the addresses of the range exceed 255.255.255.255",
+        "m.csv:10: name: duplicate g, also in line 9",
+        "m.csv:10: address: duplicate 10.20.0.9, also in line 9",
     ]
 
 
 @pytest.mark.parametrize(
     ("head", "what"),
     [
-        ("name,adress", ["m.csv:1: unknown column `adress`", "m.csv:1: has no column `address`"]),
-        ("name,address,fingerprint,host_key", ["m.csv:1: column `host_key` is there twice"]),
-        ("", ["m.csv:1: has no column `name`", "m.csv:1: has no column `address`"]),
+        ("name,adress", ["m.csv:1: unknown column `adress`", "m.csv:1: column `address` is missing"]),
+        ("name,address,fingerprint,host_key", ["m.csv:1: duplicate column `host_key`"]),
+        ("", ["m.csv:1: column `name` is missing", "m.csv:1: column `address` is missing"]),
     ],
 )
 def test_columns_nobody_knows_are_named(head: str, what: list[str]) -> None:
@@ -130,7 +130,7 @@ def test_a_machine_whose_address_a_node_has_is_that_node() -> None:
 
 def test_more_machines_than_nodes_are_told() -> None:
     (finding,) = as_nodes(listed("a", "b", "c", "d"), cluster(), "worker", "m.csv")[1]
-    assert (finding.path, finding.cause) == ("m.csv:5: name", "d has no node: the 3 of group worker are taken")
+    assert (finding.path, finding.cause) == ("m.csv:5: name", "no free node for d: all 3 nodes of group worker have a machine")
 
 
 def test_a_name_of_no_node_is_told_with_the_way_out() -> None:

@@ -69,12 +69,12 @@ def test_a_group_whose_name_ends_in_a_digit_counts_from_its_first_index() -> Non
 @pytest.mark.parametrize(
     ("key", "says"),
     [
-        ("worker[2-1]", "ends before it begins"),
-        ("worker[0-9999]", "stands for too many machines"),
-        ("worker[00-63]", "neither a node's name nor a range"),
-        ("worker[0-2", "neither a node's name nor a range"),
-        ("[0-2]", "neither a node's name nor a range"),
-        ("Worker0", "neither a node's name nor a range"),
+        ("worker[2-1]", "ends before its start"),
+        ("worker[0-9999]", "has too many machines"),
+        ("worker[00-63]", "neither a node name nor a range"),
+        ("worker[0-2", "neither a node name nor a range"),
+        ("[0-2]", "neither a node name nor a range"),
+        ("Worker0", "neither a node name nor a range"),
     ],
 )
 def test_a_key_that_is_no_range_is_told_where_it_stands(key: str, says: str) -> None:

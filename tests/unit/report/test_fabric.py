@@ -51,20 +51,20 @@ def test_what_switches_have_within_themselves_is_no_cable():
 
 
 def test_an_unplugged_cable_is_named_by_both_ends():
-    assert told(ROWS, live(ROWS[1:])) == ["worker0/mlx5_1:1 - leaf-su1-r1:1 is not there"]
+    assert told(ROWS, live(ROWS[1:])) == ["worker0/mlx5_1:1 - leaf-su1-r1:1 is missing"]
 
 
 def test_cables_that_changed_places_are_named_with_where_they_are():
     swapped = live(("worker0/mlx5_1:1 leaf-su1-r3:1", "worker0/mlx5_3:1 leaf-su1-r1:1", *ROWS[2:]))
     assert told(ROWS, swapped) == [
-        "worker0/mlx5_1:1 is linked with leaf-su1-r3:1, planned with leaf-su1-r1:1",
-        "worker0/mlx5_3:1 is linked with leaf-su1-r1:1, planned with leaf-su1-r3:1",
+        "worker0/mlx5_1:1 is connected to leaf-su1-r3:1 (expected leaf-su1-r1:1)",
+        "worker0/mlx5_3:1 is connected to leaf-su1-r1:1 (expected leaf-su1-r3:1)",
     ]
 
 
 def test_a_port_that_somebody_else_took():
     (one,) = differences(ROWS, live(("stranger/mlx5_0:1 leaf-su1-r1:1", *ROWS[1:])))
-    assert str(one) == "leaf-su1-r1:1 is linked with stranger/mlx5_0:1, planned with worker0/mlx5_1:1"
+    assert str(one) == "leaf-su1-r1:1 is connected to stranger/mlx5_0:1 (expected worker0/mlx5_1:1)"
     assert one.node == "worker0"
 
 

@@ -78,7 +78,7 @@ class TestTerminal:
     def test_a_silent_node_is_said_once(self, silent, unheard):
         text = printed(silent)
         assert text.count("worker1 is unreachable") == 1
-        assert f"worker1  {unheard} checks could not tell" in text
+        assert f"worker1  {unheard} checks unknown" in text
 
     def test_every_result_can_be_listed(self, report, green):
         text = printed(report(green), every=True)
@@ -134,7 +134,7 @@ class TestHtml:
     def test_a_silent_node_is_one_finding(self, silent, unheard):
         text = as_html(silent)
         assert text.count("worker1 is unreachable") == 1
-        assert f"{unheard} checks could not tell" in text
+        assert f"{unheard} checks unknown" in text
 
 
 class TestRedaction:

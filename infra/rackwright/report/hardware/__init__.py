@@ -1,1 +1,1 @@
-"""The hardware report: what nodes have, beside what the plan says they have."""
+"""The hardware report: each node's hardware compared with the plan."""

@@ -1,4 +1,4 @@
-"""What was seen on a node beside what the plan says of it. What all nodes have of one machine together is shown and not compared."""
+"""Comparison of a node's facts with the plan. Hardware that all nodes share with one machine is shown and not compared."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rackwright.report.declared import Declared
 from rackwright.report.hardware.facts import Facts, Part
 
 _OF_THE_MACHINE: Final = (Part.CPUS, Part.MEMORY, Part.NUMA, Part.DISKS)
-"""What a container has of the machine that all containers share."""
+"""Hardware that a container shares with all containers of the machine."""
 _NAMED: Final = 4
-"""Pairs of GPUs that are named; more are counted."""
+"""Maximum number of GPU pairs to name; more are counted."""
 _PORT: Final = 1
-"""The port of a card that is a rail: the plan names cards, and those that fabrics are built of show one port each."""
+"""Port of a rail's card: the plan names cards, and fabric cards have one port each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something that is not as planned."""
+    """A difference from the plan."""
 
     subject: str
     planned: str
@@ -28,13 +28,13 @@ class Difference:
 
 
 def simulated_parts(declared: Declared) -> frozenset[Part]:
-    """Parts that say nothing about hardware on this target."""
+    """Return the parts that are simulated on this target, so that they prove nothing about hardware."""
     found = {"capacity": _OF_THE_MACHINE, "gpu": (Part.GPUS, Part.GPU_LINKS), "fabric": (Part.RDMA,)}
     return frozenset(part for subsystem in declared.simulated for part in found.get(subsystem, ()))
 
 
 def planned(declared: Declared, name: str) -> dict[str, Any]:
-    """The plan's figures for a node, by part."""
+    """Return the plan's values for a node, by part."""
     record = declared.nodes[name]
     gpus = record.get("gpus")
     return {
@@ -48,7 +48,7 @@ def planned(declared: Declared, name: str) -> dict[str, Any]:
 
 
 def differences(plan: Mapping[str, Any], facts: Facts, simulated: frozenset[Part]) -> tuple[Difference, ...]:
-    """Everything seen that is not as planned. CPUs, memory and disks of a shared machine are left out."""
+    """Return all differences from the plan, without CPUs, memory and disks of a shared machine."""
     shared = simulated.intersection(_OF_THE_MACHINE)
     found = [*(() if shared else _capacity(plan, facts)), *_gpus(plan, facts), *_gpu_links(plan, facts, simulated)]
     found += [*_rails(plan, facts, simulated), *_mounts(plan, facts)]
@@ -79,7 +79,7 @@ def _gpus(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
 
 
 def _gpu_links(plan: Mapping[str, Any], facts: Facts, simulated: frozenset[Part]) -> Iterator[Difference]:
-    """Over NVSwitch every GPU reaches every other; a pair that does not goes over PCIe and the CPUs."""
+    """Yield pairs of GPUs without NVLink: with NVSwitch every GPU reaches every other one; other pairs use PCIe and the CPUs."""
     if facts.gpu_links is None or not plan["gpus"] or not plan["gpus"]["nvswitch"] or Part.GPU_LINKS in simulated:
         return
     astray: dict[str, list[str]] = {}
@@ -93,7 +93,7 @@ def _gpu_links(plan: Mapping[str, Any], facts: Facts, simulated: frozenset[Part]
 
 
 def _rails(plan: Mapping[str, Any], facts: Facts, simulated: frozenset[Part]) -> Iterator[Difference]:
-    """Each rail's card: there, Active over a link that is up, of the fabric's kind, at its rate; a simulated one says no rate."""
+    """Yield rails whose card is missing, not Active, not LinkUp, or has another link layer or rate; a simulated card has no rate."""
     if facts.rdma is None:
         return
     ports = {(port.device, port.port): port for port in facts.rdma}

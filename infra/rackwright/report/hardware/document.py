@@ -1,4 +1,4 @@
-"""The hardware report as data, in the shape of the contract `rackwright.hardware/2` (hardware.schema.json)."""
+"""The hardware report as data in the format of the contract `rackwright.hardware/2` (hardware.schema.json)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA: Final = "rackwright.hardware/2"
 
 
 class Section(StrEnum):
-    """What a person asks for."""
+    """Section of the report."""
 
     SUMMARY = "summary"
     GPU = "gpu"
@@ -26,7 +26,7 @@ class Section(StrEnum):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The parts of a node it shows."""
+        """Parts of a node that the section shows."""
         return _PARTS[self]
 
 
@@ -40,7 +40,7 @@ _PARTS: Final = {
 
 @dataclass(frozen=True)
 class Seen:
-    """What came of looking at one node: its facts, or why there are none."""
+    """Result of a query of a node: its facts, or the reason why there are none."""
 
     facts: Facts = field(default_factory=Facts)
     silent: str = ""
@@ -49,7 +49,7 @@ class Seen:
 def document(
     declared: Declared, section: Section, seen: Mapping[str, Seen], *, started: datetime, seconds: float, way: str
 ) -> dict[str, Any]:
-    """The report about the nodes that were looked at. One nobody heard of is unknown; so is one a part of which could not be seen."""
+    """Return the report of the queried nodes. A node that is unreachable or has an unreadable part is unknown."""
     simulated = simulated_parts(declared)
     nodes = [_node(declared, name, section, seen[name], simulated) for name in declared.nodes if name in seen]
     return {
@@ -91,7 +91,7 @@ def _verdict(seen: Seen, found: Collection[Difference]) -> Verdict:
 
 
 def _totals(nodes: Collection[Mapping[str, Any]], simulated: frozenset[Part]) -> dict[str, dict[str, int | None]]:
-    """Planned and found, over all nodes. Found is None where a node did not tell, or where nodes share one machine."""
+    """Return planned and found totals of all nodes. Found is None if a node did not report, or if nodes share one machine."""
     gpus = [(node["planned"]["gpus"] or {}) for node in nodes]
     return {
         "nodes": {"planned": len(nodes), "found": sum(not node["reason"] for node in nodes)},
@@ -114,7 +114,7 @@ def _cpus(facts: Mapping[str, Any]) -> int:
 
 
 def _sum(nodes: Collection[Mapping[str, Any]], part: Part, simulated: frozenset[Part], count: Any) -> int | None:
-    """Over the nodes that were to tell; None where one of them did not."""
+    """Return the sum over the nodes that have the part, or None if one of them did not report."""
     if part in simulated:
         return None
     asked = [node for node in nodes if part is not Part.GPUS or node["planned"]["gpus"]]

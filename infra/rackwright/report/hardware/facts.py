@@ -1,4 +1,4 @@
-"""What was seen on one node. Plain data; a part that could not be seen is None, and says why."""
+"""Facts of a node. Plain data; a part that could not be read is None, with the reason in `unknown`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Part(StrEnum):
-    """The parts of a node that are looked at, each by a question of its own."""
+    """Parts of a node, each read by its own probe."""
 
     CPUS = "cpus"
     MEMORY = "memory"
@@ -22,7 +22,7 @@ class Part(StrEnum):
 
 @dataclass(frozen=True)
 class Cpus:
-    """Processors as lscpu lists them; a virtual machine or a container may not say how they are laid out."""
+    """Processors as listed by lscpu; a virtual machine or a container may not report the layout."""
 
     model: str
     total: int
@@ -33,7 +33,7 @@ class Cpus:
 
 @dataclass(frozen=True)
 class NumaNode:
-    """One memory domain: its CPUs as the kernel writes a list (`0-31,64-95`), its memory."""
+    """A NUMA node: its CPUs in the kernel's list format (`0-31,64-95`), its memory."""
 
     index: int
     cpus: str
@@ -42,44 +42,44 @@ class NumaNode:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU as its driver lists it."""
+    """A GPU as listed by its driver."""
 
     index: int
     product: str
     memory_mib: int
     driver: str
     bus: str
-    """PCI address, as nvidia-smi prints it."""
+    """PCI address as printed by nvidia-smi."""
 
 
 @dataclass(frozen=True)
 class GpuLinks:
-    """`nvidia-smi topo -m`: how each GPU reaches every other GPU and network card."""
+    """`nvidia-smi topo -m`: the path from each GPU to every other GPU and network card."""
 
     paths: dict[str, dict[str, str]]
     """By GPU (`GPU0`), then by peer (`GPU1`, or the card's device `mlx5_0`): NV18, PIX, PXB, PHB, NODE, SYS."""
     numa: dict[str, str]
-    """Memory domain by GPU; `N/A` where the machine does not say."""
+    """NUMA node by GPU; `N/A` if the machine does not report it."""
 
 
 @dataclass(frozen=True)
 class Interface:
-    """One network interface of the kernel."""
+    """A network interface of the kernel."""
 
     name: str
     state: str
     """Of `operstate`: up, down, unknown …"""
     rate_gbps: float | None
     link_layer: str
-    """ethernet, infiniband, or the kernel's number of another."""
+    """ethernet, infiniband, or the kernel's number of another link layer."""
     driver: str
-    """Empty where no device stands behind it."""
+    """Empty for an interface without a device."""
     numa: int | None
 
 
 @dataclass(frozen=True)
 class RdmaPort:
-    """One port of an InfiniBand or RoCE card."""
+    """A port of an InfiniBand or RoCE card."""
 
     device: str
     port: int
@@ -95,7 +95,7 @@ class RdmaPort:
 
 @dataclass(frozen=True)
 class Disk:
-    """One local disk."""
+    """A local disk."""
 
     name: str
     model: str
@@ -106,7 +106,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class Mount:
-    """One mounted file system that has a size."""
+    """A mounted file system with a size."""
 
     point: str
     source: str
@@ -117,11 +117,11 @@ class Mount:
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything seen on one node; what is None has its reason in `unknown`."""
+    """All facts of a node; a part that is None has its reason in `unknown`."""
 
     cpus: Cpus | None = None
     memory: int | None = None
-    """MiB the kernel has."""
+    """Memory of the kernel, in MiB."""
     numa: tuple[NumaNode, ...] | None = None
     gpus: tuple[Gpu, ...] | None = None
     gpu_links: GpuLinks | None = None
@@ -130,4 +130,4 @@ class Facts:
     disks: tuple[Disk, ...] | None = None
     mounts: tuple[Mount, ...] | None = None
     unknown: dict[Part, str] = field(default_factory=dict)
-    """Why a part could not be seen."""
+    """Reason why a part could not be read, by part."""

@@ -1,4 +1,4 @@
-"""From a report to rows of tables: one cell a word or a figure with its unit. Nodes whose rows are alike share them."""
+"""Table rows of a report: each cell is a word or a number with its unit. Nodes with the same rows are combined."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Final
 
 Row = tuple[str, ...]
 UNTOLD: Final = "?"
-"""A figure that could not be seen."""
+"""Cell of a value that could not be read."""
 NONE: Final = "-"
 _GIB: Final = 1024
 
 
 def alike(nodes: Iterable[Mapping[str, Any]], rows: Callable[[Mapping[str, Any]], Sequence[Row]]) -> list[tuple[str, list[Row]]]:
-    """The rows of all nodes, once for those of which they are the same; nodes without rows are left out."""
+    """Return the rows of all nodes, with nodes that have the same rows combined. Omit nodes without rows."""
     found: dict[tuple[Row, ...], list[str]] = {}
     for node in nodes:
         if told := tuple(rows(node)):
@@ -24,7 +24,7 @@ def alike(nodes: Iterable[Mapping[str, Any]], rows: Callable[[Mapping[str, Any]]
 
 
 def fold(names: Iterable[str]) -> str:
-    """Names in Slurm's way of writing lists.
+    """Return names as a Slurm host list.
 
     >>> fold(["worker0", "worker1", "worker2", "login0", "worker9"])
     'worker[0-2,9], login0'
@@ -47,7 +47,7 @@ def _numbers(indices: Sequence[int]) -> str:
 
 
 def mebibytes(mib: float | None) -> str:
-    """Memory as people say it.
+    """Return an amount of memory as text with a unit, or `?` for None.
 
     >>> mebibytes(2048), mebibytes(81559), mebibytes(1305000), mebibytes(None)
     ('2.0 GiB', '79.6 GiB', '1.2 TiB', '?')
@@ -58,7 +58,7 @@ def mebibytes(mib: float | None) -> str:
 
 
 def summary(node: Mapping[str, Any]) -> list[Row]:
-    """One row: CPUs, layout, memory, GPUs, fabric, network."""
+    """Return one row: CPUs, layout, memory, NUMA nodes, GPUs, fabric."""
     facts, plan = node["facts"], node["planned"]
     return [
         (_cpus(facts), _layout(facts["cpus"]), mebibytes(facts["memory"]), _numa(facts["numa"]), _gpus(plan, facts), _fabric(plan, facts))
@@ -70,7 +70,7 @@ def _cpus(facts: Mapping[str, Any]) -> str:
 
 
 def _layout(cpus: Mapping[str, Any] | None) -> str:
-    """Sockets × cores × threads."""
+    """Return sockets × cores × threads."""
     counts = [cpus[key] for key in ("sockets", "cores_per_socket", "threads_per_core")] if cpus else [None]
     return UNTOLD if None in counts else " × ".join(map(str, counts))
 
@@ -110,7 +110,7 @@ def _rate(gbps: float | None) -> str:
 
 
 def gpus(node: Mapping[str, Any]) -> list[Row]:
-    """One row per kind of GPU: which, product, memory, driver, memory domain, nearest cards."""
+    """Return one row per kind of GPU: indices, product, memory, driver, NUMA node, nearest cards."""
     links = node["facts"]["gpu_links"] or {"paths": {}, "numa": {}}
     rows: dict[Row, list[int]] = {}
     for gpu in node["facts"]["gpus"] or ():
@@ -122,11 +122,11 @@ def gpus(node: Mapping[str, Any]) -> list[Row]:
 
 
 _NEAR: Final = ("PIX", "PXB", "PHB", "NODE", "SYS")
-"""From one bridge apart to across the sockets (legend of `nvidia-smi topo -m`)."""
+"""Paths from the nearest (one PCIe bridge) to the farthest (across sockets); legend of `nvidia-smi topo -m`."""
 
 
 def nearest_cards(paths: Mapping[str, str]) -> str:
-    """The network cards that a GPU reaches by the shortest path.
+    """Return the network cards with the shortest path to a GPU.
 
     >>> nearest_cards({"GPU1": "NV18", "mlx5_0": "PIX", "mlx5_1": "SYS"})
     'mlx5_0 PIX'
@@ -137,7 +137,7 @@ def nearest_cards(paths: Mapping[str, str]) -> str:
 
 
 def links(node: Mapping[str, Any]) -> list[Row]:
-    """How GPUs reach each other: one row where all pairs do so alike, else one per kind of path."""
+    """Return the paths between GPUs: one row if all pairs have the same path, else one per kind of path."""
     found = node["facts"]["gpu_links"]
     if not found:
         return []
@@ -152,7 +152,7 @@ def links(node: Mapping[str, Any]) -> list[Row]:
 
 
 def rdma(node: Mapping[str, Any]) -> list[Row]:
-    """One row per port: device, state, rate, link layer, memory domain, firmware."""
+    """Return one row per port: device, state, rate, link layer, NUMA node, firmware."""
     return [
         (
             f"{port['device']}/{port['port']}",
@@ -167,7 +167,7 @@ def rdma(node: Mapping[str, Any]) -> list[Row]:
 
 
 def interfaces(node: Mapping[str, Any]) -> list[Row]:
-    """One row per interface that is up or has a device behind it."""
+    """Return one row per interface that is up or has a device."""
     return [
         (one["name"], one["state"], _rate(one["rate_gbps"]), one["link_layer"], one["driver"] or "virtual", _domain(one["numa"]))
         for one in node["facts"]["interfaces"] or ()
@@ -180,7 +180,7 @@ def _domain(numa: int | None) -> str:
 
 
 def mounts(node: Mapping[str, Any]) -> list[Row]:
-    """One row per mounted file system."""
+    """Return one row per mounted file system."""
     return [
         (one["point"], one["type"], one["source"], _bytes(one["size_bytes"]), _bytes(one["free_bytes"]))
         for one in node["facts"]["mounts"] or ()
@@ -188,7 +188,7 @@ def mounts(node: Mapping[str, Any]) -> list[Row]:
 
 
 def disks(node: Mapping[str, Any]) -> list[Row]:
-    """One row per local disk."""
+    """Return one row per local disk."""
     return [
         (
             one["name"],

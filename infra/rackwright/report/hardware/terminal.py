@@ -1,4 +1,4 @@
-"""The hardware report at a terminal: what differs first, then totals, then what each node has, then the verdict."""
+"""The hardware report on a terminal: differences first, then totals, then each node's hardware, then the verdict."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TOTALS: Final[dict[str, tuple[str, Callable[[Any], str], str]]] = {
     "gpu_memory_mib": ("GPU memory", mebibytes, "gpus"),
     "rdma_ports": ("fabric ports", str, "rdma"),
 }
-"""Total -> its name, how it is written, and the part it is a sum of."""
+"""Total -> its title, its format, and the part that is summed up."""
 _Tables = tuple[tuple[str, tuple[str, ...], Callable[[Mapping[str, Any]], Sequence[Row]], str], ...]
 _TABLES: Final[dict[Section, _Tables]] = {
     Section.SUMMARY: (("", ("CPUs", "socket × core × thread", "memory", "NUMA", "GPUs", "fabric"), rows.summary, ""),),
@@ -47,7 +47,7 @@ _TABLES: Final[dict[Section, _Tables]] = {
 
 
 def render(report: Mapping[str, Any]) -> RenderableType:
-    """The report as something rich prints; made for 100 columns."""
+    """Return the report as a rich renderable for 100 columns."""
     section = Section(report["section"])
     parts: list[RenderableType] = [*_wrong(report["nodes"])]
     if section is Section.SUMMARY:
@@ -58,7 +58,7 @@ def render(report: Mapping[str, Any]) -> RenderableType:
 
 
 def _wrong(nodes: Iterable[Mapping[str, Any]]) -> list[RenderableType]:
-    """Silent nodes, parts that could not be seen, differences; what is the same of several nodes is said once."""
+    """Return unreachable nodes, unreadable parts and differences, each once for all nodes that have it."""
     silent: dict[str, list[str]] = {}
     untold: dict[str, list[str]] = {}
     differing: dict[tuple[str, str, str], list[str]] = {}
@@ -96,7 +96,7 @@ def _totals(report: Mapping[str, Any]) -> RenderableType:
 
 
 def _models(report: Mapping[str, Any]) -> list[RenderableType]:
-    """Which processors there are."""
+    """Return the processor models."""
     models = alike(report["nodes"], lambda node: [(node["facts"]["cpus"]["model"],)] if node["facts"]["cpus"] else [])
     said: list[RenderableType] = [Text.assemble((f"{names}  ", "dim"), told[0][0]) for names, told in models]
     return [*said, Text("")] if said else []
@@ -105,7 +105,7 @@ def _models(report: Mapping[str, Any]) -> list[RenderableType]:
 def _table(
     report: Mapping[str, Any], title: str, heads: tuple[str, ...], cells: Callable[[Mapping[str, Any]], Sequence[Row]], part: str
 ) -> RenderableType:
-    """One row per kind of node; a column of the planned value is not needed, differences stand above."""
+    """Return one row per kind of node. Planned values have no column, because differences are listed first."""
     groups = alike((node for node in report["nodes"] if not node["reason"]), cells)
     if not groups:
         return Padding(Text(f"{title}: none", style="dim"), (0, 0, 1, 0), expand=False)
@@ -126,13 +126,13 @@ def _bare(*heads: str) -> Table:
 
 
 def _notes(report: Mapping[str, Any]) -> list[Text]:
-    """What of it is no hardware of the cluster's own."""
+    """Return notes about shared and simulated hardware."""
     simulated = set(report["simulated"])
     said: list[str] = []
     if shared := sorted(simulated & _SHARED):
-        said.append(f"{', '.join(shared)}: of the one machine that all nodes share; not compared with the plan")
+        said.append(f"{', '.join(shared)}: shared with the machine that all nodes run on; not compared with the plan")
     if others := sorted(simulated - _SHARED):
-        said.append(f"{', '.join(others)}: simulated; says nothing about hardware")
+        said.append(f"{', '.join(others)}: simulated; no evidence about hardware")
     return [Text(line, style="dim") for line in said]
 
 
@@ -140,7 +140,7 @@ def _conclusion(report: Mapping[str, Any]) -> Text:
     verdict, nodes = Verdict(report["verdict"]), report["nodes"]
     said = [
         f"{words} on {fold(names)}"
-        for words, of in (("could not tell", Verdict.UNKNOWN), ("not as planned", Verdict.FAILED))
+        for words, of in (("unknown", Verdict.UNKNOWN), ("not as planned", Verdict.FAILED))
         if (names := [node["name"] for node in nodes if node["verdict"] == of])
     ]
     seen = sum(not node["reason"] for node in nodes)
@@ -150,5 +150,5 @@ def _conclusion(report: Mapping[str, Any]) -> Text:
             f"{_MARKS[verdict]} {report['stack']}: {_ABOUT[Section(report['section'])]} {'; '.join(said) or 'as planned'}",
             f"bold {_COLOURS[verdict]}",
         ),
-        (f"\n  {seen} of {len(nodes)} nodes seen {how} in {report['seconds']:.1f} s, {report['started']}", "dim"),
+        (f"\n  {seen} of {len(nodes)} nodes answered {how} in {report['seconds']:.1f} s, {report['started']}", "dim"),
     )
