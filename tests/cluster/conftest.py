@@ -106,9 +106,9 @@ def from_outside(judge: Judge, node: SimpleNamespace, ask: Ask, cluster: SimpleN
     def said(outlook: Outlook, beside: Outlook) -> str:
         entry = cluster.access.entry[0]
         if not ask(beside, of=entry).startswith(SSH_SAYS):
-            raise CouldNotTell(f"not even {entry} answered from there, so silence proves nothing")
+            raise CouldNotTell(f"the control {entry} did not answer from there either, so a missing answer proves nothing")
         if not judge.place(node.name).speaks(node.name):
-            raise CouldNotTell(f"{node.name} does not even answer inside the cluster, so silence proves nothing")
+            raise CouldNotTell(f"{node.name} does not answer inside the cluster either, so a missing answer proves nothing")
         return str(ask(outlook))
 
     return said

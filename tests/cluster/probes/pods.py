@@ -38,7 +38,7 @@ class Told:
     def answer(self) -> str:
         """Its output, or its complaint; raises CouldNotTell where the command did not get into the pod."""
         if self.rc is None:
-            raise CouldNotTell(f"no command got into the pod: {self.said}")
+            raise CouldNotTell(f"no command could run in the pod: {self.said}")
         return self.out.strip() if self.rc == 0 else self.said or f"status {self.rc}"
 
 
@@ -70,7 +70,7 @@ class Pods:
         if part not in found:
             raise CouldNotTell(f"the run has no {part} of {node}")
         if part in _NEEDS_MORE and found["plain"]["phase"] != "Succeeded":
-            raise CouldNotTell(f"not even an ordinary pod runs here: {found['plain']['why'] or found['plain']['phase']}")
+            raise CouldNotTell(f"no pod runs on this node: {found['plain']['why'] or found['plain']['phase']}")
         return found[part]  # type: ignore[no-any-return]
 
     def network(self, node: str) -> Mapping[str, Any]:
