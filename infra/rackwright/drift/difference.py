@@ -25,13 +25,13 @@ class Weight(StrEnum):
     """What a difference means; a contract calls it `class`. In ascending rank."""
 
     EXPECTED = "expected"
-    """The plan's own doing, or allowed by the stack file until a date."""
+    """Caused by the plan, or allowed by the stack file until a date."""
     BENIGN = "benign"
-    """Nobody notices until the next change."""
+    """No visible effect until the next change."""
     BREAKING = "breaking"
-    """Somebody's work fails, or will."""
+    """Jobs or services fail, or will fail."""
     SECURITY = "security"
-    """Somebody may get in, or more than they should."""
+    """Someone has, or could gain, access they should not have."""
 
 
 CLUSTER: Final = ""

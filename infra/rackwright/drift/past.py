@@ -39,15 +39,15 @@ def as_dict(stack: str, looks: Sequence[Past], seen: Sequence[Seen]) -> dict[str
 
 def render(looks: Sequence[Past], seen: Sequence[Seen]) -> RenderableType:
     """Differences first, then the looks, the newest on top."""
-    differences = _table("first seen", "until", "class", "what", "where")
+    differences = _table("first seen", "until", "class", "difference", "node")
     for one in seen:
-        until = f"healed {_short(one.healed)}" if one.healed else "still there"
+        until = f"resolved {_short(one.healed)}" if one.healed else "open"
         found = one.difference
         differences.add_row(_short(one.first), until, found.weight.value, found.subject, where(found.node))
-    passed = _table("looked", "took", "differences", "state")
+    passed = _table("scanned", "took", "differences", "state")
     for look in looks:
         passed.add_row(_short(look.started), f"{look.seconds:.1f} s", str(look.differences), look.state.value)
-    return Group(differences if seen else Text("nothing ever differed"), Text(), passed)
+    return Group(differences if seen else Text("no differences on record"), Text(), passed)
 
 
 def _table(*heads: str) -> Table:

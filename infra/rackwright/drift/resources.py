@@ -17,7 +17,7 @@ _OTHERS: Final = frozenset({"rackwright:ansible:Converge", "rackwright:test:Veri
 _NODES: Final = frozenset({"node", "host", "instance"})
 """Kinds of resources that are nodes, and are called by their names."""
 _GONE: Final = frozenset({"delete", "discard"})
-_HEAL: Final = "`rackwright up {stack} --refresh` brings it back"
+_HEAL: Final = "run `rackwright up {stack} --refresh`, which restores it"
 _REMOVED_BY: Final = {"container": "rm --force", "volume": "volume rm", "network": "network rm"}
 _LONGEST: Final = 120
 """Characters of a value worth showing."""
@@ -41,7 +41,7 @@ def look(stack: str, seconds: float, events: Iterable[Mapping[str, Any]], may_sl
         if happened:
             found += _differences(stack, happened["metadata"])
     if not ended:
-        unknown.append((CLUSTER, "the engine did not come to an end"))
+        unknown.append((CLUSTER, "the engine did not finish"))
     return Look(
         Layer.RESOURCES,
         seconds,
@@ -74,10 +74,10 @@ def strangers(there: Iterable[tuple[str, str]], known: frozenset[str]) -> tuple[
             layer=Layer.RESOURCES,
             node=CLUSTER,
             subject=f"{kind} {name}.stranger",
-            declared="nothing of this name",
-            live="carries the stack's label",
+            declared="no resource of this name",
+            live="has the stack's label",
             weight=weights().resources["stranger"],
-            remedy=f"find out who made it; `podman {_REMOVED_BY[kind]} {name}` removes it, and so will the end of the stack",
+            remedy=f"find out who created it; run `podman {_REMOVED_BY[kind]} {name}` to remove it, or `rackwright down` removes it",
         )
         for kind, name in there
         if name not in known and kind in _REMOVED_BY
@@ -94,7 +94,7 @@ def _differences(stack: str, resource: Mapping[str, Any]) -> Iterator[Difference
     node = old.get("hostname") or (name if kind in _NODES else CLUSTER)
     what = kind if node else f"{kind} {name}"
     if resource["op"] in _GONE:
-        yield _one(stack, node, what, "exists", "there", "gone")
+        yield _one(stack, node, what, "exists", "present", "missing")
     elif resource["op"] == "update":
         new = (resource.get("new") or {}).get("inputs") or {}
         for name in sorted({*old, *new}):

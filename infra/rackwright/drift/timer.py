@@ -11,7 +11,7 @@ from typing import Final
 import yaml
 
 OVERDUE: Final = "26h"
-"""A night and two hours: without a look in that time somebody is told, once for each such silence."""
+"""A day and two hours: without a finished scan in that time a notification is sent, once per gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,15 @@ def systemd(nightly: Nightly) -> dict[str, str]:
 
     systemd.timer(5): a machine that was off at the time looks when it is on again (`Persistent`).
     """
-    look = _service(nightly, f"Look for drift of {nightly.stack}", f"drift {nightly.stack}")
-    watch = _service(nightly, f"See that drift of {nightly.stack} is looked for", f"history {nightly.stack} --overdue {OVERDUE}")
+    look = _service(nightly, f"Scan {nightly.stack} for drift", f"drift {nightly.stack}")
+    watch = _service(nightly, f"Check that drift scans of {nightly.stack} finish", f"history {nightly.stack} --overdue {OVERDUE}")
     every_night = f"OnCalendar=*-*-* {nightly.at:%H:%M}:00\nRandomizedDelaySec={nightly.jitter_s}\nPersistent=true"
     return {
         f"{nightly.unit}.service": look,
-        f"{nightly.unit}.timer": _timer(f"Look for drift of {nightly.stack} every night", every_night),
+        f"{nightly.unit}.timer": _timer(f"Scan {nightly.stack} for drift every night", every_night),
         f"{nightly.unit}-overdue.service": watch,
         f"{nightly.unit}-overdue.timer": _timer(
-            f"See that drift of {nightly.stack} is looked for", "OnCalendar=hourly\nRandomizedDelaySec=300"
+            f"Check that drift scans of {nightly.stack} finish", "OnCalendar=hourly\nRandomizedDelaySec=300"
         ),
     }
 
@@ -80,8 +80,8 @@ def github(nightly: Nightly) -> str:
     environment = {"env": dict(nightly.environment)} if nightly.environment else {}
     keep = {"name": f"drift-{nightly.stack}", "path": nightly.page, "if-no-files-found": "error"}
     steps = [
-        {"name": "Look", "run": look, **environment},
-        {"name": "Keep the page", "if": "always()", "uses": "actions/upload-artifact@v4", "with": keep},
+        {"name": "Scan for drift", "run": look, **environment},
+        {"name": "Upload the report", "if": "always()", "uses": "actions/upload-artifact@v4", "with": keep},
     ]
     workflow = {
         "name": f"drift of {nightly.stack}",

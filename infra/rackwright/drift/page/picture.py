@@ -56,7 +56,7 @@ def picture(found: Drift, cluster: Mapping[str, Any], nodes: Mapping[str, Mappin
         state = of_subject(found, "storage", [*one["servers"], *one["clients"]])
         parts.append(_band(grid, y, one["name"], f"{one['kind']}, {one['mount']}", state))
         y += _BAND + _GAP
-    title = f"<title>{escape(found.stack)} as planned, coloured by what was found</title>"
+    title = f"<title>{escape(found.stack)} as planned, coloured by state</title>"
     return f'<svg viewBox="0 0 {grid.whole} {y}" role="img">{title}{"".join(parts)}</svg>'
 
 

@@ -11,7 +11,7 @@ from rackwright.drift.document import Drift
 CLEAN: Final = "clean"
 UNKNOWN: Final = "unknown"
 MARKS: Final = {CLEAN: "✓", UNKNOWN: "?", "drifted": "✗", "security": "✗", "breaking": "✗", "benign": "!", "expected": "~"}
-"""So that nobody has to tell colours apart."""
+"""Marks, so that the page is readable without colours."""
 
 
 def of_node(found: Drift, node: str) -> str:

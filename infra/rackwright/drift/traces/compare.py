@@ -49,6 +49,6 @@ def _weight(kind: str, name: str) -> Weight:
 
 def _remedy(stack: str, node: str) -> str:
     return (
-        f"find out on {node} who did it; undo it, or declare it in the stack file, or take it for good: "
-        f"`rackwright drift {stack} --accept` compares with what is there now"
+        f"find out who made the change on {node}; undo it, declare it in the stack file, or accept it: "
+        f"`rackwright drift {stack} --accept` takes the current state as the new baseline"
     )

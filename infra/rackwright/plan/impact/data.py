@@ -13,9 +13,7 @@ def lost(step: Step) -> Iterator[Consequence]:
     now = {shared.name for shared in step.new.plan.storage}
     for shared in step.old.plan.storage:
         if shared.name not in now:
-            words = (
-                f"leaves {shared.mount} served and mounted as it is" if step.on_machines else f"deletes {shared.mount} and all data on it"
-            )
+            words = f"leaves {shared.mount} served and mounted" if step.on_machines else f"deletes {shared.mount} and all data on it"
             yield Consequence(Action.CHANGE if step.on_machines else Action.DESTROY, (shared.name,), (f"storage.{shared.name}",), words)
     if step.on_machines:
         return
@@ -48,7 +46,7 @@ def made(step: Step) -> Iterator[Consequence]:
     before = {shared.name for shared in step.old.plan.storage}
     for shared in step.new.plan.storage:
         if shared.name not in before:
-            words = f"makes {shared.mount}, served by {named(shared.servers)}"
+            words = f"creates {shared.mount}, served by {named(shared.servers)}"
             yield Consequence(Action.ADD, (shared.name,), (f"storage.{shared.name}",), words)
 
 
@@ -65,7 +63,7 @@ def mounts(step: Step) -> Iterator[Consequence]:
         if come and why:
             yield Consequence(Action.CHANGE, tuple(come), why, f"mounts {shared.mount} on {named(come)}")
         if left and why:
-            yield Consequence(Action.CHANGE, tuple(left), why, f"leaves {before.mount} mounted on {named(left)}: nothing unmounts it")
+            yield Consequence(Action.CHANGE, tuple(left), why, f"leaves {before.mount} mounted on {named(left)}: `up` does not unmount it")
 
 
 def _mounts(shared: Storage, node: str, mount: str) -> bool:

@@ -1,4 +1,4 @@
-"""Nodes that come, go, are made anew, or are looked at anew."""
+"""Nodes that are added, removed, recreated or revalidated."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def coming(step: Step) -> Iterator[Consequence]:
         yield Consequence(Action.ADD, tuple(names), why, f"adds {named(names)}{_joining(step, works, names)}")
     back = [new for old, new in step.stay if new.is_in and not old.is_in]
     for (works, why), names in alike(back, lambda node: (_takes_jobs(node), step.why(("nodes", node.name, "state")))).items():
-        yield Consequence(Action.ADD, tuple(names), why, f"brings {named(names)} back{_joining(step, works, names)}")
+        yield Consequence(Action.ADD, tuple(names), why, f"returns {named(names)} to service{_joining(step, works, names)}")
     made = replaced(step)
     for old, new in step.stay:
         gained = [role.value for role in new.roles if role not in old.roles]
         if gained and new.name not in made:
-            yield Consequence(Action.ADD, (new.name,), step.why(("groups", new.group)), f"gives {new.name} the role {', '.join(gained)}")
+            yield Consequence(Action.ADD, (new.name,), step.why(("groups", new.group)), f"adds the role {', '.join(gained)} to {new.name}")
 
 
 def _joining(step: Step, works: bool, names: list[str]) -> str:
     it = "them" if len(names) > 1 else "it"
-    return f", lets {it} join {_SCHEDULERS[step.new.plan.scheduler.kind]} and checks {it}" if works else f" and checks {it}"
+    return f", joins {it} to {_SCHEDULERS[step.new.plan.scheduler.kind]} and verifies {it}" if works else f" and verifies {it}"
 
 
 def _membership(step: Step, node: PlanNode) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ def going(step: Step) -> Iterator[Consequence]:
     out = [old for old, new in step.stay if old.is_in and not new.is_in]
     for (works, why), names in alike(out, lambda node: (_takes_jobs(node), step.why(("nodes", node.name, "state")))).items():
         scheduler = f"{_SCHEDULERS[step.new.plan.scheduler.kind]}, " if works else ""
-        words = f"takes {named(names)} out of {scheduler}phases and checks{', not drained first' if works else ''}"
+        words = f"removes {named(names)} from {scheduler}phases and checks{', without draining first' if works else ''}"
         yield Consequence(Action.TAKE_OUT, tuple(names), why, words)
 
 
@@ -115,8 +115,8 @@ def anew(step: Step) -> Iterator[Consequence]:
 def _ends(step: Step, node: PlanNode) -> str:
     away = [shared.mount for shared in step.new.plan.storage if node.name in shared.servers]
     away += _control_away(step.new.plan) if Role.CONTROLLER in node.roles else []
-    ended = ", not drained first: jobs there end" if _takes_jobs(node) else ": sessions there end"
-    return f"{ended}; {' and '.join(away)} away meanwhile" if away else ended
+    ended = " without draining first: jobs there end" if _takes_jobs(node) else ": sessions there end"
+    return f"{ended}; {' and '.join(away)} unavailable meanwhile" if away else ended
 
 
 def _control_away(plan: Plan) -> list[str]:
@@ -139,7 +139,9 @@ def looked_at(step: Step) -> Iterator[Consequence]:
     nodes = [new for _, new in step.stay if new.is_in]
     for why, names in alike(nodes, lambda node: _adoption_edits(step, node)).items():
         if why:
-            yield Consequence(Action.ADOPT, tuple(names), why, f"looks at {named(names)} anew, and stops unless as described")
+            yield Consequence(
+                Action.ADOPT, tuple(names), why, f"revalidates {named(names)}, and stops if a machine differs from its description"
+            )
 
 
 def _adoption_edits(step: Step, node: PlanNode) -> tuple[str, ...]:

@@ -47,5 +47,5 @@ WORKLOADS: Final[dict[str, Workload]] = {
 def render(plan: Plan, name: str, namespace: str | None = None) -> tuple[Object, ...]:
     """The objects of a workload; BadInput where it makes no sense on that cluster."""
     if name not in WORKLOADS:
-        raise BadInput(f"there is no workload `{name}`", hint=f"one of {', '.join(WORKLOADS)}")
+        raise BadInput(f"there is no workload `{name}`", hint=f"use one of {', '.join(WORKLOADS)}")
     return tuple(WORKLOADS[name].made(Site.of(plan, namespace)))
