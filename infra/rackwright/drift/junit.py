@@ -1,4 +1,4 @@
-"""A look for drift for CI systems: JUnit XML, one suite per layer."""
+"""JUnit XML of a drift scan for CI systems: one suite per layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A look for drift for Prometheus: a file that node_exporter's textfile collector reads."""
+"""Prometheus metrics of a drift scan: a file for node_exporter's textfile collector."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rackwright.drift.difference import Layer, Weight
 from rackwright.drift.document import Drift, State
 
 _READABLE: Final = 0o644
-"""node_exporter runs as a user of its own; no value is anybody's secret: they are counts and times."""
+"""node_exporter runs as its own user; the values are counts and times, not secrets."""
 
 
 def as_text(found: Drift) -> str:
-    """Every layer with every class, also where there is nothing, so that an alert on a count has something to look at."""
+    """Return the metrics of every layer and class, zero counts included, so that alerts always have a series."""
     registry = CollectorRegistry()
     every = {look.layer: look for look in found.looks}
     differences = _gauge(registry, "differences", "Number of differences between declared and live state", "layer", "class")
@@ -41,7 +41,7 @@ def as_text(found: Drift) -> str:
 
 
 def write(found: Drift, file: Path) -> None:
-    """Replaced whole: the collector may read at any time."""
+    """Replace the file atomically: the collector may read at any time."""
     store.write(as_text(found), file, _READABLE)
 
 

@@ -20,14 +20,14 @@ from rackwright.drift.document import Drift, State
 from rackwright.drift.history import Changes
 
 _PATIENCE: Final = 30.0
-"""Seconds that each way of telling may take."""
+"""Timeout of each channel, in seconds."""
 _LISTED: Final = 20
-"""Differences that a message lists; the page has all."""
+"""Maximum number of differences in a message; the page lists all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is told."""
+    """A notification."""
 
     stack: str
     state: State
@@ -37,16 +37,16 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """How people are reached; empty ones are not used."""
+    """Notification channels; empty ones are not used."""
 
     mail_to: Sequence[str] = ()
     mail_from: str = ""
     mail_server: str = "localhost"
     """`host` or `host:port`; without a port 25."""
     webhook_file: Path | None = None
-    """Holds the address and nothing else: who knows it may post there, so it stands in no stack file."""
+    """File with the URL only: the URL permits posting, so it is a secret and not part of the stack file."""
     command: Sequence[str] = ()
-    """Gets the message on standard input, RACKWRIGHT_STACK and RACKWRIGHT_STATE in its environment."""
+    """Command that receives the message on standard input, and RACKWRIGHT_STACK and RACKWRIGHT_STATE in its environment."""
 
 
 def message(found: Drift, changes: Changes, page: Path) -> Message | None:
@@ -80,7 +80,7 @@ def overdue(stack: str, since: timedelta, most: timedelta) -> Message:
 
 
 def send(told: Message, channels: Channels) -> list[str]:
-    """Tell it every way there is; what went wrong, without addresses that are secrets."""
+    """Send the message through every channel; return the errors, without secret URLs."""
     wrong = []
     for name, wanted, way in (
         ("mail", bool(channels.mail_to), _mail),
@@ -107,7 +107,7 @@ def _mail(told: Message, channels: Channels) -> None:
 
 
 def _webhook(told: Message, channels: Channels) -> None:
-    """`text` is what Slack, Mattermost and others show."""
+    """Post the message; Slack, Mattermost and others show `text`."""
     assert channels.webhook_file is not None
     address = channels.webhook_file.read_text(encoding="utf-8").strip()
     if not address.startswith(("https://", "http://")):

@@ -1,4 +1,4 @@
-"""`rackwright history` at a terminal and as `rackwright.history/1`: what is still there, what was healed, and the last looks."""
+"""`rackwright history` on a terminal and as `rackwright.history/1`: open and resolved differences, and the last scans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA: Final = "rackwright.history/1"
 
 
 def as_dict(stack: str, looks: Sequence[Past], seen: Sequence[Seen]) -> dict[str, Any]:
-    """In the shape of the contract."""
+    """Return the document `rackwright.history/1`."""
     return {
         "schema": SCHEMA,
         "stack": stack,
@@ -38,7 +38,7 @@ def as_dict(stack: str, looks: Sequence[Past], seen: Sequence[Seen]) -> dict[str
 
 
 def render(looks: Sequence[Past], seen: Sequence[Seen]) -> RenderableType:
-    """Differences first, then the looks, the newest on top."""
+    """Return the differences, then the scans, the newest first."""
     differences = _table("first seen", "until", "class", "difference", "node")
     for one in seen:
         until = f"resolved {_short(one.healed)}" if one.healed else "open"
@@ -58,5 +58,5 @@ def _table(*heads: str) -> Table:
 
 
 def _short(at: datetime) -> str:
-    """Day and minute, where the reader is."""
+    """Return date and minute in the local time zone."""
     return at.astimezone().strftime("%Y-%m-%d %H:%M")

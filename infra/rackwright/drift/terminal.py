@@ -1,4 +1,4 @@
-"""A drift document at a terminal: what could not be told, what differs by weight, then one row per layer and the state; for 80 columns."""
+"""A drift document on a terminal of 80 columns: unknown results, differences by class, one row per layer, and the state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STATES: Final = {State.CLEAN: ("✓", "green"), State.DRIFTED: ("✗", "red"), 
 
 
 def render(found: Drift, changes: Changes | None = None) -> RenderableType:
-    """The document as something rich prints, with what the look changed in the list where that is known."""
+    """Return the document for rich, with the changes since the previous scan if they are known."""
     parts: list[RenderableType] = [_silence(*told) for told in found.silent]
     parts += map(_difference, found.alike)
     parts += [
@@ -34,7 +34,7 @@ def render(found: Drift, changes: Changes | None = None) -> RenderableType:
 
 
 def _since(found: Drift, changes: Changes) -> RenderableType:
-    """What is new since the look before, and what went."""
+    """Return the counts of new and resolved differences since the previous scan."""
     told = [f"{len(changes.new)} new since the last scan", f"{len(changes.healed)} resolved"]
     return Text(f"  {', '.join(told)}; run `rackwright history {found.stack}` to list all", style="dim")
 

@@ -28,7 +28,7 @@ class _Used:
 
     @property
     def words(self) -> str:
-        """What tells about it: the place its id is looked up at."""
+        """Return the parameter or name from which the image's id is resolved."""
         return (self.image.parameter or self.image.name or "").lower()
 
 
@@ -45,7 +45,7 @@ def _images(case: Case) -> Iterator[_Used]:
 
 @rule("image-source")
 def image_source(case: Case) -> Iterator[Complaint]:
-    """A new id is looked up in one place; an image of one's own may be an id alone."""
+    """An image id is resolved from one source; a custom image may be an id only."""
     for used in _images(case):
         image = used.image
         if image.parameter and image.name:

@@ -22,7 +22,7 @@ _WITHOUT_BLOCKS: Final = ("debian-12", "ubuntu-22.04", "rocky-9")
 
 
 def _declared(case: Case) -> Fabric | None:
-    """The fabric, where its switch is one; a wrong one is told by itself."""
+    """Return the fabric if its switch is known; rule fabric-switch reports an unknown one."""
     fabric = case.cluster.fabric
     return fabric if fabric is not None and switch_of(fabric) is not None else None
 

@@ -1,4 +1,4 @@
-"""Machines that exist already: one for each node, each told apart, each known by its key, each described as it is."""
+"""Existing machines: one for each node, each unique, identified by its host key and described as it is."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from rackwright.rules.registry import Case, Complaint, rule
 
 _RESERVED: Final = re.compile(r"default|kube-.*")
 _CGROUP_V2: Final = (1, 35)
-"""The first whose kubelet does not start on cgroup v1 unless told to (KEP-5573)."""
+"""The first release whose kubelet does not start on cgroup v1 by default (KEP-5573)."""
 _CONTAINERD_2: Final = (1, 36)
 """The first without containerd 1.x (KEP-4033: 1.35 is the last with it)."""
 _OLDEST_CONTAINERD: Final = (1, 7)

@@ -113,7 +113,7 @@ def system(choice: Choice) -> Iterator[Conflict]:
 
 @judge("software-driver-branch")
 def driver_branch(choice: Choice) -> Iterator[Conflict]:
-    """A branch that has ended gets no more security fixes; one that nobody knows cannot be judged."""
+    """A branch whose support has ended gets no security fixes; an unknown branch cannot be checked."""
     known = choice.known_branch
     if known is None:
         yield choice.where("driver"), f"driver branch {choice.branch} is not in the compatibility catalogue"

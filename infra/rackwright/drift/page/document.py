@@ -1,4 +1,4 @@
-"""The page: verdict, layers, picture, what differs with what was declared, and what the last looks came to."""
+"""The HTML page: state, layers, picture, differences and the last scans."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from rackwright.drift.page.state import MARKS, counted
 
 _SAID: Final = {State.CLEAN: "as declared", State.DRIFTED: "not as declared", State.UNKNOWN: "partly unknown"}
 _MOST_NODES: Final = 16
-"""Nodes to choose from; of more only the layers and classes are."""
+"""Maximum number of nodes in the filter; with more, only layers and classes can be filtered."""
 
 
 Nodes = Mapping[str, Mapping[str, Any]]
-"""The records of the hand-over, by name."""
+"""Node records of the inventory, by name."""
 
 
 def page(found: Drift, cluster: Mapping[str, Any], nodes: Nodes, looks: Sequence[Past], seen: Sequence[Seen]) -> str:
-    """A whole HTML page; every text of others in it is escaped. `looks`: the newest first."""
+    """Return the HTML page with all texts escaped. `looks`: the newest first."""
     style = files("rackwright.drift.page").joinpath("page.css").read_text(encoding="utf-8")
     title = f"{found.stack}: {_SAID[found.state]}"
     return "\n".join(
@@ -96,28 +96,28 @@ def _difference(alike: Sequence[Difference]) -> str:
 
 
 def _mark(node: str) -> str:
-    """The node as one of the words of an attribute; what is of no node has a word that no node is called by."""
+    """Return the node as a word of an attribute; "-", which is no node name, for the cluster."""
     return node or "-"
 
 
 def _text(told: str) -> str:
-    """Escaped, with what stands between backticks as code."""
+    """Return the text escaped, with backticks as code."""
     return re.sub("`([^`]*)`", r"<code>\1</code>", escape(told))
 
 
 def _chosen(found: Drift) -> list[str]:
-    """The nodes that can be looked at alone."""
+    """Return the nodes of the filter."""
     names = sorted({one.node for one in found.differences}, key=_counted)
     return names if 1 < len(names) <= _MOST_NODES else []
 
 
 def _counted(name: str) -> list[tuple[int, str]]:
-    """Its letters and its numbers, so that worker10 comes after worker9."""
+    """Return a sort key by letters and numbers, so that worker10 follows worker9."""
     return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _filters(found: Drift) -> list[str]:
-    """Boxes that leave layers and classes out, and one node to look at alone; the style does it, no script."""
+    """Return checkboxes for layers and classes, and radio buttons for nodes; they work with CSS only."""
     present = {one.weight for one in found.differences}
     layers = [_box("checkbox", f"layer-{layer.value}", layer.value, on=True) for layer in Layer]
     classes = [_box("checkbox", f"class-{weight.value}", weight.value, on=True) for weight in reversed(Weight) if weight in present]
@@ -133,7 +133,7 @@ def _box(kind: str, name: str, label: str, *, on: bool = False) -> str:
 
 
 def _rules(found: Drift) -> str:
-    """What each box hides."""
+    """Return the CSS rules of the boxes."""
     unchecked = "body:has(#{0}:not(:checked)) article[data-{1}={2}]{{display:none}}"
     rules = [unchecked.format(f"layer-{layer.value}", "layer", layer.value) for layer in Layer]
     rules += [unchecked.format(f"class-{weight.value}", "class", weight.value) for weight in Weight]
@@ -145,7 +145,7 @@ def _rules(found: Drift) -> str:
 
 
 def _past(looks: Sequence[Past], seen: Sequence[Seen]) -> list[str]:
-    """The last looks as bars, and every difference with its time."""
+    """Return the last scans as bars, and every difference with its times."""
     if not looks:
         return []
     most = max(1, *(look.differences for look in looks))

@@ -1,4 +1,4 @@
-"""What a node has now against what it had when all was well there."""
+"""Compare a node's current state with its baseline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rackwright.drift.difference import Difference, Layer, Weight
 from rackwright.drift.weights import weights
 
 Kinds = Mapping[str, Mapping[str, str]]
-"""What one node has: kind -> name -> what it is."""
+"""State of one node: kind -> name -> value."""
 NOTHING: Final = "nothing"
 LIFE: Final = "life"
 _GUARDED: Final = (
@@ -22,11 +22,11 @@ _GUARDED: Final = (
     "/etc/ld.so.preload",
     "/etc/nftables",
 )
-"""Files that decide who gets in and as whom, or what runs unasked."""
+"""Files that control logins, privileges and automatic execution."""
 
 
 def differences(stack: str, node: str, was: Kinds, now: Kinds) -> Iterator[Difference]:
-    """By kind and name. A kind that could not be read now says nothing."""
+    """Yield the differences by kind and name. A kind that cannot be read now is skipped."""
     for kind in sorted(set(was) & set(now)):
         for name in sorted({*was[kind], *now[kind]} - {LIFE}):
             before, after = was[kind].get(name, NOTHING), now[kind].get(name, NOTHING)
@@ -35,7 +35,7 @@ def differences(stack: str, node: str, was: Kinds, now: Kinds) -> Iterator[Diffe
 
 
 def subject(kind: str, name: str) -> str:
-    """How a trace is named, also in `drift.allow`.
+    """Return the name of a trace, also used in `drift.allow`.
 
     >>> subject("listening", "tcp 0.0.0.0 4444")
     'traces.listening tcp 0.0.0.0 4444'

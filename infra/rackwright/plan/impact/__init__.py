@@ -26,9 +26,9 @@ _SUBJECTS = (
 
 
 def impact(old: Described | None, new: Described) -> tuple[Consequence, ...]:
-    """Everything `up` will do, empty when that is nothing; or what it refuses, and then it does nothing else.
+    """Return everything that `up` will do, or only the refusals if there are any. Empty without consequences.
 
-    `old` is None where nothing was applied yet.
+    `old` is None before the first `up`.
     """
     if old is None:
         return (_first(new),)

@@ -51,7 +51,7 @@ def made(step: Step) -> Iterator[Consequence]:
 
 
 def mounts(step: Step) -> Iterator[Consequence]:
-    """Mounts that come, and mounts that nobody looks after any more: no role takes one away."""
+    """Yield added mounts, and mounts that are no longer managed: no role unmounts them."""
     old, now = {shared.name: shared for shared in step.old.plan.storage}, step.new.plan.storage
     there = {new.name for before, new in step.stay if before.is_in and new.is_in}
     for shared in now:

@@ -18,7 +18,7 @@ _HARDWARE = tuple((head, "*", what) for head in ("groups", "nodes") for what in 
 
 
 def replaced(step: Step) -> frozenset[str]:
-    """Nodes that are made anew under their names."""
+    """Return the nodes that are recreated under the same name."""
     if step.on_machines:
         return frozenset()
     forced = [edit for edit in step.edits if edit.change is Change.REPLACE and edit.path[0] == "target"]
@@ -30,7 +30,7 @@ def replaced(step: Step) -> frozenset[str]:
 
 
 def _identity(described: Described, node: PlanNode) -> tuple[Any, ...]:
-    """What a node that we make cannot change while it lives."""
+    """Return the properties of a created node that cannot change without recreating it."""
     plan = described.plan
     volumes = {volume.mount: volume.name for volume in plan.volumes if volume.node == node.name}
     published = (plan.access.listen, plan.access.ports[node.name]) if node.name in plan.access.ports else None
@@ -39,7 +39,7 @@ def _identity(described: Described, node: PlanNode) -> tuple[Any, ...]:
 
 
 def coming(step: Step) -> Iterator[Consequence]:
-    """Nodes that are new, that are back, and that are given a role."""
+    """Yield nodes that are new, that return to service, and that get a role."""
     before = {node.name: node for node in step.old.plan.nodes}
     fresh = [node for node in step.new.plan.nodes if node.name not in before and node.is_in]
     for (works, why), names in alike(fresh, lambda node: (_takes_jobs(node), _membership(step, node))).items():
@@ -66,7 +66,7 @@ def _membership(step: Step, node: PlanNode) -> tuple[str, ...]:
 
 
 def going(step: Step) -> Iterator[Consequence]:
-    """Nodes that leave for good, or for a while."""
+    """Yield nodes that are removed, permanently or temporarily."""
     kept = {node.name for node in step.new.plan.nodes}
     gone = [node for node in step.old.plan.nodes if node.name not in kept]
     for (works, why), names in alike(gone, lambda node: (_takes_jobs(node), _membership(step, node))).items():
@@ -90,13 +90,13 @@ def _end(step: Step, *, many: bool) -> str:
 
 
 def _tail(step: Step) -> str:
-    """Machines go on without us: as they are, or cleaned."""
+    """Return how existing machines are released: unchanged, or cleaned."""
     target = step.new.cluster.target
     return f" (leave: {target.leave.value})" if isinstance(target, HostsTarget) else ""
 
 
 def anew(step: Step) -> Iterator[Consequence]:
-    """Nodes that are made anew, all at once and not drained; and the data that lives on under them."""
+    """Yield the nodes that are recreated, all at once and without draining, and the data that survives."""
     names = replaced(step)
     nodes = [new for _, new in step.stay if new.name in names]
     for (ends, why), found in alike(nodes, lambda node: (_ends(step, node), _shape_edits(step, node))).items():
@@ -120,7 +120,7 @@ def _ends(step: Step, node: PlanNode) -> str:
 
 
 def _control_away(plan: Plan) -> list[str]:
-    """Of several controllers of Kubernetes another answers."""
+    """Return the service that is unavailable without the controller; with several Kubernetes controllers, none."""
     if plan.scheduler.kind == "slurm":
         return ["Slurm"]
     return ["the Kubernetes API"] if len(plan.scheduler.controllers) == 1 else []
@@ -133,7 +133,7 @@ def _shape_edits(step: Step, node: PlanNode) -> tuple[str, ...]:
 
 
 def looked_at(step: Step) -> Iterator[Consequence]:
-    """Machines that are described otherwise: the run ends where they are not so."""
+    """Yield machines whose description changes: the run stops if a machine differs from it."""
     if not step.on_machines:
         return
     nodes = [new for _, new in step.stay if new.is_in]

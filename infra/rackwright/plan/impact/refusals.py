@@ -1,4 +1,4 @@
-"""Edits that `up` refuses: it would leave something behind that is neither the old cluster nor the new one."""
+"""Edits that `up` refuses, because the result would be neither the old nor the new cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left to say: users, settings applied in place, settings of runs, and edits that change nothing."""
+"""Remaining consequences: users, settings applied in place, settings of runs, and edits that change nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PRECISE: Final = (Change.RESTART, Change.REPLACE)
 
 
 def users(step: Step) -> Iterator[Consequence]:
-    """Users that come, go or change."""
+    """Yield users that are created, removed or changed."""
     for name in dict.fromkeys(edit.path[1] for edit in step.edits if edit.within("users", "*") and edit.change is Change.LIVE):
         of_user = [edit for edit in step.edits if edit.within("users", name) and edit.change is Change.LIVE]
         kind = of_user[0].kind if len(of_user[0].path) == 2 else Kind.CHANGED
@@ -27,7 +27,7 @@ def users(step: Step) -> Iterator[Consequence]:
 
 
 def rest(step: Step, told: frozenset[str]) -> Iterator[Consequence]:
-    """Edits of which nothing was told yet, each in the words of its policy."""
+    """Yield the edits without a consequence so far, each with the text of its update policy."""
     untold = [edit for edit in step.edits if not any(f"{edit}.".startswith(f"{path}.") for path in told)]
     rows: dict[tuple[Action, str], list[str]] = {}
     for edit in untold:
