@@ -68,8 +68,8 @@ def test_invitations_end(ask, expect):
 def test_api_refuses_strangers(ask, expect):
     """Tested, not read from the configuration: an anonymous client requests nodes and secrets."""
     found = ask(ANSWERS)
-    asked = ("nobody asks the API for nodes", "nobody asks the API for secrets")
-    expect({name: found[name] for name in asked}, "refused", holds=all(found[name] in ("status 401", "status 403") for name in asked))
+    answers = {f"anonymous request for {kind}": found[f"nobody asks the API for {kind}"] for kind in ("nodes", "secrets")}
+    expect(answers, "refused", holds=all(answer in ("status 401", "status 403") for answer in answers.values()))
 
 
 def test_name_servers_are_there(ask, expect):

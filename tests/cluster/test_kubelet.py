@@ -68,8 +68,9 @@ def test_asks_who_is_there(ask, node, cluster, expect):
 def test_refuses_strangers(ask, expect):
     """Tested, not read from the configuration: an anonymous client requests pods and settings."""
     found = ask(ANSWERS)
-    asked = ("nobody asks the kubelet for pods", "nobody asks the kubelet for its configuration")
-    open_to = {name: found[name] for name in asked if found[name] not in ("status 401", "status 403")}
+    asked = {"pods": "nobody asks the kubelet for pods", "configuration": "nobody asks the kubelet for its configuration"}
+    answers = {f"anonymous request for {what}": found[key] for what, key in asked.items()}
+    open_to = {name: answer for name, answer in answers.items() if answer not in ("status 401", "status 403")}
     open_to |= {} if found["read-only port"] == "refused" else {"read-only port": found["read-only port"]}
     expect(open_to, {})
 
