@@ -12,7 +12,7 @@ _NAME: Final = "train"
 _PRIORITIES: Final = (
     ("service", 1000, "PreemptLowerPriority", "Interactive services; preempts batch jobs."),
     ("batch", 100, "Never", "Batch jobs in queue order."),
-    ("scavenger", 0, "Never", "Uses idle resources; preempted when other jobs need them."),
+    ("scavenger", 0, "Never", "Uses idle resources; can be preempted."),
 )
 
 
