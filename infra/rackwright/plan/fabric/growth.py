@@ -36,7 +36,7 @@ class Room:
     alone: int
     """Today, laid out for today's nodes alone."""
     moved: int
-    """Cables that would move, if that one were laid out anew for all nodes."""
+    """Cables that would move if the smaller fabric were planned again for all nodes."""
 
 
 def grown(plan: Plan, nodes: int | None) -> Wiring:

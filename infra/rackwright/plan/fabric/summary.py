@@ -40,7 +40,7 @@ def counts(plan: Plan, laid: Wiring) -> dict[str, Any]:
 
 
 def summary(plan: Plan, nodes: int | None = None) -> dict[str, Any]:
-    """All of it as JSON-ready data."""
+    """Return the summary as JSON-ready data."""
     fabric = fabric_of(plan)
     space = room(plan)
     return {
@@ -63,13 +63,13 @@ def summary(plan: Plan, nodes: int | None = None) -> dict[str, Any]:
 
 
 def _topology_conf(plan: Plan) -> list[str] | None:
-    """What Slurm is told, where Slurm runs and has something to choose."""
+    """Return the lines of topology.conf; None if Slurm does not run or the topology offers no choice."""
     topology = plan.scheduler.topology if plan.scheduler.kind == "slurm" else None
     return list(topology.lines) if topology else None
 
 
 def sections(plan: Plan, nodes: int | None = None) -> Iterator[str | Table]:
-    """All of it for a person: sentences, and tables as heads and rows."""
+    """Yield the summary for the terminal: sentences, and tables as heads and rows."""
     fabric = fabric_of(plan)
     yield headline(plan)
     yield _table(plan, fabric, nodes)
@@ -84,7 +84,7 @@ def sections(plan: Plan, nodes: int | None = None) -> Iterator[str | Table]:
 
 
 def headline(plan: Plan) -> str:
-    """What it is, in a line."""
+    """Return a one-line description."""
     fabric = fabric_of(plan)
     product = switches()[fabric.switch].product
     kind = f"InfiniBand {fabric.speed}" if fabric.link_layer == "InfiniBand" else f"RoCE over {fabric.speed}"
@@ -131,7 +131,7 @@ def _notes(plan: Plan, fabric: FabricPlan) -> Iterator[str]:
 
 
 def _gaps(plan: Plan, fabric: FabricPlan) -> Iterator[str]:
-    """What the cable list cannot say, since nobody knows where things stand."""
+    """Yield what the cable list lacks because racks are unknown."""
     nodes, switches = map(len, without_rack(plan, grown(plan, fabric.nodes)))
     unlisted = "their management ports are not listed" if fabric.management else ""
     if fabric.floor is None:

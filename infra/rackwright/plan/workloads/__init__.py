@@ -1,4 +1,4 @@
-"""Workloads of a Kubernetes cluster, rendered from its plan as files for people to read, change and apply: nothing applies them here."""
+"""Workloads of a Kubernetes cluster, rendered from its plan as files for users to read, change and apply; `up` does not apply them."""
 
 from __future__ import annotations
 
