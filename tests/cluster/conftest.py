@@ -1,4 +1,4 @@
-"""What a check is given: its node's record, the plan, the answers of the nodes, and `expect` to compare them."""
+"""Fixtures of the checks: the node's record, the plan, the nodes' answers, and `expect` to compare them."""
 
 from __future__ import annotations
 
@@ -26,63 +26,63 @@ from rackwright.report.manifest import Expected
 
 Ask = Callable[..., Any]
 _PATIENCE = 5.0
-"""Seconds for one look through testinfra's own host."""
+"""Timeout of one command through testinfra's host, in seconds."""
 _SURE = 0.5
-"""Seconds of uncertainty about a clock that are good enough to compare with seconds."""
+"""Uncertainty of a clock offset, in seconds, that is accurate enough for limits in seconds."""
 
 
 def pytest_collection(session: pytest.Session) -> None:
-    """Refuse to run without what starts a run: there would be no nodes to check."""
+    """Refuse to run without the plugin of a verification run: there would be no nodes to check."""
     if not session.config.pluginmanager.has_plugin(PLUGIN):
-        pytest.exit("checks of a cluster are run by `rackwright verify STACK`, or by `python tests/cluster --help`", returncode=2)
+        pytest.exit("run the checks of a cluster with `rackwright verify STACK`, or see `python tests/cluster --help`", returncode=2)
 
 
 @pytest.fixture(scope="session")
 def judge(request: pytest.FixtureRequest) -> Judge:
-    """The run."""
+    """Return the run."""
     return request.config.pluginmanager.get_plugin(PLUGIN)  # type: ignore[return-value]
 
 
 @pytest.fixture
 def owed(request: pytest.FixtureRequest) -> Expected:
-    """The one result this check is to deliver."""
+    """Return the result that this check must deliver."""
     return request.param  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="session")
 def cluster(judge: Judge) -> SimpleNamespace:
-    """The plan's record of the whole cluster."""
+    """Return the plan's record of the cluster."""
     return _record(judge.declared.cluster)
 
 
 @pytest.fixture(scope="session")
 def fabric(judge: Judge) -> Mapping[str, Any]:
-    """The plan's record of the fabric, with every cable."""
+    """Return the plan's record of the fabric, with every cable."""
     assert judge.declared.fabric is not None
     return judge.declared.fabric
 
 
 @pytest.fixture
 def observer(members: Callable[[str], tuple[str, ...]]) -> str:
-    """The node that is asked about the whole fabric."""
+    """Return the node that is queried about the whole fabric."""
     return members("@observer")[0]
 
 
 @pytest.fixture
 def node(judge: Judge, owed: Expected) -> SimpleNamespace:
-    """The plan's record of the node that is checked."""
+    """Return the plan's record of the checked node."""
     return _record(judge.declared.nodes[owed.node])
 
 
 @pytest.fixture
 def members(judge: Judge) -> Callable[[str], tuple[str, ...]]:
-    """Names of the nodes of a group."""
+    """Return a function that lists the nodes of a group."""
     return judge.declared.members
 
 
 @pytest.fixture
 def limit(owed: Expected) -> float:
-    """The number from the catalogue to compare with, where the plan has none."""
+    """Return the limit from the catalogue, if the plan has none."""
     if owed.spec.limit is None:
         raise LookupError(f"{owed.spec.key} has no limit in the catalogue")
     return owed.spec.limit
@@ -90,7 +90,7 @@ def limit(owed: Expected) -> float:
 
 @pytest.fixture
 def ask(judge: Judge, owed: Expected) -> Ask:
-    """The answer to a question by the checked node, or `of` another; raises CouldNotTell where there is none."""
+    """Return a function for the answer of the checked node, or `of` another; it raises CouldNotTell without an answer."""
 
     def answer(question: Probe[Any] | Outlook, of: str | None = None) -> Any:
         asked = of or owed.node
@@ -101,14 +101,14 @@ def ask(judge: Judge, owed: Expected) -> Ask:
 
 @pytest.fixture
 def from_outside(judge: Judge, node: SimpleNamespace, ask: Ask, cluster: SimpleNamespace) -> Ask:
-    """What answers outside from the checked node; raises CouldNotTell where silence would prove nothing."""
+    """Return a function that probes the checked node from outside; it raises CouldNotTell if a missing answer would prove nothing."""
 
     def said(outlook: Outlook, beside: Outlook) -> str:
         entry = cluster.access.entry[0]
         if not ask(beside, of=entry).startswith(SSH_SAYS):
-            raise CouldNotTell(f"not even {entry} answered from there, so silence proves nothing")
+            raise CouldNotTell(f"the control {entry} did not answer from there either, so a missing answer proves nothing")
         if not judge.place(node.name).speaks(node.name):
-            raise CouldNotTell(f"{node.name} does not even answer inside the cluster, so silence proves nothing")
+            raise CouldNotTell(f"{node.name} does not answer inside the cluster either, so a missing answer proves nothing")
         return str(ask(outlook))
 
     return said
@@ -116,19 +116,19 @@ def from_outside(judge: Judge, node: SimpleNamespace, ask: Ask, cluster: SimpleN
 
 @pytest.fixture
 def node_stack(judge: Judge) -> SimpleNamespace:
-    """What nodes of the groups `with_<part>` carry, as planned."""
+    """Return the planned parts of the nodes of the groups `with_<part>`."""
     return _record(judge.declared.node_stack)
 
 
 @pytest.fixture
 def planned(node: SimpleNamespace, cluster: SimpleNamespace) -> SimpleNamespace:
-    """The scheduler's plan of the checked node."""
+    """Return the scheduler's plan of the checked node."""
     return next(one for one in cluster.scheduler.nodes if one.name == node.name)
 
 
 @pytest.fixture
 def slurm_node(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask, expect: Expect) -> SlurmNode:
-    """The controller's record of the checked node."""
+    """Return the controller's record of the checked node."""
     found: SlurmNode | None = ask(NODES, of=cluster.scheduler.controllers[0]).get(node.name)
     if found is None:
         expect("not a node of Slurm", "a node of Slurm")
@@ -137,7 +137,7 @@ def slurm_node(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask, expect
 
 @pytest.fixture
 def kubernetes_node(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask, expect: Expect) -> kubernetes.Node:
-    """The API server's record of the checked node."""
+    """Return the API server's record of the checked node."""
     found: kubernetes.Node | None = ask(kubernetes.NODES, of=cluster.scheduler.controllers[0]).get(node.name)
     if found is None:
         expect("not a node of Kubernetes", "a node of Kubernetes")
@@ -146,7 +146,7 @@ def kubernetes_node(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask, e
 
 @pytest.fixture
 def kubernetes_pods(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask) -> Callable[[str, str], tuple[kubernetes.Pod, ...]]:
-    """Pods of kube-system on the checked node that carry a label."""
+    """Return a function that lists the pods of kube-system on the checked node with a label."""
 
     def having(key: str, value: str) -> tuple[kubernetes.Pod, ...]:
         pods: tuple[kubernetes.Pod, ...] = ask(kubernetes.PODS, of=cluster.scheduler.controllers[0])
@@ -157,14 +157,14 @@ def kubernetes_pods(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask) -
 
 @pytest.fixture
 def planned_objects(judge: Judge) -> Callable[..., list[dict[str, Any]]]:
-    """The plan's objects of Kubernetes, of the given kinds or all: as they are, for their keys are no names."""
+    """Return a function that lists the planned Kubernetes objects, of the given kinds or all, as plain dictionaries."""
     planned = judge.declared.cluster["scheduler"]["objects"]
     return lambda *kinds: [one for one in planned if not kinds or one["kind"] in kinds]
 
 
 @pytest.fixture
 def etcd(ask: Ask) -> control.Etcd:
-    """The member of etcd on the checked node, which answers."""
+    """Return the etcd member on the checked node; raise CouldNotTell if it does not answer."""
     found: control.Etcd = ask(control.ETCD)
     if found.trouble:
         raise CouldNotTell(f"etcd: {found.trouble}")
@@ -173,26 +173,26 @@ def etcd(ask: Ask) -> control.Etcd:
 
 @pytest.fixture
 def smoke(ask: Ask, members: Callable[[str], tuple[str, ...]]) -> Smoke:
-    """The jobs that ran."""
+    """Return the jobs that ran."""
     return ask(SMOKE, of=members("@submit")[0])  # type: ignore[no-any-return]
 
 
 @pytest.fixture
 def raw(judge: Judge, owed: Expected) -> Ask:
-    """The answer as it came, with its times."""
+    """Return a function for the raw answer, with its times."""
     return lambda question, of=None: judge.gathering.raw(question, of or owed.node)
 
 
 @pytest.fixture
 def expect(request: pytest.FixtureRequest) -> Expect:
-    """Compares what was found with what is planned."""
+    """Return the comparison of found and planned values."""
     request.node.expect = Expect()
     return request.node.expect  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="session")
 def clocks(judge: Judge) -> dict[str, Offset]:
-    """How far each node's clock is from this machine's, for nodes that tell."""
+    """Return the clock offset of each node from the control machine, for nodes that answer."""
     found = {}
     for name in judge.declared.members("nodes"):
         answer = judge.gathering.raw(CLOCK, name)
@@ -203,18 +203,18 @@ def clocks(judge: Judge) -> dict[str, Offset]:
 
 @pytest.fixture(scope="session")
 def common_clock(clocks: dict[str, Offset]) -> float:
-    """How far the nodes' median clock is from this machine's, in seconds."""
+    """Return the offset of the nodes' median clock from the control machine, in seconds."""
     return common(clocks.values(), _SURE)
 
 
 def _reader(judge: Judge, node: str) -> Callable[[], float]:
-    """Reads the node's clock over the connection that stands by now."""
+    """Return a function that reads the node's clock over the open connection."""
     return lambda: float(Host(judge.backend(node, 3.0 * local_slowness())).check_output("date +%s.%N"))
 
 
 @pytest.fixture
 def host(judge: Judge, owed: Expected) -> Host:
-    """testinfra's host, for checks that must look while they run; each look is a round trip of its own."""
+    """Return testinfra's host, for checks that query the node while they run; each query is a separate round trip."""
     return Host(judge.backend(owed.node, _PATIENCE * local_slowness()))
 
 

@@ -1,4 +1,4 @@
-"""Only the entry answers outside; tried from outside, beside a control that does answer."""
+"""The jump host alone answers from outside: probed from outside, next to a control that does answer."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from cluster.probes.access import FROM_MACHINE, FROM_STRANGER, PUBLISHED, SSH_SA
 
 
 def test_published_port_answers(ask, expect):
-    """The one way in."""
+    """The published port is the only route into the cluster."""
     said = ask(PUBLISHED)
     expect(said or "no answer", f"{SSH_SAYS}…", holds=said.startswith(SSH_SAYS))
 
 
 def test_this_machine_is_refused(from_outside, expect):
-    """The lab's machine is no member of the cluster: it has the published port and no other way."""
+    """The lab's control machine is not a member of the cluster: it may use the published port only."""
     said = from_outside(FROM_MACHINE, beside=PUBLISHED)
     expect(said or "no answer", "no answer", holds=not said)
 
 
 def test_strangers_are_refused(from_outside, expect):
-    """A container on another network tries the node's ssh port; that the entry answers it shows that it could."""
+    """A container on another network tries the node's SSH port; the jump host answers the same container, so the probe works."""
     said = from_outside(FROM_STRANGER, beside=FROM_STRANGER)
     expect(said or "no answer", "no answer", holds=not said)

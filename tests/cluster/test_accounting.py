@@ -1,4 +1,4 @@
-"""Accounting is up, knows the cluster and its users, and keeps its database to itself."""
+"""Accounting runs, knows the cluster and its users, and its database is local."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from cluster.probes.units import ACCOUNTING, DATABASE, UNITS
 
 
 def test_daemon_runs(ask, expect):
-    """The daemon, as systemd sees it: while it is away, the controller keeps jobs' records in memory."""
+    """State of the daemon in systemd: while the daemon is down, the controller keeps the records of jobs in memory."""
     unit = ask(UNITS)[ACCOUNTING]
     expect(unit.described, "active", holds=unit.state == "active")
 
 
 def test_database_runs(ask, expect):
-    """The database below it."""
+    """Accounting stores all records in this database."""
     unit = ask(UNITS)[DATABASE]
     expect(unit.described, "active", holds=unit.state == "active")
 
 
 def test_database_is_local(ask, expect):
-    """Its only client is on the same node: a port to the network is an attack without a use."""
+    """The only client is on the same node: a network port adds attack surface and has no use."""
     listening = ask(LISTENING)
-    expect(listening or "no network port", "this node alone", holds=only_local(listening))
+    expect(listening or "no network port", "local connections only", holds=only_local(listening))
 
 
 def test_cluster_is_registered(ask, cluster, expect):
-    """Asked where users ask: jobs of a cluster that accounting does not know are not recorded."""
+    """Queried where users submit: jobs of a cluster that is not registered are not recorded."""
     found = [row[0] for row in ask(CLUSTERS)]
     expect(found, f"{cluster.scheduler.cluster_name} among them", holds=cluster.scheduler.cluster_name in found)
 
 
 def test_users_have_associations(ask, cluster, expect):
-    """A user without one cannot be limited, and cannot submit where associations are enforced."""
+    """A user without an association cannot be limited, and cannot submit where associations are enforced."""
     name = cluster.scheduler.cluster_name
     found = {user for where, _, user in ask(ASSOCIATIONS) if where == name}
     planned = sorted(user.name for user in cluster.users)
@@ -39,7 +39,7 @@ def test_users_have_associations(ask, cluster, expect):
 
 
 def test_accounts_match_plan(ask, cluster, expect):
-    """Shares and limits are kept by what the accounting has, not by what was agreed."""
+    """Slurm enforces the shares and limits that the accounting database holds."""
     found = ask(SHARES).accounts
     planned = {
         one.name: Account(one.parent, one.fairshare, one.gpus, one.running_jobs, frozenset(one.qos or ["normal"]), (one.qos or [""])[0])
@@ -49,7 +49,7 @@ def test_accounts_match_plan(ask, cluster, expect):
 
 
 def test_users_are_in_their_accounts(ask, cluster, expect):
-    """Who is in one account too many has a way around the limits of the other."""
+    """A user in an additional account can bypass the limits of the planned one."""
     found, names = ask(SHARES).users, {user.name for user in cluster.users}
     homes = {name: sorted(account for account, users in found.items() if name in users) for name in sorted(names)}
     planned = {name: sorted(one.name for one in cluster.scheduler.accounts if name in one.users) or ["default"] for name in sorted(names)}
@@ -57,7 +57,7 @@ def test_users_are_in_their_accounts(ask, cluster, expect):
 
 
 def test_qos_match_plan(ask, cluster, expect):
-    """A quality of service without its limit is a way to the head of the queue for everybody."""
+    """A QOS without its limit lets every user jump the queue."""
     found = ask(QOS)
     planned = {
         one.name: Qos(one.priority, one.gpus_per_user, one.running_jobs_per_user, minutes(one.max_time_s), frozenset(one.preempts))

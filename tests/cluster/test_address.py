@@ -1,4 +1,4 @@
-"""The address by which all nodes know the control plane is on one of the controllers, and moves when it must."""
+"""The control plane's virtual address is held by one controller, and can move to another."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from cluster.probes.units import KEEPALIVED, UNITS
 
 
 def test_keepalived_runs(ask, expect):
-    """A controller on which it does not is one less that the address can move to."""
+    """The address cannot move to a controller on which keepalived does not run."""
     unit = ask(UNITS)[KEEPALIVED]
     expect(unit.described, "active", holds=unit.state == "active")
 
 
 def test_starts_with_the_node(ask, expect):
-    """After the next boot the address would have one place less to be."""
+    """Without autostart, the address cannot move to this controller after the next boot."""
     unit = ask(UNITS)[KEEPALIVED]
     expect("enabled" if unit.enabled else "disabled", "enabled")
 
 
 def test_is_held_by_one(ask, members, expect):
-    """Held by two, nodes speak with either as chance has it; held by none, no worker reaches the API."""
+    """If two controllers hold the address, nodes reach either at random; if none does, no worker reaches the API."""
     holders = [name for name in members("kubernetes_control") if ask(HELD, of=name)]
-    expect(", ".join(holders) or "nobody", "one controller", holds=len(holders) == 1)
+    expect(", ".join(holders) or "no controller", "one controller", holds=len(holders) == 1)

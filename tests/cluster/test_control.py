@@ -1,4 +1,4 @@
-"""Every controller of Kubernetes serves the API as kubeadm made it, and keeps its secrets."""
+"""Every Kubernetes controller serves the API as kubeadm configured it, and protects its secrets."""
 
 from __future__ import annotations
 
@@ -14,51 +14,51 @@ PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
 def test_api_is_ready(ask, expect):
-    """The API server names the part that is not: etcd, a hook that did not end, an informer."""
+    """The API server names the component that is not ready: etcd, an unfinished hook, an informer."""
     expect(ask(HEALTH), {})
 
 
 def test_parts_run(node, ask, expect):
-    """Without a scheduler pods wait, without a controller manager nothing follows anything; both are noticed late."""
+    """Without a scheduler pods wait; without a controller manager nothing is reconciled; both faults are noticed late."""
     found = {pod.labels.get("component"): pod for pod in ask(PODS) if pod.node == node.name and "tier" in pod.labels}
     expect({part: found[part].described if part in found else "none" for part in PARTS}, dict.fromkeys(PARTS, "ready"))
 
 
 def test_manifests_are_as_written(ask, expect):
-    """A manifest that was edited by hand runs at once, and is what nobody declared."""
+    """A manifest that was edited by hand takes effect at once and differs from the declared one."""
     expect(ask(MANIFESTS), dict.fromkeys(PARTS, "as written"))
 
 
 def test_certificates_last(ask, expect, limit):
-    """kubeadm's last a year; on the day after, nobody gets in, and not to renew them either."""
+    """kubeadm's certificates last a year; after that the API is inaccessible, even for renewal."""
     found = {path: left for path, left in ask(FILES).certificates.items() if not path.startswith("/var/lib/kubelet/")}
     if not found:
-        raise CouldNotTell("there are no certificates under /etc/kubernetes")
+        raise CouldNotTell("no certificates found under /etc/kubernetes")
     short = {path: "unreadable" if left is None else f"{left / DAY:.0f} days" for path, left in found.items() if not _lasts(left, limit)}
     expect(short, {}, holds=not short)
 
 
 def test_secrets_are_encrypted(ask, expect):
-    """Whoever gets etcd's disk or a backup of it has every secret that lies there in clear."""
+    """Anyone with etcd's disk or backup can read every secret that is stored in clear text."""
     found = ask(SECRETS)
-    said = {"stored": dict(found.kinds), "in clear": list(found.clear), "the next": found.next}
+    said = {"stored": dict(found.kinds), "in clear text": list(found.clear), "next secret": found.next}
     good = set(found.kinds) <= {"secretbox"} and found.next == "secretbox"
-    expect(said, "secretbox for all, and for the next", holds=good)
+    expect(said, "secretbox for all, and for the next secret", holds=good)
 
 
 def test_requests_are_logged(ask, expect):
     """A request for secrets that was refused a moment ago must be in the audit log."""
     found = ask(AUDIT)
-    expect("noted down" if found.noted else f"not among the last {found.lines} lines", "noted down")
+    expect("logged" if found.noted else f"not in the last {found.lines} lines", "logged")
 
 
 def test_log_holds_no_secret(ask, expect):
-    """An audit log that notes down secrets' contents is a second, unencrypted store of them."""
+    """An audit log that records the contents of secrets is a second, unencrypted store of them."""
     expect(ask(AUDIT).told, ())
 
 
 def test_invitations_end(ask, expect):
-    """A bootstrap token lets whoever has it add a node; ours last a quarter of an hour."""
+    """A bootstrap token lets its holder add a node; rackwright's tokens last 15 minutes."""
     now = datetime.now(UTC)
     left = {name: (datetime.fromisoformat(end) - now).total_seconds() if end else None for name, end in ask(TOKENS).items()}
     wrong = {name: "never ends" if one is None else f"{one / DAY:.1f} days" for name, one in left.items() if one is None or one > DAY}
@@ -66,14 +66,14 @@ def test_invitations_end(ask, expect):
 
 
 def test_api_refuses_strangers(ask, expect):
-    """Tried, not read from its configuration: nobody in particular asks for nodes and secrets."""
+    """Tested, not read from the configuration: an anonymous client requests nodes and secrets."""
     found = ask(ANSWERS)
-    asked = ("nobody asks the API for nodes", "nobody asks the API for secrets")
-    expect({name: found[name] for name in asked}, "refused", holds=all(found[name] in ("status 401", "status 403") for name in asked))
+    answers = {f"anonymous request for {kind}": found[f"nobody asks the API for {kind}"] for kind in ("nodes", "secrets")}
+    expect(answers, "refused", holds=all(answer in ("status 401", "status 403") for answer in answers.values()))
 
 
 def test_name_servers_are_there(ask, expect):
-    """One that is left answers everybody, until its node goes."""
+    """With a single replica left, cluster DNS fails with the node that runs the replica."""
     found = ask(OBJECTS)[DNS]
     if found is None:
         expect("no CoreDNS", "CoreDNS")

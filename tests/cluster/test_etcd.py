@@ -1,4 +1,4 @@
-"""etcd, where Kubernetes keeps all it knows, has its members, a leader and room."""
+"""etcd, the store of all Kubernetes objects, has its members, a leader and free space."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from cluster.probes.control import ETCD
 
 
 def test_answers(ask, expect):
-    """A read that a majority must agree on: below a majority nothing changes in the cluster any more."""
+    """The read needs the agreement of a majority: without a majority nothing in the cluster can change."""
     expect(ask(ETCD).trouble or "answers", "answers")
 
 
 def test_members_match_plan(etcd, cluster, expect):
-    """A member that is gone and still counted takes the majority with it when the next one goes."""
+    """A lost member that is still counted costs the majority when the next member fails."""
     expect(dict.fromkeys(etcd.members, "member"), dict.fromkeys(cluster.scheduler.controllers, "member"))
 
 
 def test_has_room(etcd, expect, limit):
-    """At its quota it takes no more, and raises an alarm that stays until somebody lifts it."""
+    """At its quota etcd refuses writes, and raises an alarm that an administrator must disarm."""
     share = 100 * etcd.bytes / (etcd.quota or 2 * 1024**3)
     expect(f"{share:.0f} % of its quota", f"at most {limit:g} %", holds=share <= limit)
 
 
 def test_raises_no_alarm(etcd, expect):
-    """NOSPACE makes the cluster read-only, CORRUPT says that members differ."""
+    """NOSPACE makes the cluster read-only; CORRUPT means that members differ."""
     expect(etcd.alarms, ())
 
 
 def test_refuses_strangers(etcd, expect):
-    """Whoever reaches etcd without a certificate has all of Kubernetes, past every rule of who may do what."""
+    """A client that reaches etcd without a certificate bypasses all of Kubernetes' access control."""
     expect(etcd.stranger, "refused")
 
 
 def test_folder_is_roots(etcd, expect):
-    """Its files are the cluster's whole contents."""
+    """The files contain all data of the cluster."""
     owner, mode = etcd.data
     expect(f"user {owner}, mode {mode:o}", "user 0, mode 700", holds=owner == 0 and not mode & 0o077)

@@ -1,4 +1,4 @@
-"""The fabric, against the plan: every adapter, every port, every cable. What a simulated adapter cannot say is read from the subnet."""
+"""The fabric, compared with the plan: every adapter, port and cable. The subnet supplies what a simulated adapter cannot report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rackwright.report.fabric import End, differences
 
 @pytest.fixture
 def planned_ports(node, ask):
-    """The node's ports that the plan names; a node may have other adapters for storage and management."""
+    """Return the node's ports that the plan names; a node may have other adapters for storage and management."""
     ports = [port for port in ask(PORTS) if port.adapter in node.rails]
     if not ports:
         raise CouldNotTell("ibstat shows no adapter of the plan")
@@ -20,48 +20,48 @@ def planned_ports(node, ask):
 
 @pytest.fixture
 def up(planned_ports):
-    """Those of them that carry traffic."""
+    """Return the planned ports that carry traffic."""
     found = [port for port in planned_ports if port.up]
     if not found:
-        raise CouldNotTell("none of its ports is up")
+        raise CouldNotTell("no planned port of the node is up")
     return found
 
 
 @pytest.fixture
 def links(ask, observer):
-    """Every link that is up."""
+    """Return every link that is up."""
     return ask(LINKS, of=observer)
 
 
 @pytest.fixture
 def astray(fabric, links):
-    """Cables that are not as planned."""
+    """Return the cables that differ from the plan."""
     return differences(fabric["cables"], links)
 
 
 @pytest.fixture
 def counted(ask, observer):
-    """Counters of errors by port."""
+    """Return the error counters by port."""
     return {str(end): counters for end, counters in ask(COUNTERS, of=observer).items()}
 
 
 def test_adapters_are_present(node, ask, expect):
-    """A node without one of its adapters still answers ssh, and its jobs hang in the first all-reduce."""
+    """A node without one of its adapters still answers SSH, and its jobs hang in the first all-reduce."""
     expect([name for name in node.rails if name in {port.adapter for port in ask(PORTS)}], list(node.rails))
 
 
 def test_ports_are_active(planned_ports, expect):
-    """A port that is up electrically and not set up by a subnet manager carries nothing."""
+    """A port that is up electrically but not configured by a subnet manager carries no traffic."""
     expect({port.adapter: f"{port.state}, {port.physical}" for port in planned_ports if not port.up}, {})
 
 
 def test_link_layer_matches_plan(planned_ports, fabric, expect):
-    """An adapter can be set to either, and both light the same lamp."""
+    """An adapter can be set to either link layer, and its LED looks the same for both."""
     expect({port.adapter: port.link_layer for port in planned_ports if port.link_layer != fabric["link_layer"]}, {})
 
 
 def test_rate_matches_plan(node, fabric, up, ask, members, expect):
-    """A bad cable makes a link slower, not dead. A simulated adapter says 104 Gb/s whatever it is: the subnet is asked instead."""
+    """A bad cable makes a link slower, not dead. A simulated adapter always reports 104 Gb/s, so the rate is read from the subnet."""
     planned = f"{fabric['rate_gbps']} Gb/s"
     found = {port.adapter: f"{port.rate_gbps} Gb/s" for port in up}
     if fabric["simulated"]:
@@ -71,46 +71,46 @@ def test_rate_matches_plan(node, fabric, up, ask, members, expect):
 
 
 def test_one_manager_is_obeyed(up, ask, observer, expect):
-    """Two managers that do not know of each other give out the same addresses."""
+    """Two subnet managers that do not know each other assign the same addresses."""
     here = {port.manager for port in up}
     expect({f"LID {lid}" for lid in here}, {f"LID {port.manager}" for port in ask(PORTS, of=observer) if port.up})
 
 
 def test_cables_match_plan(node, astray, expect):
-    """Two cables that changed places are both up: only the plan tells, and rails meet where they should not."""
+    """Two swapped cables are both up: only the plan shows the fault, and traffic of separate rails meets."""
     expect([str(one) for one in astray if one.node == node.name], [])
 
 
 def test_links_count_no_errors(node, fabric, counted, expect):
-    """Errors at either end of the node's cables: what is sent again comes late, and all wait for the last."""
+    """Errors at either end of the node's cables cause retransmissions, and a collective waits for the slowest link."""
     own = {end for row in fabric["cables"] if row.startswith(f"{node.name}/") for end in row.split()}
     expect({end: counters for end, counters in counted.items() if end in own}, {})
 
 
 def test_switches_match_plan(fabric, links, expect):
-    """A switch that is not seen has no power, or none of its cables."""
+    """A switch that is not visible has no power, or no working cable."""
     expect(set(links.switches), set(fabric["switches"]))
 
 
 def test_switch_cables_match_plan(astray, expect):
-    """Cables between switches."""
+    """The cables between switches must match the plan."""
     expect([str(one) for one in astray if one.node is None], [])
 
 
 def test_switch_rates_match_plan(fabric, links, expect):
-    """One slow link between switches slows every rail that passes it."""
+    """One slow link between switches slows every rail that uses it."""
     planned = f"{fabric['width']} {fabric['speed']}"
     between = {str(end): rate for end, rate in links.rates.items() if end.node is None and links.far[end].node is None}
     expect({end: rate for end, rate in between.items() if rate != planned}, {})
 
 
 def test_switch_links_count_no_errors(fabric, counted, expect):
-    """Errors at the links between switches."""
+    """Errors at the links between switches affect every job whose traffic crosses them."""
     between = {end for row in fabric["cables"] if "/" not in row for end in row.split()}
     expect({end: counters for end, counters in counted.items() if end in between}, {})
 
 
 def test_manager_is_master(ask, expect):
-    """Links that are up stay up without a subnet manager; none comes up any more."""
+    """Without a subnet manager, active links stay active, but no other link becomes active."""
     manager = ask(MANAGER)
     expect(manager.state if manager else "no subnet manager answers", "MASTER")

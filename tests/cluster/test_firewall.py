@@ -1,4 +1,4 @@
-"""The packet filter of every node admits what the plan needs, and nothing from outside."""
+"""The packet filter of every node accepts what the plan needs, and nothing from outside."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from rackwright.catalog import ports
 from rackwright.errors import CouldNotTell
 
 STRANGER = "203.0.113.9"
-"""An address of the documentation range (RFC 5737): it belongs to nobody."""
+"""An address of the documentation range (RFC 5737): never assigned to a host."""
 
 POD_PORTS = (53, 80, 443, 6443, 8080, 9153, 10250, 30000, 32767)
 """Ports on which pods and services commonly answer, and the ends of the range of node ports."""
 
 
 def test_drops_what_no_rule_names(ask, expect):
-    """A filter that accepts by default protects from what somebody thought of."""
+    """A filter that accepts by default blocks only the traffic that its rules name."""
     policies = ask(RULESET).input_policies
     expect(policies, "drop", holds="drop" in policies)
 
 
 def test_refuses_strangers(node, cluster, ask, expect):
-    """Nobody outside the cluster reaches a service; on an entry, ssh is the one exception."""
+    """No service may be reachable from outside the cluster; on a jump host, SSH is the one exception."""
     ruleset = ask(RULESET)
     is_entry = node.name in cluster.access.entry or not cluster.access.entry
     open_to = [node.ssh_port] if is_entry else []
@@ -37,7 +37,7 @@ def test_refuses_strangers(node, cluster, ask, expect):
 
 
 def test_admits_the_entry(node, cluster, ask, expect):
-    """The entry is the only way to the others."""
+    """The jump host is the only route to the other nodes."""
     ruleset = ask(RULESET)
     entries = {host.name: host.address for host in cluster.hosts if host.name in cluster.access.entry}
     found = [name for name, address in entries.items() if ruleset.admits(Packet(address, node.ssh_port, node.address))]
@@ -55,7 +55,7 @@ def test_admits_only_allowed_networks(node, cluster, ask, expect):
 
 
 def test_forwards_only_the_cluster(node, cluster, planned, ask, expect):
-    """Pods and services: what comes for them from outside never ends here, and passes the rules of what does."""
+    """Traffic from outside to pods and services is forwarded, not delivered locally, and so bypasses the node's input rules."""
     ruleset = ask(RULESET)
     outside = [STRANGER, *([cluster.network.gateway] if cluster.network.gateway else [])]
     inside = [other.address for other in cluster.hosts if other.name != node.name]
@@ -68,19 +68,19 @@ def test_forwards_only_the_cluster(node, cluster, planned, ask, expect):
 
 
 def test_starts_with_the_node(ask, expect):
-    """Rules that were loaded by hand are gone after the next boot."""
+    """Rules that were loaded by hand are lost at the next boot."""
     unit = ask(UNITS)[FIREWALL]
     expect(unit.described, "starts with the node", holds=unit.enabled and unit.state == "active")
 
 
 def test_metadata_service_is_for_root_alone(ask, expect):
-    """Whoever may ask it is the instance: a job would have its rights, and the keys it was born with."""
+    """Access to the metadata service means the instance's credentials: a job would get its permissions, and the keys passed at boot."""
     found = ask(METADATA_SERVICE)
     if set(found.values()) == {"silent"}:
-        raise CouldNotTell("the metadata service answers nobody, not even root")
+        raise CouldNotTell("the metadata service does not answer, not even to root")
     expect(f"nobody: {found['nobody']}", "nobody: refused")
 
 
 def _somebody_in(network):
-    """An address of the network; of all addresses, one that is nobody's."""
+    """Return an address of the network; for 0.0.0.0/0, an unassigned one."""
     return STRANGER if network.prefixlen == 0 else str(network[min(1, network.num_addresses - 1)])

@@ -1,4 +1,4 @@
-"""The kubelet of every node runs, as configured, for nobody but the cluster."""
+"""The kubelet of every node runs as configured, and serves the cluster only."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ CLIENT = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 
 
 def test_runs(ask, expect):
-    """The daemon, as systemd sees it: the cluster notices most of a minute later."""
+    """State of the daemon in systemd: the cluster notices a failure most of a minute later."""
     unit = ask(UNITS)[KUBELET]
     expect(unit.described, "active", holds=unit.state == "active")
 
 
 def test_starts_with_the_node(ask, expect):
-    """A kubelet that was started by hand is gone after the next boot."""
+    """A kubelet that was started by hand does not return after the next boot."""
     unit = ask(UNITS)[KUBELET]
     expect("enabled" if unit.enabled else "disabled", "enabled")
 
 
 def test_is_well(ask, expect):
-    """It runs and does nothing: hung, or without its runtime."""
+    """A kubelet can be active in systemd but hung, or without its runtime."""
     expect(ask(ANSWERS)["kubelet"], "status 200")
 
 
 def test_has_joined(ask, expect):
-    """A kubelet without a certificate of its own was never taken in: its bootstrap token has ended, or was mistyped."""
+    """A kubelet without its own certificate has not joined: its bootstrap token expired, or was mistyped."""
     if ask(FILES).joined:
         expect("a certificate of its own", "a certificate of its own")
         return
-    said = next(iter(_complaints(ask)), "it says nothing of it")
+    said = next(iter(_complaints(ask)), "no reason in its log")
     expect(f"no certificate of its own: {said}", "a certificate of its own", holds=False)
 
 
 def test_certificate_is_renewed(ask, expect, limit):
-    """It renews its own long before the end; one that does not is cast out on that day."""
+    """The kubelet renews its certificate long before expiry; a node whose certificate expires leaves the cluster."""
     left = ask(FILES).certificates.get(CLIENT)
     if left is None:
         raise CouldNotTell("the kubelet has no certificate that could be read")
@@ -48,13 +48,13 @@ def test_certificate_is_renewed(ask, expect, limit):
 
 
 def test_runs_its_configuration(ask, node, cluster, expect):
-    """A file that was edited and not read is what the next restart brings, at the worst time."""
+    """An edited file that is not loaded takes effect at the next restart, unplanned."""
     running, written = _running(ask, node, cluster), ask(DROP_INS)
     expect({key: _as_said(value, running.get(key, "none")) for key, value in written.items()}, written)
 
 
 def test_asks_who_is_there(ask, node, cluster, expect):
-    """Whoever may ask a kubelet reads every pod's log, and runs commands in it."""
+    """A client that may query a kubelet can read every pod's log and run commands in every pod."""
     running = _running(ask, node, cluster)
     found = {
         "anonymous": running["authentication"]["anonymous"]["enabled"],
@@ -66,28 +66,29 @@ def test_asks_who_is_there(ask, node, cluster, expect):
 
 
 def test_refuses_strangers(ask, expect):
-    """Tried, not read from its configuration: nobody in particular asks for its pods and its settings."""
+    """Tested, not read from the configuration: an anonymous client requests pods and settings."""
     found = ask(ANSWERS)
-    asked = ("nobody asks the kubelet for pods", "nobody asks the kubelet for its configuration")
-    open_to = {name: found[name] for name in asked if found[name] not in ("status 401", "status 403")}
+    asked = {"pods": "nobody asks the kubelet for pods", "configuration": "nobody asks the kubelet for its configuration"}
+    answers = {f"anonymous request for {what}": found[key] for what, key in asked.items()}
+    open_to = {name: answer for name, answer in answers.items() if answer not in ("status 401", "status 403")}
     open_to |= {} if found["read-only port"] == "refused" else {"read-only port": found["read-only port"]}
     expect(open_to, {})
 
 
 def test_files_are_roots(ask, expect):
-    """Whoever reads one of them is the node, or the administrator of the whole cluster."""
+    """A user who reads one of these files can act as the node, or as administrator of the whole cluster."""
     found = ask(FILES).private
     expect({path: f"user {owner}, mode {mode:o}" for path, (owner, mode) in found.items() if owner or mode & OTHERS}, {})
 
 
 def test_static_pods_match_plan(ask, node, cluster, expect):
-    """A file in that folder is a pod with all rights, past every rule of who may do what."""
+    """A file in the manifests folder is a pod with all privileges, outside Kubernetes' access control."""
     controls = node.name in cluster.scheduler.controllers
     expect(ask(FILES).static_pods, tuple(f"{part}.yaml" for part in CONTROL_PARTS) if controls else ())
 
 
 def test_has_space(ask, node, expect, limit):
-    """Where images, pods and etcd lie: a full one has the kubelet throw pods out, and etcd take no more."""
+    """The disk holds images, pods and etcd: if it is full, the kubelet evicts pods and etcd refuses writes."""
     free = ask(FREE)
     expect({folder: f"{left} %" for folder, left in free.items()}, f"at least {limit:g} % free", holds=min(free.values()) >= limit)
 
@@ -99,12 +100,12 @@ def _complaints(ask):
 def _running(ask, node, cluster):
     found = ask(KUBELETS, of=cluster.scheduler.controllers[0])[node.name]
     if isinstance(found, str):
-        raise CouldNotTell(f"the kubelet does not tell its configuration: {found}")
+        raise CouldNotTell(f"the kubelet does not report its configuration: {found}")
     return found
 
 
 def _as_said(written, running):
-    """What runs, of the settings that a file has: the rest of a table is the kubelet's own."""
+    """Return the running value of each setting that the file has; other keys of a table are the kubelet's defaults."""
     if isinstance(written, dict) and isinstance(running, dict):
         return {key: _as_said(value, running.get(key, "none")) for key, value in written.items()}
     return running

@@ -1,4 +1,4 @@
-"""Kubernetes has the nodes of the plan, and they are of use."""
+"""Kubernetes has the planned nodes, and they are usable."""
 
 from __future__ import annotations
 
@@ -11,51 +11,51 @@ from cluster.probes.kubernetes import NODES
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 GPU = "nvidia.com/gpu"
 OWN_TAINTS = "node.kubernetes.io/"
-"""Taints that Kubernetes sets itself, of what has checks of its own (kubernetes.io/docs/reference/labels-annotations-taints)."""
+"""Taints that Kubernetes sets itself; other checks cover their causes (kubernetes.io/docs/reference/labels-annotations-taints)."""
 NETWORK = "10-rackwright.conflist"
 
 
 def test_node_is_ready(kubernetes_node, expect):
-    """A node that is not gets no pods, and loses those it has after five minutes."""
-    status, why = kubernetes_node.conditions.get("Ready", ("not told", ""))
+    """A node that is not ready gets no new pods, and loses its pods after five minutes."""
+    status, why = kubernetes_node.conditions.get("Ready", ("not reported", ""))
     expect("ready" if status == "True" else f"not ready: {why}", "ready")
 
 
 def test_node_is_under_no_pressure(kubernetes_node, expect):
-    """Short of memory, disk or process numbers it throws pods out; the kubelet says which."""
-    wrong = {kind: kubernetes_node.conditions.get(kind, ("not told", "")) for kind in PRESSURES}
+    """A node short of memory, disk or process IDs evicts pods; the kubelet reports which resource is short."""
+    wrong = {kind: kubernetes_node.conditions.get(kind, ("not reported", "")) for kind in PRESSURES}
     expect({kind: f"{status} ({why})" for kind, (status, why) in wrong.items() if status == "True"}, {})
 
 
 def test_node_takes_pods(kubernetes_node, expect):
-    """A node that was cordoned and forgotten is one that nobody misses."""
+    """A node that stays cordoned after maintenance is unused, and no alarm reports it."""
     expect("cordoned" if kubernetes_node.cordoned else "schedulable", "schedulable")
 
 
 def test_taints_match_plan(kubernetes_node, planned, expect):
-    """A taint too many keeps pods away; one too few lets users' pods onto the control plane."""
+    """An extra taint keeps pods away; a missing one lets users' pods onto the control plane."""
     found = sorted(taint for taint in kubernetes_node.taints if not taint.startswith(OWN_TAINTS))
     expect(found, sorted(planned.taints))
 
 
 def test_labels_match_plan(kubernetes_node, planned, expect):
-    """Pods choose their nodes by them."""
+    """Pods select their nodes by labels."""
     labels = vars(planned.labels)
     expect({key: kubernetes_node.labels.get(key, "none") for key in labels}, labels)
 
 
 def test_node_has_its_address(kubernetes_node, node, expect):
-    """Logs, commands in pods and other nodes' routes go there."""
+    """Logs, commands in pods and the routes of other nodes use this address."""
     expect(list(kubernetes_node.addresses), [node.address])
 
 
 def test_version_matches_plan(kubernetes_node, cluster, expect):
-    """Kubelets may be three minor releases behind the API and none ahead; the plan has one for all."""
+    """Kubelets may be up to three minor releases behind the API server and never ahead; the plan has one version for all."""
     expect(kubernetes_node.kubelet, f"v{cluster.scheduler.version}")
 
 
 def test_there_are_no_other_nodes(ask, cluster, expect):
-    """A node that left the plan and not Kubernetes gets pods that never start."""
+    """A node that left the plan but not Kubernetes gets pods that never start."""
     expect(sorted(ask(NODES)), sorted(one.name for one in cluster.scheduler.nodes))
 
 
@@ -65,55 +65,55 @@ def test_gpus_match_plan(kubernetes_node, planned, expect):
 
 
 def test_gpus_can_be_given(kubernetes_node, expect):
-    """A GPU that its plugin calls unhealthy is counted and given to nobody."""
+    """A GPU that the device plugin reports as unhealthy is counted but never allocated."""
     capacity = int(kubernetes_node.capacity.get(GPU, 0))
     given = int(kubernetes_node.allocatable.get(GPU, 0))
     expect(f"{given} of {capacity}", f"{capacity} of {capacity}")
 
 
 def test_gpu_plugin_runs(kubernetes_pods, expect):
-    """Without it no new pod gets a GPU, whatever the node counts."""
+    """Without the device plugin no new pod gets a GPU, whatever the node's capacity shows."""
     expect(_described(kubernetes_pods("app.kubernetes.io/name", "gpu-device-plugin")), ["ready"])
 
 
 def test_proxy_runs(kubernetes_pods, expect):
-    """Without it services keep the addresses of pods that are gone."""
+    """Without kube-proxy, services keep the addresses of deleted pods."""
     expect(_described(kubernetes_pods("k8s-app", "kube-proxy")), ["ready"])
 
 
 def test_pod_routes_stand(ask, expect):
-    """Pods of two nodes reach each other by them."""
-    expect(ask(POD_ROUTES) or "they stand", "they stand")
+    """Pods of different nodes reach each other over these routes."""
+    expect(ask(POD_ROUTES) or "all routes present", "all routes present")
 
 
 def test_network_is_the_planned_one(ask, planned, expect):
-    """The runtime takes the first file in order: a stranger's before ours gives pods addresses that nobody routes."""
+    """The runtime uses the first file in order: another file before rackwright's gives pods addresses that are not routed."""
     networks = ask(FILES).networks
     expect(next(iter(sorted(networks)), "none"), NETWORK)
     expect(_network(networks[NETWORK]), {"plugins": ["bridge", "portmap"], "bridge": "cni0", "gateway": True, "ranges": [planned.pods]})
 
 
 def test_api_answers_here(ask, expect):
-    """By its own address, as the kubelet reaches it."""
+    """The kubelet reaches the API at this address."""
     expect(ask(ANSWERS)["endpoint"], "status 200")
 
 
 def test_services_answer_here(ask, cluster, expect):
-    """The same API by its service's address, as pods reach it: through kube-proxy's rules on this node."""
+    """Pods reach the API at its service address, through the kube-proxy rules of this node."""
     address = service_address(cluster.scheduler.services)
     expect({address: ask(ANSWERS)["service"]}, {address: "status 200"})
 
 
 def test_names_resolve_here(ask, cluster, expect):
-    """What pods get when they ask the cluster's DNS: its own names, and no answer for what does not exist."""
+    """Pods need cluster DNS: it must resolve the cluster's names, and report that other names do not exist."""
     found = ask(ANSWERS)
     planned = {"kubernetes.default": service_address(cluster.scheduler.services), "nothing.default": "status 3"}
     expect({"kubernetes.default": found["name inside"], "nothing.default": found["name of nothing"]}, planned)
 
 
 def test_is_closed_to_this_machine(from_outside, expect):
-    """Tried from where no member of the cluster is: API, kubelet and node ports are reached through the entry alone."""
-    expect(from_outside(KUBERNETES_FROM_MACHINE, beside=PUBLISHED) or "nothing is reached", "nothing is reached")
+    """Tested from outside the cluster: API, kubelet and node ports must be reachable through the jump host only."""
+    expect(from_outside(KUBERNETES_FROM_MACHINE, beside=PUBLISHED) or "no port is reachable", "no port is reachable")
 
 
 def _described(pods):
@@ -121,7 +121,7 @@ def _described(pods):
 
 
 def _network(text):
-    """What decides whether pods reach each other: the plugins in their order, the bridge, the ranges that addresses come out of."""
+    """Return the settings that connect pods: plugins in order, bridge, address ranges."""
     plugins = json.loads(text)["plugins"]
     found = (plugin.get("ipam", {}).get("ranges", []) for plugin in plugins)
     return {

@@ -1,4 +1,4 @@
-"""Munge authenticates every Slurm message: one key, everywhere, readable by munged alone."""
+"""Munge authenticates every Slurm message: one key on all nodes, readable by munged only."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ def test_service_runs(ask, expect):
 
 
 def test_key_is_the_same_everywhere(ask, members, expect):
-    """Told by a digest of its digest, and against what most nodes have, so that the odd one is named."""
+    """Nodes with different keys reject each other. Each key's hashed digest is compared with that of most nodes."""
     mine, digests = ask(KEY).digest, Counter()
     for name in members("slurm"):
         try:
             digests[ask(KEY, of=name).digest] += 1
-        except CouldNotTell:  # that node's own check says so
+        except CouldNotTell:  # the check of that node reports the error
             continue
     common = digests.most_common(1)[0][0]
-    expect("the common one" if mine == common else "another one", "the common one")
+    expect("the key of most nodes" if mine == common else "another key", "the key of most nodes")
 
 
 def test_key_is_private(ask, expect):
-    """Whoever reads the key can act as any user on any node."""
+    """A user who reads the key can act as any user on any node."""
     key = ask(KEY)
     expect(f"{key.owner} {key.mode}", "munge:munge 400 or 600", holds=key.owner == "munge:munge" and key.mode in ("400", "600"))
 
 
 def test_credentials_cross_nodes(node, judge, ask, expect):
-    """A credential made on another node is understood here: same key, clocks in step, both daemons alive."""
+    """A credential of another node must decode here: this needs the same key, synchronised clocks and both daemons."""
     made_on = partner(judge.place(node.name))
     expect(f"{ask(DECODED)}, from {made_on}", f"Success, from {made_on}")

@@ -1,4 +1,4 @@
-"""Namespaces hold what the plan gives them: who may work there, how much they may take, what they share."""
+"""Namespaces match the plan: access, quotas and shared volumes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ PRIVILEGED = "privileged"
 
 
 def test_objects_match_plan(ask, planned_objects, expect):
-    """Whoever may edit an object has edited what the plan promised to somebody."""
+    """A user who may edit an object can change what the plan grants to others."""
     live = ask(OBJECTS)
     ours = [one for one in planned_objects() if one["kind"] not in NOT_HERE]
     expect({_named(one): wrong for one in ours if (wrong := _wrong(one, live))}, {})
 
 
 def test_quotas_match_plan(ask, planned_objects, expect):
-    """What a namespace may take, as the API server enforces it."""
+    """The API server must enforce the planned quota of each namespace."""
     live = ask(OBJECTS)
     planned = {_named(one): one["spec"]["hard"] for one in planned_objects(*QUOTAS)}
     found = {name: (one or {}).get("status", {}).get("hard", {}) for name, one in _by_name(planned_objects(*QUOTAS), live).items()}
@@ -29,14 +29,14 @@ def test_quotas_match_plan(ask, planned_objects, expect):
 
 
 def test_claims_are_bound(ask, planned_objects, expect):
-    """Pods that use a claim which has no volume wait without end."""
+    """Pods that use a claim without a volume wait indefinitely."""
     live = _by_name(planned_objects(*CLAIMS), ask(OBJECTS))
     found = {name: one["status"]["phase"] if one else "missing" for name, one in live.items()}
     expect(found, dict.fromkeys(found, "Bound"))
 
 
 def test_pods_have_no_rights_on_nodes(ask, cluster, expect):
-    """A pod that is privileged, or in its node's namespaces and files, is root there, whatever its namespace may do."""
+    """A pod that is privileged, or uses its node's namespaces and files, is root there, whatever its namespace permits."""
     trusted = {SYSTEM, *(one.name for one in cluster.scheduler.namespaces if one.pod_security == PRIVILEGED)}
     found = {f"{pod.namespace}/{pod.name}": list(pod.rights) for pod in ask(PODS) if pod.rights and pod.namespace not in trusted}
     expect(found, {})

@@ -1,4 +1,4 @@
-"""Every node is there, is itself, and is well."""
+"""Every node is reachable, is the declared machine, and is healthy."""
 
 from __future__ import annotations
 
@@ -8,88 +8,88 @@ from rackwright.errors import CouldNotTell
 
 
 def test_answers_in_time(node, cluster, raw, members, expect, limit):
-    """A node that takes seconds longer than the quickest is about to stop answering; that all are slow is this machine's fault."""
+    """A node that answers seconds later than the fastest is about to fail; if all nodes are slow, the control machine is the cause."""
     took = {name: answer.arrived - answer.sent for name in members("nodes") if not (answer := raw(CLOCK, of=name)).trouble}
     if node.name not in took:
         raise CouldNotTell(raw(CLOCK).trouble)
     mine = took.pop(node.name)
     others = sorted(took.values()) or [0.0]
-    # Nodes of a lab wait for this machine's cores by turns, so that many are slow by chance; machines of their own have no such excuse.
+    # Nodes of a lab share the control machine's cores, so that many are slow by chance; separate machines are not.
     beside = 2 * others[(len(others) - 1) * 3 // 4] if cluster.target == "lab" else others[0]
     allowed = limit + beside
     expect(f"{mine:.1f} s", f"at most {allowed:.1f} s", holds=mine <= allowed)
 
 
 def test_hostname_matches_plan(node, ask, expect):
-    """Behind the right address may be the wrong machine."""
+    """The right address may belong to the wrong machine."""
     expect(ask(IDENTITY).hostname, node.name)
 
 
 def test_os_matches_plan(node, ask, expect):
-    """A node installed by hand may have another release, with other versions of everything."""
+    """A node installed by hand may have another release, with other versions of all packages."""
     expect(ask(IDENTITY).os, node.os)
 
 
 def test_machine_id_is_unique(node, ask, members, expect):
-    """Copied images share it, and with it DHCP leases and journal names."""
+    """Cloned images share the machine id, and with it DHCP leases and journal names."""
     mine, twins = ask(IDENTITY).machine_id, []
     for name in members("nodes"):
         try:
             if name != node.name and ask(IDENTITY, of=name).machine_id == mine:
                 twins.append(name)
-        except CouldNotTell:  # a node that cannot be asked is no twin for all we know; its own check says so
+        except CouldNotTell:  # the check of that node reports the error
             continue
     expect(f"shared with {', '.join(twins)}" if twins else "its own", "its own")
 
 
 def test_time_zone_matches_plan(cluster, ask, expect):
-    """Logs of different zones cannot be laid side by side."""
+    """Logs from different time zones cannot be compared line by line."""
     expect(ask(IDENTITY).time_zone, cluster.time_zone)
 
 
 def test_boot_has_finished(ask, expect):
-    """While units are still starting, any other answer is about something else a second later."""
+    """While units are still starting, the results of other checks can change a second later."""
     state = ask(SYSTEM).state
     expect(state, "running or degraded", holds=state in ("running", "degraded"))
 
 
 def test_no_unit_has_failed(ask, expect):
-    """A failed unit is something that was wanted and is not there."""
+    """A failed unit is a service that was requested and does not run."""
     expect(ask(SYSTEM).failed, ())
 
 
 def test_clock_is_in_step(node, ask, clocks, common_clock, expect, limit):
-    """Munge refuses credentials of another time, and make, logs and leases go wrong before that."""
-    ask(CLOCK)  # a node that did not answer is unknown, and no part of the median
+    """Munge rejects credentials with another time; make, logs and leases fail at smaller offsets."""
+    ask(CLOCK)  # a node that did not answer is unknown, and not part of the median
     mine = clocks[node.name]
     apart, unsure = abs(mine.seconds - common_clock), mine.uncertainty
     if abs(apart - limit) < unsure and apart + unsure > limit:
-        raise CouldNotTell(f"{apart:.1f} s apart, give or take {unsure:.1f} s: the answer took too long to be sure")
+        raise CouldNotTell(f"{apart:.1f} s from the cluster's median, ± {unsure:.1f} s: the answer took too long for a verdict")
     expect(f"{apart:.1f} s from the cluster's median", f"at most {limit:g} s", holds=apart <= limit)
 
 
 def test_hosts_file_matches_plan(cluster, ask, expect):
-    """Names must work when DNS does not, and an entry too many sends traffic to a machine that is gone."""
+    """Names must resolve without DNS, and a stale entry sends traffic to a machine that is gone."""
     planned = {host.address: {host.name, host.fqdn} for host in cluster.hosts}
     expect({address: set(names) for address, names in ask(HOSTS).items()}, planned)
 
 
 def test_names_resolve(cluster, ask, expect):
-    """What programs get when they ask for a node, by whatever way names are looked up here."""
+    """Programs must get the planned address of every node, with the node's own name service configuration."""
     expect(ask(RESOLVED), {host.name: host.address for host in cluster.hosts})
 
 
 def test_address_matches_plan(node, cluster, ask, expect):
-    """A second address on the same interface is a second identity for Slurm and the firewall; one that moves is none."""
+    """A second address on the interface is a second identity for Slurm and the firewall. The control plane's virtual address is exempt."""
     interface, moving = ask(NETWORK).holder(node.address), getattr(cluster.scheduler, "virtual_address", None)
     found = interface.addresses if interface else [one.addresses for one in ask(NETWORK).interfaces]
     expect(tuple(one for one in found if one != moving) if "controller" in node.roles else found, (node.address,))
 
 
 def test_mac_matches_plan(node, ask, expect):
-    """Neighbours remember the MAC of an address for a minute: a new one behind an old address is silent for that long."""
+    """Neighbours cache the MAC of an address for a minute: a new MAC at an old address is unreachable for that long."""
     if node.mac is None:
-        raise CouldNotTell("the plan gives this node no MAC")
+        raise CouldNotTell("the plan has no MAC for this node")
     interface = ask(NETWORK).holder(node.address)
     if interface is None:
         raise CouldNotTell(f"no interface has the address {node.address}")
@@ -97,27 +97,27 @@ def test_mac_matches_plan(node, ask, expect):
 
 
 def test_default_route_matches_plan(cluster, ask, expect):
-    """Without the way out nothing can be fetched; with another one it is fetched past the firewall."""
+    """Without the default route nothing can be downloaded; with another one, downloads bypass the firewall."""
     expect(ask(NETWORK).gateways, (cluster.network.gateway,))
 
 
 def test_loses_no_packets(ask, expect, limit):
-    """Where one packet in a hundred is lost, everything works and is slow. Lost to one neighbour alone, they are lost at that one."""
+    """With one packet in a hundred lost, everything works but slowly. Loss to a single neighbour is a fault of that neighbour."""
     ways = ask(WAYS)
     heard = [way for way in ways if way.answered]
     if not heard:
         raise CouldNotTell(
-            f"no answer to a ping came from {' or '.join(way.address for way in ways)}: they are away, or somebody filters it"
+            f"no reply to ping from {' or '.join(way.address for way in ways)}: the neighbours are down, or ICMP is filtered"
         )
     heard = [way for way in heard if way.is_counted]
     if not heard:
-        raise CouldNotTell("the node had no time to send all its pings, so that what is unanswered may be on its way")
-    found = ", ".join(f"{way.lost:.0f} % on the way to {way.address} and back" for way in heard)
+        raise CouldNotTell("the node could not send all pings in time; missing replies may still be in flight")
+    found = ", ".join(f"{way.lost:.0f} % on the round trip to {way.address}" for way in heard)
     expect(found, f"at most {limit:g} %", holds=min(way.lost for way in heard) <= limit)
 
 
 def test_memory_matches_plan(node, ask, expect, limit):
-    """A DIMM that is not seen leaves a node that works, with less. Firmware and kernel keep a part for themselves."""
+    """A node with an undetected DIMM works, with less memory. Firmware and kernel reserve a part."""
     found = ask(MEMORY)
     expect(f"{found} MiB", f"at least {limit:.0%} of {node.memory_mib} MiB", holds=found >= node.memory_mib * limit)
 
@@ -132,7 +132,7 @@ def test_file_systems_have_space(ask, expect, limit):
 
 
 def test_file_systems_have_inodes(ask, expect, limit):
-    """A file system without inodes is full although df says it is not."""
+    """A file system without free inodes is full, although df shows free space."""
     expect(
         [f"{one.mount} {one.used} %" for one in ask(INODES) if one.used > limit],
         f"no local file system above {limit:g} %",
@@ -141,7 +141,7 @@ def test_file_systems_have_inodes(ask, expect, limit):
 
 
 def test_no_reboot_is_pending(ask, expect):
-    """An updated kernel or library that is not running yet: the node is not what its packages say."""
+    """The node runs an older kernel or library than its packages show until it reboots."""
     expect("pending" if ask(REBOOT) else "none", "none")
 
 

@@ -1,4 +1,4 @@
-"""The network of pods, where more than plain routes carries it: its agent runs, its tunnel and its ways are the planned ones."""
+"""The pod network, if it is more than plain routes: its agent runs, its tunnel and its routes match the plan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VNI, PORT = 1, 8472
 
 
 def test_agent_runs(node, cluster, ask, expect):
-    """Without it a node learns of no new neighbour, and a new node has no network at all."""
+    """Without the agent a node learns of no new neighbour, and a new node has no network at all."""
     namespace, key, value = AGENTS[cluster.scheduler.cni]
     pods = ask(PODS, of=cluster.scheduler.controllers[0])
     found = [pod for pod in pods if pod.node == node.name and pod.namespace == namespace and pod.labels.get(key) == value]
@@ -29,13 +29,13 @@ def test_agent_runs(node, cluster, ask, expect):
 
 
 def test_runtime_has_its_range(kubernetes_node, cluster, ask, expect):
-    """Pods get addresses out of the range that the cluster gave this node: others lead nowhere, or to another node."""
+    """Pods must get addresses from the range that the cluster assigned to this node: others are not routed here."""
     told, networks = ask(PODNETWORK), ask(FILES).networks
     first = next(iter(sorted(networks)), "none")
     found = {
         "the cluster": kubernetes_node.range or "none",
         "flannel": told.range or "none",
-        "of all": told.network or "none",
+        "flannel, all nodes": told.network or "none",
         "the runtime's file": first,
         "the runtime": _ranges(networks.get(first, "")),
     }
@@ -43,7 +43,7 @@ def test_runtime_has_its_range(kubernetes_node, cluster, ask, expect):
     planned = {
         "the cluster": given,
         "flannel": given,
-        "of all": cluster.scheduler.pods,
+        "flannel, all nodes": cluster.scheduler.pods,
         "the runtime's file": CONFLIST,
         "the runtime": [given],
     }
@@ -51,31 +51,31 @@ def test_runtime_has_its_range(kubernetes_node, cluster, ask, expect):
 
 
 def test_tunnel_is_the_planned_one(node, ask, expect):
-    """A tunnel with another number, port or end carries packets to nobody."""
+    """A tunnel with another number, port or endpoint delivers no packets."""
     found = ask(PODNETWORK).tunnel
     if found is None:
-        expect("there is no such device", f"{TUNNEL}")
+        expect("device missing", f"{TUNNEL}")
     shown = {"number": found.number, "port": found.port, "from": found.local, "state": "up" if found.up else "down"}
     expect(shown, {"number": VNI, "port": PORT, "from": node.address, "state": "up"})
 
 
 def test_leads_to_other_nodes(node, cluster, ask, expect):
-    """To the range of every other node one way, and an end of the tunnel where there is one."""
+    """Each node needs one route to every other node's range, and a tunnel endpoint if there is a tunnel."""
     known, found = ask(NODES, of=cluster.scheduler.controllers[0]), ask(PODNETWORK)
     others = [one for one in cluster.scheduler.nodes if one.name != node.name and known.get(one.name) and known[one.name].range]
     if len(cluster.scheduler.nodes) > 1 and not others:
-        raise CouldNotTell("the cluster has told no other node's range")
+        raise CouldNotTell("the API reports no range of another node")
     wrapped, own = cluster.scheduler.network.encapsulation == "vxlan", found.addresses.get(node.address, "none")
     planned, seen = {}, {}
     for one in others:
         theirs = known[one.name].range
         planned[one.name] = _way(theirs, one.address, None if wrapped else own)
-        seen[one.name] = found.ways.get(theirs, "no way") + ("" if not wrapped or one.address in found.ends else ", no end of the tunnel")
+        seen[one.name] = found.ways.get(theirs, "no route") + ("" if not wrapped or one.address in found.ends else ", no tunnel endpoint")
     expect(seen, planned)
 
 
 def test_mtu_matches_plan(node, cluster, ask, expect):
-    """A packet that pods may send and the network between nodes does not carry is lost without a word."""
+    """A packet larger than the node network's MTU is dropped without an error."""
     planned, found = cluster.scheduler.network, ask(PODNETWORK)
     own = found.addresses.get(node.address)
     if own is None:
@@ -90,11 +90,11 @@ def test_mtu_matches_plan(node, cluster, ask, expect):
 
 
 def _ranges(text):
-    """Ranges that the first plugin gives out addresses of."""
+    """Return the address ranges of the plugins."""
     plugins = json.loads(text)["plugins"] if text else []
     return [one["subnet"] for plugin in plugins for ranges in plugin.get("ipam", {}).get("ranges", []) for one in ranges]
 
 
 def _way(theirs, address, interface):
-    """How a node reaches another's pods: by its tunnel, whose address there is the range's first, or straight to the node."""
+    """Return the route to another node's pods: through the tunnel, to the first address of the range, or directly to the node."""
     return f"via {address} dev {interface}" if interface else f"via {theirs.partition('/')[0]} dev {TUNNEL}"

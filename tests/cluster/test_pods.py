@@ -1,4 +1,4 @@
-"""Pods run where they should, reach each other, and get what they asked for. GPUs on idle nodes only: a node at work is left in peace."""
+"""Pods run on the planned nodes, reach each other, and get the requested resources. GPUs on idle nodes only; busy nodes are not touched."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from rackwright.errors import CouldNotTell
 
 @pytest.fixture
 def pods(ask, members):
-    """The pods that ran."""
+    """Return the pods that ran."""
     return ask(PODS, of=members("@control")[0])
 
 
 def test_run_on_every_node(node, pods, expect):
-    """Placed, started, run to its end."""
+    """A pod must be scheduled, start and complete on this node."""
     plain = pods.part(node.name, "plain")
     ran = plain["phase"] == "Succeeded"
-    expect(f"ran on {plain['node']}" if ran else f"did not: {plain['why'] or plain['phase']}", f"ran on {node.name}")
+    expect(f"ran on {plain['node']}" if ran else f"did not run: {plain['why'] or plain['phase']}", f"ran on {node.name}")
 
 
 def test_reach_each_other(node, pods, expect):
-    """Every other node's pod by its address: a route that one node lacks is seen from there alone."""
+    """Pods must reach the pods of every other node by address: a route missing on one node is visible only from that node."""
     found = {other: told(one) for other, one in pods.network(node.name)["reach"].items()}
     asked = {other: one for other, one in found.items() if one.said != "no pod runs there"}
     if not asked:
@@ -33,24 +33,24 @@ def test_reach_each_other(node, pods, expect):
 
 
 def test_find_names_inside(node, cluster, pods, expect):
-    """A service of its own namespace, and the API's in another."""
+    """Pods must resolve a service of their own namespace, and the API's service in another."""
     found = {name: told(one).answer for name, one in pods.network(node.name)["names"].items()}
     first = str(next(IPv4Network(cluster.scheduler.services).hosts()))
     expect(found, {"answers": pods.data["service"], "kubernetes.default": first})
 
 
 def test_find_names_outside(node, pods, expect):
-    """The cluster's own DNS hands on what it does not know, and hands back what the network's servers say."""
+    """Cluster DNS must forward unknown names, and return the answers of the network's name servers."""
     outside = pods.data["outside"]
     if not outside or not outside["servers"]:
-        raise CouldNotTell("the cluster's DNS is told of no name server")
+        raise CouldNotTell("cluster DNS has no upstream name server")
     silent = [server for server, said in outside["servers"].items() if said is None]
     if silent:
-        expect(f"{', '.join(silent)} says nothing of {outside['name']}", "every name server answers")
+        expect(f"{', '.join(silent)} does not answer for {outside['name']}", "every name server answers")
     found = told(pods.network(node.name)["outside"])
     unheard = told(pods.network(node.name)["unheard"])
     if unheard.rc != 0 and "no such host" not in unheard.answer:
-        expect(f"a name that is not known: {unheard.said}", "handed on, and said not to be")
+        expect(f"an unknown name: {unheard.said}", "forwarded, and reported as non-existent")
     known = [", ".join(said) for said in outside["servers"].values()]
     lacks = found.rc != 0 and "no such host" in found.said
     said = "" if lacks else ", ".join(found.answer.split())
@@ -58,25 +58,25 @@ def test_find_names_outside(node, pods, expect):
 
 
 def test_service_answers(node, pods, expect):
-    """One address in front of pods of several nodes: each of them is met behind it."""
+    """One address serves the pods of several nodes: every pod must answer behind it."""
     calls = pods.network(node.name)["service"]
     if calls["rc"] is None and not calls["found"]:
-        raise CouldNotTell(f"no command got into the pod: {calls['said']}")
+        raise CouldNotTell(f"no command could run in the pod: {calls['said']}")
     if not calls["behind"]:
-        raise CouldNotTell("no pod runs behind it")
+        raise CouldNotTell("the service has no running pod")
     missed = sorted(set(calls["behind"]) - set(calls["found"]))
     expect(calls["found"] if not missed or not calls["said"] else f"{', '.join(calls['found'])}; {calls['said']}", calls["behind"])
 
 
 def test_node_port_answers(node, pods, expect):
-    """From the control plane, on every node: its own pod, and through it those of the others."""
+    """From the control plane, every node's port must reach the pod of the node and the pods of the others."""
     calls = pods.port(node.name)
     missed = set(calls["behind"]) - set(calls["found"])
-    expect(f"{', '.join(calls['found']) or 'nobody'}; {calls['said']}" if missed else calls["behind"], calls["behind"])
+    expect(f"{', '.join(calls['found']) or 'no pod'}; {calls['said']}" if missed else calls["behind"], calls["behind"])
 
 
 def test_get_the_gpus_they_ask_for(node, pods, expect):
-    """Exactly as many, and told to use as many."""
+    """A pod must get exactly the requested number of GPUs, and see the same number."""
     gpus = pods.part(node.name, "gpus")
     given = {part: gpus[part] for part in ("first", "second") if part in gpus}
     found = {part: str(_devices(one)) if "devices" in one else f"does not run: {one['why'] or one['phase']}" for part, one in given.items()}
@@ -84,7 +84,7 @@ def test_get_the_gpus_they_ask_for(node, pods, expect):
 
 
 def test_share_no_gpu(node, pods, expect):
-    """Two pods at the same time on the same node have different GPUs."""
+    """Two pods at the same time on the same node must have different GPUs."""
     gpus = pods.part(node.name, "gpus")
     if not all("devices" in gpus[part] for part in ("first", "second")):
         raise CouldNotTell("the two pods did not run at the same time")
@@ -94,59 +94,59 @@ def test_share_no_gpu(node, pods, expect):
 
 
 def test_get_no_gpu_unasked(node, pods, expect):
-    """A pod that asks for none must not find any."""
+    """A pod that requests no GPU must not see any."""
     found = parse_devices(_log(pods.part(node.name, "plain")))
     expect(str(found), "0 device files, 0 visible")
 
 
 def test_whole_node_of_gpus(node, pods, expect):
-    """One pod gets all of them, once those before it have ended."""
+    """One pod must get all GPUs of the node after the earlier pods end."""
     whole = pods.part(node.name, "gpus")["whole"]
     found = f"sees {len(parse_devices(whole['log']['text']).files)}" if whole.get("log") else f"does not run: {whole['why']}"
     expect(found, f"sees {node.gpus.count}")
 
 
 def test_excess_waits(node, pods, expect):
-    """With all GPUs taken, one pod more waits, and the scheduler says for what."""
+    """If all GPUs are in use, one more pod must wait, and the scheduler must report the reason."""
     excess = pods.part(node.name, "gpus")["excess"]
     if not excess["taken"]:
-        raise CouldNotTell("the node's GPUs were not all taken")
+        raise CouldNotTell("not all GPUs of the node were in use")
     waits = excess["waits"]
     expect(waits or excess["phase"], "waits: Insufficient nvidia.com/gpu", holds="Insufficient nvidia.com/gpu" in waits)
 
 
 def test_quota_is_enforced(pods, expect):
-    """In a copy of each namespace: a pod within its quota is taken, one beyond any of its limits is not."""
+    """In a copy of each namespace: a pod within the quota must be accepted, a pod beyond any limit refused."""
     found, planned = {}, {}
     for name, copy in pods.data["namespaces"].items():
         if copy["within"]:
             tried = {"a small pod": copy["within"], **{f"beyond {key}": one for key, one in copy["over"].items()}}
             found |= {f"{name}, {what}": _admission(one, "exceeded quota") for what, one in tried.items()}
-            planned |= {f"{name}, {what}": "refused" if what.startswith("beyond") else "taken" for what in tried}
+            planned |= {f"{name}, {what}": "refused" if what.startswith("beyond") else "accepted" for what in tried}
     expect(found, planned)
 
 
 def test_pod_security_is_enforced(pods, expect):
-    """A privileged pod is the node's root: it is taken only where the plan says so."""
+    """A privileged pod is root on the node: it may be accepted only where the plan permits it."""
     tried = {name: copy["privileged"] for name, copy in pods.data["namespaces"].items() if copy["privileged"]}
     tried["a namespace at level baseline"] = pods.data["privileged"]
     expect({name: _admission(one, "violates PodSecurity") for name, one in tried.items()}, dict.fromkeys(tried, "refused"))
 
 
 def test_policies_hold(pods, expect):
-    """Tried from both sides: pods of a namespace reach each other and find names; those of another neither reach them nor are reached."""
+    """Tested from both sides: pods of a namespace reach each other and resolve names; traffic from and to other namespaces is blocked."""
     found = pods.data["policies"]
     if not found or "trouble" in found:
         raise CouldNotTell((found or {}).get("trouble") or "no node takes pods")
     wrong = [one["said"] for one in found.values() if one["rc"] is None]
     if wrong:
-        raise CouldNotTell(f"no command got into the pod: {wrong[0]}")
-    said = {what: "answered" if one["rc"] == 0 else "silence" for what, one in found.items()}
-    expect(said, {"inside": "answered", "names": "answered", "in": "silence", "out": "silence"})
+        raise CouldNotTell(f"no command could run in the pod: {wrong[0]}")
+    said = {what: "answered" if one["rc"] == 0 else "no answer" for what, one in found.items()}
+    expect(said, {"inside": "answered", "names": "answered", "in": "no answer", "out": "no answer"})
 
 
 def test_claim_is_shared(node, pods, expect):
-    """What a pod on one node wrote into the claim, one on another reads."""
+    """A pod on one node must read what a pod on another node wrote into the claim."""
     found = pods.storage(node.name)
     if "read" not in found:
         expect(f"its pod does not run: {found['pod']['why'] or found['pod']['phase']}", "runs")
@@ -156,29 +156,29 @@ def test_claim_is_shared(node, pods, expect):
 
 
 def test_logs_and_exec_work(node, pods, expect):
-    """Both go through the API to the kubelet, and back."""
+    """Logs and exec both go through the API server to the kubelet, and back."""
     log, version = pods.part(node.name, "plain")["log"], told(pods.network(node.name)["version"])
     found = {"logs": "answered" if log["text"] else log["said"] or "empty", "exec": "answered" if version.rc == 0 else version.said}
     expect(found, {"logs": "answered", "exec": "answered"})
 
 
 def test_ended_pods_leave_nothing(node, ask, expect):
-    """No folder and no control group: what stays keeps memory and mounts."""
+    """A folder or control group that remains occupies memory and keeps mounts."""
     expect(ask(LEFT), ())
 
 
 def _devices(part):
-    """What a pod said of its GPUs."""
+    """Return the GPUs that a pod reports."""
     return parse_devices(told(part["devices"]).answer)
 
 
 def _log(part):
-    """What a pod printed; CouldNotTell where that cannot be had."""
+    """Return the output of a pod; raise CouldNotTell if there is none."""
     if not part["log"]["text"]:
-        raise CouldNotTell(f"its log cannot be had: {part['log']['said'] or 'it is empty'}")
+        raise CouldNotTell(f"no log of the pod: {part['log']['said'] or 'empty'}")
     return part["log"]["text"]
 
 
 def _admission(one, words):
-    """What the API made of a pod, where it refuses for the reason in question."""
-    return "taken" if one["taken"] else "refused" if words in one["said"] else f"refused for another reason: {one['said']}"
+    """Return the API's answer to a pod: accepted, refused with the expected reason, or refused for another."""
+    return "accepted" if one["taken"] else "refused" if words in one["said"] else f"refused for another reason: {one['said']}"

@@ -1,4 +1,4 @@
-"""Slurm is up, is one, and has the nodes of the plan."""
+"""Slurm runs, is consistent, and has the planned nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ USABLE = frozenset({"IDLE", "ALLOCATED", "MIXED", "COMPLETING", "POWERED_DOWN", 
 
 
 def test_controller_runs(ask, expect):
-    """The daemon, as systemd sees it."""
+    """Without slurmctld no job starts. The state is the one of the daemon in systemd."""
     unit = ask(UNITS)[CONTROLLER]
     expect(unit.described, "active", holds=unit.state == "active")
 
@@ -25,42 +25,42 @@ def test_controller_answers_here(ask, cluster, expect):
 
 
 def test_node_daemon_runs(ask, expect):
-    """The daemon, as systemd sees it: the controller notices minutes later."""
+    """State of the daemon in systemd: the controller notices a failure minutes later."""
     unit = ask(UNITS)[NODE_DAEMON]
     expect(unit.described, "active", holds=unit.state == "active")
 
 
 def test_version_is_the_controllers(ask, cluster, expect):
-    """Daemons of different releases speak to each other only in one order of updating."""
+    """Daemons of different releases work together only if they are updated in the documented order."""
     expect(ask(VERSION), ask(VERSION, of=cluster.scheduler.controllers[0]))
 
 
 def test_configuration_is_the_same_everywhere(ask, members, expect):
-    """A node that kept an old slurm.conf works until a job needs the difference."""
+    """A node with an old slurm.conf works until a job needs a changed setting."""
     mine, kept = ask(CONFIGURATION), {}
     for name in members("slurm"):
         try:
             kept[name] = ask(CONFIGURATION, of=name)
-        except CouldNotTell:  # that node's own check says so
+        except CouldNotTell:  # the check of that node reports the error
             continue
     common = {file: Counter(files[file] for files in kept.values() if file in files).most_common(1)[0][0] for file in mine}
-    expect([file for file, digest in mine.items() if digest != common[file]], "no file that differs from the others'", holds=mine == common)
+    expect([file for file, digest in mine.items() if digest != common[file]], "no file that differs from most nodes", holds=mine == common)
 
 
 def test_node_is_usable(node, slurm_node, expect):
-    """Drained, down or not responding: jobs wait for it in vain."""
+    """A node that is drained, down or not responding runs no jobs."""
     states = slurm_node.states
     why = f" ({slurm_node.reason})" if slurm_node.reason else ""
-    expect("+".join(sorted(states)).lower() + why, "idle or at work", holds=states <= USABLE)
+    expect("+".join(sorted(states)).lower() + why, "idle or in use", holds=states <= USABLE)
 
 
 def test_node_has_planned_cpus(slurm_node, planned, expect):
-    """What jobs are given, whatever the machine has."""
+    """Slurm allocates the CPUs of its configuration, whatever the machine has."""
     expect(slurm_node.cpus, planned.cpus)
 
 
 def test_node_has_planned_memory(slurm_node, planned, expect):
-    """What jobs are given, whatever the machine has."""
+    """Slurm allocates the memory of its configuration, whatever the machine has."""
     expect(slurm_node.memory_mib, planned.memory_mib)
 
 
@@ -70,29 +70,29 @@ def test_node_has_planned_gpus(slurm_node, planned, expect):
 
 
 def test_partitions_match_plan(node, ask, cluster, expect):
-    """Where jobs may go, and which partition they get when they ask for none."""
+    """Partitions define where jobs may run, and the default for jobs that request none."""
     planned = {one.name: (tuple(sorted(one.nodes)), one.default, "UP") for one in cluster.scheduler.partitions}
     expect({name: (one.nodes, one.default, one.state) for name, one in ask(PARTITIONS).items()}, planned)
 
 
 def test_there_are_no_other_nodes(node, ask, cluster, expect):
-    """A node that left the plan and not Slurm gets jobs that never start."""
+    """A node that left the plan but not Slurm gets jobs that never start."""
     expect(sorted(ask(NODES)), sorted(one.name for one in cluster.scheduler.nodes))
 
 
 def test_cluster_name_matches_plan(ask, cluster, expect):
-    """Accounting books jobs under this name; a controller with another one starts an empty history."""
+    """Accounting records jobs under this name; a controller with another name starts an empty history."""
     expect(ask(SETTINGS)["ClusterName"], cluster.scheduler.cluster_name)
 
 
 def test_controller_runs_its_configuration(ask, expect):
-    """A file that was edited and not read is what the next restart brings, at the worst time."""
-    found = ask(SETTINGS).get("HASH_VAL", "not told")
+    """An edited file that is not loaded takes effect at the next restart, unplanned."""
+    found = ask(SETTINGS).get("HASH_VAL", "not reported")
     expect("as on disk" if found == "Match" else found, "as on disk")
 
 
 def test_nodes_are_told_to_look_at_themselves(ask, cluster, expect):
-    """A node that lost a GPU gets jobs until somebody looks: it must look itself, now and then and before each job."""
+    """A node that lost a GPU keeps getting jobs: Slurm must run the health check at its interval and before each job."""
     planned = {
         "HealthCheckInterval": f"{cluster.scheduler.health_interval_s} sec",
         "HealthCheckNodeState": "CYCLE,ANY",
@@ -100,16 +100,16 @@ def test_nodes_are_told_to_look_at_themselves(ask, cluster, expect):
         "Prolog": f"{HEALTH}-prolog",
     }
     found = {name.partition("[")[0]: value for name, value in ask(SETTINGS).items()}
-    expect({name: found.get(name, "not told") for name in planned}, planned)
+    expect({name: found.get(name, "not reported") for name in planned}, planned)
 
 
 def test_node_looks_at_itself(ask, cluster, expect, limit):
-    """A program that Slurm cannot run is a look that nobody misses."""
+    """Slurm does not report a health check program that it cannot run."""
     ago, most = ask(LAST_LOOK), limit * cluster.scheduler.health_interval_s
     expect(f"{ago} s ago", f"at most {most:g} s ago", holds=0 <= ago <= most)
 
 
 def test_gpus_are_accounted_for(ask, expect):
-    """Without it sacct and sreport know nothing of GPUs, and no limit on them holds."""
+    """Without it sacct and sreport have no GPU figures, and GPU limits are not enforced."""
     tracked = ask(SETTINGS)["AccountingStorageTRES"].split(",")
     expect([one for one in tracked if one.startswith("gres/")], "gres/gpu among them", holds="gres/gpu" in tracked)

@@ -1,4 +1,4 @@
-"""What real GPUs run on, against the plan. The lab's GPUs are simulated: there these checks have no node."""
+"""Software of real GPUs, compared with the plan. The lab's GPUs are simulated: there these checks have no node."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from cluster.probes.units import UNITS
 
 
 def test_driver_modules_match_plan(node, ask, expect):
-    """What is loaded, not what is installed: a replaced driver waits for the next start."""
+    """The loaded driver counts, not the installed one: a new driver waits for the next reboot."""
     loaded = ask(KERNEL_DRIVER)
     expect(f"{loaded.modules} {loaded.version}", f"{node.gpus.modules} {node.gpus.driver}")
 
 
 def test_nouveau_is_out(ask, expect):
-    """It takes the GPUs before the driver can."""
+    """nouveau claims the GPUs before NVIDIA's driver can."""
     expect(sorted(ask(LOADED) & {"nouveau"}), [])
 
 
 def test_fabric_manager_matches_driver(node, ask, expect):
-    """It refuses any driver but its twin."""
+    """Fabric Manager works only with the driver of the same version."""
     expect(ask(FABRIC_MANAGER), node.gpus.driver)
 
 
 def test_nvlink_fabric_is_ready(node, ask, expect):
-    """Until NVSwitch is configured no program gets a GPU. Those before Hopper say N/A of it; there Fabric Manager that runs has to do."""
+    """Until NVSwitch is configured no program gets a GPU. GPUs before Hopper report N/A; there, Fabric Manager must be active."""
     if node.gpus.architecture in ("volta", "ampere"):
         expect(ask(UNITS)[FABRIC_MANAGER_UNIT].state, "active")
     else:
@@ -32,20 +32,20 @@ def test_nvlink_fabric_is_ready(node, ask, expect):
 
 
 def test_cuda_matches_plan(cluster, ask, expect):
-    """What users compile with."""
+    """Users compile with this release."""
     expect(ask(CUDA), ".".join(cluster.software.versions.cuda.split(".")[:2]))
 
 
 def test_nccl_matches_plan(cluster, ask, expect):
-    """One NCCL, and the planned one: nodes with unequal ones hang or crash in the first collective."""
+    """One NCCL, the planned one: nodes with different releases hang or crash in the first collective."""
     expect(sorted(set(ask(NCCL))), [cluster.software.versions.nccl])
 
 
 def test_nccl_is_told_what_the_stack_says(cluster, ask, expect):
-    """A line that somebody tried once slows every job after it."""
+    """A leftover experimental setting slows every later job."""
     expect(dict(ask(NCCL_SETTINGS)), vars(cluster.software.nccl))
 
 
 def test_dcgm_finds_no_fault(ask, expect):
-    """Memory, PCIe, NVLink, heat and power, watched since the daemon started."""
+    """DCGM has monitored memory, PCIe, NVLink, heat and power since the daemon started."""
     expect(ask(DCGM_HEALTH), "Healthy")

@@ -1,4 +1,4 @@
-"""Shared file systems: mounted everywhere as declared, served, and the same for all who look."""
+"""Shared file systems: mounted on all clients as declared, served, and consistent between nodes."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from rackwright.errors import CouldNotTell
 
 
 def test_is_mounted(node, ask, cluster, expect):
-    """A folder that is not the mount takes everything that is written, on the node's own disk."""
+    """If the file system is not mounted, its folder stores all writes on the node's own disk."""
     mounts = ask(MOUNTS)
     found = {one.mount: one.kind if is_there(mounts, one, node.name) else _what(mounts, one.mount) for one in _mine(node, cluster)}
     expect(found, {one.mount: one.kind for one in _mine(node, cluster)})
 
 
 def test_answers(node, ask, cluster, expect):
-    """A mount whose client died, or whose handle is stale, is still in the table of mounts, and fails whoever uses it."""
+    """A mount whose client died, or whose handle is stale, is still in the mount table, and fails for every program that uses it."""
     expect(ask(ANSWERING), {one.mount: ANSWERS for one in _mine(node, cluster)})
 
 
 def test_options_match_plan(node, ask, cluster, expect):
-    """Read-only is how many file systems answer an error; setuid programs and devices have no place on shared storage.
+    """Many file systems turn read-only after an error; setuid programs and devices are not permitted on shared storage.
 
-    Over NFS, a mount that is not hard fails writes when its server restarts, and an older version knows neither sparse files nor copies.
+    Over NFS, a mount that is not hard fails writes when its server restarts, and NFS before 4.2 lacks sparse files and server-side copy.
     """
     wanted = {one.mount: options_of(one, node.name) for one in _mine(node, cluster)}
     found = {one.mount: wanted[one.mount] & _mounted(ask, one, node).effective for one in _mine(node, cluster)}
@@ -33,7 +33,7 @@ def test_options_match_plan(node, ask, cluster, expect):
 
 
 def test_root_belongs_to_root(node, ask, cluster, expect):
-    """Who may write at the top is the plan's to say."""
+    """The plan defines who may write to the top folder."""
     found = {one.mount: _root(ask, one, node) for one in _mine(node, cluster)}
     expect(
         {mount: f"{root.owner} {root.mode}" for mount, root in found.items()},
@@ -42,7 +42,7 @@ def test_root_belongs_to_root(node, ask, cluster, expect):
 
 
 def test_size_matches_plan(node, ask, cluster, expect, limit):
-    """A server that is missing is space that is missing. Metadata and spare copies take their part."""
+    """A missing server is missing space. Metadata and spare copies use a part."""
     sizes = {one.mount: _root(ask, one, node).size_mib for one in _mine(node, cluster)}
     near = all(abs(sizes[one.mount] - one.size_mib) <= limit * one.size_mib for one in _mine(node, cluster))
     expect(
@@ -53,14 +53,14 @@ def test_size_matches_plan(node, ask, cluster, expect, limit):
 
 
 def test_servers_run(node, ask, cluster, expect):
-    """Clients wait for ever on a server that is away."""
+    """Clients wait indefinitely for a server that is down."""
     units = ask(UNITS)
     needed = [unit for one in cluster.storage for unit in servers_of(vars(one), node.name)]
     expect({unit: units[unit].state for unit in needed}, dict.fromkeys(needed, "active"))
 
 
 def test_exports_match_plan(node, ask, cluster, expect):
-    """A folder is exported to the cluster's network alone: NFS believes whatever number a user comes with."""
+    """Folders must be exported to the cluster's network only: NFS trusts the UID that a client sends."""
     served = [one for one in cluster.storage if exported_by(one, node.name)]
     exports = ask(NFS_SERVER).exports
     found = {
@@ -70,7 +70,7 @@ def test_exports_match_plan(node, ask, cluster, expect):
 
 
 def test_one_nfs_version_is_served(node, ask, cluster, expect):
-    """Older versions need a port mapper and daemons that the firewall would have to know; and a server without threads answers nobody."""
+    """Older versions need a port mapper and daemons that the firewall does not admit; a server without threads does not answer."""
     if not any(exported_by(one, node.name) for one in cluster.storage):
         expect({}, {})
         return
@@ -79,7 +79,7 @@ def test_one_nfs_version_is_served(node, ask, cluster, expect):
 
 
 def test_what_jobs_wrote_is_read_here(ask, members, expect):
-    """Each node wrote a file of its own in a job; every other must see it whole."""
+    """Each node wrote a file in a job; every other node must read it completely."""
     smoke = ask(SMOKE, of=members("@submit")[0])
     smoke.must_have_sent()
     wrote = sorted(task.host for job in smoke.jobs if job.name == "plain" for task in job.tasks)
@@ -89,14 +89,14 @@ def test_what_jobs_wrote_is_read_here(ask, members, expect):
 
 
 def test_concurrent_writes_are_kept(ask, members, expect):
-    """All nodes wrote into one file at the same time, in turns; no line may be lost or torn."""
+    """All nodes wrote to one file at the same time, in turns; no line may be lost or torn."""
     smoke = ask(SMOKE, of=members("@submit")[0])
     smoke.must_have_sent()
     planned = {}
     for job in (job for job in smoke.jobs if job.name == "plain" and not job.rc):
         planned[len(job.tasks) * smoke.records] = sorted(task.host for task in job.tasks)
     if len(planned) != 1:
-        raise CouldNotTell("no job ended in which all nodes wrote into one file")
+        raise CouldNotTell("no completed job in which all nodes wrote to one file")
     (count, hosts), lines = next(iter(planned.items())), ask(SEEN).lines
     whole = [line for number, line in enumerate(lines) if line[:6] == f"{number:06d}" and line[7:].strip() in hosts]
     expect(f"{len(whole)} whole lines of {len(lines)}", f"{count} whole lines of {count}")
@@ -107,7 +107,7 @@ def _mine(node: SimpleNamespace, cluster: SimpleNamespace) -> list[SimpleNamespa
 
 
 def _mounted(ask, one, node):
-    """Its mount; CouldNotTell where something else, or nothing, is there."""
+    """Return the mount of a file system; raise CouldNotTell if it is not mounted."""
     mounts = ask(MOUNTS)
     if not is_there(mounts, one, node.name):
         raise CouldNotTell(f"{one.mount} is not mounted")

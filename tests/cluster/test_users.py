@@ -1,4 +1,4 @@
-"""The plan's users are on every node, alike, and nobody else is."""
+"""The planned users exist on every node, identically, and no others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cluster.probes.accounts import ACCOUNTS, ORDINARY, public_key
 
 
 def test_numbers_match_plan(cluster, ask, expect):
-    """On a shared file system a user is a number: another number on one node is another owner."""
+    """A shared file system identifies users by UID: another UID on one node is another owner."""
     found = ask(ACCOUNTS).named({user.name for user in cluster.users})
     expect(
         {name: f"{account.uid}:{account.gid}" for name, account in found.items()},
@@ -15,13 +15,13 @@ def test_numbers_match_plan(cluster, ask, expect):
 
 
 def test_shells_match_plan(cluster, ask, expect):
-    """A shell that is not there is a user who cannot log in."""
+    """A user whose login shell does not exist cannot log in."""
     found = ask(ACCOUNTS).named({user.name for user in cluster.users})
     expect({name: account.shell for name, account in found.items()}, {user.name: user.shell for user in cluster.users})
 
 
 def test_groups_match_plan(cluster, ask, expect):
-    """On a shared file system a group is a number, and who is in it reads its files."""
+    """A shared file system identifies groups by GID, and members can read the group's files."""
     answer, planned = ask(ACCOUNTS), {group.name: group.gid for group in cluster.user_groups}
     found = {name: (answer.gids.get(name), set(answer.groups.get(name, ()))) for name in planned}
     members = {name: {user.name for user in cluster.users if name in user.groups} for name in planned}
@@ -29,13 +29,13 @@ def test_groups_match_plan(cluster, ask, expect):
 
 
 def test_keys_match_plan(cluster, ask, expect):
-    """A key that was taken out of the plan must open nothing any more. Keys that users add in their homes are their own affair."""
+    """A key that was removed from the plan must no longer permit login. Keys that users add in their home directories are not checked."""
     found, planned = ask(ACCOUNTS).keys, {user.name: {public_key(key) for key in user.ssh_keys} for user in cluster.users}
     expect({name: set(found.get(name, ())) for name in {**planned, **found}}, planned)
 
 
 def test_homes_belong_to_their_users(cluster, ask, expect):
-    """sshd refuses keys in a home that others may write, and jobs fail in one that is not there."""
+    """sshd rejects keys in a home directory that others may write, and jobs fail in one that does not exist."""
     answer = ask(ACCOUNTS)
     wrong = []
     for user in cluster.users:
@@ -45,28 +45,28 @@ def test_homes_belong_to_their_users(cluster, ask, expect):
             wrong.append(f"{user.name} has no home")
         elif home.uid != user.uid or home.mode & 0o022:
             wrong.append(f"{home.path} has owner {home.uid} and mode {home.mode:o}")
-    expect(wrong, "each user's own, written by no other", holds=not wrong)
+    expect(wrong, "owned by the user, not writable by others", holds=not wrong)
 
 
 def test_there_are_no_strangers(node, cluster, ask, expect):
-    """An account that the plan does not know is a way in that nobody watches."""
+    """An account outside the plan is unmonitored access."""
     planned = {node.user, *(user.name for user in cluster.users)}
     strangers = [account.name for account in ask(ACCOUNTS).accounts.values() if account.uid in ORDINARY and account.name not in planned]
     expect(strangers, [])
 
 
 def test_no_password_is_empty(ask, expect):
-    """An empty password is no lock at all."""
+    """An account with an empty password is open to everyone."""
     expect(ask(ACCOUNTS).without_password, ())
 
 
 def test_only_root_is_root(ask, expect):
-    """A second account with number 0 is root under a name that nobody looks for."""
+    """A second account with UID 0 is root under a name that audits overlook."""
     expect([account.name for account in ask(ACCOUNTS).accounts.values() if account.uid == 0], ["root"])
 
 
 def test_admins_match_plan(node, cluster, ask, expect):
-    """Who may become root is the plan's to say."""
+    """The plan defines who may become root."""
     groups = ask(ACCOUNTS).groups
     admins = {member for group in ("sudo", "wheel") for member in groups.get(group, ())} - {node.user}
     expect(admins, {user.name for user in cluster.users if user.admin})

@@ -36,14 +36,14 @@ def test_an_image_that_is_not_pinned_ends_the_program(described: dict[str, Any])
         load(described)
     assert "1 finding(s)" in str(refused.value)
     assert "target.image.id: is missing" in str(refused.value)
-    assert "`rackwright pin aws-budget` writes its id" in str(refused.value)
+    assert "run `rackwright pin aws-budget` to write the id" in str(refused.value)
 
 
 def test_the_network_of_an_example_ends_the_program(described: dict[str, Any]) -> None:
     """Before instances are paid for that nobody can reach."""
     described["target"]["image"]["id"] = "ami-0123456789abcdef0"
     described["access"] = {"allow": ["198.51.100.0/24"]}
-    with pytest.raises(pulumi.RunError, match=r"access\.allow: 198\.51\.100\.0/24 is a network of examples"):
+    with pytest.raises(pulumi.RunError, match=r"access\.allow: 198\.51\.100\.0/24 is a documentation range"):
         load(described)
 
 
@@ -70,7 +70,7 @@ def test_a_network_from_files_that_nobody_pinned_ends_the_program(tmp_path: Path
     data["scheduler"]["cni"] = cni
     monkeypatch.setattr(paths, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")
     paths.stack_file("lab-k8s").write_text(yaml.safe_dump({"config": {CONFIG_KEY: data}}, sort_keys=False))
-    with pytest.raises(pulumi.RunError, match=rf"scheduler\.manifests: {cni} \S+ is installed from files whose digests are not known here"):
+    with pytest.raises(pulumi.RunError, match=rf"scheduler\.manifests: {cni} \S+ is installed from files whose digests are unknown"):
         program.load(data, "lab-k8s")
 
 

@@ -1,4 +1,4 @@
-"""`make docs`: writes docs/troubleshooting.md again."""
+"""`make docs`: write docs/troubleshooting.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Differences that somebody has accepted until a date, and what becomes of those whose date has passed."""
+"""Differences that the stack file accepts until a date, and the report of entries whose date has passed."""
 
 from __future__ import annotations
 
@@ -48,5 +48,5 @@ def _expired(allowance: Allowance) -> Difference:
         declared=f"allowed until {allowance.until}: {allowance.reason}",
         live="expired",
         weight=Weight.BENIGN,
-        remedy="take it out of `drift.allow` in the stack file, or give it another date and say why",
+        remedy="remove the entry from `drift.allow` in the stack file, or set a later date and a reason",
     )

@@ -14,7 +14,7 @@ SPOKEN = "rackwright.report/1"
 def look(report: Mapping[str, Any]) -> Look:
     """What failed is a difference; what is unknown stays unknown. Raises ValueError where it is no report that this version reads."""
     if report.get("schema") != SPOKEN:
-        raise ValueError(f"speaks {report.get('schema')}, not {SPOKEN}")
+        raise ValueError(f"schema is {report.get('schema')}, expected {SPOKEN}")
     failed = [check for check in report["checks"] if check["verdict"] == "failed"]
     unknown = [(check["node"], check["reason"]) for check in report["checks"] if check["verdict"] == "unknown"]
     return Look(Layer.BEHAVIOUR, report["seconds"], tuple(_difference(check) for check in failed), tuple(dict.fromkeys(unknown)))

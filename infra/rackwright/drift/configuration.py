@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from rackwright.drift.difference import Difference, Layer, Look, Weight
 from rackwright.drift.weights import weights
 
-_HEAL = "`rackwright drift {stack} --heal configuration` applies the phases again"
-_AS_DECLARED = "as the roles write it"
+_HEAL = "run `rackwright drift {stack} --heal configuration`, which applies the phases"
+_AS_DECLARED = "as the roles configure it"
 
 
 def look(stack: str, seconds: float, changed: Iterable[Mapping[str, str]], failed: Iterable[Mapping[str, str]]) -> Look:

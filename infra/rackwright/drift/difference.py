@@ -1,4 +1,4 @@
-"""One difference between declared and live, in a layer, with what it means and what to do about it."""
+"""A difference between declared and live state: layer, class and remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rackwright.model.ranges import compressed
 
 
 class Layer(StrEnum):
-    """Where it was looked."""
+    """Layer of a scan."""
 
     RESOURCES = "resources"
     """Pulumi's refresh: containers, instances, networks, keys."""
@@ -22,16 +22,16 @@ class Layer(StrEnum):
 
 
 class Weight(StrEnum):
-    """What a difference means; a contract calls it `class`. In ascending rank."""
+    """Class of a difference (`class` in documents), in ascending rank."""
 
     EXPECTED = "expected"
-    """The plan's own doing, or allowed by the stack file until a date."""
+    """Caused by the plan, or allowed by the stack file until a date."""
     BENIGN = "benign"
-    """Nobody notices until the next change."""
+    """No visible effect until the next change."""
     BREAKING = "breaking"
-    """Somebody's work fails, or will."""
+    """Jobs or services fail, or will fail."""
     SECURITY = "security"
-    """Somebody may get in, or more than they should."""
+    """Someone has, or could gain, access they should not have."""
 
 
 CLUSTER: Final = ""
@@ -39,7 +39,7 @@ CLUSTER: Final = ""
 
 
 def where(node: str) -> str:
-    """The node in words.
+    """Return the name of the node, or "the cluster".
 
     >>> where(CLUSTER)
     'the cluster'
@@ -48,7 +48,7 @@ def where(node: str) -> str:
 
 
 def where_all(nodes: Iterable[str]) -> str:
-    """Several nodes, as Slurm lists them.
+    """Return several nodes in Slurm's notation.
 
     >>> where_all(["worker0", "worker1", "worker2", "worker9"])
     'worker[0-2,9]'
@@ -58,7 +58,7 @@ def where_all(nodes: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What is declared, what is live instead, on which node."""
+    """A declared value and the live value on a node."""
 
     layer: Layer
     node: str
@@ -69,11 +69,11 @@ class Difference:
     weight: Weight
     remedy: str
     written: tuple[str, ...] = field(default=(), compare=False)
-    """Paths and units that a phase would change; in no document, since `live` tells people."""
+    """Paths and units that a phase would change; not part of the document, because `live` shows them."""
 
     @property
     def id(self) -> str:
-        """The same every night as long as it is the same difference, whatever the live value is.
+        """Return an id that is stable between scans, independent of the live value.
 
         >>> Difference(Layer.BEHAVIOUR, "worker0", "munge.is_active", "active", "dead", Weight.BREAKING, "").id
         'behaviour:munge.is_active[worker0]'
@@ -95,15 +95,15 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One layer, looked at: what differs, and what could not be told. A layer nobody could look at has its reason in `unknown`."""
+    """Result of the scan of one layer: differences and unknown results. A layer that cannot be scanned has the reason in `unknown`."""
 
     layer: Layer
     seconds: float
     differences: tuple[Difference, ...] = ()
     unknown: tuple[tuple[str, str], ...] = ()
-    """(node, why), each once however much is not known for it."""
+    """(node, reason), each pair once."""
     how: str = ""
-    """By what it was told, where there is more than one way."""
+    """Method of the scan, if there is more than one."""
 
     def as_dict(self) -> dict[str, Any]:
         """In the shape of the contract `rackwright.drift/1`."""
@@ -116,13 +116,13 @@ class Look:
 
 
 def difference(data: Mapping[str, str]) -> Difference:
-    """One as it was written; raises KeyError or ValueError where it is none."""
+    """Return the difference from its document form; raise KeyError or ValueError if the data is invalid."""
     named = {**data, "layer": Layer(data["layer"]), "weight": Weight(data["class"])}
     del named["class"]
     return Difference(**named)  # type: ignore[arg-type]
 
 
 def heaviest(found: Iterable[Difference]) -> Weight | None:
-    """The highest in rank, or nothing where nothing differs."""
+    """Return the highest class; None without differences."""
     order = list(Weight)
     return max((one.weight for one in found), key=order.index, default=None)

@@ -1,4 +1,4 @@
-"""A look at all layers as one document: `rackwright.drift/1`."""
+"""Result of a drift scan as one document: `rackwright.drift/1`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCHEMA: Final = "rackwright.drift/1"
 
 
 class State(StrEnum):
-    """What a stack came to; in ascending rank, as verdicts are."""
+    """State of a stack, in ascending rank."""
 
     CLEAN = "clean"
     DRIFTED = "drifted"
@@ -22,13 +22,13 @@ class State(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """0 as declared, 1 not as declared, 3 could not tell."""
+        """Return 0 for clean, 1 for drifted, 3 for unknown."""
         return {State.CLEAN: 0, State.DRIFTED: 1, State.UNKNOWN: 3}[self]
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What only jobs prove, and when they last did; nothing where it is not on record."""
+    """Last verdict that only jobs can prove; empty without a record."""
 
     of: str
     verdict: str = ""
@@ -50,7 +50,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What differed, at one time."""
+    """Result of one scan."""
 
     stack: str
     plan: str
@@ -60,24 +60,24 @@ class Drift:
     proofs: tuple[Proof, ...] = ()
 
     def with_looks(self, looks: Iterable[Look]) -> Drift:
-        """The same look, weighed otherwise."""
+        """Return the result with other layer results."""
         return replace(self, looks=tuple(looks))
 
     @property
     def differences(self) -> tuple[Difference, ...]:
-        """Of all layers, the heaviest first; within a weight by node and subject."""
+        """Return the differences of all layers, the most severe class first, then by node and subject."""
         order = list(Weight)
         every = [one for look in self.looks for one in look.differences]
         return tuple(sorted(every, key=lambda one: (-order.index(one.weight), one.node, one.subject)))
 
     @property
     def unknown(self) -> tuple[tuple[Layer, str, str], ...]:
-        """(layer, node, why) of whatever could not be told."""
+        """Return (layer, node, reason) of every unknown result."""
         return tuple((look.layer, node, why) for look in self.looks for node, why in look.unknown)
 
     @property
     def alike(self) -> tuple[tuple[Difference, ...], ...]:
-        """The same, those together that are the same on several nodes: a whole rack is one thing to read."""
+        """Return the differences, grouped if they are the same on several nodes."""
         found: dict[tuple[str, ...], list[Difference]] = {}
         for one in self.differences:
             found.setdefault((one.weight, one.layer, one.subject, one.declared, one.live), []).append(one)
@@ -85,7 +85,7 @@ class Drift:
 
     @property
     def silent(self) -> tuple[tuple[Layer, str, tuple[str, ...]], ...]:
-        """(layer, why, nodes) of whatever could not be told, nodes with the same reason together."""
+        """Return (layer, reason, nodes) of every unknown result, nodes with the same reason together."""
         found: dict[tuple[Layer, str], list[str]] = {}
         for layer, node, why in self.unknown:
             found.setdefault((layer, why), []).append(node)
@@ -93,13 +93,13 @@ class Drift:
 
     @property
     def missing(self) -> tuple[Layer, ...]:
-        """Layers that nobody looked at."""
+        """Return the layers that were not scanned."""
         looked = {look.layer for look in self.looks}
         return tuple(layer for layer in Layer if layer not in looked)
 
     @property
     def state(self) -> State:
-        """Clean only where all three layers were looked at, all of each could be told, and nothing differs but what is expected."""
+        """Return clean only if all three layers were scanned completely and every difference is expected."""
         if self.unknown or self.missing:
             return State.UNKNOWN
         return State.CLEAN if heaviest(self.differences) in (None, Weight.EXPECTED) else State.DRIFTED

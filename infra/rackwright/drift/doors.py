@@ -1,6 +1,6 @@
-"""Doors that somebody opened in a cloud's firewall: rules of a security group that no resource of the stack stands for.
+"""Unmanaged rules of a cloud's firewall: rules of a security group without a resource of the stack.
 
-The engine does not see them: the stack declares each rule as a resource of its own, and a refresh reads what is declared.
+The engine does not report them: the stack declares each rule as a separate resource, and a refresh reads declared resources only.
 """
 
 from __future__ import annotations
@@ -84,5 +84,5 @@ def _difference(group: Mapping[str, Any], door: Door) -> Difference:
         declared="no such rule",
         live="open",
         weight=weights().resources["stranger"],
-        remedy=f"find out who opened it; `aws ec2 revoke-security-group-{door.way} --group-id {door.group}` with the rule closes it",
+        remedy=f"find out who added it; run `aws ec2 revoke-security-group-{door.way} --group-id {door.group}` with the rule to remove it",
     )

@@ -1,4 +1,4 @@
-"""What was seen when: every look, and of every difference when it was first seen, whether it is still there, and when it was healed."""
+"""History of drift: every scan, and for every difference when it was first and last seen and when it was resolved."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS still ON differences (layer, node, subject) WH
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A difference and its time."""
+    """A difference with its first and last scan."""
 
     difference: Difference
     first: datetime
@@ -39,7 +39,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """One look of the past."""
+    """One scan of the past."""
 
     started: datetime
     seconds: float
@@ -49,22 +49,22 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What one look changed in the list."""
+    """Changes that one scan made to the history."""
 
     new: tuple[Difference, ...]
     healed: tuple[Difference, ...]
     before: State | None
-    """What the look before it came to."""
+    """State of the previous scan."""
 
 
 class History:
-    """The looks at one stack, in a file of its own."""
+    """The scans of one stack, in one SQLite file."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def record(self, drift: Drift) -> Changes:
-        """Add a look. A difference that is gone is healed where its layer was looked at and its node said something."""
+        """Add a scan. A missing difference is resolved only if its layer was scanned and its node answered."""
         at = drift.started.isoformat()
         with self._open() as base:
             past = base.execute("SELECT state FROM looks ORDER BY started DESC LIMIT 1").fetchone()
@@ -82,23 +82,23 @@ class History:
         return Changes(new, tuple(healed), State(past[0]) if past else None)
 
     def looks(self, most: int) -> list[Past]:
-        """The last ones, the newest first."""
+        """Return the last scans, the newest first."""
         with self._open() as base:
             rows = base.execute("SELECT started, seconds, state, differences FROM looks ORDER BY started DESC LIMIT ?", (most,)).fetchall()
         return [Past(datetime.fromisoformat(row[0]), row[1], State(row[2]), row[3]) for row in rows]
 
     def told_already(self, what: str) -> bool:
-        """Whether this was told before; from now on it was."""
+        """Return whether this notification was sent before, and record it."""
         with self._open() as base:
             return base.execute("INSERT OR IGNORE INTO told VALUES (?)", (what,)).rowcount == 0
 
     def seen(self) -> list[Seen]:
-        """Every difference on record: those that are still there first, then by when they were last seen."""
+        """Return every recorded difference: open ones first, then by the time of the last scan that found them."""
         with self._open() as base:
             return sorted(_seen(base, "1"), key=lambda one: (one.healed is not None, -one.last.timestamp()))
 
     def forget(self, older_than: timedelta, now: datetime) -> int:
-        """Drop looks, and differences that were healed, before then; how many looks went."""
+        """Delete older scans and resolved differences; return the number of deleted scans."""
         limit = (now - older_than).isoformat()
         with self._open() as base:
             base.execute("DELETE FROM differences WHERE healed < ?", (limit,))
@@ -120,7 +120,7 @@ class History:
 
 
 def _was_looked_at(drift: Drift, one: Difference) -> bool:
-    """Whether its absence means anything: silence heals nothing."""
+    """Return whether the layer and the node were scanned: an unreachable node resolves nothing."""
     silent = {(layer, node) for layer, node, _ in drift.unknown}
     return one.layer not in drift.missing and not silent & {(one.layer, one.node), (one.layer, CLUSTER)}
 

@@ -1,4 +1,4 @@
-"""Instances of EC2 that somebody stopped: no property that the stack declares says so, what EC2 tells of an instance does."""
+"""EC2 instances that were stopped: no declared property shows this state, but EC2's description of the instance does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def differences(events: Iterable[Mapping[str, Any]], may_sleep: Collection[str])
 def _difference(instance: Mapping[str, Any], state: str, may_sleep: Collection[str]) -> Difference:
     node = instance["urn"].rpartition("::")[2]
     sleeps = node in may_sleep and state in _ASLEEP
-    start = f"`aws ec2 start-instances --instance-ids {instance['new']['id']}` starts it; the engine starts no instance that exists"
+    start = f"run `aws ec2 start-instances --instance-ids {instance['new']['id']}`; the engine does not start existing instances"
     return Difference(
         layer=Layer.RESOURCES,
         node=node,
@@ -33,5 +33,5 @@ def _difference(instance: Mapping[str, Any], state: str, may_sleep: Collection[s
         declared="running, or stopped to save power" if sleeps else "running",
         live=state,
         weight=Weight.EXPECTED if sleeps else weights().resources["status"],
-        remedy="nothing to do: Slurm starts it when a job needs it" if sleeps else start,
+        remedy="no action needed: Slurm starts the instance when a job needs it" if sleeps else start,
     )

@@ -1,4 +1,4 @@
-"""A look for drift for CI systems: JUnit XML, one suite per layer."""
+"""JUnit XML of a drift scan for CI systems: one suite per layer."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rackwright.drift.document import Drift
 
 _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold, not even escaped."""
-_LOOK: Final = "the layer was looked at"
+_LOOK: Final = "the layer was scanned"
 
 
 def as_junit(found: Drift) -> str:
-    """A difference is a failure; what could not be told, and a layer nobody looked at, is an error; what is expected is skipped."""
+    """Return JUnit XML: a difference is a failure, an unknown result or a layer that was not scanned an error, an expected one skipped."""
     suites = Element("testsuites", name=f"rackwright drift {found.stack}", time=f"{found.seconds:.3f}")
     for look in found.looks:
         suites.append(_suite(found, look))
     for layer in found.missing:
-        suites.append(_suite(found, Look(layer, 0.0, unknown=((CLUSTER, "nobody looked"),))))
+        suites.append(_suite(found, Look(layer, 0.0, unknown=((CLUSTER, "not scanned"),))))
     indent(suites)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + tostring(suites, encoding="unicode") + "\n"
 

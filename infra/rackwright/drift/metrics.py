@@ -1,4 +1,4 @@
-"""A look for drift for Prometheus: a file that node_exporter's textfile collector reads."""
+"""Prometheus metrics of a drift scan: a file for node_exporter's textfile collector."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from rackwright.drift.difference import Layer, Weight
 from rackwright.drift.document import Drift, State
 
 _READABLE: Final = 0o644
-"""node_exporter runs as a user of its own; no value is anybody's secret: they are counts and times."""
+"""node_exporter runs as its own user; the values are counts and times, not secrets."""
 
 
 def as_text(found: Drift) -> str:
-    """Every layer with every class, also where there is nothing, so that an alert on a count has something to look at."""
+    """Return the metrics of every layer and class, zero counts included, so that alerts always have a series."""
     registry = CollectorRegistry()
     every = {look.layer: look for look in found.looks}
-    differences = _gauge(registry, "differences", "Differences between declared and live", "layer", "class")
-    unknown = _gauge(registry, "unknown", "What could not be told; a layer that nobody looked at counts as one", "layer")
-    seconds = _gauge(registry, "duration_seconds", "How long the look at a layer took", "layer")
+    differences = _gauge(registry, "differences", "Number of differences between declared and live state", "layer", "class")
+    unknown = _gauge(registry, "unknown", "Number of unknown results; a layer that was not scanned counts as one", "layer")
+    seconds = _gauge(registry, "duration_seconds", "Duration of the scan of a layer", "layer")
     for layer in Layer:
         look = every.get(layer)
         for weight in Weight:
@@ -29,17 +29,19 @@ def as_text(found: Drift) -> str:
             differences.labels(found.stack, layer.value, weight.value).set(counted)
         unknown.labels(found.stack, layer.value).set(len(look.unknown) if look else 1)
         seconds.labels(found.stack, layer.value).set(look.seconds if look else 0.0)
-    state = _gauge(registry, "state", "1 for what the last look came to, 0 for the others", "state")
+    state = _gauge(registry, "state", "1 for the state after the last scan, 0 for the other states", "state")
     for one in State:
         state.labels(found.stack, one.value).set(found.state is one)
-    _gauge(registry, "last_run_duration_seconds", "How long the last look took").labels(found.stack).set(found.seconds)
+    _gauge(registry, "last_run_duration_seconds", "Duration of the last scan").labels(found.stack).set(found.seconds)
     ended = found.started.timestamp() + found.seconds
-    _gauge(registry, "last_run_timestamp_seconds", "When the last look ended; time() less this is its age").labels(found.stack).set(ended)
+    _gauge(registry, "last_run_timestamp_seconds", "Time at which the last scan finished; subtract it from time() for its age").labels(
+        found.stack
+    ).set(ended)
     return generate_latest(registry).decode()
 
 
 def write(found: Drift, file: Path) -> None:
-    """Replaced whole: the collector may read at any time."""
+    """Replace the file atomically: the collector may read at any time."""
     store.write(as_text(found), file, _READABLE)
 
 

@@ -1,4 +1,4 @@
-"""Who is told when a look for drift came to something else than the one before it, and how."""
+"""Notifications about drift: when they are sent, and the channels."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from rackwright.drift.document import Drift, State
 from rackwright.drift.history import Changes
 
 _PATIENCE: Final = 30.0
-"""Seconds that each way of telling may take."""
+"""Timeout of each channel, in seconds."""
 _LISTED: Final = 20
-"""Differences that a message lists; the page has all."""
+"""Maximum number of differences in a message; the page lists all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is told."""
+    """A notification."""
 
     stack: str
     state: State
@@ -37,22 +37,22 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """How people are reached; empty ones are not used."""
+    """Notification channels; empty ones are not used."""
 
     mail_to: Sequence[str] = ()
     mail_from: str = ""
     mail_server: str = "localhost"
     """`host` or `host:port`; without a port 25."""
     webhook_file: Path | None = None
-    """Holds the address and nothing else: who knows it may post there, so it stands in no stack file."""
+    """File with the URL only: the URL permits posting, so it is a secret and not part of the stack file."""
     command: Sequence[str] = ()
-    """Gets the message on standard input, RACKWRIGHT_STACK and RACKWRIGHT_STATE in its environment."""
+    """Command that receives the message on standard input, and RACKWRIGHT_STACK and RACKWRIGHT_STATE in its environment."""
 
 
 def message(found: Drift, changes: Changes, page: Path) -> Message | None:
-    """What there is to tell: another state than before, or something new that is not expected; nothing where all is as it was.
+    """Return the message about a changed state or a new unexpected difference; None if neither occurred.
 
-    A first look that is clean is not told.
+    A clean first scan sends no message.
     """
     new = [one for one in changes.new if one.weight is not Weight.EXPECTED]
     if found.state is (changes.before or State.CLEAN) and not new:
@@ -61,26 +61,26 @@ def message(found: Drift, changes: Changes, page: Path) -> Message | None:
     lines += [f"new, {one.weight.value}: {one.subject} on {where(one.node)}{_live(one)}" for one in new[:_LISTED]]
     lines += [f"and {len(new) - _LISTED} more"] if len(new) > _LISTED else []
     lines += [f"unknown: {where(node)}, {layer.value}: {why}" for layer, node, why in found.unknown[:_LISTED]]
-    lines += [f"healed: {one.subject} on {where(one.node)}" for one in changes.healed[:_LISTED]]
-    body = "\n".join([*lines, "", f"page: {page}", f"now: rackwright drift {found.stack}"])
+    lines += [f"resolved: {one.subject} on {where(one.node)}" for one in changes.healed[:_LISTED]]
+    body = "\n".join([*lines, "", f"page: {page}", f"run: rackwright drift {found.stack}"])
     return Message(found.stack, found.state, f"rackwright: {lines[0]}", body)
 
 
 def _live(one: Difference) -> str:
-    """What is there; but lines of files, which go to nobody's mailbox."""
+    """Return the live value, except lines of files, which are never sent."""
     return "" if one.layer is Layer.CONFIGURATION else f": {one.live}"
 
 
 def overdue(stack: str, since: timedelta, most: timedelta) -> Message:
-    """That nobody looked, which a timer that does not run cannot tell."""
+    """Return the message that no scan finished in time, which a stopped timer cannot report itself."""
     hours, wanted = since.total_seconds() / 3600, most.total_seconds() / 3600
-    said = f"{stack}: no look for drift ended in {hours:.0f} h (wanted: every {wanted:.0f} h)"
+    said = f"{stack}: no drift scan finished for {hours:.0f} h (expected: every {wanted:.0f} h)"
     unit = f"rackwright-drift-{stack}"
-    return Message(stack, State.UNKNOWN, f"rackwright: {said}", f"{said}\nsee `systemctl status {unit}.timer` and `journalctl -u {unit}`")
+    return Message(stack, State.UNKNOWN, f"rackwright: {said}", f"{said}\ncheck `systemctl status {unit}.timer` and `journalctl -u {unit}`")
 
 
 def send(told: Message, channels: Channels) -> list[str]:
-    """Tell it every way there is; what went wrong, without addresses that are secrets."""
+    """Send the message through every channel; return the errors, without secret URLs."""
     wrong = []
     for name, wanted, way in (
         ("mail", bool(channels.mail_to), _mail),
@@ -91,7 +91,7 @@ def send(told: Message, channels: Channels) -> list[str]:
             if wanted:
                 way(told, channels)
         except (OSError, ValueError, subprocess.SubprocessError, smtplib.SMTPException) as error:
-            wrong.append(f"{name}: nobody was told: {error}")
+            wrong.append(f"{name} notification failed: {error}")
     return wrong
 
 
@@ -107,11 +107,11 @@ def _mail(told: Message, channels: Channels) -> None:
 
 
 def _webhook(told: Message, channels: Channels) -> None:
-    """`text` is what Slack, Mattermost and others show."""
+    """Post the message; Slack, Mattermost and others show `text`."""
     assert channels.webhook_file is not None
     address = channels.webhook_file.read_text(encoding="utf-8").strip()
     if not address.startswith(("https://", "http://")):
-        raise ValueError(f"{channels.webhook_file} does not hold an address of http or https")
+        raise ValueError(f"{channels.webhook_file} does not contain an http or https URL")
     data = {"text": f"{told.subject}\n{told.body}", "stack": told.stack, "state": told.state.value}
     asked = urllib.request.Request(address, json.dumps(data).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(asked, timeout=_PATIENCE):
@@ -130,4 +130,4 @@ def _command(told: Message, channels: Channels) -> None:
         check=False,
     )
     if done.returncode:
-        raise OSError(f"{channels.command[0]} ended with {done.returncode}: {done.stderr.strip()[-200:]}")
+        raise OSError(f"{channels.command[0]} exited with {done.returncode}: {done.stderr.strip()[-200:]}")

@@ -1,4 +1,4 @@
-"""`rackwright history` at a terminal and as `rackwright.history/1`: what is still there, what was healed, and the last looks."""
+"""`rackwright history` on a terminal and as `rackwright.history/1`: open and resolved differences, and the last scans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA: Final = "rackwright.history/1"
 
 
 def as_dict(stack: str, looks: Sequence[Past], seen: Sequence[Seen]) -> dict[str, Any]:
-    """In the shape of the contract."""
+    """Return the document `rackwright.history/1`."""
     return {
         "schema": SCHEMA,
         "stack": stack,
@@ -38,16 +38,16 @@ def as_dict(stack: str, looks: Sequence[Past], seen: Sequence[Seen]) -> dict[str
 
 
 def render(looks: Sequence[Past], seen: Sequence[Seen]) -> RenderableType:
-    """Differences first, then the looks, the newest on top."""
-    differences = _table("first seen", "until", "class", "what", "where")
+    """Return the differences, then the scans, the newest first."""
+    differences = _table("first seen", "until", "class", "difference", "node")
     for one in seen:
-        until = f"healed {_short(one.healed)}" if one.healed else "still there"
+        until = f"resolved {_short(one.healed)}" if one.healed else "open"
         found = one.difference
         differences.add_row(_short(one.first), until, found.weight.value, found.subject, where(found.node))
-    passed = _table("looked", "took", "differences", "state")
+    passed = _table("scanned", "took", "differences", "state")
     for look in looks:
         passed.add_row(_short(look.started), f"{look.seconds:.1f} s", str(look.differences), look.state.value)
-    return Group(differences if seen else Text("nothing ever differed"), Text(), passed)
+    return Group(differences if seen else Text("no differences on record"), Text(), passed)
 
 
 def _table(*heads: str) -> Table:
@@ -58,5 +58,5 @@ def _table(*heads: str) -> Table:
 
 
 def _short(at: datetime) -> str:
-    """Day and minute, where the reader is."""
+    """Return date and minute in the local time zone."""
     return at.astimezone().strftime("%Y-%m-%d %H:%M")

@@ -1,4 +1,4 @@
-"""The resources layer: the engine's events of a refresh that is only previewed, read for what is not as recorded, property by property."""
+"""The resources layer: differences by property, from the engine's events of a previewed refresh."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from rackwright.drift.weights import weights
 _SECRET: Final = "4dabf18193072939515e22adb298388d"
 """The key by which the engine marks a value as secret or as an asset (sdk/go/common/resource, SigKey)."""
 _OTHERS: Final = frozenset({"rackwright:ansible:Converge", "rackwright:test:Verification", "pulumi:pulumi:Stack"})
-"""What has a layer of its own, or none."""
+"""Resource types of other layers, or of none."""
 _NODES: Final = frozenset({"node", "host", "instance"})
-"""Kinds of resources that are nodes, and are called by their names."""
+"""Kinds of resources that are nodes and are shown by name."""
 _GONE: Final = frozenset({"delete", "discard"})
-_HEAL: Final = "`rackwright up {stack} --refresh` brings it back"
+_HEAL: Final = "run `rackwright up {stack} --refresh`, which restores it"
 _REMOVED_BY: Final = {"container": "rm --force", "volume": "volume rm", "network": "network rm"}
 _LONGEST: Final = 120
-"""Characters of a value worth showing."""
+"""Maximum number of characters of a shown value."""
 
 
 def look(stack: str, seconds: float, events: Iterable[Mapping[str, Any]], may_sleep: Collection[str] = ()) -> Look:
-    """Of the events that the engine wrote: what is gone, has other properties, stands open or was stopped; why it failed, where it did.
+    """Return missing, changed, open and stopped resources from the engine's events, and the engine's errors as unknown results.
 
     `may_sleep`: nodes that the scheduler stops to save power.
     """
@@ -41,7 +41,7 @@ def look(stack: str, seconds: float, events: Iterable[Mapping[str, Any]], may_sl
         if happened:
             found += _differences(stack, happened["metadata"])
     if not ended:
-        unknown.append((CLUSTER, "the engine did not come to an end"))
+        unknown.append((CLUSTER, "the engine did not finish"))
     return Look(
         Layer.RESOURCES,
         seconds,
@@ -51,7 +51,7 @@ def look(stack: str, seconds: float, events: Iterable[Mapping[str, Any]], may_sl
 
 
 def events(log: str) -> list[dict[str, Any]]:
-    """The engine's events, one per line; a last line that was cut off is left out, and with it the end."""
+    """Return the engine's events, one per line, without a truncated last line."""
     found = []
     for line in log.splitlines():
         try:
@@ -62,22 +62,22 @@ def events(log: str) -> list[dict[str, Any]]:
 
 
 def recorded(events: Iterable[Mapping[str, Any]]) -> frozenset[str]:
-    """What the engine has on record, by the names that things have where they are."""
+    """Return the ids of the resources in the engine's state."""
     told = (event["resOutputsEvent"]["metadata"].get("old") or {} for event in events if "resOutputsEvent" in event)
     return frozenset(old["id"] for old in told if old.get("id"))
 
 
 def strangers(there: Iterable[tuple[str, str]], known: frozenset[str]) -> tuple[Difference, ...]:
-    """What carries the stack's label and nobody declared; (kind, name) of everything that carries it."""
+    """Return undeclared resources with the stack's label. `there`: (kind, name) of every resource with the label."""
     return tuple(
         Difference(
             layer=Layer.RESOURCES,
             node=CLUSTER,
             subject=f"{kind} {name}.stranger",
-            declared="nothing of this name",
-            live="carries the stack's label",
+            declared="no resource of this name",
+            live="has the stack's label",
             weight=weights().resources["stranger"],
-            remedy=f"find out who made it; `podman {_REMOVED_BY[kind]} {name}` removes it, and so will the end of the stack",
+            remedy=f"find out who created it; run `podman {_REMOVED_BY[kind]} {name}` to remove it, or `rackwright down` removes it",
         )
         for kind, name in there
         if name not in known and kind in _REMOVED_BY
@@ -85,7 +85,7 @@ def strangers(there: Iterable[tuple[str, str]], known: frozenset[str]) -> tuple[
 
 
 def _differences(stack: str, resource: Mapping[str, Any]) -> Iterator[Difference]:
-    """Of one resource."""
+    """Return the differences of one resource."""
     if resource["type"] in _OTHERS:
         return
     old = (resource.get("old") or {}).get("inputs") or {}
@@ -94,7 +94,7 @@ def _differences(stack: str, resource: Mapping[str, Any]) -> Iterator[Difference
     node = old.get("hostname") or (name if kind in _NODES else CLUSTER)
     what = kind if node else f"{kind} {name}"
     if resource["op"] in _GONE:
-        yield _one(stack, node, what, "exists", "there", "gone")
+        yield _one(stack, node, what, "exists", "present", "missing")
     elif resource["op"] == "update":
         new = (resource.get("new") or {}).get("inputs") or {}
         for name in sorted({*old, *new}):
@@ -108,7 +108,7 @@ def _one(stack: str, node: str, what: str, name: str, declared: str, live: str) 
 
 
 def _shown(value: Any) -> str:
-    """A value as a line; of a secret only that it is one."""
+    """Return a value as one line; "(secret)" for a secret."""
     if value is None:
         return "none"
     if isinstance(value, Mapping) and _SECRET in value:

@@ -1,4 +1,4 @@
-"""The last look on disk: for programs, for a browser, for CI systems, each file replaced whole."""
+"""The last scan on disk: for programs, browsers and CI systems, each file replaced atomically."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def as_json(found: Drift) -> str:
 
 
 def write(text: str, file: Path, mode: int = 0o600) -> None:
-    """Write beside and rename, so that a reader never sees half of it; for its owner alone, unless told otherwise."""
+    """Write a temporary file and rename it, so that readers never see a partial file; mode 0600 by default."""
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     beside.touch(mode=0o600)
     beside.chmod(mode)

@@ -1,4 +1,4 @@
-"""A drift document at a terminal: what could not be told, what differs by weight, then one row per layer and the state; for 80 columns."""
+"""A drift document on a terminal of 80 columns: unknown results, differences by class, one row per layer, and the state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STATES: Final = {State.CLEAN: ("✓", "green"), State.DRIFTED: ("✗", "red"), 
 
 
 def render(found: Drift, changes: Changes | None = None) -> RenderableType:
-    """The document as something rich prints, with what the look changed in the list where that is known."""
+    """Return the document for rich, with the changes since the previous scan if they are known."""
     parts: list[RenderableType] = [_silence(*told) for told in found.silent]
     parts += map(_difference, found.alike)
     parts += [
@@ -34,13 +34,13 @@ def render(found: Drift, changes: Changes | None = None) -> RenderableType:
 
 
 def _since(found: Drift, changes: Changes) -> RenderableType:
-    """What is new since the look before, and what went."""
-    told = [f"{len(changes.new)} new since the last look", f"{len(changes.healed)} healed"]
-    return Text(f"  {', '.join(told)}; `rackwright history {found.stack}` has all", style="dim")
+    """Return the counts of new and resolved differences since the previous scan."""
+    told = [f"{len(changes.new)} new since the last scan", f"{len(changes.healed)} resolved"]
+    return Text(f"  {', '.join(told)}; run `rackwright history {found.stack}` to list all", style="dim")
 
 
 def _silence(layer: Layer, why: str, nodes: Sequence[str]) -> RenderableType:
-    title = Text.assemble(("? ", "yellow"), (where_all(nodes), "bold yellow"), f"  {layer.value} could not be told")
+    title = Text.assemble(("? ", "yellow"), (where_all(nodes), "bold yellow"), f"  {layer.value} unknown")
     return Group(title, Padding(Text(why), (0, 0, 1, 2)))
 
 
@@ -49,7 +49,7 @@ def _difference(alike: Sequence[Difference]) -> RenderableType:
     names = where_all(each.node for each in alike)
     title = Text.assemble((f"{one.weight.value}  ", colour), (one.subject, f"bold {colour}"), f"  {names}", (f"  {one.layer.value}", "dim"))
     table = Table.grid(padding=(0, 1))
-    for name, value in (("declared", one.declared), ("live", one.live), ("what now", one.remedy)):
+    for name, value in (("declared", one.declared), ("live", one.live), ("remedy", one.remedy)):
         if value:
             table.add_row(Text(name, style="dim"), Text(value))
     return Group(title, Padding(table, (0, 0, 1, 2)))
@@ -69,12 +69,12 @@ def _layers(found: Drift) -> RenderableType:
 
 
 def _ways(found: Drift) -> list[RenderableType]:
-    """By what a layer was told, where there is more than one way."""
+    """Return the method by which a layer was scanned, if there is more than one."""
     return [Text(f"  {look.layer.value}: {look.how}", style="dim") for look in found.looks if look.how]
 
 
 def _proof(one: Proof) -> RenderableType:
-    """Which is as old as it is: a look runs no jobs."""
+    """Return the last verdict that jobs proved; a scan runs no jobs."""
     return Text(f"  {one}", style="dim")
 
 

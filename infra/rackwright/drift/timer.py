@@ -1,4 +1,4 @@
-"""What makes a look for drift run every night: systemd units, a crontab line, or a workflow of GitHub Actions."""
+"""Schedules of a nightly drift scan: systemd units, crontab lines, or a GitHub Actions workflow."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from typing import Final
 import yaml
 
 OVERDUE: Final = "26h"
-"""A night and two hours: without a look in that time somebody is told, once for each such silence."""
+"""A day and two hours: without a finished scan in that time a notification is sent, once per gap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nightly:
-    """One stack, looked at once a day."""
+    """Nightly scan of one stack."""
 
     stack: str
     program: str
-    """The `rackwright` of this environment, by its whole path."""
+    """Absolute path of this environment's `rackwright`."""
     page: str
-    """Where the look leaves its page."""
+    """Path of the scan's page."""
     at: time
     jitter_s: int
-    """The start is put off by up to so much, so that many stacks do not begin at once."""
+    """Maximum random delay of the start, in seconds, so that many stacks do not start at once."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """What the look has to know of this shell: where the home is."""
+    """Environment variables of the scan: the state directory."""
 
     @property
     def unit(self) -> str:
-        """The name of its systemd units, without the kind."""
+        """Return the name of the systemd units, without suffix."""
         return f"rackwright-drift-{self.stack}"
 
 
 def systemd(nightly: Nightly) -> dict[str, str]:
-    """Unit files by name. A look that found something leaves its service failed, so that `systemctl --failed` lists it.
+    """Return unit files by name. A scan that finds drift leaves its unit in state `failed`: `systemctl --failed` lists it.
 
-    systemd.timer(5): a machine that was off at the time looks when it is on again (`Persistent`).
+    systemd.timer(5): a machine that was off at the time runs the scan after its next boot (`Persistent`).
     """
-    look = _service(nightly, f"Look for drift of {nightly.stack}", f"drift {nightly.stack}")
-    watch = _service(nightly, f"See that drift of {nightly.stack} is looked for", f"history {nightly.stack} --overdue {OVERDUE}")
+    look = _service(nightly, f"Scan {nightly.stack} for drift", f"drift {nightly.stack}")
+    watch = _service(nightly, f"Check that drift scans of {nightly.stack} finish", f"history {nightly.stack} --overdue {OVERDUE}")
     every_night = f"OnCalendar=*-*-* {nightly.at:%H:%M}:00\nRandomizedDelaySec={nightly.jitter_s}\nPersistent=true"
     return {
         f"{nightly.unit}.service": look,
-        f"{nightly.unit}.timer": _timer(f"Look for drift of {nightly.stack} every night", every_night),
+        f"{nightly.unit}.timer": _timer(f"Scan {nightly.stack} for drift every night", every_night),
         f"{nightly.unit}-overdue.service": watch,
         f"{nightly.unit}-overdue.timer": _timer(
-            f"See that drift of {nightly.stack} is looked for", "OnCalendar=hourly\nRandomizedDelaySec=300"
+            f"Check that drift scans of {nightly.stack} finish", "OnCalendar=hourly\nRandomizedDelaySec=300"
         ),
     }
 
@@ -66,7 +66,7 @@ def _timer(description: str, when: str) -> str:
 
 
 def crontab(nightly: Nightly) -> str:
-    """Two lines. crontab(5): `%` would end the command, so it is escaped; sh has no random number, so shuf draws it."""
+    """Return two lines. crontab(5): `%` would end the command, so it is escaped; sh has no random numbers, so shuf generates one."""
     words = " ".join([*(f"{name}={shlex.quote(value)}" for name, value in nightly.environment.items()), shlex.quote(nightly.program)])
     put_off = f"sleep $(shuf -n 1 -i 0-{nightly.jitter_s}); " if nightly.jitter_s else ""
     night = f"{nightly.at.minute} {nightly.at.hour} * * * {put_off}{words} drift {nightly.stack}"
@@ -75,13 +75,13 @@ def crontab(nightly: Nightly) -> str:
 
 
 def github(nightly: Nightly) -> str:
-    """A workflow for a runner of one's own that has this home: the nodes' keys stay where they are. GitHub counts in UTC."""
+    """Return a workflow for a self-hosted runner with this state directory, so that the nodes' keys stay there. Times are UTC."""
     look = f"{shlex.quote(nightly.program)} drift {nightly.stack}"
     environment = {"env": dict(nightly.environment)} if nightly.environment else {}
     keep = {"name": f"drift-{nightly.stack}", "path": nightly.page, "if-no-files-found": "error"}
     steps = [
-        {"name": "Look", "run": look, **environment},
-        {"name": "Keep the page", "if": "always()", "uses": "actions/upload-artifact@v4", "with": keep},
+        {"name": "Scan for drift", "run": look, **environment},
+        {"name": "Upload the report", "if": "always()", "uses": "actions/upload-artifact@v4", "with": keep},
     ]
     workflow = {
         "name": f"drift of {nightly.stack}",

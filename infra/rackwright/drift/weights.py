@@ -1,4 +1,4 @@
-"""What differences mean by what they are about: weights.yml, and nothing that it does not name."""
+"""Classes of differences by subject, from weights.yml."""
 
 from __future__ import annotations
 

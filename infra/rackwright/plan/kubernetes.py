@@ -96,7 +96,7 @@ def _own_labels(node: PlanNode) -> dict[str, str]:
 
 
 def pod_range(pods: IPv4Network, cidr: IPv4Network, address: str) -> IPv4Network:
-    """The range of a node's pods: counted by the node's own address, so that it stays whoever else comes and goes.
+    """Return the pod range of a node, derived from the node's own address, so that other nodes never change it.
 
     >>> str(pod_range(IPv4Network("10.244.0.0/16"), IPv4Network("10.77.0.0/24"), "10.77.0.16"))
     '10.244.16.0/24'

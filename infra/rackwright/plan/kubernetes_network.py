@@ -84,7 +84,7 @@ def flannel_config(cluster: Kubernetes) -> Object:
 
 
 def _flanneld(cluster: Kubernetes, metadata: Object, config: str) -> Object:
-    """On every node, before any other pod of it; the annotation has its pods made anew when its settings are others."""
+    """Return the DaemonSet, first on every node; the annotation recreates its pods when the settings change."""
     pod = {
         "hostNetwork": True,
         "priorityClassName": "system-node-critical",

@@ -124,7 +124,7 @@ def _hard(namespace: Namespace) -> dict[str, str]:
 
 
 def _limits(namespace: str) -> Object:
-    """What a container requests that says nothing: enough to be placed by, little enough to hold nobody up."""
+    """Return default requests of containers: enough for placement, little enough not to block other pods."""
     request = {"cpu": "50m", "memory": "32Mi"}
     return {
         "apiVersion": "v1",
@@ -135,7 +135,7 @@ def _limits(namespace: str) -> Object:
 
 
 def folders(cluster: Kubernetes, storage: Sequence[Storage]) -> tuple[Folder, ...]:
-    """Where claims lie: pods run as whoever their image says, so that each may write, and nobody may remove another's."""
+    """Return the folder of the claims: writable for every UID of an image, with the sticky bit against deletion by others."""
     return tuple(
         Folder(path=claim_folder(storage[0], one.name), mode="1777") for one in cluster.namespaces if one.claim_mib is not None and storage
     )

@@ -21,9 +21,9 @@ SPARE: Final = "spare"
 
 
 def queues(cluster: Kubernetes, nodes: Sequence[PlanNode], labels: dict[str, str] | None = None) -> tuple[Object, ...]:
-    """The topology, a flavor for each kind of GPU, a queue for each namespace, and one that owns what nobody does, to lend it.
+    """Return the topology, a flavor for each GPU model, a queue for each namespace, and a queue that lends the unassigned GPUs.
 
-    Nothing where there are no GPUs for pods. `labels`: of every one of them.
+    Empty without GPUs for pods. `labels`: labels of every object.
     """
     there = workers(cluster)
     if not there:
@@ -64,7 +64,7 @@ def _flavor(product: str) -> Object:
 
 
 def _shares(there: Sequence[KubernetesNode], nodes: Sequence[PlanNode], name: str, gpus: int, *, ends: bool) -> Object:
-    """GPUs are what is shared out; CPUs and memory are all there are, in every queue, so that they hold nobody up.
+    """Allocate GPUs; every queue has all CPUs and memory, so that they never block a job.
 
     `ends`: the namespace's quota allows no more. A job that borrowed beyond it would start some of its pods and wait for ever for the rest.
     """

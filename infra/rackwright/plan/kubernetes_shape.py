@@ -9,7 +9,7 @@ from rackwright.model.kubernetes import Cni, Encapsulation, ObjectsBy, PodSecuri
 
 
 class KubernetesNode(Part):
-    """A node as its kubelet is told of itself."""
+    """A node, as its kubelet is configured."""
 
     name: str
     address: str
@@ -106,7 +106,7 @@ class Kubernetes(Part):
     namespaces: tuple[Namespace, ...]
     drain_timeout_s: int
     probe: str | None
-    """Image of the pods that checks run; None where nobody has it: it comes with the bundle alone."""
+    """Image of the pods of the checks; None without the bundle, which alone contains it."""
     jobs: str
     """Image of the acceptance's jobs."""
     makes_jobs: bool

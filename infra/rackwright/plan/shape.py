@@ -56,7 +56,7 @@ class PlanNode(Part):
     mac: str | None
     """None where the machine has its own."""
     user: str
-    """Who logs in: root, or somebody who may sudo without a password."""
+    """Login user: root, or a user with passwordless sudo."""
     ssh_port: int
     """Where its SSH server listens, as the nodes see it."""
     cpus: int
@@ -166,7 +166,7 @@ class PowerSaving(Part):
     suspend_timeout_s: int
     resume_timeout_s: int
     nodes: tuple[str, ...] = ()
-    """Those that may be stopped: workers that serve nobody else."""
+    """Nodes that may be stopped: workers without another role."""
 
 
 class Account(Part):
@@ -246,7 +246,7 @@ class PlannedPytorch(Part):
 
 
 class NodeStack(Part):
-    """What nodes carry beside the cluster's own services, each null or empty where nobody asked for it."""
+    """Additional software and settings of nodes, each null or empty unless declared."""
 
     directory: UsersFrom | None = None
     tuning: Tuning | None = None

@@ -58,7 +58,7 @@ SUBJECTS = (
 
 
 def examine(case: Case, *, at_up: bool = False) -> Iterator[Finding]:
-    """What all rules find in a cluster whose fields are valid."""
+    """Yield the findings of all rules in a cluster whose fields are valid."""
     order = [subject.__name__ for subject in SUBJECTS]
     for rule in sorted(RULES.values(), key=lambda rule: order.index(rule.check.__module__)):
         yield from rule.findings(case, at_up=at_up)
@@ -72,10 +72,10 @@ def check(
     at_up: bool = False,
     absent: Collection[str] = (),
 ) -> tuple[Finding, ...]:
-    """Everything there is to say about a description: field findings first, then the rules'. `absent`: files it names that are not there.
+    """Return all findings about a description: field findings first, then those of the rules. `absent`: files that do not exist.
 
-    Some things may be left open while a stack file is written, and no longer `at_up`: then they are errors.
-    Where fields are wrong, rules judge the rest; what they say about the wrong parts is left out.
+    Some values may be missing while a stack file is written; `at_up` makes them errors.
+    If fields are invalid, the rules check the rest, and findings about the invalid parts are omitted.
     """
     cluster = loaded.cluster or loaded.rest
     if cluster is None:
@@ -85,7 +85,7 @@ def check(
 
 
 def _is_doubtful(finding: Finding, loaded: Loaded) -> bool:
-    """Whether the finding is about a part that was left out, or about something in it."""
+    """Return whether the finding is about an invalid part, or something inside it."""
     return any(_holds(str(place), finding.path) for place in loaded.doubtful)
 
 

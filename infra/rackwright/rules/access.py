@@ -1,4 +1,4 @@
-"""The way in: published ports, and who may use them."""
+"""Access: published ports, and the networks that may use them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def port_privileged(case: Case) -> Iterator[Complaint]:
 
 @rule("port-taken")
 def port_taken(case: Case) -> Iterator[Complaint]:
-    """Ports the cluster's own services use confuse whoever looks for a service, and block it where login is the only node."""
+    """A port of one of the cluster's services is misleading, and blocks the service if login is the only node."""
     for port in _published(case):
         for known in catalog.ports():
             if known.first <= port <= known.last:
@@ -46,14 +46,16 @@ def port_overflow(case: Case) -> Iterator[Complaint]:
     """Further login nodes take the ports after the first one's."""
     last = max(_published(case), default=0)
     if last > _LAST_PORT:
-        yield Complaint("access.port", f"the last login node would be published on port {last}", f"at most {_LAST_PORT}: use a lower port")
+        yield Complaint(
+            "access.port", f"the last login node would be published on port {last}", f"use a lower port; the highest is {_LAST_PORT}"
+        )
 
 
 @rule("allow-empty")
 def allow_empty(case: Case) -> Iterator[Complaint]:
-    """A firewall that admits nobody locks out the converge itself."""
+    """A firewall that admits no network blocks provisioning, too."""
     if not case.cluster.access.allow:
-        yield Complaint("access.allow", "is empty: nobody could log in, not even the converge", "list networks, like [192.168.0.0/16]")
+        yield Complaint("access.allow", "must not be empty: not even provisioning could connect", "list networks, like [192.168.0.0/16]")
 
 
 @rule("allow-overlap", Severity.WARNING)
@@ -62,7 +64,9 @@ def allow_overlap(case: Case) -> Iterator[Complaint]:
     for first, second in combinations(case.cluster.access.allow, 2):
         if first.overlaps(second):
             wider, narrower = (first, second) if first.prefixlen <= second.prefixlen else (second, first)
-            yield Complaint("access.allow", f"{narrower} is part of {wider} already", f"remove {narrower}, or {wider} if it was not meant")
+            yield Complaint(
+                "access.allow", f"{narrower} is already part of {wider}", f"remove {narrower}, or {wider} if it is not intended"
+            )
 
 
 @rule("listen-everywhere", Severity.WARNING)
@@ -70,9 +74,9 @@ def listen_everywhere(case: Case) -> Iterator[Complaint]:
     """The login node is then open to every network this machine is on."""
     access = case.cluster.access
     if case.cluster.target.publishes and access.listen.is_unspecified:
-        anybody = ", and access.allow admits anybody" if _ANYBODY in access.allow else ""
-        cause = f"{access.listen} offers the login node on every network of this machine{anybody}"
-        yield Complaint("access.listen", cause, "use 127.0.0.1, or the one address others should use, and a short access.allow")
+        anybody = ", and access.allow permits every address" if _ANYBODY in access.allow else ""
+        cause = f"{access.listen} publishes the login node on every network of this machine{anybody}"
+        yield Complaint("access.listen", cause, "use 127.0.0.1, or the one address that users connect to, and a short access.allow")
 
 
 @rule("listen-inside")
@@ -81,5 +85,5 @@ def listen_inside(case: Case) -> Iterator[Complaint]:
     access, cidr = case.cluster.access, case.cluster.network.cidr
     if access.listen in cidr:
         yield Complaint(
-            "access.listen", f"{access.listen} lies in the cluster's own network {cidr}", "use an address of this machine, like 127.0.0.1"
+            "access.listen", f"{access.listen} is in the cluster's own network {cidr}", "use an address of this machine, like 127.0.0.1"
         )

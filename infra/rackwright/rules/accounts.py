@@ -9,7 +9,7 @@ from rackwright.model.finding import did_you_mean
 from rackwright.model.groups import Role
 from rackwright.rules.registry import Case, Complaint, rule
 
-_TAKEN: Final = {"root": "it is the account above all others", "default": "it holds the users who have no account of their own"}
+_TAKEN: Final = {"root": "Slurm's root of all accounts", "default": "the account of users without an account of their own"}
 _ORDINARY: Final = "normal"
 """The quality of service that Slurm makes itself (sacctmgr(1))."""
 
@@ -19,7 +19,7 @@ def accounts_without_accounting(case: Case) -> Iterator[Complaint]:
     """Limits and shares are kept by the accounting."""
     for field, declared in (("accounts", case.slurm.accounts), ("qos", case.slurm.qos)):
         if declared and not case.having(Role.ACCOUNTING):
-            yield Complaint(f"scheduler.{field}", "no node has the role accounting", "give it to the controller's group")
+            yield Complaint(f"scheduler.{field}", "no node has the role accounting", "add the role to the controller's group")
 
 
 @rule("account-reserved")
@@ -27,12 +27,12 @@ def account_reserved(case: Case) -> Iterator[Complaint]:
     """Accounts that are there without being declared."""
     for name in case.slurm.accounts:
         if name in _TAKEN:
-            yield Complaint(f"scheduler.accounts.{name}", f"the name is taken: {_TAKEN[name]}", "choose another name")
+            yield Complaint(f"scheduler.accounts.{name}", f"the name is reserved: {_TAKEN[name]}", "choose another name")
 
 
 @rule("account-user-unknown")
 def account_user_unknown(case: Case) -> Iterator[Complaint]:
-    """Who is no user of the cluster cannot submit to it."""
+    """Only users of the cluster can submit to an account."""
     for name, account in case.slurm.accounts.items():
         for index, user in enumerate(account.users):
             if user not in case.cluster.users:
@@ -61,7 +61,7 @@ def account_below_itself(case: Case) -> Iterator[Complaint]:
             above = accounts[above].parent
         if above == name:
             yield Complaint(
-                f"scheduler.accounts.{name}.parent", f"it is below itself: {' below '.join([*seen, name])}", "leave one parent out"
+                f"scheduler.accounts.{name}.parent", f"the account is below itself: {' below '.join([*seen, name])}", "remove one `parent`"
             )
 
 
@@ -73,32 +73,32 @@ def account_qos_unknown(case: Case) -> Iterator[Complaint]:
         for index, qos in enumerate(account.qos):
             if qos not in known:
                 path = f"scheduler.accounts.{name}.qos[{index}]"
-                yield Complaint(path, f"there is no quality of service `{qos}`", did_you_mean(qos, known))
+                yield Complaint(path, f"there is no QOS `{qos}`", did_you_mean(qos, known))
 
 
 @rule("qos-reserved")
 def qos_reserved(case: Case) -> Iterator[Complaint]:
     """Slurm's own is what jobs get that ask for none; it is left as it is."""
     if _ORDINARY in case.slurm.qos:
-        yield Complaint(f"scheduler.qos.{_ORDINARY}", "the name is taken: it is the one that Slurm makes itself", "choose another name")
+        yield Complaint(f"scheduler.qos.{_ORDINARY}", "the name is reserved: Slurm creates this QOS itself", "choose another name")
 
 
 @rule("qos-preempts-unknown")
 def qos_preempts_unknown(case: Case) -> Iterator[Complaint]:
-    """Whose jobs go back to the queue must be known, and be others'."""
+    """A QOS preempts only other QOS, which must exist."""
     known = {*case.slurm.qos, _ORDINARY}
     for name, qos in case.slurm.qos.items():
         for index, other in enumerate(qos.preempts):
             path = f"scheduler.qos.{name}.preempts[{index}]"
             if other == name:
-                yield Complaint(path, "it preempts itself", "leave it out")
+                yield Complaint(path, "the QOS preempts itself", "remove the entry")
             elif other not in known:
-                yield Complaint(path, f"there is no quality of service `{other}`", did_you_mean(other, known))
+                yield Complaint(path, f"there is no QOS `{other}`", did_you_mean(other, known))
 
 
 @rule("gpu-limit-without-gpus")
 def gpu_limit_without_gpus(case: Case) -> Iterator[Complaint]:
-    """A limit on what is not there is never counted."""
+    """A GPU limit has no effect without GPUs."""
     if any(member.gpus for member in case.having(Role.WORKER)):
         return
     scheduler = case.slurm
@@ -106,4 +106,4 @@ def gpu_limit_without_gpus(case: Case) -> Iterator[Complaint]:
     limits += [(f"scheduler.qos.{name}.gpus_per_user", qos.gpus_per_user) for name, qos in scheduler.qos.items()]
     for path, limit in limits:
         if limit is not None:
-            yield Complaint(path, "no worker has GPUs", "leave it out")
+            yield Complaint(path, "no worker has GPUs", "remove the limit")

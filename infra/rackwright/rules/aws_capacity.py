@@ -47,8 +47,8 @@ def spot_head(case: Case) -> Iterator[Complaint]:
     for fleet in fleets(case):
         heads = [role.value for role in fleet.roles if role in _HEADS]
         if isinstance(fleet.declared.purchase, Spot) and heads:
-            cause = f"the cluster stands still when AWS takes group {fleet.name} back: it has the role {', '.join(heads)}"
-            yield Complaint(f"{fleet.path}.purchase", cause, "buy workers alone as spot")
+            cause = f"the cluster stops working when AWS reclaims group {fleet.name}, which has the role {', '.join(heads)}"
+            yield Complaint(f"{fleet.path}.purchase", cause, "use spot for workers only")
 
 
 @rule("spot-prices")
@@ -59,8 +59,8 @@ def spot_prices(case: Case) -> Iterator[Complaint]:
         if not isinstance(spot, Spot) or spot.max_usd_per_hour is None or spot.expected_usd_per_hour is None:
             continue
         if spot.max_usd_per_hour < spot.expected_usd_per_hour:
-            cause = f"{spot.max_usd_per_hour:g} is less than the {spot.expected_usd_per_hour:g} that is expected: no instance would start"
-            yield Complaint(f"{fleet.path}.purchase.max_usd_per_hour", cause, "leave it out: then it is the list price")
+            cause = f"{spot.max_usd_per_hour:g} is less than the expected {spot.expected_usd_per_hour:g}: no instance would start"
+            yield Complaint(f"{fleet.path}.purchase.max_usd_per_hour", cause, "omit it; the default is the list price")
 
 
 @rule("spot-expected", Severity.WARNING)
@@ -75,7 +75,9 @@ def spot_expected(case: Case) -> Iterator[Complaint]:
             and (spot.expected_usd_per_hour or 0) > price.usd_per_hour
         ):
             cause = f"{spot.expected_usd_per_hour:g} is above the list price of {price.usd_per_hour:g} ({price.region}, {price.date})"
-            yield Complaint(f"{fleet.path}.purchase.expected_usd_per_hour", cause, "`aws ec2 describe-spot-price-history` shows today's")
+            yield Complaint(
+                f"{fleet.path}.purchase.expected_usd_per_hour", cause, "run `aws ec2 describe-spot-price-history` to see current prices"
+            )
 
 
 def _region(case: Case) -> str:
@@ -108,11 +110,11 @@ def capacity_block_size(case: Case) -> Iterator[Complaint]:
     counts = {name: case.cluster.groups[name].count for name, _ in _blocks(case) if name in case.cluster.groups}
     for name, count in counts.items():
         if count > _MOST_IN_BLOCK:
-            cause = f"{count} instances; a capacity block holds {_MOST_IN_BLOCK}"
-            yield Complaint(f"groups.{name}.count", cause, "use several groups, each with a block of its own")
+            cause = f"{count} instances; a capacity block has at most {_MOST_IN_BLOCK}"
+            yield Complaint(f"groups.{name}.count", cause, "use several groups, each with its own block")
     if sum(counts.values()) > _MOST_IN_BLOCKS:
-        cause = f"{sum(counts.values())} instances in capacity blocks; AWS sells {_MOST_IN_BLOCKS} to an account"
-        yield Complaint("target.instances", cause, "lower a count")
+        cause = f"{sum(counts.values())} instances in capacity blocks; AWS sells at most {_MOST_IN_BLOCKS} to an account"
+        yield Complaint("target.instances", cause, "reduce a count")
 
 
 @rule("capacity-block-empty")
@@ -122,16 +124,18 @@ def capacity_block_empty(case: Case) -> Iterator[Complaint]:
         group = case.cluster.groups.get(name)
         if group is not None and group.count == 0 and block.offering is not None:
             yield Complaint(
-                f"target.instances.{name}.purchase", "would buy a block for a group without nodes", "raise the count, or remove it"
+                f"target.instances.{name}.purchase",
+                "would buy a block for a group without nodes",
+                "increase the count, or remove the purchase",
             )
 
 
 @rule("reservation-placeholder", Severity.WARNING, at_up=Severity.ERROR)
 def reservation_placeholder(case: Case) -> Iterator[Complaint]:
-    """An id of zeros stands in an example until somebody writes the real one."""
+    """An id of zeros is the placeholder of an example."""
     for path, id_ in _ids(case):
         if re.fullmatch(r"[a-z]+-(.)\1*", id_):
-            yield Complaint(path, f"{id_} stands for an id that is still to be written", "write the id of what you reserved")
+            yield Complaint(path, f"{id_} is a placeholder", "enter the id of your reservation or offering")
 
 
 def _ids(case: Case) -> Iterator[tuple[str, str]]:
@@ -152,8 +156,8 @@ def reservation_types(case: Case) -> Iterator[Complaint]:
         if isinstance(fleet.declared.purchase, OnDemand | CapacityBlock) and fleet.declared.purchase.reservation is not None:
             other = first.setdefault(fleet.declared.purchase.reservation, fleet)
             if other.type is not fleet.type:
-                cause = f"is also group {other.name}'s, and that is {other.type.name}: a reservation is for one type"
-                yield Complaint(f"{fleet.path}.purchase.reservation", cause, "give each type a reservation of its own")
+                cause = f"is also used by group {other.name} with type {other.type.name}: a reservation is for one type"
+                yield Complaint(f"{fleet.path}.purchase.reservation", cause, "use a separate reservation for each type")
 
 
 @rule("offering-twice")
@@ -163,7 +167,9 @@ def offering_twice(case: Case) -> Iterator[Complaint]:
     for name, block in _blocks(case):
         other = first.setdefault(block.offering, name) if block.offering is not None else name
         if other != name:
-            yield Complaint(f"target.instances.{name}.purchase.offering", f"is also group {other}'s", "look up one for each group")
+            yield Complaint(
+                f"target.instances.{name}.purchase.offering", f"is also used by group {other}", "find a separate offering for each group"
+            )
 
 
 _SLOW_BOOT: Final = 300
@@ -181,8 +187,8 @@ def power_saving_spot(case: Case) -> Iterator[Complaint]:
     """Only instances of a persistent spot request can be stopped (EC2 user guide: Stop and start Spot Instances); ours are one-time."""
     for fleet in _sleeping(case):
         if isinstance(fleet.declared.purchase, Spot):
-            hint = "buy them on demand, or leave scheduler.power_saving out"
-            yield Complaint(f"{fleet.path}.purchase", "spot instances cannot be stopped and started as power_saving asks", hint)
+            hint = "use `{kind: on-demand}`, or remove scheduler.power_saving"
+            yield Complaint(f"{fleet.path}.purchase", "spot instances cannot be stopped and started, which power_saving requires", hint)
 
 
 @rule("power-saving-scratch", Severity.WARNING)
@@ -190,14 +196,14 @@ def power_saving_scratch(case: Case) -> Iterator[Complaint]:
     """Instance storage is lost at a stop (EC2 user guide: Instance store)."""
     for fleet in _sleeping(case):
         if fleet.type.nvme_gb:
-            cause = f"what lies on the {fleet.type.nvme_gb} GB of NVMe of a {fleet.type.name} is gone each time it is stopped"
-            yield Complaint(f"{fleet.path}.type", cause, "tell its users, or keep nothing there that a job needs again")
+            cause = f"each stop deletes the data on the {fleet.type.nvme_gb} GB of NVMe of a {fleet.type.name}"
+            yield Complaint(f"{fleet.path}.type", cause, "inform the users, and store data that later jobs need elsewhere")
 
 
 @rule("power-saving-boot", Severity.WARNING)
 def power_saving_boot(case: Case) -> Iterator[Complaint]:
-    """A node that is not back in time is set down by Slurm, and the job that woke it waits for another."""
+    """Slurm marks a node that does not resume in time as down, and the job waits for another node."""
     saving = case.slurm.power_saving
     if saving is not None and target(case) is not None and saving.resume_timeout < _SLOW_BOOT:
         cause = f"{saving.resume_timeout} s may be less than an instance takes to start"
-        yield Complaint("scheduler.power_saving.resume_timeout", cause, "10m")
+        yield Complaint("scheduler.power_saving.resume_timeout", cause, "use 10m")

@@ -40,21 +40,23 @@ def root_size(case: Case) -> Iterator[Complaint]:
     for name, declared in here.instances.items() if here else ():
         size = declared.root.size
         if here and size < _least(here):
-            cause = f"{format_bytes(size)} is less than an image of {here.os} holds"
-            yield Complaint(f"target.instances.{name}.root.size", cause, f"at least {format_bytes(_least(here))}, better 100GiB")
+            cause = f"{format_bytes(size)} is less than an image of {here.os} needs"
+            yield Complaint(
+                f"target.instances.{name}.root.size", cause, f"use at least {format_bytes(_least(here))}; 100GiB is recommended"
+            )
         elif size > _LARGEST_GIB * _GIB:
             cause = f"{format_bytes(size)} is more than a gp3 volume holds"
-            yield Complaint(f"target.instances.{name}.root.size", cause, "at most 64TiB; put data on a shared file system")
+            yield Complaint(f"target.instances.{name}.root.size", cause, "use at most 64TiB, and a shared file system for data")
 
 
 @rule("root-tight", Severity.WARNING)
 def root_tight(case: Case) -> Iterator[Complaint]:
-    """A node whose root is full fails in odd ways."""
+    """A node with a full root file system fails in many ways."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
         if here and _least(here) <= declared.root.size < _ROOMY_GIB * _GIB:
             cause = f"{format_bytes(declared.root.size)} leaves little for packages and logs"
-            yield Complaint(f"target.instances.{name}.root.size", cause, f"{_ROOMY_GIB}GiB or more; leave it out for 100GiB")
+            yield Complaint(f"target.instances.{name}.root.size", cause, f"use {_ROOMY_GIB}GiB or more, or omit it for 100GiB")
 
 
 @rule("root-iops")
@@ -66,11 +68,11 @@ def root_iops(case: Case) -> Iterator[Complaint]:
         most = max(_IOPS.start, root.size // _GIB * _IOPS_PER_GIB)
         if root.iops not in _IOPS:
             yield Complaint(
-                path, f"gp3 takes {_IOPS.start} to {_IOPS.stop - 1}", f"{_IOPS.start} cost nothing extra: leave it out for them"
+                path, f"gp3 accepts {_IOPS.start} to {_IOPS.stop - 1}", f"omit it for {_IOPS.start}, which are included in the price"
             )
         elif root.iops > most:
-            cause = f"{format_bytes(root.size)} take at most {most}: {_IOPS_PER_GIB} for each GiB"
-            yield Complaint(path, cause, f"lower it, or use {-(-root.iops // _IOPS_PER_GIB)}GiB")
+            cause = f"{format_bytes(root.size)} allow at most {most}: {_IOPS_PER_GIB} per GiB"
+            yield Complaint(path, cause, f"reduce it, or use {-(-root.iops // _IOPS_PER_GIB)}GiB")
 
 
 @rule("root-throughput")
@@ -80,11 +82,11 @@ def root_throughput(case: Case) -> Iterator[Complaint]:
     for name, declared in here.instances.items() if here else ():
         root, path = declared.root, f"target.instances.{name}.root.throughput"
         if root.throughput not in _THROUGHPUT:
-            hint = f"{_THROUGHPUT.start} cost nothing extra: leave it out for them"
-            yield Complaint(path, f"gp3 takes {_THROUGHPUT.start} to {_THROUGHPUT.stop - 1} MiB/s", hint)
+            hint = f"omit it for {_THROUGHPUT.start}, which are included in the price"
+            yield Complaint(path, f"gp3 accepts {_THROUGHPUT.start} to {_THROUGHPUT.stop - 1} MiB/s", hint)
         elif root.throughput > root.iops * _THROUGHPUT_PER_IOPS:
-            cause = f"{root.iops} operations per second carry at most {int(root.iops * _THROUGHPUT_PER_IOPS)} MiB/s"
-            yield Complaint(path, cause, f"lower it, or use `iops: {int(root.throughput / _THROUGHPUT_PER_IOPS)}`")
+            cause = f"{root.iops} operations per second allow at most {int(root.iops * _THROUGHPUT_PER_IOPS)} MiB/s"
+            yield Complaint(path, cause, f"reduce it, or use `iops: {int(root.throughput / _THROUGHPUT_PER_IOPS)}`")
 
 
 @rule("storage-volume-size")
@@ -94,4 +96,4 @@ def storage_volume_size(case: Case) -> Iterator[Complaint]:
     for name, declared in case.cluster.storage.items() if here else ():
         if isinstance(declared, MooseFs) and declared.size > _LARGEST_GIB * _GIB:
             cause = f"{format_bytes(declared.size)} for each server is more than a gp3 volume holds"
-            yield Complaint(f"storage.{name}.size", cause, "at most 64TiB: use more servers, or fsx-lustre")
+            yield Complaint(f"storage.{name}.size", cause, "use at most 64TiB with more servers, or fsx-lustre")

@@ -29,8 +29,8 @@ def efa_off(case: Case) -> Iterator[Complaint]:
     """Jobs over several nodes then talk over TCP, and nothing says so (AWS ParallelCluster v3.11.1: EfaValidator)."""
     for fleet in fleets(case):
         if fleet.type.efa_interfaces and not fleet.declared.efa and Role.WORKER in fleet.roles and fleet.group.count > 1:
-            cause = f"{fleet.type.name} has EFA, and jobs over several nodes would not use it"
-            yield Complaint(f"{fleet.path}.efa", cause, "add `efa: true`: it costs nothing")
+            cause = f"{fleet.type.name} has EFA, but jobs over several nodes would not use it"
+            yield Complaint(f"{fleet.path}.efa", cause, "add `efa: true`, which costs nothing")
 
 
 @rule("efa-login")
@@ -38,8 +38,8 @@ def efa_login(case: Case) -> Iterator[Complaint]:
     """An Elastic IP goes to an instance with exactly one interface (EC2 API: AssociateAddress)."""
     for fleet in fleets(case):
         if fleet.declared.efa and fleet.type.efa_interfaces > 1 and Role.LOGIN in fleet.roles:
-            cause = f"{fleet.type.name} then has several interfaces and can have no public address, and people log in there"
-            yield Complaint(f"{fleet.path}.efa", cause, "remove it, or give login a group of its own")
+            cause = f"with EFA {fleet.type.name} has several interfaces and no public address, so login is impossible"
+            yield Complaint(f"{fleet.path}.efa", cause, "remove it, or create a separate group for login")
 
 
 @rule("efa-idle", Severity.WARNING)
@@ -47,7 +47,7 @@ def efa_idle(case: Case) -> Iterator[Complaint]:
     """Jobs use it, and clients of file systems with EFA."""
     for fleet in fleets(case):
         if fleet.declared.efa and fleet.type.efa_interfaces and Role.WORKER not in fleet.roles:
-            cause = f"nothing on group {fleet.name} uses EFA: it does not have the role worker"
+            cause = f"group {fleet.name} does not use EFA: it does not have the role worker"
             yield Complaint(f"{fleet.path}.efa", cause, "remove it")
 
 
@@ -56,7 +56,9 @@ def efa_scattered(case: Case) -> Iterator[Complaint]:
     """Far apart, EFA is as slow as the way between (AWS ParallelCluster v3.11.1: EfaPlacementGroupValidator)."""
     for fleet in fleets(case):
         if fleet.declared.efa and fleet.declared.placement_group is False and fleet.group.count > 1 and _may_stand_together(fleet):
-            yield Complaint(f"{fleet.path}.placement_group", "EFA between nodes that may stand far apart", "leave it out: it follows `efa`")
+            yield Complaint(
+                f"{fleet.path}.placement_group", "EFA between nodes that may be far apart", "omit it; the default follows `efa`"
+            )
 
 
 @rule("placement-unsupported")
@@ -74,7 +76,7 @@ def placement_capacity_block(case: Case) -> Iterator[Complaint]:
     """EC2 refuses both (AWS ParallelCluster v3.11.1: PlacementGroupCapacityTypeValidator)."""
     for fleet in fleets(case):
         if fleet.declared.placement_group and isinstance(fleet.declared.purchase, CapacityBlock):
-            cause = "a capacity block is close together already, and takes no placement group"
+            cause = "the instances of a capacity block are already close together and accept no placement group"
             yield Complaint(f"{fleet.path}.placement_group", cause, "remove it")
 
 
@@ -83,4 +85,6 @@ def placement_alone(case: Case) -> Iterator[Complaint]:
     """One instance is close to itself."""
     for fleet in fleets(case):
         if fleet.declared.placement_group and fleet.group.count == 1 and _may_stand_together(fleet):
-            yield Complaint(f"{fleet.path}.placement_group", f"group {fleet.name} has one node: close to what?", "remove it")
+            yield Complaint(
+                f"{fleet.path}.placement_group", f"group {fleet.name} has a single node, which needs no placement group", "remove it"
+            )

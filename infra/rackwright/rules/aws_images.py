@@ -28,7 +28,7 @@ class _Used:
 
     @property
     def words(self) -> str:
-        """What tells about it: the place its id is looked up at."""
+        """Return the parameter or name from which the image's id is resolved."""
         return (self.image.parameter or self.image.name or "").lower()
 
 
@@ -45,33 +45,33 @@ def _images(case: Case) -> Iterator[_Used]:
 
 @rule("image-source")
 def image_source(case: Case) -> Iterator[Complaint]:
-    """A new id is looked up in one place; an image of one's own may be an id alone."""
+    """An image id is resolved from one source; a custom image may be an id only."""
     for used in _images(case):
         image = used.image
         if image.parameter and image.name:
-            yield Complaint(used.path, "has both `parameter` and `name`: they may be two images", "leave one")
+            yield Complaint(used.path, "has both `parameter` and `name`, which may be different images", "remove one")
         elif not (image.id or image.parameter or image.name):
-            yield Complaint(used.path, "does not say which image", "add `parameter: /aws/service/…`, or `name:` and `owner:`, or `id:`")
+            yield Complaint(used.path, "names no image", "add `parameter: /aws/service/…`, or `name:` and `owner:`, or `id:`")
 
 
 @rule("image-owner")
 def image_owner(case: Case) -> Iterator[Complaint]:
-    """Anybody may publish an image under any name: without its owner a stranger's is started."""
+    """Every AWS account may publish an image under any name: without the owner, another account's image could be started."""
     for used in _images(case):
         if used.image.name and not used.image.owner:
             hint = "add `owner:`, like 099720109477 for Canonical, or self"
-            yield Complaint(f"{used.path}.owner", f"is missing: whose `{used.image.name}`?", hint)
+            yield Complaint(f"{used.path}.owner", f"is missing: the owner of `{used.image.name}` is required", hint)
         elif used.image.owner and not used.image.name:
-            yield Complaint(f"{used.path}.owner", "an owner alone is no image", "add `name:`, or remove `owner`")
+            yield Complaint(f"{used.path}.owner", "`owner` without `name` names no image", "add `name:`, or remove `owner`")
 
 
 @rule("image-unpinned", Severity.WARNING, at_up=Severity.ERROR)
 def image_unpinned(case: Case) -> Iterator[Complaint]:
-    """`The newest` changes by the day: a node made tomorrow would be another one than today's, and nobody could say which."""
+    """The newest image changes over time: nodes created later would differ from earlier ones, without a record of the difference."""
     for used in _images(case):
         if used.image.id is None and (used.image.parameter or used.image.name):
             yield Complaint(
-                f"{used.path}.id", "is missing: nodes must start from one image", f"`rackwright pin {case.stack}` writes its id"
+                f"{used.path}.id", "is missing: all nodes must start from one image", f"run `rackwright pin {case.stack}` to write the id"
             )
 
 
@@ -82,7 +82,7 @@ def image_os(case: Case) -> Iterator[Complaint]:
     for used in _images(case):
         system = _system(used.words)
         if here is not None and system not in {None, here.os.value}:
-            yield Complaint(used.path, f"is {system}, and target.os says {here.os}", "change one of them")
+            yield Complaint(used.path, f"is {system}, but target.os is {here.os}", "change one of them")
 
 
 def _system(words: str) -> str | None:
@@ -112,5 +112,5 @@ def image_architecture(case: Case) -> Iterator[Complaint]:
 
 
 def _foreign(used: _Used, cause: str, fleet: Fleet) -> Complaint:
-    hint = f"give group {fleet.name} an image of its own: `{fleet.path}.image`"
-    return Complaint(used.path, f"{cause}, and {fleet.type.name} of group {fleet.name} is {fleet.type.architecture}", hint)
+    hint = f"add a separate image for group {fleet.name}: `{fleet.path}.image`"
+    return Complaint(used.path, f"{cause}, but {fleet.type.name} of group {fleet.name} is {fleet.type.architecture}", hint)

@@ -32,7 +32,7 @@ def instance_type_unknown(case: Case) -> Iterator[Complaint]:
         if declared.type not in instance_types() and _family(declared.type) not in _FRACTIONAL:
             near = nearest(declared.type, instance_types())
             meant = f"did you mean `{near}`? " if near else ""
-            hint = f"{meant}a type that is missing there is added by `make catalog`"
+            hint = f"{meant}run `make catalog` to add a missing type"
             yield Complaint(f"target.instances.{name}.type", f"instance type `{declared.type}` is not in the catalogue", hint)
 
 
@@ -53,7 +53,7 @@ def instance_type_fractional(case: Case) -> Iterator[Complaint]:
     here = target(case)
     for name, declared in here.instances.items() if here else ():
         if _family(declared.type) in _FRACTIONAL:
-            cause = f"{declared.type} has a part of a GPU; only whole ones can be scheduled"
+            cause = f"{declared.type} has a fraction of a GPU; only whole GPUs can be scheduled"
             yield Complaint(f"target.instances.{name}.type", cause, "use a g6 type: g6.xlarge is the smallest with a whole L4")
 
 
@@ -64,7 +64,7 @@ def instances_missing(case: Case) -> Iterator[Complaint]:
     for name, group in case.cluster.groups.items() if here else ():
         if here and group.count and name not in here.instances:
             yield Complaint(
-                f"target.instances.{name}", f"is missing: what are the nodes of group {name}?", f"add `{name}: {{type: m7i.large}}`"
+                f"target.instances.{name}", f"is missing: group {name} has no instance type", f"add `{name}: {{type: m7i.large}}`"
             )
 
 
@@ -97,15 +97,15 @@ def instance_gpus(case: Case) -> Iterator[Complaint]:
         real = (type_.gpu_model, type_.gpu_count) if type_.gpu_model else None
         if declared != real:
             has = f"{type_.gpu_count} {type_.gpu_model}" if real else "no GPU that Slurm can count"
-            yield Complaint(path, f"{type_.name} has {has}", "leave `gpus` out: it follows from the type")
+            yield Complaint(path, f"{type_.name} has {has}", "omit `gpus`; it follows from the type")
 
 
 @rule("instance-cpus")
 def instance_cpus(case: Case) -> Iterator[Complaint]:
-    """Slurm takes a node with fewer CPUs than it was told for broken (slurm.conf(5): CPUs)."""
+    """Slurm drains a node with fewer CPUs than its configuration (slurm.conf(5): CPUs)."""
     for path, member, type_ in _sized(case, "cpus"):
         if member.cpus > type_.cpus:
-            yield Complaint(path, f"{type_.name} has {type_.cpus}", "leave `cpus` out: it follows from the type")
+            yield Complaint(path, f"{type_.name} has {type_.cpus}", "omit `cpus`; it follows from the type")
 
 
 @rule("instance-cpus-idle", Severity.WARNING)
@@ -113,7 +113,7 @@ def instance_cpus_idle(case: Case) -> Iterator[Complaint]:
     """CPUs that are paid for and not scheduled."""
     for path, member, type_ in _sized(case, "cpus"):
         if member.cpus < type_.cpus:
-            yield Complaint(path, f"{type_.name} has {type_.cpus}: {type_.cpus - member.cpus} of them stay idle", "leave `cpus` out")
+            yield Complaint(path, f"{type_.name} has {type_.cpus} CPUs: {type_.cpus - member.cpus} of them stay idle", "omit `cpus`")
 
 
 @rule("instance-memory")
@@ -121,19 +121,17 @@ def instance_memory(case: Case) -> Iterator[Complaint]:
     """More memory than the type has (AWS ParallelCluster v3.11.1: SchedulableMemoryValidator)."""
     for path, member, type_ in _sized(case, "memory"):
         if member.memory > type_.memory_mib * 2**20:
-            yield Complaint(
-                path, f"{type_.name} has {format_bytes(type_.memory_mib * 2**20)}", "leave `memory` out: it follows from the type"
-            )
+            yield Complaint(path, f"{type_.name} has {format_bytes(type_.memory_mib * 2**20)}", "omit `memory`; it follows from the type")
 
 
 @rule("instance-memory-tight", Severity.WARNING)
 def instance_memory_tight(case: Case) -> Iterator[Complaint]:
-    """Of what EC2 states the kernel keeps some; Slurm drains a node that shows less than it was told."""
+    """The kernel reserves a part of EC2's figure; Slurm drains a node that reports less memory than its configuration."""
     for path, member, type_ in _sized(case, "memory"):
         real = type_.memory_mib * 2**20
         if real * SCHEDULABLE < member.memory <= real:
-            cause = f"{format_bytes(member.memory)} is nearly all of {type_.name}'s {format_bytes(real)}; its system sees less"
-            yield Complaint(path, cause, f"leave `memory` out: then it is {SCHEDULABLE:.0%} of it")
+            cause = f"{format_bytes(member.memory)} is nearly all of {type_.name}'s {format_bytes(real)}; the operating system reports less"
+            yield Complaint(path, cause, f"omit `memory`; the default is {SCHEDULABLE:.0%} of the type's memory")
 
 
 @rule("instance-gpus-idle", Severity.WARNING)
@@ -141,8 +139,8 @@ def instance_gpus_idle(case: Case) -> Iterator[Complaint]:
     """Only workers run jobs."""
     for fleet in fleets(case):
         if (fleet.type.gpu_count or fleet.type.neuron_devices) and Role.WORKER not in fleet.roles:
-            cause = f"{fleet.type.name} has accelerators, and group {fleet.name} does not have the role worker"
-            yield Complaint(f"{fleet.path}.type", cause, "use a type without, like m7i.large, or add the role worker")
+            cause = f"{fleet.type.name} has accelerators, but group {fleet.name} does not have the role worker"
+            yield Complaint(f"{fleet.path}.type", cause, "use a type without accelerators, like m7i.large, or add the role worker")
 
 
 @rule("instance-burstable", Severity.WARNING)
@@ -150,7 +148,7 @@ def instance_burstable(case: Case) -> Iterator[Complaint]:
     """T types earn CPU credits; a job that runs for long has spent them soon (EC2 user guide: Burstable performance instances)."""
     for fleet in fleets(case):
         if fleet.type.family.startswith("t3") and Role.WORKER in fleet.roles:
-            cause = f"{fleet.type.name} is throttled, or billed extra, once its CPU credits are spent"
+            cause = f"{fleet.type.name} is throttled, or billed extra, when its CPU credits are used up"
             yield Complaint(f"{fleet.path}.type", cause, "use c7i or m7i for workers")
 
 
@@ -160,7 +158,7 @@ def architecture_mixed(case: Case) -> Iterator[Complaint]:
     logins = {fleet.type.architecture for fleet in fleets(case) if Role.LOGIN in fleet.roles}
     for fleet in fleets(case):
         if Role.WORKER in fleet.roles and logins and fleet.type.architecture not in logins:
-            cause = f"{fleet.type.name} is {fleet.type.architecture}, and login nodes are {' and '.join(sorted(logins))}"
+            cause = f"{fleet.type.name} is {fleet.type.architecture}, but login nodes are {' and '.join(sorted(logins))}"
             yield Complaint(
-                f"{fleet.path}.type", cause, "programs built on login will not run there: give login a type of that architecture"
+                f"{fleet.path}.type", cause, "use a login type of the same architecture: programs built on login will not run there"
             )

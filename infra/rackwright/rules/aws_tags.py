@@ -30,7 +30,7 @@ def tag_reserved(case: Case) -> Iterator[Complaint]:
     """Some keys are AWS's, and by some rackwright finds what is its own."""
     for key in _tags(case):
         if key.lower().startswith("aws:"):
-            yield Complaint(f"target.tags.{key}", "keys that begin with `aws:` are AWS's own", "choose another key")
+            yield Complaint(f"target.tags.{key}", "keys that begin with `aws:` are reserved by AWS", "choose another key")
         elif key.startswith(_OWN) or key == "Name":
             yield Complaint(f"target.tags.{key}", f"rackwright sets `{key}` itself", "choose another key")
 
@@ -41,9 +41,9 @@ def tag_length(case: Case) -> Iterator[Complaint]:
     for key, value in _tags(case).items():
         for what, text, most in (("key", key, _LONGEST_KEY), ("value", value, _LONGEST_VALUE)):
             if len(text) > most:
-                yield Complaint(f"target.tags.{key}", f"its {what} has {len(text)} characters", f"at most {most}")
+                yield Complaint(f"target.tags.{key}", f"its {what} has {len(text)} characters", f"use at most {most}")
         if not key:
-            yield Complaint("target.tags", "a tag has no key", "give it one, or remove it")
+            yield Complaint("target.tags", "a tag has no key", "add a key, or remove the tag")
 
 
 @rule("tag-characters")
@@ -52,7 +52,7 @@ def tag_characters(case: Case) -> Iterator[Complaint]:
     for key, value in _tags(case).items():
         if not (_LETTERS.fullmatch(key) and _LETTERS.fullmatch(value)):
             yield Complaint(
-                f"target.tags.{key}", "has characters that not every service takes", "letters, digits, spaces and + - = . _ : / @"
+                f"target.tags.{key}", "has characters that not every service accepts", "use letters, digits, spaces and + - = . _ : / @"
             )
 
 
@@ -60,4 +60,4 @@ def tag_characters(case: Case) -> Iterator[Complaint]:
 def tag_count(case: Case) -> Iterator[Complaint]:
     """More than AWS takes."""
     if len(_tags(case)) > _MOST:
-        yield Complaint("target.tags", f"{len(_tags(case))} tags", f"at most {_MOST}: AWS takes 50, and some are rackwright's")
+        yield Complaint("target.tags", f"{len(_tags(case))} tags", f"use at most {_MOST}: AWS accepts 50, of which rackwright reserves 10")

@@ -25,7 +25,7 @@ def budget_total_endless(case: Case) -> Iterator[Complaint]:
     budget = case.cluster.budget
     if budget is not None and budget.max_usd_total is not None and budget.ttl is None:
         yield Complaint(
-            "budget.max_usd_total", "needs `ttl`: without an end every total is reached", "add `ttl: 8h`, or use max_usd_per_hour"
+            "budget.max_usd_total", "requires `ttl`: without an end, every total is exceeded", "add `ttl: 8h`, or use max_usd_per_hour"
         )
 
 
@@ -35,7 +35,7 @@ def budget_ttl_short(case: Case) -> Iterator[Complaint]:
     budget = case.cluster.budget
     if budget is not None and budget.ttl is not None and budget.ttl < _SHORTEST:
         yield Complaint(
-            "budget.ttl", f"{format_seconds(budget.ttl)} is over before the cluster is ready", f"at least {format_seconds(_SHORTEST)}"
+            "budget.ttl", f"{format_seconds(budget.ttl)} expires before the cluster is ready", f"use at least {format_seconds(_SHORTEST)}"
         )
 
 
@@ -44,7 +44,7 @@ def budget_ttl_long(case: Case) -> Iterator[Complaint]:
     """An end after years is none."""
     budget = case.cluster.budget
     if budget is not None and budget.ttl is not None and budget.ttl > _LONGEST:
-        yield Complaint("budget.ttl", f"{format_seconds(budget.ttl)} is more than a year", "leave it out for no end")
+        yield Complaint("budget.ttl", f"{format_seconds(budget.ttl)} is more than a year", "omit it for no end")
 
 
 @rule("budget-ttl-storage", Severity.WARNING)
@@ -54,7 +54,7 @@ def budget_ttl_storage(case: Case) -> Iterator[Complaint]:
     for path, declared in lustres(case) if budget is not None and budget.ttl is not None else ():
         kept = any(repository.exports for repository in declared.repositories)
         if deployment_of(declared) in {DeploymentType.PERSISTENT_1, DeploymentType.PERSISTENT_2} and not kept:
-            cause = f"what lies on {declared.mount} is gone after budget.ttl, though {declared.deployment} looks as if it stayed"
+            cause = f"data on {declared.mount} is deleted after budget.ttl, although {declared.deployment} suggests persistence"
             yield Complaint(f"{path}.deployment", cause, "use SCRATCH_2, export to a bucket, or remove `ttl`")
 
 
@@ -63,7 +63,7 @@ def budget_alert(case: Case) -> Iterator[Complaint]:
     """The mail is sent at a part of the total."""
     budget = case.cluster.budget
     if budget is not None and budget.alert is not None and budget.max_usd_total is None:
-        yield Complaint("budget.alert", "nobody is told: there is no max_usd_total", "add `max_usd_total` and `ttl`, or remove `alert`")
+        yield Complaint("budget.alert", "has no effect without `max_usd_total`", "add `max_usd_total` and `ttl`, or remove `alert`")
 
 
 @rule("budget-empty", Severity.WARNING)
@@ -71,7 +71,7 @@ def budget_empty(case: Case) -> Iterator[Complaint]:
     """A budget without a limit looks like one."""
     budget = case.cluster.budget
     if budget is not None and not (budget.max_usd_per_hour or budget.max_usd_total or budget.ttl or budget.alert):
-        yield Complaint("budget", "limits nothing", "add `max_usd_per_hour` or `ttl`, or remove it")
+        yield Complaint("budget", "sets no limit", "add `max_usd_per_hour` or `ttl`, or remove it")
 
 
 @rule("budget-pointless", Severity.WARNING)
@@ -83,18 +83,20 @@ def budget_pointless(case: Case) -> Iterator[Complaint]:
 
 @rule("budget-price-unknown", Severity.WARNING)
 def budget_price_unknown(case: Case) -> Iterator[Complaint]:
-    """A limit cannot be kept against a price that nobody knows."""
+    """A limit cannot be enforced against an unknown price."""
     budget = case.cluster.budget
     if budget is None or not (budget.max_usd_per_hour or budget.max_usd_total):
         return
     for fleet in fleets(case):
         purchase = fleet.declared.purchase
         if isinstance(purchase, CapacityBlock) and purchase.offering is not None and purchase.usd_total is None:
-            cause = "the budget cannot count what the block costs"
-            yield Complaint(f"{fleet.path}.purchase.usd_total", cause, "write the price that its offering names")
+            cause = "the budget cannot include the block: its price is unknown"
+            yield Complaint(f"{fleet.path}.purchase.usd_total", cause, "enter the price of the offering")
         elif fleet.type.price is None and not _said(purchase):
             yield Complaint(
-                f"{fleet.path}.type", f"the budget cannot count {fleet.type.name}: no list price is on record", "count it by hand"
+                f"{fleet.path}.type",
+                f"the budget cannot include {fleet.type.name}: the catalogue has no list price",
+                "add its cost by hand",
             )
 
 
@@ -107,4 +109,6 @@ def _said(purchase: object) -> bool:
 def state_pointless(case: Case) -> Iterator[Complaint]:
     """Only stacks that bill refuse the state on this machine."""
     if case.cluster.state is StateKept.EMBEDDED_OK and not case.cluster.target.bills:
-        yield Complaint("state", f"target {case.cluster.target.kind} bills nothing, and may keep its state anywhere", "remove it")
+        yield Complaint(
+            "state", f"has no effect: target {case.cluster.target.kind} is not billed, so local state is always permitted", "remove it"
+        )

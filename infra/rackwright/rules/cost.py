@@ -1,4 +1,4 @@
-"""What the stack costs against what it may cost, and the figures that machines of one's own are reckoned with."""
+"""Cost of the stack compared with its budget, and the cost figures of owned machines."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def budget_per_hour(case: Case) -> Iterator[Complaint]:
     if costs.usd_per_hour > budget.max_usd_per_hour:
         yield Complaint(
             "budget.max_usd_per_hour",
-            f"the stack costs {_sum(costs, costs.usd_per_hour)} per hour, over the {budget.max_usd_per_hour:g} it may",
-            f"`rackwright cost {case.stack}` names the lines: take less of the dearest, or raise the budget",
+            f"the stack costs {_sum(costs, costs.usd_per_hour)} per hour, more than the limit of {budget.max_usd_per_hour:g}",
+            f"run `rackwright cost {case.stack}` to list the items; reduce the most expensive ones, or increase the limit",
         )
 
 
@@ -38,8 +38,8 @@ def budget_total(case: Case) -> Iterator[Complaint]:
         life = f"in {format_seconds(budget.ttl)}" if budget.ttl else "up front"
         yield Complaint(
             "budget.max_usd_total",
-            f"the stack costs {_sum(costs, total)} {life}, over the {budget.max_usd_total:g} it may",
-            f"`rackwright cost {case.stack}` names the lines: shorten `ttl`, take less, or raise the budget",
+            f"the stack costs {_sum(costs, total)} {life}, more than the limit of {budget.max_usd_total:g}",
+            f"run `rackwright cost {case.stack}` to list the items; shorten `ttl`, reduce items, or increase the limit",
         )
 
 
@@ -60,7 +60,7 @@ def economics_missing(case: Case) -> Iterator[Complaint]:
     for name, group in case.cluster.groups.items() if economics else ():
         if economics is not None and group.count and name not in economics.machines:
             path = "target.economics.machines"
-            yield Complaint(path, f"nothing is said of group {name}: it counts as free", f"add `{name}: {{price_usd: …, watts: …}}`")
+            yield Complaint(path, f"group {name} is missing: its cost counts as zero", f"add `{name}: {{price_usd: …, watts: …}}`")
 
 
 def _sum(costs: Cost, usd: float) -> str:

@@ -22,16 +22,16 @@ _WITHOUT_BLOCKS: Final = ("debian-12", "ubuntu-22.04", "rocky-9")
 
 
 def _declared(case: Case) -> Fabric | None:
-    """The fabric, where its switch is one; a wrong one is told by itself."""
+    """Return the fabric if its switch is known; rule fabric-switch reports an unknown one."""
     fabric = case.cluster.fabric
     return fabric if fabric is not None and switch_of(fabric) is not None else None
 
 
 @rule("fabric-target")
 def fabric_target(case: Case) -> Iterator[Complaint]:
-    """A cloud has laid its cables already."""
+    """A cloud has its own cabling."""
     if case.cluster.fabric is not None and case.cluster.target.bills:
-        yield Complaint("fabric", "EC2 lays out its own fabric", "leave it out; `target.groups.*.efa` gives instances their part in it")
+        yield Complaint("fabric", "EC2 has its own fabric", "remove it; `target.instances.*.efa` connects instances to EC2's fabric")
 
 
 @rule("fabric-switch")
@@ -48,7 +48,7 @@ def fabric_switch(case: Case) -> Iterator[Complaint]:
         yield Complaint("fabric.switch", f"switch `{name}` is not in the catalogue", did_you_mean(name, fitting))
     elif name not in fitting:
         what = f"an {known.link_layer} switch" if known.use is Use.COMPUTE else "a switch for management"
-        yield Complaint("fabric.switch", f"{known.product} is {what}, the fabric is {layer}", f"one of {', '.join(fitting)}")
+        yield Complaint("fabric.switch", f"{known.product} is {what}, but the fabric is {layer}", f"use one of {', '.join(fitting)}")
 
 
 @rule("fabric-group-unknown")
@@ -68,7 +68,7 @@ def fabric_empty(case: Case) -> Iterator[Complaint]:
     """Switches without nodes."""
     fabric = case.cluster.fabric
     if fabric is not None and not fabric.groups and not groups_of(case.cluster, fabric):
-        yield Complaint("fabric", "no group has GPUs, so nothing is plugged in", "name groups with `groups: […]`, or remove it")
+        yield Complaint("fabric", "no group has GPUs, so no node is connected", "list groups with `groups: […]`, or remove it")
 
 
 @rule("fabric-hcas")
@@ -78,9 +78,9 @@ def fabric_hcas(case: Case) -> Iterator[Complaint]:
     if fabric is None or not fabric.hcas:
         return
     if len(set(fabric.hcas)) < len(fabric.hcas):
-        yield Complaint("fabric.hcas", "a device is named twice", "one for each rail")
+        yield Complaint("fabric.hcas", "a device is listed twice", "list one device for each rail")
     elif fabric.rails is not None and len(fabric.hcas) != fabric.rails:
-        yield Complaint("fabric.hcas", f"{len(fabric.hcas)} devices for {fabric.rails} rails", "one for each rail, in their order")
+        yield Complaint("fabric.hcas", f"{len(fabric.hcas)} devices for {fabric.rails} rails", "list one device for each rail, in order")
 
 
 @rule("fabric-rails-unsaid", Severity.WARNING)
@@ -88,8 +88,8 @@ def fabric_rails_unsaid(case: Case) -> Iterator[Complaint]:
     """GPUs tell how many HCAs a node has; where there are none, it would be a guess what is bought and plugged in."""
     gpus = _gpus_that_tell(case)
     if gpus and not any(gpus.values()):
-        cause = f"no node of {', '.join(gpus)} has GPUs to tell how many HCAs it has, so one is assumed"
-        yield Complaint("fabric.rails", cause, "say `rails:`")
+        cause = f"no node of {', '.join(gpus)} has GPUs from which to derive the number of HCAs, so one is assumed"
+        yield Complaint("fabric.rails", cause, "declare `rails:`")
 
 
 @rule("fabric-rails-differ")
@@ -99,7 +99,7 @@ def fabric_rails_differ(case: Case) -> Iterator[Complaint]:
     if any(gpus.values()) and len(set(gpus.values())) > 1:
         (first, most), *others = gpus.items()
         cause = ", ".join((f"{most} GPUs in a node of {first}", *(f"{count} of {name}" for name, count in others)))
-        hint = "say `rails` or `hcas`, what all of them have; or leave out those that differ with `groups`"
+        hint = "declare the `rails` or `hcas` that all groups have, or exclude the groups that differ with `groups`"
         yield Complaint("fabric.rails", cause, hint)
 
 
@@ -121,7 +121,7 @@ def fabric_too_large(case: Case) -> Iterator[Complaint]:
     blocking = "non-blocking" if fabric.oversubscription == 1 else f"at {fabric.oversubscription}:1"
     cause = f"two levels of {switch.product} carry {most} nodes of {rails} rails {blocking}, not {nodes}"
     own = " (the subnet manager's own HCA takes a port of every leaf)" if manages_apart(case.cluster, fabric) else ""
-    hint = f"`nodes: {most}` or fewer" if most else "fewer rails, or a switch with more ports"
+    hint = f"use `nodes: {most}` or fewer" if most else "use fewer rails, or a switch with more ports"
     yield Complaint("fabric.nodes", cause + own, f"{hint}, or a higher `oversubscription`")
 
 
@@ -154,8 +154,8 @@ def fabric_room(case: Case) -> Iterator[Complaint]:
     for name, first in places_of(case.cluster, fabric).items():
         count = case.cluster.groups[name].count
         if count and first + count > nodes:
-            cause = f"group {name} ends at place {first + count}, and the fabric is laid out for {nodes} nodes"
-            hint = "raise it, which moves cables of a fabric that stands; places follow groups and their `capacity` in order"
+            cause = f"group {name} ends at place {first + count}, but the fabric is planned for {nodes} nodes"
+            hint = "increase it, which moves cables of an existing fabric; places follow groups and their `capacity` in order"
             yield Complaint("fabric.nodes", cause, hint)
 
 
@@ -171,7 +171,7 @@ def fabric_subnet_manager(case: Case) -> Iterator[Complaint]:
     elif name not in case.node_names:
         yield Complaint("fabric.subnet_manager", f"no group declares a node {name}", did_you_mean(name, case.node_names))
     elif any(member.name == name and not member.is_in for member in case.members):
-        yield Complaint("fabric.subnet_manager", f"{name} is out", "name a node that is in")
+        yield Complaint("fabric.subnet_manager", f"{name} is out", "use a node that is in")
 
 
 @rule("fabric-subnet-size", Severity.WARNING)
@@ -184,8 +184,8 @@ def fabric_subnet_size(case: Case) -> Iterator[Complaint]:
     nodes = sum(case.cluster.groups[name].count for name in groups_of(case.cluster, fabric))
     hcas = nodes * rails_of(case.cluster, fabric)
     if hcas > switch.subnet_manager_nodes:
-        cause = f"{hcas} HCAs, and the subnet manager in {switch.product} serves {switch.subnet_manager_nodes} nodes"
-        yield Complaint("fabric.subnet_manager", cause, "name a node that manages the subnet, or run UFM")
+        cause = f"{hcas} HCAs, but the subnet manager in {switch.product} serves {switch.subnet_manager_nodes} nodes"
+        yield Complaint("fabric.subnet_manager", cause, "set the node that manages the subnet, or run UFM")
 
 
 @rule("fabric-simulation")
@@ -195,16 +195,16 @@ def fabric_simulation(case: Case) -> Iterator[Complaint]:
     if fabric is None or not isinstance(case.cluster.target, LabTarget):
         return
     if fabric.kind is FabricKind.ROCE:
-        yield Complaint("fabric.kind", "only InfiniBand can be simulated", "`kind: infiniband`, or target hosts")
+        yield Complaint("fabric.kind", "only InfiniBand can be simulated", "use `kind: infiniband`, or target hosts")
     elif fabric.subnet_manager is None:
         yield Complaint(
-            "fabric.subnet_manager", "is missing: the simulated fabric runs on a node", "name one that is no worker, like login0"
+            "fabric.subnet_manager", "is missing: the simulated fabric runs on a node", "set a node that is not a worker, like login0"
         )
     if case.cluster.target.os is LabOs.DEBIAN_12:
-        yield Complaint("target.os", "ibsim 0.10 of Debian 12 takes NDR for SDR", "`os: debian-13`, or leave the fabric out")
+        yield Complaint("target.os", "ibsim 0.10 of Debian 12 reports NDR as SDR", "use `os: debian-13`, or remove the fabric")
     longest = max(_simulated(case, fabric), key=len, default="")
     if len(longest) > _LONGEST:
-        yield Complaint("fabric.hcas", f"`{longest}` is longer than a simulated HCA's name may be", f"at most {_LONGEST} characters")
+        yield Complaint("fabric.hcas", f"`{longest}` is too long for the name of a simulated HCA", f"use at most {_LONGEST} characters")
 
 
 def _simulated(case: Case, fabric: Fabric) -> Iterator[str]:
@@ -225,4 +225,4 @@ def fabric_nvlink_domain(case: Case) -> Iterator[Complaint]:
         release = case.cluster.target.os_of(member.name)
         if release in _WITHOUT_BLOCKS:
             cause = f"Slurm of {release} on {member.name} has no topology/block"
-            yield Complaint("fabric.nvlink_domain", cause, "Slurm 23.11 or newer: debian-13, ubuntu-24.04")
+            yield Complaint("fabric.nvlink_domain", cause, "use a system with Slurm 23.11 or newer: debian-13, ubuntu-24.04")

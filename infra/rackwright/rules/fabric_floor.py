@@ -29,15 +29,15 @@ def fabric_floor(case: Case) -> Iterator[Complaint]:
         return
     standing = [rack for row in floor.rows for rack in row]
     for rack in dict.fromkeys(rack for rack in standing if standing.count(rack) > 1):
-        yield Complaint("fabric.floor.rows", f"rack {rack} stands twice", "each rack once")
+        yield Complaint("fabric.floor.rows", f"rack {rack} is listed twice", "list each rack once")
     for rack in dict.fromkeys(rack for rack in floor.switch_racks if floor.switch_racks.count(rack) > 1):
-        yield Complaint("fabric.floor.switch_racks", f"rack {rack} is named twice", "each rack once: one holds no more for it")
+        yield Complaint("fabric.floor.switch_racks", f"rack {rack} is listed twice", "list each rack once; a second entry adds no space")
     for rack in dict.fromkeys(rack for rack in floor.switch_racks if rack not in standing):
-        yield Complaint("fabric.floor.switch_racks", f"rack {rack} stands in no row", did_you_mean(rack, standing))
+        yield Complaint("fabric.floor.switch_racks", f"rack {rack} is in no row", did_you_mean(rack, standing))
     for place, node in {_rack(case, member): member.name for member in case.members}.items():
         if place is None or place in standing:
             continue
-        yield Complaint("fabric.floor.rows", f"rack {place}, in which {node} stands, is in no row", did_you_mean(place, standing))
+        yield Complaint("fabric.floor.rows", f"rack {place} of {node} is in no row", did_you_mean(place, standing))
 
 
 @rule("fabric-floor-room", Severity.WARNING)
@@ -49,17 +49,17 @@ def fabric_floor_room(case: Case) -> Iterator[Complaint]:
     groups = groups_of(case.cluster, fabric)
     coming = nodes_of(case.cluster, fabric) - sum(case.cluster.groups[name].count for name in groups)
     if fabric.floor is None:
-        among = f" and {coming} nodes to come" if coming > 0 else ""
-        cause = f"without `floor`, ports of the plane are left out: the own ports of the fabric's switches{among}"
-        yield Complaint("fabric.management", cause, "declare `floor`, with racks for all nodes that it is laid out for")
+        among = f" and {coming} future nodes" if coming > 0 else ""
+        cause = f"without `floor`, the management plane has no ports for the fabric's switches{among}"
+        yield Complaint("fabric.management", cause, "declare `floor`, with racks for all nodes for which the fabric is planned")
         return
     racks = {member.name: rack for member in case.members if (rack := _rack(case, member))}
     here = [racks[member.name] for member in case.members if member.group in groups and member.name in racks]
     standing = [rack for row in fabric.floor.rows for rack in row]
     missing = coming - len(racks_to_come(standing, [*racks.values(), *fabric.floor.switch_racks], here))
     if missing > 0:
-        cause = f"{missing} of {coming} nodes to come find no rack on the floor, so their cables have no length"
-        hint = "write down the racks that they will stand in; each is taken to become as full as the fullest of today"
+        cause = f"{missing} of {coming} future nodes have no rack on the floor, so their cables have no length"
+        hint = "add the racks of the future nodes; each rack is assumed to become as full as the fullest existing one"
         yield Complaint("fabric.floor.rows", cause, hint)
 
 
@@ -76,7 +76,7 @@ def fabric_switch_racks(case: Case) -> Iterator[Complaint]:
     tallest = (-(-measures.units // racks) * rails + -(-measures.spines // racks)) * switch.rack_units
     if tallest > RACK_UNITS:
         cause = f"{measures.units * rails + measures.spines} switches are {tallest} units in each of {racks} rack{'s' if racks > 1 else ''}"
-        yield Complaint("fabric.floor.switch_racks", cause, f"name more racks: one has {RACK_UNITS} units")
+        yield Complaint("fabric.floor.switch_racks", cause, f"list more racks; a rack has {RACK_UNITS} units")
 
 
 @rule("fabric-management")
@@ -88,9 +88,9 @@ def fabric_management(case: Case) -> Iterator[Complaint]:
     known = switches().get(declared.switch)
     fitting = [name for name, row in switches().items() if row.use is Use.MANAGEMENT]
     if known is None or known.use is not Use.MANAGEMENT:
-        cause = f"`{declared.switch}` is no switch for management in the catalogue"
+        cause = f"`{declared.switch}` is not a management switch of the catalogue"
         yield Complaint("fabric.management.switch", cause, did_you_mean(declared.switch, fitting))
     without = [member.name for member in case.members if _rack(case, member) is None]
     if without:
         more = f" and {len(without) - 1} more have" if len(without) > 1 else " has"
-        yield Complaint("fabric.management", f"{without[0]}{more} no rack, so their cables would be left out", "say `rack:`")
+        yield Complaint("fabric.management", f"{without[0]}{more} no rack, so their cables would be missing", "declare `rack:`")

@@ -35,7 +35,7 @@ def _medium(declared: FsxLustre) -> StorageType:
 def fsx_target(case: Case) -> Iterator[Complaint]:
     """It is a service of AWS, in the network of a stack there."""
     for path, _ in lustres(case) if target(case) is None else ():
-        yield Complaint(f"{path}.kind", f"there is no FSx on target {case.cluster.target.kind}", "use `kind: moosefs`, or target aws")
+        yield Complaint(f"{path}.kind", f"FSx is not available on target {case.cluster.target.kind}", "use `kind: moosefs`, or target aws")
 
 
 @rule("fsx-region")
@@ -61,10 +61,10 @@ def fsx_persistent_2_region(case: Case) -> Iterator[Complaint]:
 
 @rule("fsx-medium")
 def fsx_medium(case: Case) -> Iterator[Complaint]:
-    """HDDs are PERSISTENT_1's."""
+    """HDDs are available with PERSISTENT_1 only."""
     for path, declared in lustres(case):
         if _medium(declared) not in storage_types(deployment_of(declared)):
-            yield Complaint(f"{path}.medium", f"{declared.deployment} does not lie on {declared.medium}", "use SSD, or PERSISTENT_1")
+            yield Complaint(f"{path}.medium", f"{declared.deployment} is not available on {declared.medium}", "use SSD, or PERSISTENT_1")
 
 
 @rule("fsx-throughput")
@@ -76,9 +76,11 @@ def fsx_throughput(case: Case) -> Iterator[Complaint]:
         if _medium(declared) not in storage_types(deployment_of(declared)) or (declared.throughput or None) in (allowed or (None,)):
             continue
         if not allowed:
-            yield Complaint(f"{path}.throughput", f"{declared.deployment} has none to choose", "remove it")
+            yield Complaint(f"{path}.throughput", f"{declared.deployment} has no selectable throughput", "remove it")
         elif declared.throughput is None:
-            yield Complaint(f"{path}.throughput", f"is missing: {declared.deployment} must say it", f"MB/s per TiB: {listed}")
+            yield Complaint(
+                f"{path}.throughput", f"is missing: {declared.deployment} requires it", f"set one of these MB/s per TiB: {listed}"
+            )
         else:
             near = min(allowed, key=lambda each, asked=declared.throughput: abs(each - asked))  # type: ignore[misc]
             cause = f"{declared.deployment} on {declared.medium} does not offer {declared.throughput}"
@@ -93,7 +95,7 @@ def fsx_capacity(case: Case) -> Iterator[Complaint]:
         gib = declared.size // _GIB
         if steps is not None and (declared.size % _GIB or gib not in steps):
             with_efa = " with EFA" if declared.efa else ""
-            cause = f"{format_bytes(declared.size)} is no size of {declared.deployment} on {declared.medium}{with_efa}"
+            cause = f"{format_bytes(declared.size)} is not a size of {declared.deployment} on {declared.medium}{with_efa}"
             yield Complaint(f"{path}.size", cause, f"nearest: {steps.nearest(gib)}GiB; GiB: {steps}")
 
 
@@ -105,22 +107,24 @@ def fsx_metadata(case: Case) -> Iterator[Complaint]:
         if asked is None:
             continue
         if not deployment_of(declared).takes_metadata:
-            yield Complaint(f"{path}.metadata_iops", f"{declared.deployment} has none to choose", "remove it, or use PERSISTENT_2")
+            yield Complaint(
+                f"{path}.metadata_iops", f"{declared.deployment} has no selectable metadata IOPS", "remove it, or use PERSISTENT_2"
+            )
         elif asked not in steps:
             yield Complaint(f"{path}.metadata_iops", f"{asked} is not offered", f"nearest: {steps.nearest(asked)}; {steps}")
 
 
 @rule("fsx-drive-cache")
 def fsx_drive_cache(case: Case) -> Iterator[Complaint]:
-    """There is nothing to gain before SSDs."""
+    """A drive cache has no effect with SSDs."""
     for path, declared in lustres(case):
         if declared.drive_cache and declared.medium is not Medium.HDD:
-            yield Complaint(f"{path}.drive_cache", "is a cache before HDDs, and these are SSDs", "remove it, or use `medium: HDD`")
+            yield Complaint(f"{path}.drive_cache", "is a cache for HDDs, but the medium is SSD", "remove it, or use `medium: HDD`")
 
 
 @rule("fsx-efa")
 def fsx_efa(case: Case) -> Iterator[Complaint]:
-    """Servers with EFA are PERSISTENT_2's."""
+    """Servers with EFA are available with PERSISTENT_2 only."""
     for path, declared in lustres(case):
         if declared.efa and not takes_efa(deployment_of(declared), metadata=True):
             yield Complaint(f"{path}.efa", f"{declared.deployment} is not reached over EFA", "remove it, or use PERSISTENT_2")
@@ -142,13 +146,15 @@ def fsx_backups(case: Case) -> Iterator[Complaint]:
         if declared.backups and not deployment_of(declared).persistent:
             yield Complaint(f"{path}.backups", f"{declared.deployment} cannot be backed up", "remove it, or use PERSISTENT_2")
         elif declared.backups and declared.repositories:
-            cause = "AWS backs up no file system that is linked to a bucket"
-            yield Complaint(f"{path}.backups", cause, "remove it and add `exports: [NEW, CHANGED]` to the repositories, or remove those")
+            cause = "AWS does not back up a file system that is linked to a bucket"
+            yield Complaint(
+                f"{path}.backups", cause, "remove it and add `exports: [NEW, CHANGED]` to the repositories, or remove the repositories"
+            )
 
 
 @rule("fsx-scratch-home", Severity.WARNING)
 def fsx_scratch_home(case: Case) -> Iterator[Complaint]:
-    """Scratch loses what lay on a server that fails (FSx for Lustre user guide: Deployment options)."""
+    """A scratch file system loses the data of a server that fails (FSx for Lustre user guide: Deployment options)."""
     for path, declared in lustres(case):
         if not deployment_of(declared).persistent and declared.mount.rstrip("/") == "/home":
             yield Complaint(
@@ -162,4 +168,4 @@ def fsx_client_os(case: Case) -> Iterator[Complaint]:
     here = target(case)
     for path, _ in lustres(case) if here else ():
         if here is not None and here.os.value.startswith("debian"):
-            yield Complaint(f"{path}.kind", f"there is no Lustre client for {here.os}", "use `os: ubuntu-24.04`, or `kind: moosefs`")
+            yield Complaint(f"{path}.kind", f"AWS provides no Lustre client for {here.os}", "use `os: ubuntu-24.04`, or `kind: moosefs`")

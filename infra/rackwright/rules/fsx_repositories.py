@@ -32,7 +32,7 @@ def repository_count(case: Case) -> Iterator[Complaint]:
     """A file system takes eight."""
     for path, declared in lustres(case):
         if len(declared.repositories) > _MOST:
-            hint = f"at most {_MOST}: link a common prefix, or use another file system"
+            hint = f"use at most {_MOST}: link a common prefix, or use another file system"
             yield Complaint(f"{path}.repositories", f"{len(declared.repositories)} buckets", hint)
 
 
@@ -54,18 +54,18 @@ def repository_twice(case: Case) -> Iterator[Complaint]:
     for path, declared in lustres(case):
         for (_, one), (index, other) in combinations(enumerate(declared.repositories), 2):
             if (one.bucket, one.prefix) == (other.bucket, other.prefix):
-                cause = f"s3://{other.bucket}/{other.prefix} is linked to {one.folder} already"
+                cause = f"s3://{other.bucket}/{other.prefix} is already linked to {one.folder}"
                 yield Complaint(f"{path}.repositories[{index}]", cause, "link it once, or another `prefix`")
 
 
 @rule("repository-bucket")
 def repository_bucket(case: Case) -> Iterator[Complaint]:
-    """What no bucket is called (Amazon S3 user guide: General purpose bucket naming rules)."""
+    """S3 does not permit such bucket names (Amazon S3 user guide: General purpose bucket naming rules)."""
     for path, repository in _each(case):
         name = repository.bucket
         if ".." in name or _ADDRESS.fullmatch(name) or name.startswith(_TAKEN) or name.endswith(_TAKEN_ENDS):
             yield Complaint(
-                f"{path}.bucket", f"no bucket can be called `{name}`", "write the bucket's name, without s3:// and without a prefix"
+                f"{path}.bucket", f"`{name}` is not a valid bucket name", "enter the bucket's name, without s3:// and without a prefix"
             )
 
 
@@ -76,4 +76,4 @@ def repository_events(case: Case) -> Iterator[Complaint]:
         for key in ("imports", "exports"):
             events = getattr(repository, key)
             if len(set(events)) < len(events):
-                yield Complaint(f"{path}.{key}", "names an event twice", "NEW, CHANGED and DELETED, each once")
+                yield Complaint(f"{path}.{key}", "lists an event twice", "list NEW, CHANGED and DELETED at most once each")

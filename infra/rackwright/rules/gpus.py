@@ -36,7 +36,7 @@ def gpu_count(case: Case) -> Iterator[Complaint]:
     """More GPUs than any server holds is a typing error."""
     for path, count in _counts(case):
         if count > MOST_PER_NODE:
-            yield Complaint(path, f"{count} GPUs in one node", f"at most {MOST_PER_NODE}; nodes are counted in the group's `count`")
+            yield Complaint(path, f"{count} GPUs in one node", f"use at most {MOST_PER_NODE}; the number of nodes is the group's `count`")
 
 
 def _counts(case: Case) -> Iterator[tuple[str, int]]:
@@ -53,7 +53,7 @@ def gpu_count_zero(case: Case) -> Iterator[Complaint]:
     """A group without GPUs says so by not mentioning them."""
     for name, group in case.cluster.groups.items():
         if group.gpus is not None and group.gpus.count == 0:
-            yield Complaint(f"groups.{name}.gpus.count", "0 GPUs", "leave `gpus` out")
+            yield Complaint(f"groups.{name}.gpus.count", "0 GPUs", "omit `gpus`")
 
 
 @rule("gpu-without-worker")
@@ -83,5 +83,7 @@ def gpu_mixed(case: Case) -> Iterator[Complaint]:
         models = sorted({member.gpus.model for member in case.members if member.group == name and member.gpus is not None})
         if len(models) > 1:
             yield Complaint(
-                f"groups.{name}.gpus", f"nodes with {' and '.join(models)} in one group", "give each model a group and a partition"
+                f"groups.{name}.gpus",
+                f"nodes with {' and '.join(models)} in one group",
+                "create a separate group and partition for each model",
             )

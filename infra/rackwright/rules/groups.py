@@ -26,11 +26,11 @@ _LAB_LIMIT: Final = 48
 
 @rule("roles-missing")
 def roles_missing(case: Case) -> Iterator[Complaint]:
-    """A group named after a role has it; any other says what it does."""
+    """A group named after a role has the role; any other group must declare its roles."""
     for name, group in case.cluster.groups.items():
         if not roles_of(name, group):
             hint = did_you_mean(name, [role.value for role in Role])
-            yield Complaint(f"groups.{name}.roles", f"group {name} has no role", f"add `roles: [worker]`, for instance; {hint}")
+            yield Complaint(f"groups.{name}.roles", f"group {name} has no role", f"add a role, like `roles: [worker]`; {hint}")
 
 
 @rule("roles-repeated")
@@ -38,7 +38,7 @@ def roles_repeated(case: Case) -> Iterator[Complaint]:
     """A role counts once; two may hide a typing error for another one."""
     for name, group in case.cluster.groups.items():
         for role in sorted({role for role in group.roles if group.roles.count(role) > 1}):
-            yield Complaint(f"groups.{name}.roles", f"{role} is listed twice", "remove one, or write the role that was meant")
+            yield Complaint(f"groups.{name}.roles", f"{role} is listed twice", "remove one, or enter the intended role")
 
 
 @rule("listed-twice")
@@ -46,7 +46,7 @@ def listed_twice(case: Case) -> Iterator[Complaint]:
     """A name counts once in a list; the second one may be a typing error for another (AWS ParallelCluster: DuplicateNameValidator)."""
     for path, names in _lists(case):
         for name in sorted({name for name in names if names.count(name) > 1}):
-            yield Complaint(path, f"{name} is listed twice", "remove one, or write the name that was meant")
+            yield Complaint(path, f"{name} is listed twice", "remove one, or enter the intended name")
 
 
 def _lists(case: Case) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -68,15 +68,15 @@ def group_capacity(case: Case) -> Iterator[Complaint]:
     for name, group in case.cluster.groups.items():
         capacity = capacity_of(name, group)
         if group.count > capacity:
-            cause = f"{group.count} nodes, but the group owns {capacity} addresses"
-            yield Complaint(f"groups.{name}.count", cause, f"add `capacity: {group.count}`; that moves the groups declared after {name}")
+            cause = f"{group.count} nodes, but the group has {capacity} addresses"
+            yield Complaint(f"groups.{name}.count", cause, f"add `capacity: {group.count}`, which renumbers the groups after {name}")
 
 
 @rule("login-missing")
 def login_missing(case: Case) -> Iterator[Complaint]:
     """All other nodes are reached through login."""
     if not case.having(Role.LOGIN):
-        yield Complaint("groups", "no node has the role login: there would be no way in", "add `login: {count: 1}`")
+        yield Complaint("groups", "no node has the role login, so no other node is reachable", "add `login: {count: 1}`")
 
 
 @rule("controller-missing")
@@ -98,7 +98,9 @@ def controller_works(case: Case) -> Iterator[Complaint]:
     """Jobs take the CPUs and the memory that slurmctld needs; when it is slow, every user waits."""
     for name, group in case.cluster.groups.items():
         if {Role.CONTROLLER, Role.WORKER} <= set(roles_of(name, group)):
-            yield Complaint(f"groups.{name}.roles", f"jobs run beside the controller on group {name}", "give workers a group of their own")
+            yield Complaint(
+                f"groups.{name}.roles", f"jobs run beside the controller on group {name}", "create a separate group for workers"
+            )
 
 
 @rule("memory-minimum")
@@ -111,7 +113,7 @@ def memory_minimum(case: Case) -> Iterator[Complaint]:
         if member.memory < needed and path not in complained:
             complained.add(path)
             roles = ", ".join(member.roles)
-            yield Complaint(path, f"{format_bytes(member.memory)} is too little for {roles}", f"at least {format_bytes(needed)}")
+            yield Complaint(path, f"{format_bytes(member.memory)} is too little for {roles}", f"use at least {format_bytes(needed)}")
 
 
 def _memory_path(case: Case, member: Member) -> str:
@@ -124,7 +126,7 @@ def lab_size(case: Case) -> Iterator[Complaint]:
     """One machine carries the whole lab."""
     if case.cluster.target.kind == "lab" and len(case.members) > _LAB_LIMIT:
         cause = f"{len(case.members)} containers on one machine"
-        yield Complaint("groups", cause, f"beyond {_LAB_LIMIT}, daemons may time out: lower a count, or expect to wait")
+        yield Complaint("groups", cause, f"reduce a count: with more than {_LAB_LIMIT} containers, daemons may time out")
 
 
 @rule("rolling-batch", Severity.WARNING)
@@ -132,4 +134,4 @@ def rolling_batch(case: Case) -> Iterator[Complaint]:
     """A batch of all workers is no rolling replacement."""
     workers = len(case.having(Role.WORKER))
     if workers > 1 and case.cluster.rolling.batch >= workers:
-        yield Complaint("rolling.batch", f"{case.cluster.rolling.batch} at a time is all {workers} workers at once", "use a smaller batch")
+        yield Complaint("rolling.batch", f"a batch of {case.cluster.rolling.batch} includes all {workers} workers", "use a smaller batch")

@@ -1,4 +1,4 @@
-"""Machines that exist already: one for each node, each told apart, each known by its key, each described as it is."""
+"""Existing machines: one for each node, each unique, identified by its host key and described as it is."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _PLACEHOLDER: Final = re.compile(r"SHA256:(PLACEHOLDER.*|(.)\2+=?)")
 
 @rule("machine-missing")
 def machine_missing(case: Case) -> Iterator[Complaint]:
-    """A node on target `hosts` is a machine that somebody named."""
+    """A node on target `hosts` is an existing machine of the list."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
         for member in case.members:
             if member.name not in target.each:
                 hint = f"add `{member.name}: {{address: …, host_key: …}}`, or lower groups.{member.group}.count"
-                yield Complaint(f"target.machines.{member.name}", "the groups declare it, and no machine is given", hint)
+                yield Complaint(f"target.machines.{member.name}", "the groups declare the node, but no machine is assigned", hint)
 
 
 @rule("machine-unused")
@@ -35,35 +35,35 @@ def machine_unused(case: Case) -> Iterator[Complaint]:
         for key in target.machines:
             unused = [name for name in ranges.names(key) if name not in case.node_names]
             if unused:
-                which = f"no group declares a node {unused[0]}" if ranges.is_range(key) else "no group declares a node of that name"
+                which = f"no group declares a node {unused[0]}" if ranges.is_range(key) else "no group declares a node of this name"
                 more = f", nor {len(unused) - 1} more of the range" if len(unused) > 1 else ""
                 yield Complaint(f"target.machines.{key}", which + more, did_you_mean(unused[0], case.node_names))
 
 
 @rule("machine-key-missing")
 def machine_key_missing(case: Case) -> Iterator[Complaint]:
-    """Whoever answers first would be trusted otherwise."""
+    """Without the key, the first host that answers would be trusted."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
         for name, machine in target.each.items():
             if machine.host_key is None:
                 hint = (
-                    "on its console: `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`; write what begins with SHA256:, "
-                    f"or compare it with what `rackwright hosts scan {case.stack} --write` shows"
+                    "run `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on its console and enter the value that begins with SHA256:, "
+                    f"or compare the value with the output of `rackwright hosts scan {case.stack} --write`"
                 )
                 yield Complaint(f"target.machines.{name}.host_key", "is missing", hint)
 
 
 @rule("machine-key-placeholder", Severity.WARNING, at_up=Severity.ERROR)
 def machine_key_placeholder(case: Case) -> Iterator[Complaint]:
-    """A fingerprint of one letter, or one that says so, stands in an example until somebody writes the real one."""
+    """A fingerprint of one repeated letter, or named PLACEHOLDER, is the placeholder of an example."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
         waiting = [name for name, machine in target.machines.items() if _PLACEHOLDER.fullmatch(machine.host_key or "")]
         if waiting:
-            more = f", and so do those of {len(waiting) - 1} more" if len(waiting) > 1 else ""
-            hint = f"`rackwright hosts scan {case.stack}` shows the keys; compare each with `ssh-keygen -lf` on the machine's console"
-            yield Complaint(f"target.machines.{waiting[0]}.host_key", f"stands for a fingerprint that is still to be written{more}", hint)
+            more = f", as in {len(waiting) - 1} more entries" if len(waiting) > 1 else ""
+            hint = f"run `rackwright hosts scan {case.stack}` and compare each key with `ssh-keygen -lf` on the machine's console"
+            yield Complaint(f"target.machines.{waiting[0]}.host_key", f"is a placeholder{more}", hint)
 
 
 @rule("machine-range-own")
@@ -74,8 +74,8 @@ def machine_range_own(case: Case) -> Iterator[Complaint]:
         for key, machine in target.machines.items():
             for field in _OF_ONE:
                 if ranges.is_range(key) and getattr(machine, field) is not None:
-                    hint = f"write it for each of them, like `{ranges.names(key)[0]}: {{{field}: …}}`"
-                    yield Complaint(f"target.machines.{key}.{field}", "cannot be the same for several machines", hint)
+                    hint = f"declare it for each machine, like `{ranges.names(key)[0]}: {{{field}: …}}`"
+                    yield Complaint(f"target.machines.{key}.{field}", "must be unique for each machine", hint)
 
 
 @rule("machine-range-overlap")
@@ -87,20 +87,18 @@ def machine_range_overlap(case: Case) -> Iterator[Complaint]:
         for key in (key for key in target.machines if ranges.is_range(key)):
             shared = [name for name in ranges.names(key) if seen.setdefault(name, key) != key]
             if shared:
-                cause = f"{shared[0]} is in {seen[shared[0]]}, too"
-                yield Complaint(
-                    f"target.machines.{key}", cause, "let no two ranges meet; one machine's own entry may differ from its range"
-                )
+                cause = f"{shared[0]} is also in {seen[shared[0]]}"
+                yield Complaint(f"target.machines.{key}", cause, "use disjoint ranges; a single machine's entry may override its range")
 
 
 @rule("machine-address-missing")
 def machine_address_missing(case: Case) -> Iterator[Complaint]:
-    """Nobody finds a machine without an address."""
+    """A machine without an address is unreachable."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
         for name, machine in target.each.items():
             if machine.address is None:
-                hint = "its own, or its range's first one (`worker[0-63]: {address: 10.20.0.11}` counts up)"
+                hint = "add the address, or the first address of the range (`worker[0-63]: {address: 10.20.0.11}` counts up)"
                 yield Complaint(f"target.machines.{name}.address", "is missing", hint)
 
 
@@ -113,12 +111,14 @@ def machine_address_twice(case: Case) -> Iterator[Complaint]:
         for name, machine in target.each.items():
             first = seen.setdefault(machine.address, name)
             if first != name and machine.address is not None:
-                yield Complaint(_address(target, name), f"{machine.address} is {first}'s address, too", "give each its own")
+                yield Complaint(
+                    _address(target, name), f"{machine.address} is also the address of {first}", "use a separate address for each machine"
+                )
 
 
 @rule("machine-address-outside")
 def machine_address_outside(case: Case) -> Iterator[Complaint]:
-    """The nodes call each other by these addresses; what lies outside the network is a stranger to their firewalls."""
+    """The nodes reach each other at these addresses; their firewalls reject addresses outside the network."""
     target, cidr = case.cluster.target, case.cluster.network.cidr
     if isinstance(target, HostsTarget):
         complained: set[str] = set()
@@ -126,7 +126,7 @@ def machine_address_outside(case: Case) -> Iterator[Complaint]:
             path = _address(target, name)
             if machine.address is not None and machine.address not in cidr and path not in complained:
                 complained.add(path)
-                hint = "give the address in the cluster's network, and the one it is reached at from here as `reach:`"
+                hint = "enter the address in the cluster's network, and as `reach:` the address at which this machine reaches the node"
                 yield Complaint(path, f"{machine.address} of {name} is not in network.cidr {cidr}", hint)
 
 
@@ -153,4 +153,4 @@ def capacity_undeclared(case: Case) -> Iterator[Complaint]:
         for name, group in case.cluster.groups.items():
             for key in ("cpus", "memory"):
                 if group.count and getattr(group, key) is None:
-                    yield Complaint(f"groups.{name}.{key}", "is missing; these machines have as many as they have", "declare what is there")
+                    yield Complaint(f"groups.{name}.{key}", "is missing: target hosts cannot set it", "declare what the machines have")

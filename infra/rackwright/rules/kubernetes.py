@@ -14,7 +14,7 @@ from rackwright.rules.registry import Case, Complaint, rule
 
 _RESERVED: Final = re.compile(r"default|kube-.*")
 _CGROUP_V2: Final = (1, 35)
-"""The first whose kubelet does not start on cgroup v1 unless told to (KEP-5573)."""
+"""The first release whose kubelet does not start on cgroup v1 by default (KEP-5573)."""
 _CONTAINERD_2: Final = (1, 36)
 """The first without containerd 1.x (KEP-4033: 1.35 is the last with it)."""
 _OLDEST_CONTAINERD: Final = (1, 7)
@@ -26,7 +26,7 @@ def kubernetes_controllers_even(case: Case) -> Iterator[Complaint]:
     """Of two members of etcd both must live: one more to lose it by, and nothing gained."""
     names = [member.name for member in case.having(Role.CONTROLLER)]
     if case.kubernetes is not None and names and len(names) % 2 == 0:
-        cause = f"{len(names)} controllers ({', '.join(names)}) survive the loss of no more than {len(names) - 1} do"
+        cause = f"{len(names)} controllers ({', '.join(names)}) survive the loss of no more members than {len(names) - 1} controllers"
         yield Complaint("groups", cause, f"use {len(names) - 1} or {len(names) + 1}")
 
 
@@ -35,8 +35,8 @@ def kubernetes_endpoint_missing(case: Case) -> Iterator[Complaint]:
     """Nodes would know one controller's own address, and be lost with it."""
     names = [member.name for member in case.having(Role.CONTROLLER)]
     if case.kubernetes is not None and len(names) > 1 and case.kubernetes.endpoint is None:
-        cause = f"{len(names)} controllers have no address in common"
-        hint = "give them a free address of network.cidr, below those of the groups; it is known to every node, and so cannot come later"
+        cause = f"{len(names)} controllers require a common address"
+        hint = "set a free address of network.cidr below the groups' addresses; it cannot be added later, because every node stores it"
         yield Complaint("scheduler.endpoint", cause, hint)
 
 
@@ -45,7 +45,7 @@ def kubernetes_version(case: Case) -> Iterator[Complaint]:
     """Images that go with it follow from the catalogue."""
     declared = case.kubernetes
     if declared is not None and declared.version not in releases():
-        hint = did_you_mean(declared.version, releases()) or f"one of {', '.join(releases())}"
+        hint = did_you_mean(declared.version, releases()) or f"use one of {', '.join(releases())}"
         yield Complaint("scheduler.version", f"`{declared.version}` is not in the catalogue of releases", hint)
 
 
@@ -54,13 +54,13 @@ def kubernetes_cgroups(case: Case) -> Iterator[Complaint]:
     """The lab's nodes have this machine's cgroups, whichever they are."""
     declared = case.kubernetes
     if declared is not None and case.cluster.target.publishes and _minor(declared.version) >= _CGROUP_V2:
-        cause = f"the kubelet of {declared.version} starts on no machine with cgroup v1, and nodes here have this machine's"
-        yield Complaint("scheduler.version", cause, "see that `stat -fc %T /sys/fs/cgroup` says cgroup2fs, or use 1.34.1")
+        cause = f"the kubelet of {declared.version} does not start with cgroup v1, and lab nodes use this machine's cgroups"
+        yield Complaint("scheduler.version", cause, "check that `stat -fc %T /sys/fs/cgroup` prints cgroup2fs, or use 1.34.1")
 
 
 @rule("kubernetes-containerd")
 def kubernetes_containerd(case: Case) -> Iterator[Complaint]:
-    """A kubelet speaks to the containerd that its system packages."""
+    """The kubelet uses the containerd that its operating system packages."""
     declared = case.kubernetes
     if declared is None:
         return
@@ -72,7 +72,7 @@ def kubernetes_containerd(case: Case) -> Iterator[Complaint]:
         if _minor(found) < _OLDEST_CONTAINERD:
             yield Complaint("target.os", f"{os} has containerd {found}, whose support has ended", "use debian-13")
         elif _minor(found) < (2, 0) and _minor(declared.version) >= _CONTAINERD_2:
-            cause = f"{declared.version} needs containerd 2, {os} has {found}"
+            cause = f"{declared.version} needs containerd 2, but {os} has {found}"
             yield Complaint("scheduler.version", cause, "use 1.35 or older, or a system with containerd 2")
 
 
@@ -81,8 +81,8 @@ def kubernetes_source_lab(case: Case) -> Iterator[Complaint]:
     """The lab's image is baked: what it installs comes from where this machine can reach."""
     declared = case.kubernetes
     if declared is not None and case.cluster.target.publishes and declared.source is Source.PACKAGES:
-        cause = "needs the vendor's repository and registry, and no lab was ever made from them"
-        yield Complaint("scheduler.source", cause, "leave it out: the lab builds a bundle of its own")
+        cause = "requires the vendor's repository and registry, which were never tested with the lab"
+        yield Complaint("scheduler.source", cause, "omit it: the lab builds its own bundle")
 
 
 @rule("kubernetes-accounting", Severity.WARNING)
@@ -90,7 +90,7 @@ def kubernetes_accounting(case: Case) -> Iterator[Complaint]:
     """Accounting is Slurm's database of jobs."""
     names = [member.name for member in case.having(Role.ACCOUNTING)]
     if case.kubernetes is not None and names:
-        yield Complaint("groups", f"{', '.join(names)} has the role accounting, and Kubernetes accounts nothing", "remove the role")
+        yield Complaint("groups", f"{', '.join(names)} has the role accounting, which Kubernetes does not use", "remove the role")
 
 
 @rule("namespace-reserved")
@@ -98,12 +98,16 @@ def namespace_reserved(case: Case) -> Iterator[Complaint]:
     """Kubernetes has namespaces of its own, and keeps a prefix for more."""
     for name in case.kubernetes.namespaces if case.kubernetes else ():
         if _RESERVED.fullmatch(name):
-            yield Complaint(f"scheduler.namespaces.{name}", "the name is Kubernetes' own", "another name; none that begins with kube-")
+            yield Complaint(
+                f"scheduler.namespaces.{name}",
+                "the name is reserved by Kubernetes",
+                "choose a name other than `default`, without the prefix kube-",
+            )
 
 
 @rule("namespace-user")
 def namespace_user(case: Case) -> Iterator[Complaint]:
-    """A binding to nobody lets in whoever gets the name later."""
+    """A binding to an undeclared user grants access to a later user of the same name."""
     for name, namespace in case.kubernetes.namespaces.items() if case.kubernetes else ():
         for index, user in enumerate(namespace.users):
             if user not in case.cluster.users:
@@ -118,7 +122,7 @@ def namespace_gpus(case: Case) -> Iterator[Complaint]:
     for name, namespace in case.kubernetes.namespaces.items() if case.kubernetes else ():
         if namespace.gpus is not None and namespace.gpus > there:
             cause = f"{namespace.gpus} GPUs are more than the cluster's {there}"
-            yield Complaint(f"scheduler.namespaces.{name}.gpus", cause, f"{there} or fewer, or leave it out")
+            yield Complaint(f"scheduler.namespaces.{name}.gpus", cause, f"use {there} or fewer, or omit it")
 
 
 @rule("namespace-claim")

@@ -1,4 +1,4 @@
-"""What is installed on Kubernetes for users' jobs: where it comes from, what it shares out."""
+"""Kubernetes add-ons for users' jobs: source and allocated resources."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def addon_source(case: Case) -> Iterator[Complaint]:
     if declared is None or not declared.addons:
         return
     if declared.source is Source.PACKAGES or (declared.source is Source.AUTO and not case.cluster.target.publishes):
-        cause = f"{', '.join(declared.addons)} come from the bundle, and this stack takes Kubernetes from the vendor's packages"
-        yield Complaint("scheduler.addons", cause, "say `source: bundle`, or install them by hand and leave the list out")
+        cause = f"{', '.join(declared.addons)} come from the bundle, but this stack installs Kubernetes from the vendor's packages"
+        yield Complaint("scheduler.addons", cause, "use `source: bundle`, or install the add-ons by hand and remove the list")
 
 
 @rule("addon-kueue-gpus")
@@ -26,7 +26,7 @@ def addon_kueue_gpus(case: Case) -> Iterator[Complaint]:
     """Its queues share GPUs out, and without any there is no queue to name."""
     if case.kubernetes is not None and Addon.KUEUE in case.kubernetes.addons and not any(one.gpus for one in case.having(Role.WORKER)):
         yield Complaint(
-            "scheduler.addons", "kueue shares GPUs out, and no worker has any", "give a group of workers `gpus`, or take it out"
+            "scheduler.addons", "kueue allocates GPUs, but no worker has any", "add `gpus` to a group of workers, or remove kueue"
         )
 
 
@@ -34,25 +34,25 @@ def addon_kueue_gpus(case: Case) -> Iterator[Complaint]:
 def addon_kueue_namespaces(case: Case) -> Iterator[Complaint]:
     """A queue belongs to a namespace."""
     if case.kubernetes is not None and Addon.KUEUE in case.kubernetes.addons and not case.kubernetes.namespaces:
-        cause = "kueue gives each namespace its queue, and there is none"
+        cause = "kueue creates a queue for each namespace, but no namespace is declared"
         yield Complaint(
-            "scheduler.namespaces", cause, "declare the namespaces whose jobs are queued, or take kueue out of scheduler.addons"
+            "scheduler.namespaces", cause, "declare the namespaces whose jobs are queued, or remove kueue from scheduler.addons"
         )
 
 
 @rule("addon-namespace")
 def addon_namespace(case: Case) -> Iterator[Complaint]:
-    """Users of that namespace would be who runs the addon."""
+    """Users of the add-on's namespace could control the add-on."""
     for name in case.kubernetes.addons if case.kubernetes else ():
         installed = addons()[name].installed
         if installed is not None and case.kubernetes is not None and installed.namespace in case.kubernetes.namespaces:
             path = f"scheduler.namespaces.{installed.namespace}"
-            yield Complaint(path, f"{name} runs in the namespace {installed.namespace}", "give users' namespace another name")
+            yield Complaint(path, f"{name} runs in the namespace {installed.namespace}", "rename the users' namespace")
 
 
 @rule("addon-twice")
 def addon_twice(case: Case) -> Iterator[Complaint]:
-    """One is enough, and the other was perhaps meant to be something else."""
+    """A repeated entry may be a typing error for another add-on."""
     listed = case.kubernetes.addons if case.kubernetes else ()
     for name in sorted({name for name in listed if listed.count(name) > 1}):
         yield Complaint("scheduler.addons", f"`{name}` is listed {listed.count(name)} times", "list it once")

@@ -23,7 +23,7 @@ def kubernetes_endpoint_outside(case: Case) -> Iterator[Complaint]:
     endpoint = case.kubernetes.endpoint if case.kubernetes else None
     if endpoint is not None and endpoint not in case.cluster.network.cidr:
         cause = f"{endpoint} is not in {case.cluster.network.cidr}"
-        yield Complaint("scheduler.endpoint", cause, "a free address of network.cidr, below those of the groups")
+        yield Complaint("scheduler.endpoint", cause, "use a free address of network.cidr, below the groups' addresses")
 
 
 @rule("kubernetes-endpoint-taken")
@@ -33,15 +33,15 @@ def kubernetes_endpoint_taken(case: Case) -> Iterator[Complaint]:
     owner = _owner(case, endpoint) if endpoint is not None else None
     if owner is not None:
         free = case.cluster.network.cidr.network_address + FIRST_OFFSET - 6
-        yield Complaint("scheduler.endpoint", f"{endpoint} is {owner}", f"a free address, like {free}")
+        yield Complaint("scheduler.endpoint", f"{endpoint} is {owner}", f"use a free address, like {free}")
 
 
 @rule("kubernetes-endpoint-routed")
 def kubernetes_endpoint_routed(case: Case) -> Iterator[Complaint]:
-    """A cloud's network delivers an address to the instance it was given to, whoever else says that it has it."""
+    """A cloud's network delivers packets to the instance to which the address is assigned, whichever instance claims it."""
     if case.kubernetes is not None and case.kubernetes.endpoint is not None and case.cluster.target.kind == "aws":
         cause = "a virtual address moves by ARP, which a VPC does not carry"
-        yield Complaint("scheduler.endpoint", cause, "leave it out and use one controller")
+        yield Complaint("scheduler.endpoint", cause, "remove it and use one controller")
 
 
 @rule("kubernetes-ranges-overlap")
@@ -53,7 +53,9 @@ def kubernetes_ranges_overlap(case: Case) -> Iterator[Complaint]:
     ranges = {"network.cidr": case.cluster.network.cidr, "scheduler.pods": declared.pods, "scheduler.services": declared.services}
     for (one, first), (other, second) in combinations(ranges.items(), 2):
         if first.overlaps(second):
-            yield Complaint(other, f"{second} overlaps {first} of {one}", "a private range of its own, like 10.244.0.0/16 or 10.245.0.0/16")
+            yield Complaint(
+                other, f"{second} overlaps {first} of {one}", "use a separate private range, like 10.244.0.0/16 or 10.245.0.0/16"
+            )
 
 
 @rule("kubernetes-pods-small")
@@ -66,7 +68,7 @@ def kubernetes_pods_small(case: Case) -> Iterator[Complaint]:
     wanted = cidr.prefixlen - (32 - _NODE) if _routes(case) else _NODE - max(nodes - 1, 1).bit_length()
     if declared.pods.prefixlen > wanted:
         whose = f"each address of {cidr}" if _routes(case) else f"each of {nodes} nodes"
-        yield Complaint("scheduler.pods", f"{declared.pods} does not hold a /{_NODE} for {whose}", f"a /{wanted} or wider")
+        yield Complaint("scheduler.pods", f"{declared.pods} does not contain a /{_NODE} for {whose}", f"use a /{wanted} or wider")
 
 
 @rule("kubernetes-services-size")
@@ -75,15 +77,15 @@ def kubernetes_services_size(case: Case) -> Iterator[Complaint]:
     declared, (widest, narrowest) = case.kubernetes, _SERVICES
     if declared is not None and not widest <= declared.services.prefixlen <= narrowest:
         cause = f"{declared.services} is not between a /{widest} and a /{narrowest}"
-        yield Complaint("scheduler.services", cause, "a /16 is usual")
+        yield Complaint("scheduler.services", cause, "use a /16, for example")
 
 
 @rule("kubernetes-routes-segment")
 def kubernetes_routes_segment(case: Case) -> Iterator[Complaint]:
     """A cloud's network drops what comes from an address it did not give out."""
     if case.kubernetes is not None and case.kubernetes.cni is Cni.ROUTES and case.cluster.target.kind == "aws":
-        cause = "plain routes carry packets of pods on one network segment alone, and a VPC drops them"
-        yield Complaint("scheduler.cni", cause, "leave it out, or use flannel, calico or cilium")
+        cause = "plain routes carry pod traffic within one network segment only, and a VPC drops it"
+        yield Complaint("scheduler.cni", cause, "omit it, or use flannel, calico or cilium")
 
 
 def _routes(case: Case) -> bool:
@@ -100,7 +102,7 @@ def _owner(case: Case, endpoint: IPv4Address) -> str | None:
         return next((f"the address of {name}" for name, place in places.items() if place and place.address == str(endpoint)), None)
     offset = int(endpoint) - int(cluster.network.cidr.network_address)
     return next(
-        (f"set aside for group {name}" for name, first in blocks(cluster).items() if first <= offset < first + _size(case, name)), None
+        (f"reserved for group {name}" for name, first in blocks(cluster).items() if first <= offset < first + _size(case, name)), None
     )
 
 

@@ -34,7 +34,7 @@ def stack_name(case: Case) -> Iterator[Complaint]:
 def stack_name_length(case: Case) -> Iterator[Complaint]:
     """The stack's name becomes the Slurm cluster's."""
     if len(case.stack) > STACK_LIMIT:
-        yield Complaint("stack", f"`{case.stack}` has {len(case.stack)} characters", f"at most {STACK_LIMIT}: rename the file")
+        yield Complaint("stack", f"`{case.stack}` has {len(case.stack)} characters", f"rename the file: the limit is {STACK_LIMIT}")
 
 
 @rule("group-name-reserved")
@@ -43,7 +43,7 @@ def group_name_reserved(case: Case) -> Iterator[Complaint]:
     for name in case.cluster.groups:
         if name in _OWN_GROUPS:
             yield Complaint(
-                f"groups.{name}", f"`{name}` means something else in the inventory", f"rename the group, {name}-nodes for instance"
+                f"groups.{name}", f"`{name}` is a reserved group of the inventory", f"rename the group, for example to {name}-nodes"
             )
 
 
@@ -77,7 +77,7 @@ def node_name_length(case: Case) -> Iterator[Complaint]:
             longest[member.group] = member.name
     for group, name in longest.items():
         yield Complaint(
-            f"groups.{group}", f"node name {name} has {len(name)} characters", f"at most {_NODE_LIMIT}: shorten the group's name"
+            f"groups.{group}", f"node name {name} has {len(name)} characters", f"shorten the group's name: the limit is {_NODE_LIMIT}"
         )
 
 
@@ -89,13 +89,13 @@ def node_domain_length(case: Case) -> Iterator[Complaint]:
     length = len(f"{longest}.{domain}")
     if domain is not None and length > _FULL_NAME_LIMIT:
         yield Complaint(
-            "network.domain", f"{longest}'s full name has {length} characters", f"at most {_FULL_NAME_LIMIT}: shorten the domain"
+            "network.domain", f"{longest}'s full name has {length} characters", f"shorten the domain: the limit is {_FULL_NAME_LIMIT}"
         )
 
 
 @rule("group-named-like-role", Severity.WARNING)
 def group_named_like_role(case: Case) -> Iterator[Complaint]:
-    """A group `storage` that does not store misleads whoever reads an inventory or a report."""
+    """A group `storage` without the role is misleading in inventories and reports."""
     for name, group in case.cluster.groups.items():
         if group.roles and name in {role.value for role in Role} and name not in {role.value for role in group.roles}:
             yield Complaint(f"groups.{name}.roles", f"group {name} does not have the role {name}", "add the role, or rename the group")
@@ -107,5 +107,5 @@ def domain_local(case: Case) -> Iterator[Complaint]:
     domain = case.cluster.network.domain
     if domain is not None and domain.split(".")[-1] == "local":
         yield Complaint(
-            "network.domain", f"`{domain}` is looked up by multicast DNS on many machines", f"use {domain.removesuffix('local')}internal"
+            "network.domain", f"many systems resolve `{domain}` with multicast DNS", f"use {domain.removesuffix('local')}internal"
         )

@@ -36,8 +36,8 @@ def network_too_small(case: Case) -> Iterator[Complaint]:
         if cluster.target.owns_network and groups and wanted > space(subnet):
             prefix = 32 - (wanted + FIRST_OFFSET).bit_length() - (subnet.prefixlen - cluster.network.cidr.prefixlen)
             whose = "the groups" if subnet == cluster.network.cidr else f"the groups of the {tier} subnet"
-            cause = f"{subnet} has room for {space(subnet)} addresses, {whose} set {wanted} aside"
-            yield Complaint("network.cidr", cause, f"use a /{prefix} or wider, or give groups a smaller capacity")
+            cause = f"{subnet} has {space(subnet)} addresses for nodes, but {whose} reserve {wanted}"
+            yield Complaint("network.cidr", cause, f"use a /{prefix} or wider, or reduce the groups' capacity")
 
 
 @rule("network-too-wide", Severity.WARNING)
@@ -46,7 +46,9 @@ def network_too_wide(case: Case) -> Iterator[Complaint]:
     cidr = case.cluster.network.cidr
     if case.cluster.target.publishes and cidr.prefixlen < _WIDEST:
         yield Complaint(
-            "network.cidr", f"{cidr} takes {cidr.num_addresses} addresses from this machine", "a /24 holds 239 addresses for nodes"
+            "network.cidr",
+            f"{cidr} reserves {cidr.num_addresses} addresses on this machine",
+            "use a smaller range; a /24 has 239 addresses for nodes",
         )
 
 
@@ -72,7 +74,7 @@ def network_overlap(case: Case) -> Iterator[Complaint]:
 
 @rule("network-public", Severity.WARNING)
 def network_public(case: Case) -> Iterator[Complaint]:
-    """A range that belongs to somebody on the internet hides them from this machine."""
+    """A public range makes its internet hosts unreachable from this machine."""
     cidr = case.cluster.network.cidr
     if not any(cidr.overlaps(range_) for range_ in (*_PRIVATE, *_UNUSABLE)):
         yield Complaint("network.cidr", f"{cidr} is not a private range", "use 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16")

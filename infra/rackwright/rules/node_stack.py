@@ -1,4 +1,4 @@
-"""What nodes carry beside the cluster's own services: on which nodes, and what it cannot do without."""
+"""Additional software and settings of nodes: on which nodes, and their requirements."""
 
 from __future__ import annotations
 
@@ -28,17 +28,15 @@ def part_kernel(case: Case) -> Iterator[Complaint]:
     """A container's kernel is the machine's, and so are its settings, disks and network cards."""
     for part in ("tuning", "scratch", "rdma"):
         if getattr(case.cluster, part) and not case.cluster.target.owns_kernel:
-            yield Complaint(part, "nothing is done here: containers have the machine's kernel", "set it up on the machine, or leave it out")
+            yield Complaint(part, "has no effect: containers use the machine's kernel", "configure the machine instead, or remove it")
 
 
 @rule("scratch-empty-disks")
 def scratch_empty_disks(case: Case) -> Iterator[Complaint]:
-    """Whoever names a wrong disk should have to say twice that it may be written to."""
+    """Writing to disks requires a second, explicit setting, so that a wrong device name alone does no harm."""
     if case.cluster.scratch and not case.cluster.scratch.use_empty_disks:
-        hint = (
-            "add `use_empty_disks: true` once the disks are known to be the right ones; those that hold anything are refused all the same"
-        )
-        yield Complaint("scratch.use_empty_disks", "nothing may be written to the disks", hint)
+        hint = "add `use_empty_disks: true` after verifying that these are the right disks; disks that contain data are refused in any case"
+        yield Complaint("scratch.use_empty_disks", "writing to the disks is not permitted", hint)
 
 
 @rule("scratch-disks")
@@ -48,9 +46,9 @@ def scratch_disks(case: Case) -> Iterator[Complaint]:
     if scratch is None:
         return
     if scratch.level is RaidLevel.MIRRORED and len(scratch.devices) < 2:
-        yield Complaint("scratch.devices", "one disk mirrors nothing", "name two disks, or use `level: 0`")
+        yield Complaint("scratch.devices", "a mirror needs at least two disks", "list two disks, or use `level: 0`")
     if len({PurePosixPath(device) for device in scratch.devices}) < len(scratch.devices):
-        yield Complaint("scratch.devices", "a disk is named twice", "name each disk once")
+        yield Complaint("scratch.devices", "a disk is listed twice", "list each disk once")
 
 
 @rule("scratch-mount")
@@ -62,26 +60,32 @@ def scratch_mount(case: Case) -> Iterator[Complaint]:
     for name, shared in case.cluster.storage.items():
         other = PurePosixPath(shared.mount)
         if mount == other or mount in other.parents or other in mount.parents:
-            yield Complaint("scratch.mount", f"{mount} and {other} of {name} lie in one another", "choose another place, like /scratch")
+            yield Complaint("scratch.mount", f"{mount} and {other} of {name} are nested", "use another path, like /scratch")
     if str(mount) in folders or any(folders.get(str(parent), False) for parent in mount.parents):
-        yield Complaint("scratch.mount", f"{mount} belongs to the operating system", "use /scratch, for instance")
+        yield Complaint("scratch.mount", f"{mount} belongs to the operating system", "use another path, like /scratch")
 
 
 @rule("efa-target")
 def efa_target(case: Case) -> Iterator[Complaint]:
-    """Nobody but AWS has the devices."""
+    """EFA devices exist on AWS only."""
     if case.cluster.rdma and case.cluster.rdma.efa and case.cluster.target.kind != "aws":
-        yield Complaint("rdma.efa", "only instances of AWS have EFA devices", "leave it out")
+        yield Complaint("rdma.efa", "only AWS instances have EFA devices", "remove it")
 
 
 @rule("roce-devices")
 def roce_devices(case: Case) -> Iterator[Complaint]:
-    """Without device names nothing would be set, and nobody would be told."""
+    """Without device names nothing would be configured, and no message would report it."""
     rdma, fabric = case.cluster.rdma, getattr(case.cluster, "fabric", None)
     if rdma and rdma.roce and not rdma.roce.devices and fabric is None:
-        yield Complaint("rdma.roce.devices", "no device is named, and no fabric is declared that would", "name them, like [mlx5_0, mlx5_1]")
+        yield Complaint(
+            "rdma.roce.devices",
+            "no device is listed, and no fabric is declared from which to derive the devices",
+            "list the devices, like [mlx5_0, mlx5_1]",
+        )
     if rdma and rdma.virtual_functions and not (rdma.roce and rdma.roce.devices) and fabric is None:
-        yield Complaint("rdma.virtual_functions", "no device is named that they are made on", "name them under `roce: {devices: [mlx5_0]}`")
+        yield Complaint(
+            "rdma.virtual_functions", "no device is listed for the virtual functions", "list the devices in `roce: {devices: [mlx5_0]}`"
+        )
 
 
 @rule("doca-efa")
@@ -89,21 +93,23 @@ def doca_efa(case: Case) -> Iterator[Complaint]:
     """Both bring an rdma-core of their own, and the second installation breaks the first."""
     if case.cluster.rdma and case.cluster.rdma.doca and case.cluster.rdma.efa:
         yield Complaint(
-            "rdma.doca", "DOCA-Host and AWS's EFA software replace each other's libraries", "leave out the one that has no card here"
+            "rdma.doca",
+            "DOCA-Host and AWS's EFA software replace each other's libraries",
+            "remove the one whose card the nodes do not have",
         )
 
 
 @rule("docker-root", Severity.WARNING)
 def docker_root(case: Case) -> Iterator[Complaint]:
-    """Whoever may talk to Docker's daemon is root on the node, and past Slurm's limits."""
+    """A user with access to Docker's daemon is root on the node and bypasses Slurm's limits."""
     if case.cluster.software and ContainerRuntime.DOCKER in case.cluster.software.containers:
-        cause = "who may use Docker is root on the node, outside Slurm's cgroups; nobody is put into its group"
-        yield Complaint("software.containers", cause, "podman, apptainer or enroot run as the user, inside the job")
+        cause = "members of `docker` are root on the node and bypass Slurm's cgroups; no users are added"
+        yield Complaint("software.containers", cause, "use podman, apptainer or enroot, which run as the user, inside the job")
 
 
 @rule("pytorch-storage")
 def pytorch_storage(case: Case) -> Iterator[Complaint]:
-    """It is installed once, by one node, for all who mount the file system."""
+    """One node installs PyTorch for all clients of the file system."""
     wanted = case.cluster.software.pytorch if case.cluster.software else None
     if wanted is None:
         return
@@ -111,19 +117,19 @@ def pytorch_storage(case: Case) -> Iterator[Complaint]:
         hint = did_you_mean(wanted.storage, case.cluster.storage)
         yield Complaint("software.pytorch.storage", f"there is no file system `{wanted.storage}`", hint)
     elif not case.cluster.storage:
-        yield Complaint("software.pytorch", "there is no shared file system to install it on", "declare one under `storage`")
+        yield Complaint("software.pytorch", "there is no shared file system on which to install it", "declare one under `storage`")
     elif not case.having(Role.WORKER):
-        yield Complaint("software.pytorch", "no node runs jobs, and none would install it", "declare a group with the role worker")
+        yield Complaint("software.pytorch", "no worker is declared to install it", "declare a group with the role worker")
     if wanted.index and wanted.wheelhouse:
-        yield Complaint("software.pytorch.index", "with a wheelhouse no index is asked", "leave one of the two out")
+        yield Complaint("software.pytorch.index", "the index is not used with a wheelhouse", "remove one of the two")
 
 
 @rule("ldap-encryption")
 def ldap_encryption(case: Case) -> Iterator[Complaint]:
-    """Over a plain connection whoever is in between chooses who may log in, and reads the password of who asks."""
+    """An attacker on an unencrypted connection can grant logins and read the bind password."""
     ldap = case.cluster.users_from.ldap if case.cluster.users_from else None
     for uri in ldap.uri if ldap else ():
         if ldap and uri.startswith("ldap:") and not ldap.start_tls:
             yield Complaint("users_from.ldap.uri", f"{uri} is not encrypted", "use ldaps://, or add `start_tls: true`")
         elif ldap and uri.startswith("ldaps:") and ldap.start_tls:
-            yield Complaint("users_from.ldap.start_tls", f"{uri} is encrypted from its start", "leave start_tls out, or use ldap://")
+            yield Complaint("users_from.ldap.start_tls", f"{uri} is already encrypted", "remove start_tls, or use ldap://")

@@ -21,10 +21,10 @@ def node_unknown(case: Case) -> Iterator[Complaint]:
 
 @rule("out-without-reason")
 def out_without_reason(case: Case) -> Iterator[Complaint]:
-    """Whoever reads `passed, 63 of 64` wants to know why."""
+    """Readers of `passed, 63 of 64` need the reason."""
     for name, node in case.cluster.nodes.items():
         if node.state is State.OUT and not (node.reason or "").strip():
-            yield Complaint(f"nodes.{name}.reason", f"{name} is out without a reason", 'add `reason: "bad DIMM"`, for instance')
+            yield Complaint(f"nodes.{name}.reason", f"{name} is out without a reason", 'add a reason, like `reason: "bad DIMM"`')
 
 
 @rule("out-overdue", Severity.WARNING)
@@ -32,7 +32,7 @@ def out_overdue(case: Case) -> Iterator[Complaint]:
     """A node that should be back is either back, or needs another date."""
     for name, node in case.cluster.nodes.items():
         if node.state is State.OUT and node.until is not None and node.until < case.today:
-            yield Complaint(f"nodes.{name}.until", f"{name} should have been back on {node.until}", "put it back in, or move the date")
+            yield Complaint(f"nodes.{name}.until", f"{name} was due to return on {node.until}", "set `state: in`, or change the date")
 
 
 @rule("out-words-unused", Severity.WARNING)
@@ -50,18 +50,20 @@ def role_all_out(case: Case) -> Iterator[Complaint]:
         having = case.having(role)
         if having and not any(member.is_in for member in having):
             yield Complaint(
-                "nodes", f"every node with the role {role} is out: {', '.join(m.name for m in having)}", "put one back in, or add one"
+                "nodes",
+                f"every node with the role {role} is out: {', '.join(m.name for m in having)}",
+                "set one of them to `state: in`, or add one",
             )
 
 
 @rule("storage-all-out")
 def storage_all_out(case: Case) -> Iterator[Complaint]:
-    """A file system whose every server is out hangs whoever touches it."""
+    """A file system without a running server blocks every process that uses it."""
     for name, declared in case.cluster.storage.items():
         serving = [m for m in case.members if (m.group in declared.servers if declared.servers else Role.STORAGE in m.roles)]
         if serving and not any(member.is_in for member in serving):
             yield Complaint(
-                "nodes", f"every server of {name} is out: {', '.join(m.name for m in serving)}", f"remove storage.{name} meanwhile"
+                "nodes", f"every server of {name} is out: {', '.join(m.name for m in serving)}", f"remove storage.{name} until one returns"
             )
 
 
@@ -70,7 +72,9 @@ def accounting_out(case: Case) -> Iterator[Complaint]:
     """Without its database the scheduler goes on, but records nothing."""
     having = case.having(Role.ACCOUNTING)
     if having and not any(member.is_in for member in having):
-        yield Complaint("nodes", f"{having[0].name} is out: jobs will not be recorded", "put it back in, or move the role accounting")
+        yield Complaint(
+            "nodes", f"{having[0].name} is out: jobs will not be recorded", "set it to `state: in`, or move the role accounting"
+        )
 
 
 @rule("node-override-empty", Severity.INFO)
@@ -78,4 +82,4 @@ def node_override_empty(case: Case) -> Iterator[Complaint]:
     """An entry that says nothing is a leftover."""
     for name, node in case.cluster.nodes.items():
         if not node.model_fields_set:
-            yield Complaint(f"nodes.{name}", "says nothing", "remove the entry")
+            yield Complaint(f"nodes.{name}", "has no settings", "remove the entry")

@@ -50,8 +50,8 @@ def partition_not_worker(case: Case) -> Iterator[Complaint]:
         strangers = [member.name for member in _inside(case, partition) if Role.WORKER not in member.roles]
         strangers += [group for group in partition.groups if _is_empty_stranger(case, group)]
         if strangers:
-            cause = f"without the role worker: {', '.join(strangers)}"
-            yield Complaint(f"scheduler.partitions.{name}", cause, "add the role worker, or take them out of the partition")
+            cause = f"has members without the role worker: {', '.join(strangers)}"
+            yield Complaint(f"scheduler.partitions.{name}", cause, "add the role worker, or remove them from the partition")
 
 
 def _is_empty_stranger(case: Case, name: str) -> bool:
@@ -65,9 +65,9 @@ def partition_gres(case: Case) -> Iterator[Complaint]:
     for name, partition in case.slurm.partitions.items():
         bare = [member.name for member in _inside(case, partition) if member.gpus is None]
         if Gres.GPU in partition.gres and bare:
-            cause = f"asks for GPUs; without any: {', '.join(bare)}"
+            cause = f"requires GPUs; nodes without GPUs: {', '.join(bare)}"
             yield Complaint(
-                f"scheduler.partitions.{name}.gres", cause, "add `gpus:` to the group, or give CPU nodes a partition of their own"
+                f"scheduler.partitions.{name}.gres", cause, "add `gpus:` to the group, or create a separate partition for CPU nodes"
             )
 
 
@@ -76,7 +76,7 @@ def partition_default_repeated(case: Case) -> Iterator[Complaint]:
     """Slurm would take the last and say nothing."""
     defaults = [name for name, partition in case.slurm.partitions.items() if partition.default]
     for name in defaults[1:]:
-        yield Complaint(f"scheduler.partitions.{name}.default", f"{defaults[0]} is the default already", "leave one")
+        yield Complaint(f"scheduler.partitions.{name}.default", f"{defaults[0]} is already the default", "keep one default")
 
 
 @rule("partition-name-reserved")
@@ -84,7 +84,7 @@ def partition_name_reserved(case: Case) -> Iterator[Complaint]:
     """`PartitionName=DEFAULT` sets defaults in slurm.conf, in any case of letters."""
     for name in case.slurm.partitions:
         if name in {"default", "all"}:
-            yield Complaint(f"scheduler.partitions.{name}", f"`{name}` is a word of Slurm's own", "choose another name")
+            yield Complaint(f"scheduler.partitions.{name}", f"`{name}` is reserved by Slurm", "choose another name")
 
 
 @rule("partition-time-zero")
@@ -92,7 +92,7 @@ def partition_time_zero(case: Case) -> Iterator[Complaint]:
     """No job fits into no time; leaving the limit out means none."""
     for name, partition in case.slurm.partitions.items():
         if partition.max_time == 0:
-            yield Complaint(f"scheduler.partitions.{name}.max_time", "0s lets no job run", "leave it out for no limit")
+            yield Complaint(f"scheduler.partitions.{name}.max_time", "0s permits no job", "omit it for no limit")
 
 
 @rule("worker-unreachable", Severity.WARNING)
@@ -103,4 +103,4 @@ def worker_unreachable(case: Case) -> Iterator[Complaint]:
         served = {member.name for partition in partitions.values() for member in _inside(case, partition)}
         idle = [member.name for member in case.having(Role.WORKER) if member.name not in served]
         if idle:
-            yield Complaint("scheduler.partitions", f"in no partition: {', '.join(idle)}", "add their group to one")
+            yield Complaint("scheduler.partitions", f"workers in no partition: {', '.join(idle)}", "add their group to a partition")

@@ -17,8 +17,8 @@ def site_playbook_missing(case: Case) -> Iterator[Complaint]:
     for after, files in case.cluster.phases.items():
         for index, file in enumerate(files):
             if file in case.absent:
-                hint = "write it, or correct the path: it counts from the project's root and stays inside"
-                yield Complaint(f"phases.{after}[{index}]", f"{file} is no file of the project", hint)
+                hint = "create it, or correct the path, which is relative to the project's root and inside the project"
+                yield Complaint(f"phases.{after}[{index}]", f"{file} is not a file of the project", hint)
 
 
 @rule("site-playbook-among-ours")
@@ -29,16 +29,16 @@ def site_playbook_among_ours(case: Case) -> Iterator[Complaint]:
             folder = file.split("/")[0]
             if folder in _OURS:
                 yield Complaint(
-                    f"phases.{after}[{index}]", f"{folder}/ belongs to rackwright", "keep your own playbooks in a folder like site/"
+                    f"phases.{after}[{index}]", f"{folder}/ belongs to rackwright", "store your own playbooks in a folder like site/"
                 )
 
 
 @rule("site-playbook-twice")
 def site_playbook_twice(case: Case) -> Iterator[Complaint]:
-    """Whoever lists a file a second time meant another one."""
+    """A repeated entry may be a typing error for another playbook."""
     seen: set[str] = set()
     for after, files in case.cluster.phases.items():
         for index, file in enumerate(files):
             if file in seen:
-                yield Complaint(f"phases.{after}[{index}]", f"{file} stands here a second time", "list each playbook once")
+                yield Complaint(f"phases.{after}[{index}]", f"{file} is listed twice", "list each playbook once")
             seen.add(file)

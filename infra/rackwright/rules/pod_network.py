@@ -23,8 +23,8 @@ def pod_network_encapsulation(case: Case) -> Iterator[Complaint]:
     declared, cni = case.kubernetes, _cni(case)
     known = encapsulations(cni)
     if declared is not None and declared.encapsulation is not None and declared.encapsulation not in known:
-        cause = f"{cni.value} does not know {declared.encapsulation.value}"
-        yield Complaint(_PATH, cause, f"one of {', '.join(one.value for one in known)}")
+        cause = f"{cni.value} does not support {declared.encapsulation.value}"
+        yield Complaint(_PATH, cause, f"use one of {', '.join(one.value for one in known)}")
 
 
 @rule("pod-network-segment")
@@ -32,17 +32,17 @@ def pod_network_segment(case: Case) -> Iterator[Complaint]:
     """Packets that are not wrapped find their way by the address of the next node, which must be on the same segment."""
     declared = case.kubernetes
     if declared is not None and declared.encapsulation is Encapsulation.NONE and case.cluster.target.kind == "aws":
-        cause = "nodes are in subnets of their own, between which a VPC drops packets of pods"
-        yield Complaint(_PATH, cause, "leave it out: packets are wrapped then")
+        cause = "nodes are in different subnets, between which a VPC drops pod traffic"
+        yield Complaint(_PATH, cause, "omit it, so that packets are encapsulated")
 
 
 @rule("pod-network-mtu-large")
 def pod_network_mtu_large(case: Case) -> Iterator[Complaint]:
-    """What is larger than the network between nodes carries is lost on the way; on machines of others nobody here knows."""
+    """Packets larger than the node network's MTU are dropped; the MTU of existing machines is unknown."""
     declared, target = case.kubernetes, case.cluster.target
     if declared is not None and declared.node_mtu is not None and target.owns_network and declared.node_mtu > target.mtu:
         cause = f"{declared.node_mtu} bytes are more than the {target.mtu} that target {target.kind} carries"
-        yield Complaint("scheduler.node_mtu", cause, f"{target.mtu} or fewer, or leave it out")
+        yield Complaint("scheduler.node_mtu", cause, f"use {target.mtu} or fewer, or omit it")
 
 
 @rule("pod-network-mtu-small")
@@ -53,25 +53,27 @@ def pod_network_mtu_small(case: Case) -> Iterator[Complaint]:
         return
     takes = overhead(declared.encapsulation or encapsulations(_cni(case))[0])
     if declared.node_mtu - takes < _SMALLEST:
-        cause = f"{declared.node_mtu} bytes less {takes} leave pods fewer than {_SMALLEST}"
-        yield Complaint("scheduler.node_mtu", cause, f"{_SMALLEST + takes} or more")
+        cause = f"{declared.node_mtu} bytes minus {takes} for encapsulation leave pods fewer than {_SMALLEST}"
+        yield Complaint("scheduler.node_mtu", cause, f"use {_SMALLEST + takes} or more")
 
 
 @rule("pod-network-manifests", Severity.WARNING, at_up=Severity.ERROR)
 def pod_network_manifests(case: Case) -> Iterator[Complaint]:
-    """No digest of theirs is known here, and nothing is applied that nobody has pinned."""
+    """The digests of these files are unknown, and only pinned files are applied."""
     cni = _cni(case)
     if case.kubernetes is not None and cni in _INSTALLED and not case.kubernetes.manifests:
-        cause = f"{cni.value} {version(cni)} is installed from files whose digests are not known here ({source(cni)})"
-        yield Complaint("scheduler.manifests", cause, "fetch them and write path and SHA-256 of each (docs/kubernetes.md), or use flannel")
+        cause = f"{cni.value} {version(cni)} is installed from files whose digests are unknown ({source(cni)})"
+        yield Complaint(
+            "scheduler.manifests", cause, "download the files and declare path and SHA-256 of each (docs/kubernetes.md), or use flannel"
+        )
 
 
 @rule("pod-network-manifests-unused")
 def pod_network_manifests_unused(case: Case) -> Iterator[Complaint]:
-    """A file that nobody applies is one that somebody counts on."""
+    """A declared file that is never applied is misleading."""
     cni = _cni(case)
     if case.kubernetes is not None and cni not in _INSTALLED and case.kubernetes.manifests:
-        yield Complaint("scheduler.manifests", f"{cni.value} is installed from no file", "leave them out, or use calico or cilium")
+        yield Complaint("scheduler.manifests", f"{cni.value} is not installed from files", "remove them, or use calico or cilium")
 
 
 @rule("pod-network-manifest-absent")
@@ -79,7 +81,11 @@ def pod_network_manifest_absent(case: Case) -> Iterator[Complaint]:
     """Found before nodes are made that would wait for it."""
     for index, manifest in enumerate(case.kubernetes.manifests if case.kubernetes else ()):
         if manifest.file in case.absent:
-            yield Complaint(f"scheduler.manifests[{index}].file", f"{manifest.file} is no file of the project", "a path from its root")
+            yield Complaint(
+                f"scheduler.manifests[{index}].file",
+                f"{manifest.file} is not a file of the project",
+                "enter a path relative to the project's root",
+            )
 
 
 @rule("pod-network-lab", Severity.WARNING)
@@ -88,7 +94,7 @@ def pod_network_lab(case: Case) -> Iterator[Complaint]:
     cni = _cni(case)
     if case.kubernetes is not None and case.cluster.target.publishes and cni in _INSTALLED:
         yield Complaint(
-            "scheduler.cni", f"{cni.value} was never run in the lab, and its images are not in the bundle", "use routes or flannel"
+            "scheduler.cni", f"{cni.value} was never tested in the lab, and its images are not in the bundle", "use routes or flannel"
         )
 
 

@@ -1,4 +1,4 @@
-"""The register of rules. A rule is a generator over a case: it complains as often as it likes and never raises."""
+"""The register of rules. A rule is a generator over a case: it yields any number of complaints and never raises."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rackwright.model.scheduler import Slurm
 
 @dataclass(frozen=True)
 class Case:
-    """What rules judge."""
+    """Input of a validation rule."""
 
     cluster: Cluster
     stack: str
@@ -26,38 +26,38 @@ class Case:
     neighbours: Mapping[str, Cluster] = field(default_factory=dict)
     """Other stacks described beside this one, by name."""
     absent: frozenset[str] = frozenset()
-    """Files of the project that the cluster names and that are not there; whoever reads the stack file has looked."""
+    """Files that the cluster names and that do not exist; determined by the reader of the stack file."""
 
     @cached_property
     def members(self) -> tuple[Member, ...]:
-        """All declared nodes."""
+        """Return all declared nodes."""
         return members(self.cluster)
 
     def having(self, role: Role) -> list[Member]:
-        """All declared nodes with a role, also those that are out."""
+        """Return all declared nodes with a role, including nodes that are out."""
         return [member for member in self.members if role in member.roles]
 
     @property
     def slurm(self) -> Slurm:
-        """What is declared of Slurm; nothing of what its rules could complain about where another scheduler runs."""
+        """Return the declaration of Slurm; an empty one if the cluster has another scheduler."""
         declared = self.cluster.scheduler
         return declared if isinstance(declared, Slurm) else Slurm(kind="slurm")
 
     @property
     def kubernetes(self) -> Kubernetes | None:
-        """What is declared of Kubernetes; None where another scheduler runs."""
+        """Return the declaration of Kubernetes; None if the cluster has another scheduler."""
         declared = self.cluster.scheduler
         return declared if isinstance(declared, Kubernetes) else None
 
     @cached_property
     def node_names(self) -> frozenset[str]:
-        """The names of all declared nodes."""
+        """Return the names of all declared nodes."""
         return frozenset(member.name for member in self.members)
 
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """What a rule says; its name and level are the rule's."""
+    """A complaint of a rule, which supplies name and level."""
 
     path: str
     cause: str
@@ -75,10 +75,10 @@ class Rule:
     level: Severity
     check: Check
     at_up: Severity | None = None
-    """Its level where nodes are about to be made, if that is another one."""
+    """Level during `up`, if it differs."""
 
     def findings(self, case: Case, *, at_up: bool = False) -> Iterator[Finding]:
-        """What the rule finds in a case."""
+        """Yield the rule's findings in a case."""
         level = self.at_up if at_up and self.at_up is not None else self.level
         for complaint in self.check(case):
             yield Finding(level, self.name, complaint.path, complaint.cause, complaint.hint)
@@ -88,7 +88,7 @@ RULES: Final[dict[str, Rule]] = {}
 
 
 def rule(name: str, level: Severity = Severity.ERROR, *, at_up: Severity | None = None) -> Callable[[Check], Check]:
-    """Register a rule under a name that is its own; `at_up` is its level where nodes are about to be made."""
+    """Register a rule under a unique name; `at_up` is its level during `up`."""
 
     def register(check: Check) -> Check:
         if name in RULES:

@@ -12,9 +12,9 @@ from rackwright.rules.registry import Case, Complaint, rule
 
 _LONG_DRAIN: Final = 86400
 _HEALTH_S: Final = (10, 65535)
-"""Seconds: a look may take 2, and slurm.conf(5) holds the interval in 16 bits."""
+"""Seconds: a health check may take 2, and slurm.conf(5) stores the interval in 16 bits."""
 _SHORT_IDLE: Final = 60
-"""Slurm looks for idle nodes about once a minute; below that nodes are stopped between two jobs of one user."""
+"""Slurm searches for idle nodes about once a minute; shorter times stop nodes between two jobs of one user."""
 
 
 @rule("controller-backup-undeclared")
@@ -23,16 +23,16 @@ def controller_backup_undeclared(case: Case) -> Iterator[Complaint]:
     names = [member.name for member in case.having(Role.CONTROLLER)]
     first = [name for name in names if name not in case.slurm.backup]
     if len(first) > 1 and case.kubernetes is None:
-        cause = f"{', '.join(first)} are all controllers, and none is declared the backup of another"
-        yield Complaint("scheduler.backup", cause, f"add `backup: [{', '.join(first[1:])}]`, or leave one controller")
+        cause = f"{', '.join(first)} are all controllers, but none is declared a backup"
+        yield Complaint("scheduler.backup", cause, f"add `backup: [{', '.join(first[1:])}]`, or keep one controller")
 
 
 @rule("controller-all-backup")
 def controller_all_backup(case: Case) -> Iterator[Complaint]:
-    """A backup takes over from somebody."""
+    """A backup needs a first controller."""
     names = [member.name for member in case.having(Role.CONTROLLER)]
     if names and all(name in case.slurm.backup for name in names):
-        yield Complaint("scheduler.backup", "every controller is declared a backup", "leave the first one out of the list")
+        yield Complaint("scheduler.backup", "every controller is declared a backup", "remove the first one from the list")
 
 
 @rule("backup-unknown")
@@ -44,23 +44,23 @@ def backup_unknown(case: Case) -> Iterator[Complaint]:
         if name not in case.node_names:
             yield Complaint(path, f"there is no node `{name}`", did_you_mean(name, controllers))
         elif name not in controllers:
-            yield Complaint(path, f"{name} does not have the role controller", "give its group the role")
+            yield Complaint(path, f"{name} does not have the role controller", "add the role to its group")
 
 
 @rule("backup-without-storage")
 def backup_without_storage(case: Case) -> Iterator[Complaint]:
     """A backup continues from the first controller's state, so both must see one StateSaveLocation."""
     if case.slurm.backup and not case.cluster.storage:
-        yield Complaint("scheduler.backup", "controllers share no file system for their state", "declare one under storage")
+        yield Complaint("scheduler.backup", "controllers need a shared file system for their state", "declare one under storage")
 
 
 @rule("health-interval-range")
 def health_interval_range(case: Case) -> Iterator[Complaint]:
-    """A look every few seconds is work that jobs pay for; one that never comes is none."""
+    """A health check every few seconds costs jobs CPU time; an interval beyond Slurm's limit is invalid."""
     interval, (least, most) = case.slurm.health_interval, _HEALTH_S
     if interval is not None and not least <= interval <= most:
         cause = f"{format_seconds(interval)} is not between {least} s and {most} s"
-        yield Complaint("scheduler.health_interval", cause, "use 60s, or null where workers shall not look at themselves")
+        yield Complaint("scheduler.health_interval", cause, "use 60s, or null to disable the node health check")
 
 
 @rule("accounting-repeated")
@@ -68,7 +68,7 @@ def accounting_repeated(case: Case) -> Iterator[Complaint]:
     """Two databases would each know half of the jobs."""
     names = [member.name for member in case.having(Role.ACCOUNTING)]
     if len(names) > 1:
-        yield Complaint("groups", f"{len(names)} nodes have the role accounting: {', '.join(names)}", "leave it on one node")
+        yield Complaint("groups", f"{len(names)} nodes have the role accounting: {', '.join(names)}", "keep it on one node")
 
 
 @rule("accounting-missing", Severity.WARNING)
@@ -86,7 +86,7 @@ def power_saving_idle(case: Case) -> Iterator[Complaint]:
     saving = case.slurm.power_saving
     if saving is not None and saving.idle < _SHORT_IDLE:
         cause = f"{format_seconds(saving.idle)} stops workers between two jobs of one user"
-        yield Complaint("scheduler.power_saving.idle", cause, f"at least {format_seconds(_SHORT_IDLE)}, better 5m")
+        yield Complaint("scheduler.power_saving.idle", cause, f"use at least {format_seconds(_SHORT_IDLE)}; 5m is recommended")
 
 
 @rule("power-saving-times", Severity.WARNING)
@@ -95,8 +95,8 @@ def power_saving_times(case: Case) -> Iterator[Complaint]:
     saving = case.slurm.power_saving
     if saving is not None and saving.idle <= saving.suspend_timeout + saving.resume_timeout:
         cycle = format_seconds(saving.suspend_timeout + saving.resume_timeout)
-        cause = f"{format_seconds(saving.idle)} is no longer than stopping and starting may take ({cycle})"
-        yield Complaint("scheduler.power_saving.idle", cause, f"more than {cycle}")
+        cause = f"{format_seconds(saving.idle)} does not exceed the time to stop and start a node ({cycle})"
+        yield Complaint("scheduler.power_saving.idle", cause, f"use more than {cycle}")
 
 
 @rule("power-saving-timeout")
@@ -105,22 +105,24 @@ def power_saving_timeout(case: Case) -> Iterator[Complaint]:
     saving = case.slurm.power_saving
     for key, seconds in (("suspend_timeout", saving.suspend_timeout), ("resume_timeout", saving.resume_timeout)) if saving else ():
         if seconds == 0:
-            yield Complaint(f"scheduler.power_saving.{key}", "0s marks every node down at once", "30s or more")
+            yield Complaint(f"scheduler.power_saving.{key}", "0s marks every node down at once", "use 30s or more")
 
 
 @rule("power-saving-target")
 def power_saving_target(case: Case) -> Iterator[Complaint]:
-    """Slurm would ask for nodes to be stopped and started, and nobody would do it."""
+    """Slurm would request stops and starts, and no program would perform them."""
     if case.cluster.target.kind == "hosts" and case.slurm.power_saving is not None:
-        hint = "remove it: nothing stops and starts machines that exist"
-        yield Complaint("scheduler.power_saving", "does not work on target hosts", hint)
+        hint = "remove it: rackwright does not stop or start existing machines"
+        yield Complaint("scheduler.power_saving", "is not supported on target hosts", hint)
 
 
 @rule("drain-timeout-zero", Severity.WARNING)
 def drain_timeout_zero(case: Case) -> Iterator[Complaint]:
     """A leaving node with running jobs then makes `up` fail at once."""
     if case.cluster.scheduler.drain_timeout == 0:
-        yield Complaint("scheduler.drain_timeout", "0s waits for no job", "how long a leaving node may wait for its jobs, like 5m")
+        yield Complaint(
+            "scheduler.drain_timeout", "0s waits for no job", "set how long a node to be removed may wait for its jobs, like 5m"
+        )
 
 
 @rule("drain-timeout-long", Severity.WARNING)
@@ -128,6 +130,4 @@ def drain_timeout_long(case: Case) -> Iterator[Complaint]:
     """`up` waits that long before it fails."""
     timeout = case.cluster.scheduler.drain_timeout
     if timeout > _LONG_DRAIN:
-        yield Complaint(
-            "scheduler.drain_timeout", f"`up` may wait {format_seconds(timeout)} for jobs to end", "a day is the most that makes sense"
-        )
+        yield Complaint("scheduler.drain_timeout", f"`up` may wait {format_seconds(timeout)} for jobs to end", "use at most a day")

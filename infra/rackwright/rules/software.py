@@ -24,7 +24,7 @@ def software_profile(case: Case) -> Iterator[Complaint]:
     declared = case.cluster.software
     if declared is not None and declared.profile not in compatibility.profiles():
         hint = did_you_mean(declared.profile, compatibility.profiles())
-        yield Complaint("software.profile", f"`{declared.profile}` is no profile of the compatibility catalogue", hint)
+        yield Complaint("software.profile", f"`{declared.profile}` is not a profile of the compatibility catalogue", hint)
 
 
 @rule("software-pin")
@@ -32,17 +32,19 @@ def software_pin(case: Case) -> Iterator[Complaint]:
     """A pin of something that is not installed would hold nothing, and half a version would not say which one."""
     for name, version in _pins(case):
         if name not in compatibility.components():
-            yield Complaint(f"software.pins.{name}", f"`{name}` is no component", did_you_mean(name, compatibility.components()))
+            yield Complaint(f"software.pins.{name}", f"`{name}` is not a component", did_you_mean(name, compatibility.components()))
         elif name in ELSEWHERE:
-            cause = f"nothing installs {name} because of a pin, nor in its version"
-            yield Complaint(f"software.pins.{name}", cause, f"where it is wanted, say `{ELSEWHERE[name].format(version)}`")
+            cause = f"a pin does not install {name} or set its version"
+            yield Complaint(f"software.pins.{name}", cause, f"to install it, use `{ELSEWHERE[name].format(version)}`")
         elif version.count(".") + 1 < FULL.get(name, 1):
             example = next(iter(compatibility.profiles().values())).versions.get(name, "13.0")
-            yield Complaint(f"software.pins.{name}", f"{version} is no whole version of {name}", f'like "{example}"')
+            yield Complaint(
+                f"software.pins.{name}", f"{version} is not a complete version of {name}", f'use a complete version, like "{example}"'
+            )
 
 
 def _pins(case: Case) -> list[tuple[str, str]]:
-    """What is pinned, but for what nobody should install."""
+    """Return the pins, without outdated components."""
     pins = case.cluster.software.pins if case.cluster.software else {}
     return [(name, version) for name, version in pins.items() if name not in compatibility.outdated()]
 
@@ -53,7 +55,7 @@ def software_outdated(case: Case) -> Iterator[Complaint]:
     for name in case.cluster.software.pins if case.cluster.software else ():
         advice = compatibility.outdated().get(name)
         if advice is not None:
-            yield Complaint(f"software.pins.{name}", f"{advice.reason}; it is not installed", f"instead: {advice.instead}")
+            yield Complaint(f"software.pins.{name}", f"{advice.reason}; it is not installed", f"use {advice.instead}")
 
 
 @rule("nccl-environment", Severity.WARNING)

@@ -99,8 +99,8 @@ def nearest(choice: Choice) -> str:
         if not any(True for conflicts in JUDGES for _ in conflicts(candidate)):
             versions = candidate.versions
             fits = f"driver {versions['driver']}, CUDA {versions['cuda']}, NCCL {versions['nccl']}"
-            return f"`software: {{profile: {profile.name}}}` alone works here: {fits}"
-    return "no profile suits all of these nodes: GPUs of the last generations and of Pascal or Volta need clusters of their own"
+            return f"use `software: {{profile: {profile.name}}}` without pins: {fits}"
+    return "use separate clusters for the latest GPUs and for Pascal or Volta: no profile supports all of these nodes"
 
 
 @judge("software-system")
@@ -113,7 +113,7 @@ def system(choice: Choice) -> Iterator[Conflict]:
 
 @judge("software-driver-branch")
 def driver_branch(choice: Choice) -> Iterator[Conflict]:
-    """A branch that has ended gets no more security fixes; one that nobody knows cannot be judged."""
+    """A branch whose support has ended gets no security fixes; an unknown branch cannot be checked."""
     known = choice.known_branch
     if known is None:
         yield choice.where("driver"), f"driver branch {choice.branch} is not in the compatibility catalogue"
@@ -133,8 +133,8 @@ def archive_branch(case: Case) -> Iterator[Complaint]:
     choice = _choice(case)
     known = choice.known_branch if choice else None
     if choice is not None and known is not None and known.has_ended(choice.today) and _is_archive(choice):
-        cause = f"Debian's driver is of branch {choice.branch}, which NVIDIA no longer mends; no Fabric Manager or DCGM comes with it"
-        yield Complaint("software.profile", cause, "`profile: 2026-lts` where machines may use NVIDIA's repository")
+        cause = f"Debian's driver is branch {choice.branch}, which NVIDIA no longer supports, without Fabric Manager and DCGM"
+        yield Complaint("software.profile", cause, "use `profile: 2026-lts` if the nodes may use NVIDIA's repository")
 
 
 @judge("software-gpu-driver")
@@ -144,11 +144,11 @@ def gpu_driver(choice: Choice) -> Iterator[Conflict]:
     for gpu in choice.gpus:
         last = compatibility.architectures()[gpu.architecture].driver_last
         if gpu.driver_minimum and version_key(driver) < version_key(gpu.driver_minimum):
-            yield choice.where("driver"), f"driver {driver} does not know {gpu.model}, which came with {gpu.driver_minimum}"
+            yield choice.where("driver"), f"driver {driver} does not support {gpu.model}, whose first driver is {gpu.driver_minimum}"
         if last is not None and choice.branch > last:
             yield (
                 choice.where("driver"),
-                f"driver {driver} no longer knows {gpu.model} ({gpu.architecture.capitalize()}): {last} was the last branch",
+                f"driver {driver} no longer supports {gpu.model} ({gpu.architecture.capitalize()}), whose last branch is {last}",
             )
 
 
@@ -184,12 +184,12 @@ def gpu_cuda(choice: Choice) -> Iterator[Conflict]:
         if version_key(cuda) < version_key(row.cuda_first):
             yield (
                 choice.where("cuda"),
-                f"CUDA {cuda} does not know {gpu.model} ({gpu.architecture.capitalize()}): {row.cuda_first} was the first",
+                f"CUDA {cuda} does not support {gpu.model} ({gpu.architecture.capitalize()}), whose first release is {row.cuda_first}",
             )
         if row.cuda_last is not None and version_key(cuda)[:2] > version_key(row.cuda_last):
             yield (
                 choice.where("cuda"),
-                f"CUDA {cuda} no longer knows {gpu.model} ({gpu.architecture.capitalize()}): {row.cuda_last} was the last",
+                f"CUDA {cuda} no longer supports {gpu.model} ({gpu.architecture.capitalize()}), whose last release is {row.cuda_last}",
             )
 
 
@@ -198,7 +198,7 @@ def nccl_cuda(choice: Choice) -> Iterator[Conflict]:
     """NCCL is built for one CUDA major."""
     built, cuda = choice.versions["nccl-cuda"], choice.versions["cuda"]
     if major(built) != major(cuda):
-        yield choice.where("nccl-cuda"), f"NCCL built for CUDA {built} does not load beside CUDA {cuda}"
+        yield choice.where("nccl-cuda"), f"NCCL for CUDA {built} does not load with CUDA {cuda}"
 
 
 @judge("software-fabric-manager")
@@ -210,7 +210,7 @@ def fabric_manager(choice: Choice) -> Iterator[Conflict]:
     if twin != driver:
         yield (
             choice.where("fabric-manager", "driver"),
-            f"Fabric Manager {twin} does not run with driver {driver}: both have to be one version",
+            f"Fabric Manager {twin} does not run with driver {driver}: both must have the same version",
         )
 
 
@@ -219,7 +219,7 @@ def dcgm(choice: Choice) -> Iterator[Conflict]:
     """DCGM 3 has other packages, which conflict with those of DCGM 4."""
     version = choice.versions.get("dcgm")
     if version is not None and version_key(version) < version_key(requirement("dcgm")):
-        yield choice.where("dcgm"), f"DCGM {version}: the roles know the packages of DCGM 4"
+        yield choice.where("dcgm"), f"DCGM {version} is not supported: the roles install DCGM 4"
 
 
 @judge("software-slurm")
@@ -231,7 +231,7 @@ def slurm(choice: Choice) -> Iterator[Conflict]:
         if known is not None and known.slurm is not None and known.slurm != pinned:
             yield (
                 "software.pins.slurm",
-                f"{name} comes with Slurm {known.slurm}, not {pinned}, and pyxis loads only into the release it was built for",
+                f"{name} provides Slurm {known.slurm}, not {pinned}, and pyxis loads only into the release for which it is built",
             )
 
 
@@ -250,7 +250,7 @@ def gpudirect(choice: Choice) -> Iterator[Conflict]:
     if asked is GpuDirect.DMA_BUF:
         closed = [gpu.model for gpu, flavour in choice.flavours() if flavour is not GpuModules.OPEN]
         if closed:
-            yield "software.gpudirect", f"dma-buf needs the open kernel modules, which {' and '.join(closed)} would not get"
+            yield "software.gpudirect", f"dma-buf needs the open kernel modules, which are not installed for {' and '.join(closed)}"
         if version_key(cuda) < version_key(requirement("dma-buf-cuda")):
             yield choice.where("cuda"), f"dma-buf needs CUDA {requirement('dma-buf-cuda')} or later, not {cuda}"
     if asked is GpuDirect.PEERMEM and "doca-ofed" not in choice.versions:

@@ -28,7 +28,7 @@ def storage_no_server(case: Case) -> Iterator[Complaint]:
     for name in case.cluster.storage:
         declared = case.cluster.storage[name]
         if declared.served_by_nodes and not _servers(case, declared) and not _unknown(case, declared.servers):
-            yield Complaint(f"storage.{name}", "no node serves it", "add `storage: {count: 1}` to groups, or the role storage to one")
+            yield Complaint(f"storage.{name}", "no node serves it", "add `storage: {count: 1}` to groups, or the role storage to a group")
 
 
 def _servers(case: Case, declared: Storage) -> list[Member]:
@@ -70,7 +70,7 @@ def storage_server_shared(case: Case) -> Iterator[Complaint]:
         for member in _servers(case, declared) if isinstance(declared, MooseFs) else ():
             first = serving.setdefault(member.name, name)
             if first != name:
-                yield Complaint(f"storage.{name}", f"{member.name} already serves {first}", "give each file system `servers` of its own")
+                yield Complaint(f"storage.{name}", f"{member.name} already serves {first}", "set separate `servers` for each file system")
                 break
 
 
@@ -81,7 +81,7 @@ def nfs_servers(case: Case) -> Iterator[Complaint]:
         servers = [member.name for member in _servers(case, declared)] if isinstance(declared, Nfs) else []
         if len(servers) > 1:
             cause = f"{len(servers)} nodes would serve it: {', '.join(servers[:4])}{', …' if len(servers) > 4 else ''}"
-            yield Complaint(f"storage.{name}.servers", cause, "name one group with one node in `servers`, or use kind moosefs")
+            yield Complaint(f"storage.{name}.servers", cause, "set `servers` to one group with one node, or use kind moosefs")
 
 
 @rule("nfs-kernel")
@@ -89,17 +89,17 @@ def nfs_kernel(case: Case) -> Iterator[Complaint]:
     """NFS is served and mounted by the kernel, and a container has none of its own."""
     for name, declared in case.cluster.storage.items():
         if isinstance(declared, Nfs) and not case.cluster.target.owns_kernel:
-            cause = "containers cannot serve or mount NFS: it is the kernel that does, and theirs is the machine's"
-            yield Complaint(f"storage.{name}.kind", cause, "use kind moosefs here, and nfs on machines with kernels of their own")
+            cause = "containers cannot serve or mount NFS, which runs in the kernel, and they share the machine's kernel"
+            yield Complaint(f"storage.{name}.kind", cause, "use kind moosefs; nfs needs nodes with their own kernel")
 
 
 @rule("nfs-home")
 def nfs_home(case: Case) -> Iterator[Complaint]:
-    """Every node makes its users' homes as root, and over NFS root is nobody."""
+    """Every node creates home directories as root, which NFS maps to `nobody`."""
     for name, declared in case.cluster.storage.items():
         if isinstance(declared, Nfs) and _mount(declared) == _HOME:
-            cause = f"no node could make its users' homes in {declared.mount}: over NFS, root is nobody"
-            yield Complaint(f"storage.{name}.mount", cause, f"use /mnt/{name}, for instance, and leave homes on the nodes")
+            cause = f"NFS maps root to `nobody` (root_squash), so root cannot create home directories in {declared.mount}"
+            yield Complaint(f"storage.{name}.mount", cause, f"use another path, like /mnt/{name}, and keep home directories on the nodes")
 
 
 @rule("storage-unused", Severity.WARNING)
@@ -116,16 +116,16 @@ def mount_repeated(case: Case) -> Iterator[Complaint]:
     for name, declared in case.cluster.storage.items():
         other = first.setdefault(_mount(declared), name)
         if other != name:
-            yield Complaint(f"storage.{name}.mount", f"{declared.mount} is also the mount point of {other}", "choose another")
+            yield Complaint(f"storage.{name}.mount", f"{declared.mount} is also the mount point of {other}", "use another path")
 
 
 @rule("mount-nested")
 def mount_nested(case: Case) -> Iterator[Complaint]:
-    """One file system inside another hangs when the outer one does, and needs an order nobody declared."""
+    """A nested file system hangs with the outer one, and needs a mount order that is not declared."""
     for name, inner in case.cluster.storage.items():
         for other, outer in case.cluster.storage.items():
             if _mount(outer) in _mount(inner).parents:
-                yield Complaint(f"storage.{name}.mount", f"{inner.mount} lies inside {outer.mount} of {other}", "mount them side by side")
+                yield Complaint(f"storage.{name}.mount", f"{inner.mount} is inside {outer.mount} of {other}", "mount them side by side")
 
 
 @rule("mount-reserved")
@@ -135,7 +135,9 @@ def mount_reserved(case: Case) -> Iterator[Complaint]:
         mount = _mount(declared)
         folders = catalog.system_folders()
         if str(mount) in folders or any(folders.get(str(parent), False) for parent in mount.parents):
-            yield Complaint(f"storage.{name}.mount", f"{declared.mount} belongs to the operating system", f"use /mnt/{name}, for instance")
+            yield Complaint(
+                f"storage.{name}.mount", f"{declared.mount} belongs to the operating system", f"use another path, like /mnt/{name}"
+            )
 
 
 def _mount(declared: Storage) -> PurePosixPath:
@@ -155,12 +157,12 @@ def storage_size(case: Case) -> Iterator[Complaint]:
     for name, declared in case.cluster.storage.items():
         if declared.size < _SMALLEST:
             cause = f"{format_bytes(declared.size)} is too small to write to"
-            yield Complaint(f"storage.{name}.size", cause, f"at least {format_bytes(_SMALLEST)}")
+            yield Complaint(f"storage.{name}.size", cause, f"use at least {format_bytes(_SMALLEST)}")
 
 
 @rule("storage-mode", Severity.WARNING)
 def storage_mode(case: Case) -> Iterator[Complaint]:
-    """World-writable without the sticky bit lets everybody delete everybody's files."""
+    """World-writable without the sticky bit lets every user delete the files of others."""
     for name, declared in case.cluster.storage.items():
         mode = int(declared.mode, 8)
         if mode & 0o002 and not mode & 0o1000:

@@ -21,7 +21,7 @@ def tuning_hugepages_room(case: Case) -> Iterator[Complaint]:
         if _tuned(tuning, member.group, member.roles) and wanted * 2 > member.memory and member.group not in said:
             said.add(member.group)
             cause = f"{format_bytes(wanted)} are more than half the memory of {member.name}, {format_bytes(member.memory)}"
-            yield Complaint("tuning.hugepages", cause, "set fewer aside, or name other `groups`")
+            yield Complaint("tuning.hugepages", cause, "reserve fewer, or set other `groups`")
 
 
 def _tuned(tuning: Tuning, group: str, roles: tuple[Role, ...]) -> bool:

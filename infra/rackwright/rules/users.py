@@ -1,4 +1,4 @@
-"""Users: numbers and names that collide with nobody's, keys that are keys."""
+"""Users: unique IDs and names, valid keys."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def uid_range(case: Case) -> Iterator[Complaint]:
     """Lower numbers are the system's, higher ones are handed out at run time."""
     for name, user in case.cluster.users.items():
         if not FIRST_UID <= user.uid <= LAST_UID:
-            yield Complaint(f"users.{name}.uid", f"{user.uid} is no ordinary user's number", f"from {FIRST_UID} to {LAST_UID}")
+            yield Complaint(f"users.{name}.uid", f"{user.uid} is not a UID for ordinary users", f"use {FIRST_UID} to {LAST_UID}")
 
 
 @rule("uid-repeated")
@@ -43,7 +43,7 @@ def uid_repeated(case: Case) -> Iterator[Complaint]:
     for name, user in case.cluster.users.items():
         other = first.setdefault(user.uid, name)
         if other != name:
-            yield Complaint(f"users.{name}.uid", f"{user.uid} is also {other}'s", "give each user a number of their own")
+            yield Complaint(f"users.{name}.uid", f"{user.uid} is also the UID of {other}", "use a unique UID for each user")
 
 
 @rule("user-reserved")
@@ -51,16 +51,16 @@ def user_reserved(case: Case) -> Iterator[Complaint]:
     """Names that exist on every node already."""
     for name in case.cluster.users:
         if name in catalog.accounts():
-            yield Complaint(f"users.{name}", f"`{name}` is an account of the system", "choose another name")
+            yield Complaint(f"users.{name}", f"`{name}` is a system account", "choose another name")
 
 
 @rule("user-group-strong")
 def user_group_strong(case: Case) -> Iterator[Complaint]:
-    """Such groups make a user root by the back door."""
+    """Members of these groups can become root without the setting `admin`."""
     for name, user in case.cluster.users.items():
         for group in user.groups:
             if catalog.accounts().get(group, False):
-                yield Complaint(f"users.{name}.groups", f"group {group} gives the rights of root", "use `admin: true`, which says so")
+                yield Complaint(f"users.{name}.groups", f"members of group {group} can become root", "use `admin: true` instead")
 
 
 @rule("user-group-unknown")
@@ -69,7 +69,7 @@ def user_group_unknown(case: Case) -> Iterator[Complaint]:
     for name, user in case.cluster.users.items():
         for group in user.groups:
             if group not in case.cluster.user_groups and group not in catalog.accounts():
-                hint = f"declare it with its number: `user_groups: {{{group}: {{gid: 3001}}}}`"
+                hint = f"declare it with its GID: `user_groups: {{{group}: {{gid: 3001}}}}`"
                 yield Complaint(f"users.{name}.groups", f"there is no group `{group}`", hint)
 
 
@@ -80,9 +80,9 @@ def user_group_number(case: Case) -> Iterator[Complaint]:
     for name, group in case.cluster.user_groups.items():
         owner = first.setdefault(group.gid, f"group {name}")
         if not FIRST_UID <= group.gid <= LAST_UID:
-            yield Complaint(f"user_groups.{name}.gid", f"{group.gid} is no ordinary group's number", f"from {FIRST_UID} to {LAST_UID}")
+            yield Complaint(f"user_groups.{name}.gid", f"{group.gid} is not a GID for ordinary groups", f"use {FIRST_UID} to {LAST_UID}")
         elif owner != f"group {name}":
-            yield Complaint(f"user_groups.{name}.gid", f"{group.gid} is also the number of {owner}", "give each group a number of its own")
+            yield Complaint(f"user_groups.{name}.gid", f"{group.gid} is also the ID of {owner}", "use a unique GID for each group")
 
 
 @rule("user-group-name")
@@ -90,19 +90,19 @@ def user_group_name(case: Case) -> Iterator[Complaint]:
     """Every user has a group of the same name, and the system has its own."""
     for name in case.cluster.user_groups:
         if name in case.cluster.users:
-            yield Complaint(f"user_groups.{name}", f"user {name} has a group of that name", "choose another name")
+            yield Complaint(f"user_groups.{name}", f"user {name} already has a group of this name", "choose another name")
         elif name in catalog.accounts():
-            yield Complaint(f"user_groups.{name}", f"`{name}` is a group of the system", "choose another name")
+            yield Complaint(f"user_groups.{name}", f"`{name}` is a system group", "choose another name")
 
 
 @rule("ssh-key")
 def ssh_key(case: Case) -> Iterator[Complaint]:
-    """A key that sshd cannot read locks the user out without a word."""
+    """A key that sshd cannot read locks the user out without a message."""
     for name, user in case.cluster.users.items():
         for index, key in enumerate(user.ssh_keys):
             wrong = _wrong_with(key)
             if wrong:
-                hint = "the content of ~/.ssh/id_ed25519.pub: type, base64, comment, on one line"
+                hint = "enter the content of ~/.ssh/id_ed25519.pub: type, base64, comment, on one line"
                 yield Complaint(f"users.{name}.ssh_keys[{index}]", wrong, hint)
 
 
@@ -111,32 +111,32 @@ def _wrong_with(key: str) -> str | None:
     if "PRIVATE KEY" in key:
         return "is a private key: keep it secret, and replace it if this file was shared"
     if len(key.strip().splitlines()) != 1 or len(words) < 2:
-        return "is no public key"
+        return "is not a public key"
     if words[0] not in _KEY_TYPES:
-        return f"`{words[0][:40]}` is no key type that sshd accepts"
+        return f"`{words[0][:40]}` is not a key type that sshd accepts"
     try:
         blob = base64.b64decode(words[1], validate=True)
         (length,) = struct.unpack(">I", blob[:4])
     except (binascii.Error, struct.error):
-        return "is damaged: what follows the type is no base64"
+        return "is damaged: the data after the type is not base64"
     if blob[4 : 4 + length] != words[0].encode():
-        return "is damaged: type and key do not belong together"
+        return "is damaged: the key does not match its type"
     return None
 
 
 @rule("ssh-key-shared", Severity.WARNING)
 def ssh_key_shared(case: Case) -> Iterator[Complaint]:
-    """Who logged in cannot be told when two users have one key."""
+    """If two users share a key, logs do not show which of them logged in."""
     first: dict[str, str] = {}
     for name, user in case.cluster.users.items():
         for index, key in enumerate(user.ssh_keys):
             other = first.setdefault(" ".join(key.split()[:2]), name)
             if other != name:
-                yield Complaint(f"users.{name}.ssh_keys[{index}]", f"is also a key of {other}", "give each user a key of their own")
+                yield Complaint(f"users.{name}.ssh_keys[{index}]", f"is also a key of {other}", "use a separate key for each user")
 
 
 @rule("users-missing", Severity.WARNING)
 def users_missing(case: Case) -> Iterator[Complaint]:
     """Jobs are submitted, and proven at level smoke, by an ordinary user."""
     if not case.cluster.users:
-        yield Complaint("users", "there is no ordinary user to submit jobs", "add one: `users: {alice: {uid: 2001}}`")
+        yield Complaint("users", "no ordinary user is declared to submit jobs", "add a user: `users: {alice: {uid: 2001}}`")

@@ -93,7 +93,7 @@ class Gathering:
         """The answer as it came."""
         asked = self._rounds.get((node, probe.stage))
         if asked is None:
-            raise CouldNotTell(f"{node} was not asked for {probe.name}")
+            raise CouldNotTell(f"{node} was not queried for {probe.name}")
         asked.done.wait()
         return asked.answers[probe.name]
 
@@ -104,13 +104,13 @@ class Gathering:
     def seen(self, outlook: Outlook, node: str) -> str:
         """What answered from that node; empty when nothing did. Raises CouldNotTell where the look itself failed."""
         if outlook.name not in self._views:
-            raise CouldNotTell(f"{outlook.name} was not looked at")
+            raise CouldNotTell(f"{outlook.name} was not probed")
         view = self._views[outlook.name]
         view.done.wait()
         if view.looked.trouble:
             raise CouldNotTell(view.looked.trouble)
         if node not in view.looked.answers:
-            raise CouldNotTell(f"{outlook.name} says nothing of {node}")
+            raise CouldNotTell(f"{outlook.name} has no result for {node}")
         return str(view.looked.answers[node])
 
     def tell(self, node: str, command: Callable[[Place], str]) -> None:

@@ -96,7 +96,7 @@ def on_link(route: str) -> bool:
 def _refuse_foreign_route(address: str, local: bool, *, rootless: bool) -> None:
     """Raise where a packet to the address would reach another machine than the node, or nothing could be concluded from silence."""
     if rootless and local:
-        raise CouldNotTell(f"a network of this machine holds {address}, too: choose another network.cidr in the stack file")
+        raise CouldNotTell(f"a network of this machine also contains {address}: choose another network.cidr in the stack file")
     if not rootless and not local:
         raise CouldNotTell(f"this machine has no interface on the network of {address}: `podman network ls` lists the networks")
 
@@ -190,7 +190,7 @@ def _podman(arguments: list[str]) -> str:
     except FileNotFoundError:
         raise CouldNotTell("podman is not installed on this machine") from None
     except subprocess.TimeoutExpired:
-        raise CouldNotTell(f"podman {arguments[0]}: no end after {limit:.0f} s") from None
+        raise CouldNotTell(f"podman {arguments[0]}: timed out after {limit:.0f} s") from None
     if ended.returncode:
         said = (ended.stderr.strip() or "no reason given").splitlines()[-1]
         raise CouldNotTell(f"podman {arguments[0]}: {said}")

@@ -105,7 +105,7 @@ class Probe(Generic[T]):
         try:
             return self.parse(raw.out)
         except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise CouldNotTell(f"{self.name}: unreadable answer ({error}): {_last_line(raw.out) or 'nothing'}") from None
+            raise CouldNotTell(f"{self.name}: unreadable answer ({error}): {_last_line(raw.out) or 'no output'}") from None
 
 
 PROBES: dict[str, Probe[Any]] = {}
@@ -114,4 +114,4 @@ PROBES: dict[str, Probe[Any]] = {}
 
 def _last_line(text: str) -> str:
     lines = text.strip().splitlines()
-    return lines[-1][:200] if lines else "it said nothing"
+    return lines[-1][:200] if lines else "no output"

@@ -12,7 +12,7 @@ def parse_table(text: str) -> tuple[tuple[str, ...], ...]:
     """`sacctmgr --noheader --parsable2`: fields of each row."""
     rows = tuple(tuple(line.split("|")) for line in text.splitlines() if "|" in line)
     if len({len(row) for row in rows}) > 1:
-        raise ValueError("rows of different length")
+        raise ValueError("rows differ in length")
     return rows
 
 
@@ -110,7 +110,7 @@ def parse_qos(text: str) -> dict[str, Qos]:
         for name, priority, tres, jobs, wall, preempts in parse_table(text)
     }
     if not found:
-        raise ValueError("no quality of service")
+        raise ValueError("no QOS")
     return found
 
 

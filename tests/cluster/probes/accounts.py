@@ -60,7 +60,7 @@ def parse_accounts(text: str) -> Accounts:
             sections[list(sections)[-1]].append(line)
     accounts = [_account(line) for line in sections["passwd"]]
     if not any(account.uid == 0 for account in accounts):
-        raise ValueError("not even root is listed")
+        raise ValueError("root is not listed")
     groups = [line.split(":") for line in sections["group"]]
     members = {name: tuple(filter(None, who.split(","))) for name, _, _, who in groups}
     gids = {name: int(gid) for name, _, gid, _ in groups}

@@ -37,7 +37,7 @@ def parse_deployments(text: str) -> dict[str, Running | None]:
     """By path; None where there is none."""
     found: dict[str, Any] = json.loads(text)
     if not found:
-        raise ValueError("no Deployment is told")
+        raise ValueError("no Deployment is listed")
     return {path: _running(one) if one else None for path, one in found.items()}
 
 
@@ -66,7 +66,7 @@ def parse_hooks(text: str) -> dict[str, str]:
     """By addon: what its hooks added to what was tried, in words; what was refused, and why."""
     found: dict[str, Any] = json.loads(text)
     if not found:
-        raise ValueError("nothing was tried")
+        raise ValueError("no hook was tested")
     return {name: _added(name, one) for name, one in found.items()}
 
 

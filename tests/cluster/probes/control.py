@@ -86,7 +86,7 @@ def parse_manifests(text: str) -> dict[str, str]:
     """`as written`, `edited` or `missing`, by static pod."""
     found: dict[str, str] = json.loads(text)
     if "kube-apiserver" not in found:
-        raise ValueError("kube-apiserver is not among them")
+        raise ValueError("kube-apiserver is not listed")
     return found
 
 

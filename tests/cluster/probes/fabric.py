@@ -65,7 +65,7 @@ ERRORS: Final = frozenset(
 def parse_errors(text: str) -> dict[End, tuple[str, ...]]:
     """Ports that ibqueryerrors lists, with the counters that mean a bad link, as `SymbolErrorCounter 42`."""
     if "## Summary" not in text:
-        raise ValueError("no summary at its end")
+        raise ValueError("no summary at the end")
     return {end: counters for end, counters in _listed(text) if counters}
 
 
@@ -96,7 +96,7 @@ def parse_manager(text: str) -> Manager | None:
         return Manager(int(found[1]), found[2])
     if "failed: query" in text:
         return None
-    raise ValueError("the subnet could not be asked")
+    raise ValueError("the subnet could not be queried")
 
 
 MANAGER = Probe("fabric-manager", on="@observer", command="sminfo 2>&1", parse=parse_manager, statuses=frozenset({0, 255}))

@@ -85,7 +85,7 @@ class Ruleset:
             elif kind in _VERDICTS:
                 return self._concluded(key, kind, value, packet)
             elif kind not in _HARMLESS:
-                raise CouldNotTell(f"the ruleset has a statement that is not understood: {kind}")
+                raise CouldNotTell(f"the ruleset has an unsupported statement: {kind}")
         return "continue"
 
     def _concluded(self, key: tuple[str, str, str], kind: str, value: Any, packet: Packet) -> str:
@@ -134,7 +134,7 @@ def _actual(left: Mapping[str, Any], packet: Packet) -> Any:
     meta |= {"oif": packet.leaves_by, "oifname": packet.leaves_by} if packet.leaves_by else {}
     if kind == "meta" and about["key"] in meta:
         return meta[about["key"]]
-    raise CouldNotTell(f"the ruleset looks at something that is not understood: {json.dumps(left)}")
+    raise CouldNotTell(f"the ruleset matches an unsupported expression: {json.dumps(left)}")
 
 
 def _field(protocol: str, field: str, packet: Packet) -> Any:
@@ -145,7 +145,7 @@ def _field(protocol: str, field: str, packet: Packet) -> Any:
         return fields[protocol, field]
     if protocol in ("udp", "icmp", "icmpv6", "ip6", "igmp", "sctp"):
         return _NOT_THERE
-    raise CouldNotTell(f"the ruleset looks at a field that is not understood: {protocol} {field}")
+    raise CouldNotTell(f"the ruleset matches an unsupported field: {protocol} {field}")
 
 
 def _is(actual: Any, right: Any) -> bool:
@@ -162,13 +162,13 @@ def _is(actual: Any, right: Any) -> bool:
         parts = right["concat"]
         return isinstance(actual, tuple) and len(parts) == len(actual) and all(map(_is, actual, parts))
     if actual == "" and not {"prefix", "range"}.isdisjoint(right):
-        raise CouldNotTell("the ruleset looks at an address of a packet that is told with no address")
+        raise CouldNotTell("the ruleset matches an address that the test packet does not have")
     if "prefix" in right:
         return ip_address(actual) in ip_network(f"{right['prefix']['addr']}/{right['prefix']['len']}", strict=False)
     if "range" in right:
         low, high = right["range"]
         return low <= actual <= high if isinstance(actual, int) else ip_address(low) <= ip_address(actual) <= ip_address(high)
-    raise CouldNotTell(f"the ruleset compares with something that is not understood: {json.dumps(right)}")
+    raise CouldNotTell(f"the ruleset compares with an unsupported value: {json.dumps(right)}")
 
 
 def parse_ruleset(text: str) -> Ruleset:
@@ -219,7 +219,7 @@ def parse_metadata_service(text: str) -> dict[str, str]:
     """Who got how far: lines `root WORD` and `nobody WORD` with one of open, refused, silent."""
     found = dict(line.split() for line in text.splitlines())
     if set(found) != {"root", "nobody"} or not set(found.values()) <= {"open", "refused", "silent"}:
-        raise ValueError("root and nobody did not both try")
+        raise ValueError("root and `nobody` did not both send a request")
     return found
 
 

@@ -32,7 +32,7 @@ def parse_answers(text: str) -> dict[str, str]:
     """What answered, by what was asked."""
     found: dict[str, str] = json.loads(text)
     if "kubelet" not in found or "endpoint" not in found:
-        raise ValueError("not everything was asked")
+        raise ValueError("not every query has a result")
     return found
 
 
@@ -74,7 +74,7 @@ def parse_complaints(text: str) -> tuple[str, ...]:
     ('command failed: failed to run Kubelet: Unauthorized',)
     """
     if not text.rstrip().endswith("== end"):
-        raise ValueError("the journal was not read to its end")
+        raise ValueError("the journal is incomplete")
     found = re.findall(r'^E\d{4} .*?\] "((?:[^"\\]|\\.)*)"(?:.* err="((?:[^"\\]|\\.)*)")?', text, re.MULTILINE)
     return tuple(f"{what}: {why}" if why else what for what, why in reversed(found))
 
@@ -129,7 +129,7 @@ def parse_free(text: str) -> dict[str, int]:
     """
     found = {folder: 100 - int(used.rstrip("%")) for folder, used in (line.split() for line in text.splitlines())}
     if not found:
-        raise ValueError("no folder is told")
+        raise ValueError("no folder is listed")
     return found
 
 

@@ -102,7 +102,7 @@ def parse_kubelets(text: str) -> dict[str, Any]:
     """By node: the configuration its kubelet runs with, or why it is not told."""
     found: dict[str, Any] = json.loads(text)
     if not found or not all(isinstance(one, dict | str) for one in found.values()):
-        raise ValueError("no kubelet is named")
+        raise ValueError("no kubelet is listed")
     return found
 
 
@@ -150,7 +150,7 @@ def parse_objects(text: str) -> dict[str, Any]:
     """Objects by their path; None where nothing is."""
     found: dict[str, Any] = json.loads(text)
     if not found or not all(one is None or "metadata" in one for one in found.values()):
-        raise ValueError("no objects are told")
+        raise ValueError("no objects are listed")
     return found
 
 
@@ -176,7 +176,7 @@ def parse_health(text: str) -> dict[str, str]:
     """
     lines = json.loads(text).splitlines()
     if not any(line.startswith(("[+]", "[-]")) for line in lines):
-        raise ValueError("no part is named")
+        raise ValueError("no component is listed")
     return {name: words for name, _, words in (line[3:].partition(" ") for line in lines if line.startswith("[-]"))}
 
 

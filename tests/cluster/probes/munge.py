@@ -56,7 +56,7 @@ def parse_decoded(text: str) -> str:
     for line in text.splitlines():
         if line.lower().startswith(("status:", "unmunge: error:")):
             return line.split(":")[-1].rpartition("(")[0].strip() or line.split(":")[-1].strip()
-    raise ValueError("unmunge gave no status")
+    raise ValueError("unmunge printed no status")
 
 
 def partner(place: Place) -> str:

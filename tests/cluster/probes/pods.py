@@ -38,7 +38,7 @@ class Told:
     def answer(self) -> str:
         """Its output, or its complaint; raises CouldNotTell where the command did not get into the pod."""
         if self.rc is None:
-            raise CouldNotTell(f"no command got into the pod: {self.said}")
+            raise CouldNotTell(f"no command could run in the pod: {self.said}")
         return self.out.strip() if self.rc == 0 else self.said or f"status {self.rc}"
 
 
@@ -70,7 +70,7 @@ class Pods:
         if part not in found:
             raise CouldNotTell(f"the run has no {part} of {node}")
         if part in _NEEDS_MORE and found["plain"]["phase"] != "Succeeded":
-            raise CouldNotTell(f"not even an ordinary pod runs here: {found['plain']['why'] or found['plain']['phase']}")
+            raise CouldNotTell(f"no pod runs on this node: {found['plain']['why'] or found['plain']['phase']}")
         return found[part]  # type: ignore[no-any-return]
 
     def network(self, node: str) -> Mapping[str, Any]:
@@ -91,7 +91,7 @@ class Pods:
 
 def _running(part: Mapping[str, Any], proof: str) -> Mapping[str, Any]:
     if proof not in part:
-        raise CouldNotTell(f"its pod does not run: {part['pod']['why'] or part['pod']['phase']}")
+        raise CouldNotTell(f"the pod does not run: {part['pod']['why'] or part['pod']['phase']}")
     return part
 
 
@@ -115,7 +115,7 @@ def parse_pods(text: str) -> Pods:
     """The JSON document that the run prints last."""
     data = json.loads(text.strip().splitlines()[-1])
     if not {"states", "nodes", "namespaces", "ports", "busy", "privileged"} <= set(data):
-        raise ValueError("the run did not come to its end")
+        raise ValueError("the run did not finish")
     return Pods(data)
 
 
@@ -191,9 +191,9 @@ def _packed() -> str:
 
 def _command(place: Place) -> str:
     if place.declared.cluster["scheduler"]["kind"] != "kubernetes":
-        raise CouldNotTell("there is no Kubernetes to run pods")
+        raise CouldNotTell("the cluster does not run Kubernetes")
     if not place.declared.cluster["scheduler"]["probe"]:
-        raise CouldNotTell("no image for the checks: it comes with the bundle alone")
+        raise CouldNotTell("no image for the checks: only the bundle contains it")
     return f"python3 -I -S -c {shlex.quote(_BOOT)} {_packed()} {shlex.quote(json.dumps(_request(place)))}"
 
 
@@ -204,7 +204,7 @@ def parse_left(text: str) -> tuple[str, ...]:
     """Paths that pods left behind."""
     found = text.split()
     if not all(path.startswith("/") for path in found):
-        raise ValueError("not all of it is paths")
+        raise ValueError("not every line is a path")
     return tuple(found)
 
 

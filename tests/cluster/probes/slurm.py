@@ -16,7 +16,7 @@ def parse_ping(text: str) -> dict[str, bool]:
     """
     found = {host: state == "UP" for host, state in re.findall(r"^Slurmctld\(\S+\) at (\S+) is (UP|DOWN)", text, re.MULTILINE)}
     if not found:
-        raise ValueError("no controller is named")
+        raise ValueError("no controller is listed")
     return found
 
 

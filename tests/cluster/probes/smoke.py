@@ -230,7 +230,7 @@ def _node_side() -> str:
 
 def _command(place: Place) -> str:
     if "partitions" not in place.declared.cluster["scheduler"]:
-        raise CouldNotTell("there is no Slurm to send jobs to")
+        raise CouldNotTell("the cluster does not run Slurm")
     if place.node["name"] != submitter(place):
         return "true"
     saving = place.declared.cluster["scheduler"].get("power_saving") or {}

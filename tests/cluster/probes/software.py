@@ -26,7 +26,7 @@ def parse_driver(text: str) -> KernelDriver:
     """
     found = re.search(r"^NVRM version: NVIDIA UNIX (Open )?.*Kernel Module.*?\s([0-9]+\.[0-9.]+)\s", text + "\n", re.MULTILINE)
     if found is None:
-        raise ValueError("no line says which modules are loaded")
+        raise ValueError("no line names the loaded modules")
     return KernelDriver("open" if found[1] else "proprietary", found[2])
 
 
@@ -48,7 +48,7 @@ def parse_fabric(text: str) -> tuple[tuple[str, str], ...]:
     """State and status of each GPU's NVLink fabric, out of `nvidia-smi -q`."""
     found = re.findall(r"^ +Fabric\n +State +: (.+)\n +Status +: (.+)$", text, re.MULTILINE)
     if not found:
-        raise ValueError("no GPU says anything of a fabric")
+        raise ValueError("no GPU reports a fabric state")
     return tuple((state.strip(), status.strip()) for state, status in found)
 
 
@@ -59,7 +59,7 @@ def parse_fabric_manager(text: str) -> str:
     """The version in a line like `Fabric Manager version is : 580.173.02`."""
     found = re.search(r"version is : ([0-9]+(?:\.[0-9]+)+)\s*$", text, re.MULTILINE)
     if found is None:
-        raise ValueError("it does not say its version")
+        raise ValueError("no version in the output")
     return found[1]
 
 
@@ -74,7 +74,7 @@ def parse_cuda(text: str) -> str:
     """
     found = re.search(r"release ([0-9]+\.[0-9]+),", text)
     if found is None:
-        raise ValueError("it does not say its release")
+        raise ValueError("no release in the output")
     return found[1]
 
 
@@ -118,7 +118,7 @@ def parse_health(text: str) -> str:
     """The overall health in the table that `dcgmi health --check` prints."""
     found = re.search(r"^\| *Overall Health *\| *(\S.*?) *\|$", text, re.MULTILINE)
     if found is None:
-        raise ValueError("it does not say how the GPUs are")
+        raise ValueError("no GPU health in the output")
     return found[1]
 
 

@@ -30,7 +30,7 @@ def parse_offer(text: str) -> tuple[str, ...]:
     for line in text.splitlines():
         if "Permission denied (" in line:
             return tuple(sorted(line.rpartition("(")[2].rstrip(").").split(",")))
-    raise ValueError("sshd did not say which ways it offers")
+    raise ValueError("sshd did not list its authentication methods")
 
 
 def _knock(place: Place) -> str:
@@ -80,7 +80,7 @@ def parse_host_keys(text: str) -> HostKeys:
             if int(mode, 8) & 0o077 or owner != "root":
                 exposed.append(f"{path} {mode} {owner}")
     if not privates:
-        raise ValueError("no host key is there")
+        raise ValueError("no host key found")
     return HostKeys(public, tuple(exposed))
 
 

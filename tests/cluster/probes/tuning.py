@@ -48,7 +48,7 @@ def parse_profile(text: str) -> str:
     """
     words, _, name = text.strip().rpartition(": ")
     if not words.endswith("profile"):
-        raise ValueError("no profile is named")
+        raise ValueError("no profile in the output")
     return name
 
 
@@ -63,7 +63,7 @@ def parse_settings(text: str) -> dict[str, str]:
     """
     rows = [line.partition(" = ") for line in text.splitlines() if line.strip()]
     if not all(sign for _, sign, _ in rows):
-        raise ValueError("a line holds no setting")
+        raise ValueError("a line contains no setting")
     return {name: " ".join(value.split()) for name, _, value in rows}
 
 

@@ -208,7 +208,7 @@ def test_two_leave_and_come_again(lab: Project) -> None:
 def test_an_even_number_and_another_address_are_refused(lab: Project) -> None:
     assert "use 1 or 3" in scaled(lab, 2).output
     lab.edit(lambda cluster: (cluster["groups"]["controller"].update(count=3), cluster["scheduler"].pop("endpoint")))
-    assert "have no address in common" in lab.pulumi("up").output
+    assert "require a common address" in lab.pulumi("up").output
     lab.edit(lambda cluster: cluster["scheduler"].update(endpoint=address(lab)))
 
 

@@ -39,7 +39,7 @@ def test_the_new_worker_takes_jobs_and_was_checked(grown: Project) -> None:
 
 
 def test_the_preview_said_so_in_words_and_afterwards_there_is_nothing_to_say(grown: Project) -> None:
-    assert "adds worker2, lets it join Slurm and checks it (groups.worker.count)" in grown.foretold  # type: ignore[attr-defined]
+    assert "adds worker2, joins it to Slurm and verifies it (groups.worker.count)" in grown.foretold  # type: ignore[attr-defined]
     said = grown.rackwright("impact", grown.stack)
     assert said.ok and said.output.startswith("no changes: stack "), said.output
 

@@ -52,4 +52,4 @@ def test_a_file_that_is_not_there_stops_a_preview(own: Project) -> None:
     said = own.pulumi("preview")
     (own.folder / "site" / "away.yml").rename(own.folder / "site" / "note.yml")
     assert not said.ok
-    assert "site/note.yml is no file of the project" in said.output
+    assert "site/note.yml is not a file of the project" in said.output

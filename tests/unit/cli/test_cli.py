@@ -89,10 +89,10 @@ def test_everything_that_is_wrong_comes_at_once(run: Run, bad: Path) -> None:
     assert ended.out == (
         "level: `smok` is not one of checks, smoke, full\n  did you mean `smoke`?\n"
         "groups.worker.memry: unknown key `memry`\n  did you mean `memory`?\n"
-        "groups.worker.count: 70 nodes, but the group owns 64 addresses\n"
-        "  add `capacity: 70`; that moves the groups declared after worker\n"
+        "groups.worker.count: 70 nodes, but the group has 64 addresses\n"
+        "  add `capacity: 70`, which renumbers the groups after worker\n"
         "groups (warning): 71 containers on one machine\n"
-        "  beyond 48, daemons may time out: lower a count, or expect to wait\n"
+        "  reduce a count: with more than 48 containers, daemons may time out\n"
         "access.port: 22 is a privileged port\n  use a port like 2222\n"
         "stack mine: 4 errors, 1 warning\n"
     )
@@ -115,7 +115,7 @@ def test_warnings_are_shown_and_refuse_nothing(run: Run, tmp_path: Path) -> None
     file.write_text(paths.stack_file("lab").read_text().replace("127.0.0.1", "0.0.0.0"))
     ended = run("validate", str(file))
     assert ended.code == 0
-    assert ended.out.startswith("access.listen (warning): 0.0.0.0 offers the login node")
+    assert ended.out.startswith("access.listen (warning): 0.0.0.0 publishes the login node")
     assert ended.out.endswith("stack lab: valid, 4 nodes, 1 warning\n")
 
 

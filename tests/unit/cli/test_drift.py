@@ -103,7 +103,7 @@ def test_what_is_kept_is_for_its_owner_alone(night: Night, file: Any) -> None:
 def test_healing_says_what_it_does_then_does_it_and_looks_again(night: Night) -> None:
     night.found = [(STOPPED,), ()]
     said = night("drift", "lab", "--heal", "behaviour")
-    assert said.code == 0 and "healing the hosts: apply the playbooks to every existing node" in said.err and "1 healed" in said.out
+    assert said.code == 0 and "healing the hosts: apply the playbooks to every existing node" in said.err and "1 resolved" in said.out
     assert len(night.ran) == 1 and night.ran[0][:4] == ["up", "--stack", "lab", "--refresh"] and "--target" in night.ran[0]
 
 
@@ -134,7 +134,7 @@ def test_history_tells_since_when_and_until_when(night: Night) -> None:
     assert [(one["subject"], one["first"], one["healed"]) for one in kept["differences"]] == [
         ("munge.service_runs", (BEGAN - timedelta(days=2)).isoformat(), BEGAN.isoformat())
     ]
-    assert "healed" in night("history", "lab").out
+    assert "resolved" in night("history", "lab").out
 
 
 def test_a_history_nobody_wrote_is_told_with_what_writes_it(night: Night) -> None:
@@ -149,7 +149,7 @@ def test_a_silence_is_told_once_and_is_no_green(night: Night, tmp_path: Path, mo
     night("drift", "lab")
     for _ in range(2):
         said = night("history", "lab", "--overdue", "1h")
-        assert said.code == 3 and "no look for drift ended" in said.err
+        assert said.code == 3 and "no drift scan finished" in said.err
     assert len([message for message in told if message]) == 1
 
 
@@ -157,7 +157,7 @@ def test_a_timer_that_never_ran_is_told_from_when_the_stack_came_up(night: Night
     assert night("history", "lab", "--overdue", "1h").code == 0
     os.utime(paths.inventory("lab"), (0, 0))
     said = night("history", "lab", "--overdue", "1h")
-    assert said.code == 3 and "no look for drift ended" in said.err
+    assert said.code == 3 and "no drift scan finished" in said.err
 
 
 def test_a_stack_file_that_cannot_be_read_is_no_empty_one(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ def test_the_plan_says_what_growth_costs(run: Run) -> None:
     ended = run("rack-h100", "plan")
     assert ended.code == 0
     assert "bisection                102.4 Tb/s  409.6 Tb/s" in ended.out
-    assert "room for 256 nodes: 48 switches now, where 24 would do for today's nodes alone" in ended.out
+    assert "planned for 256 nodes: 48 switches now; 24 suffice for the current nodes" in ended.out
     assert [row.split() for row in ended.out.splitlines() if row.startswith(("64 ", "128 ", "256 "))] == [
         ["64", "nodes", "48", "1024", "0", "0"],
         ["128", "nodes", "64", "2048", "1024", "0"],
@@ -153,8 +153,8 @@ def test_bad_input_is_told(run: Run, found: Path) -> None:
     for arguments, cause in (
         (("lab-small", "plan"), "stack lab-small has no fabric"),
         (("lab", "diff", str(found)), "No such file"),
-        (("lab", "plan", "--nodes", "9"), "laid out for 8"),
-        (("lab", "cables", "--nodes", "1"), "has 2 already"),
+        (("lab", "plan", "--nodes", "9"), "planned for 8"),
+        (("lab", "cables", "--nodes", "1"), "already has 2"),
     ):
         ended = run(*arguments)
         assert (ended.code, ended.out) == (2, ""), ended

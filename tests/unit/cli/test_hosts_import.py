@@ -93,7 +93,7 @@ def test_all_mistakes_of_a_list_are_told_and_nothing_is_written(take: Run, file:
 def test_what_the_stack_would_be_wrong_with_is_told_and_nothing_is_written(take: Run, file: Path) -> None:
     ended = take("name,address\nworker0,10.20.0.2\nworker1,10.99.0.1\n")
     assert (ended.code, file.read_text()) == (2, STACK)
-    assert "target.machines.worker0.address: 10.20.0.2 is login0's address, too" in ended.err
+    assert "target.machines.worker0.address: 10.20.0.2 is also the address of login0" in ended.err
     assert "10.99.0.1 of worker1 is not in network.cidr" in ended.err
 
 

@@ -86,13 +86,13 @@ def test_what_is_described_as_it_was_applied_is_nothing_to_do(up: Path, run: Run
 def test_a_worker_more_ends_nobody_s_work(up: Path, run: Run) -> None:
     code, said, _ = run("impact", edit(up, grown))
     assert code == 0
-    assert "adds worker2, lets it join Slurm and checks it (groups.worker.count)\n" in said
+    assert "adds worker2, joins it to Slurm and verifies it (groups.worker.count)\n" in said
 
 
 def test_an_edit_that_ends_sessions_shows_in_the_exit_code(up: Path, run: Run) -> None:
     code, said, _ = run("impact", edit(up, moved))
     assert code == 1
-    assert said.startswith("replaces login0: sessions there end; Slurm away meanwhile (access.port)\n")
+    assert said.startswith("replaces login0: sessions there end; Slurm unavailable meanwhile (access.port)\n")
 
 
 def test_a_refused_edit_says_what_now(up: Path, run: Run) -> None:
@@ -100,7 +100,7 @@ def test_a_refused_edit_says_what_now(up: Path, run: Run) -> None:
     assert code == 2
     assert said == (
         "renumbers group storage: refused (groups.worker.capacity)\n"
-        "  addresses follow groups and their `capacity` in order: leave those alone, and add new groups at the end\n"
+        "  keep the groups and their `capacity`, and add new groups at the end: addresses follow groups and `capacity` in order\n"
     )
 
 
@@ -127,7 +127,7 @@ def test_a_stack_that_was_never_applied_is_made(up: Path, run: Run) -> None:
 
 def test_a_run_that_did_not_end_well_is_done_again(up: Path, run: Run) -> None:
     record(up, settled=False)
-    assert run("impact", str(up))[:2] == (0, "applies all phases again: the last run did not end well\n")
+    assert run("impact", str(up))[:2] == (0, "applies all phases again: the last run did not succeed\n")
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def load(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_preview_tells_the_same(up: Path, logged: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     edit(up, grown)
     load(up, monkeypatch)
-    assert "adds worker2, lets it join Slurm and checks it (groups.worker.count)" in "\n".join(logged)
+    assert "adds worker2, joins it to Slurm and verifies it (groups.worker.count)" in "\n".join(logged)
 
 
 def test_an_up_says_nothing_twice(up: Path, logged: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

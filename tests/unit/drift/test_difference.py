@@ -98,7 +98,7 @@ class TestBehaviour:
         assert behaviour.look(report(*results)).unknown == (("worker0", "unreachable"),)
 
     def test_another_contract_is_refused(self):
-        with pytest.raises(ValueError, match="speaks other/1"):
+        with pytest.raises(ValueError, match=r"schema is other/1, expected rackwright\.report/1"):
             behaviour.look({**report(), "schema": "other/1"})
 
 

@@ -54,7 +54,7 @@ class TestWhatIsTold:
 
     def test_that_it_is_well_again_and_what_was_healed(self):
         message = told(look(), healed=[STOPPED], before=State.DRIFTED)
-        assert message.subject == "rackwright: lab: clean, was drifted" and "healed: munge.service_runs" in message.body
+        assert message.subject == "rackwright: lab: clean, was drifted" and "resolved: munge.service_runs" in message.body
 
     def test_that_nobody_could_tell(self):
         message = told(look(unknown=(("worker1", "unreachable"),)), before=State.CLEAN)
@@ -62,7 +62,7 @@ class TestWhatIsTold:
 
     def test_that_no_look_ended(self):
         message = notify.overdue("lab", timedelta(hours=30), timedelta(hours=26))
-        assert "no look for drift ended in 30 h" in message.subject and "rackwright-drift-lab.timer" in message.body
+        assert "no drift scan finished for 30 h" in message.subject and "rackwright-drift-lab.timer" in message.body
 
 
 MESSAGE = notify.Message("lab", State.DRIFTED, "rackwright: lab: drifted", "worker0\npage")
@@ -141,13 +141,13 @@ class TestHowItIsTold:
         (tmp_path / "hook").write_text(f"{address}/services/secret")
         channels = notify.Channels(mail_to=("a@b.c",), mail_server="127.0.0.1:1", webhook_file=tmp_path / "hook", command=("false",))
         wrong = notify.send(MESSAGE, channels)
-        assert [line.split(":")[0] for line in wrong] == ["mail", "command"] and len(posted) == 1
+        assert [line.split(":")[0] for line in wrong] == ["mail notification failed", "command notification failed"] and len(posted) == 1
 
     @pytest.mark.parametrize("held", ["{}/services/secret-wrong", "services/secret", "ftp://services/secret"])
     def test_where_a_webhook_is_stays_a_secret_also_when_it_fails(self, webhook, tmp_path, held):
         (tmp_path / "hook").write_text(held.format(webhook[0]))
         (only,) = notify.send(MESSAGE, notify.Channels(webhook_file=tmp_path / "hook"))
-        assert "nobody was told" in only and "secret" not in only
+        assert "webhook notification failed" in only and "secret" not in only
 
     def test_nobody_is_told_where_nobody_is_named(self):
         assert notify.send(MESSAGE, notify.Channels()) == []

@@ -84,7 +84,7 @@ def test_what_others_wrote_is_escaped():
 
 def test_a_verdict_that_is_not_whole_is_no_green_one():
     html = shown(unknown=(("worker1", "unreachable"),))
-    assert "could not be told in full" in html and 'class="clean">✓ lab' not in html
+    assert "partly unknown" in html and 'class="clean">✓ lab' not in html
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_what_was_only_simulated_is_said():
 def test_the_past_is_told_in_words_too():
     looks = [Past(NOW - timedelta(days=n), 2.0, State.DRIFTED, n) for n in range(3)]
     html = shown(looks=looks, seen=[Seen(differs("worker0"), NOW - timedelta(days=2), NOW, NOW)])
-    assert "2026-11-21 03:00 UTC: drifted, 2 differences" in html and "healed 2026-11-23 03:00" in html
+    assert "2026-11-21 03:00 UTC: drifted, 2 differences" in html and "resolved 2026-11-23 03:00" in html
 
 
 def luminance(colour):

@@ -39,7 +39,7 @@ def test_a_paused_node_differs_in_its_status():
 
 def test_a_deleted_node_is_gone():
     (only,) = found(event("delete", old={"hostname": "worker0"}))
-    assert (only.node, only.subject, only.live, only.weight) == ("worker0", "node.exists", "gone", Weight.BREAKING)
+    assert (only.node, only.subject, only.live, only.weight) == ("worker0", "node.exists", "missing", Weight.BREAKING)
 
 
 def test_a_network_is_of_no_node():
@@ -67,7 +67,7 @@ def test_what_has_a_layer_of_its_own_is_left_to_it(token):
 def test_an_engine_that_says_an_error_or_nothing_at_its_end_knows_nothing():
     said = {"diagnosticEvent": {"severity": "error", "message": "no podman\n"}}
     assert resources.look("lab", 2.0, [said, END]).unknown == (("", "no podman"),)
-    assert "did not come to an end" in resources.look("lab", 2.0, []).unknown[0][1]
+    assert "did not finish" in resources.look("lab", 2.0, []).unknown[0][1]
 
 
 def test_what_carries_the_label_and_is_not_on_record_is_a_stranger():
@@ -81,4 +81,4 @@ def test_what_carries_the_label_and_is_not_on_record_is_a_stranger():
 def test_a_log_that_was_cut_off_has_no_end_and_so_proves_nothing():
     (only,) = resources.events('{"preludeEvent": {}}\n{"resOutp')
     assert only == {"preludeEvent": {}}
-    assert resources.look("lab", 1.0, [only]).unknown == (("", "the engine did not come to an end"),)
+    assert resources.look("lab", 1.0, [only]).unknown == (("", "the engine did not finish"),)

@@ -309,9 +309,9 @@ def test_the_subnet_manager_stays_where_it_is_when_an_empty_group_grows() -> Non
 
 
 def test_asking_for_fewer_nodes_or_too_many_is_bad_input() -> None:
-    with pytest.raises(BadInput, match="the fabric has 64 already"):
+    with pytest.raises(BadInput, match="the fabric already has 64"):
         grown(rack(), 63)
-    with pytest.raises(BadInput, match="laid out for 256"):
+    with pytest.raises(BadInput, match="planned for 256"):
         grown(rack(), 257)
     with pytest.raises(BadInput, match="has no fabric"):
         grown(rack("lab-small"), 4)

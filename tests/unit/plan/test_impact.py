@@ -58,13 +58,13 @@ RACK = written("rack-h100")
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"fabric__nodes": 128}, "needs people at the fabric: 511 cables move, 16 switches fewer (fabric.nodes)"),
+        ({"fabric__nodes": 128}, "requires manual work on the fabric: 511 cables to move, 16 switches fewer (fabric.nodes)"),
         (
             {"fabric__oversubscription": 2},
-            "needs people at the fabric: 592 cables move, 176 cables go, 11 switches fewer (fabric.oversubscription)",
+            "requires manual work on the fabric: 592 cables to move, 176 cables to remove, 11 switches fewer (fabric.oversubscription)",
         ),
-        ({"groups__worker__count": 63}, "needs people at the fabric: 8 cables go (groups.worker.count)"),
-        ({"fabric": None}, "needs people at the fabric: 1024 cables go, 48 switches fewer (fabric)"),
+        ({"groups__worker__count": 63}, "requires manual work on the fabric: 8 cables to remove (groups.worker.count)"),
+        ({"fabric": None}, "requires manual work on the fabric: 1024 cables to remove, 48 switches fewer (fabric)"),
     ],
 )
 def test_cables_of_a_real_fabric_are_told_as_work_for_people(fields: dict[str, Any], words: str) -> None:
@@ -72,7 +72,7 @@ def test_cables_of_a_real_fabric_are_told_as_work_for_people(fields: dict[str, A
     found = impact(described(RACK), described(edited(RACK, **fields)))
     (said,) = [consequence for consequence in found if consequence.action is Action.RECABLE]
     assert str(said).splitlines()[0] == words
-    assert ("laid out for more nodes" in said.hint) == ("move," in words)
+    assert ("planned for more nodes" in said.hint) == ("to move," in words)
 
 
 @pytest.mark.parametrize("fields", [{"fabric__floor__row_pitch_cm": 200}, {"fabric__management": None}, {"groups__worker__cpus": 64}])
@@ -82,7 +82,7 @@ def test_edits_that_move_no_cable_say_nothing_of_cables(fields: dict[str, Any]) 
 
 
 def test_a_worker_joins_the_scheduler_that_there_is() -> None:
-    assert "adds worker2, lets it join Kubernetes and checks it (groups.worker.count)" in told(KUBERNETES, groups__worker__count=3)
+    assert "adds worker2, joins it to Kubernetes and verifies it (groups.worker.count)" in told(KUBERNETES, groups__worker__count=3)
     assert not [words for words in told(KUBERNETES, nodes={"worker1": {"state": "out"}}) if "Slurm" in words]
 
 
@@ -105,7 +105,7 @@ ROWS: list[tuple[dict[str, Any], list[str]]] = [
         [
             f"{REWIRE} (groups.worker.count)",
             f"{RELOAD} (groups.worker.count)",
-            "adds worker2, lets it join Slurm and checks it (groups.worker.count)",
+            "adds worker2, joins it to Slurm and verifies it (groups.worker.count)",
         ],
     ),
     (
@@ -118,31 +118,31 @@ ROWS: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"groups__worker__gpus__count": 4},
         [
-            "replaces worker0, worker1, not drained first: jobs there end (groups.worker.gpus.count)",
+            "replaces worker0, worker1 without draining first: jobs there end (groups.worker.gpus.count)",
             f"{REWIRE} (groups.worker.gpus.count)",
             f"{RELOAD} (groups.worker.gpus.count)",
         ],
     ),
     (
         {"nodes__worker1": {"gpus": {"count": 7}}},
-        ["replaces worker1, not drained first: jobs there end (nodes.worker1.gpus.count)", f"{RELOAD} (nodes.worker1.gpus.count)"],
+        ["replaces worker1 without draining first: jobs there end (nodes.worker1.gpus.count)", f"{RELOAD} (nodes.worker1.gpus.count)"],
     ),
     ({"groups__worker__gpus__model": "a100"}, [f"{RELOAD} (groups.worker.gpus.model)"]),
-    ({"groups__worker__rack": "r1"}, ["steers runs; no node changes (groups.worker.rack)"]),
+    ({"groups__worker__rack": "r1"}, ["affects runs only; no node changes (groups.worker.rack)"]),
     ({"groups__storage__capacity": 9}, ["changes nothing on any node (groups.storage.capacity)"]),
     ({"groups__worker__capacity": 65}, ["renumbers group storage: refused (groups.worker.capacity)"]),
     (
         {"nodes__worker1": {"state": "out", "reason": "bad DIMM"}},
         [
-            "takes worker1 out of Slurm, phases and checks, not drained first (nodes.worker1.state)",
+            "removes worker1 from Slurm, phases and checks, without draining first (nodes.worker1.state)",
             f"{RELOAD} (nodes.worker1.state)",
-            "steers runs; no node changes (nodes.worker1.reason)",
+            "affects runs only; no node changes (nodes.worker1.reason)",
         ],
     ),
     (
         {"access__port": 2300},
         [
-            "replaces login0: sessions there end; Slurm away meanwhile (access.port)",
+            "replaces login0: sessions there end; Slurm unavailable meanwhile (access.port)",
             "keeps the accounting database of login0",
             "keeps Slurm's queue of login0",
         ],
@@ -151,9 +151,9 @@ ROWS: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"network__cidr": "10.80.0.0/24"},
         [
-            "replaces login0: sessions there end; Slurm away meanwhile (network.cidr)",
-            "replaces worker0, worker1, not drained first: jobs there end (network.cidr)",
-            "replaces storage0: sessions there end; /mnt/sharedfs away meanwhile (network.cidr)",
+            "replaces login0: sessions there end; Slurm unavailable meanwhile (network.cidr)",
+            "replaces worker0, worker1 without draining first: jobs there end (network.cidr)",
+            "replaces storage0: sessions there end; /mnt/sharedfs unavailable meanwhile (network.cidr)",
             "keeps /mnt/sharedfs and its data",
             "keeps the accounting database of login0",
             "keeps Slurm's queue of login0",
@@ -164,7 +164,7 @@ ROWS: list[tuple[dict[str, Any], list[str]]] = [
         {"storage__sharedfs__mount": "/mnt/b"},
         [
             "mounts /mnt/b on login0, worker0, worker1, storage0 (storage.sharedfs.mount)",
-            "leaves /mnt/sharedfs mounted on login0, worker0, worker1, storage0: nothing unmounts it (storage.sharedfs.mount)",
+            "leaves /mnt/sharedfs mounted on login0, worker0, worker1, storage0: `up` does not unmount it (storage.sharedfs.mount)",
         ],
     ),
     (
@@ -178,7 +178,7 @@ ROWS: list[tuple[dict[str, Any], list[str]]] = [
         {"groups__login__roles": ["login", "controller"]},
         [
             "deletes the accounting database on login0 (groups.login.roles)",
-            "replaces login0: sessions there end; Slurm away meanwhile (groups.login.roles)",
+            "replaces login0: sessions there end; Slurm unavailable meanwhile (groups.login.roles)",
             "keeps Slurm's queue of login0",
         ],
     ),
@@ -186,20 +186,20 @@ ROWS: list[tuple[dict[str, Any], list[str]]] = [
         {"scheduler__power_saving": {"idle": "10m"}},
         ["restarts slurmd on worker0, worker1 (scheduler.power_saving)", f"{RELOAD} (scheduler.power_saving)"],
     ),
-    ({"scheduler__drain_timeout": "1m"}, ["steers runs; no node changes (scheduler.drain_timeout)"]),
+    ({"scheduler__drain_timeout": "1m"}, ["affects runs only; no node changes (scheduler.drain_timeout)"]),
     ({"scheduler__partitions": {"all": {"groups": ["worker"]}}}, [f"{RELOAD} (scheduler.partitions.all)"]),
-    ({"users__bob": {"uid": 2002}}, ["makes user bob (users.bob)"]),
+    ({"users__bob": {"uid": 2002}}, ["creates user bob (users.bob)"]),
     ({"users__alice": None}, ["removes user alice, whose files stay (users.alice)"]),
     ({"users__alice__admin": True}, ["changes admin of user alice (users.alice.admin)"]),
     ({"users__alice__uid": 3000}, ["changes users.alice.uid from 2001 to 3000: refused (users.alice.uid)"]),
-    ({"level": "full"}, ["checks at level full (level)"]),
+    ({"level": "full"}, ["verifies at level full (level)"]),
     (
         {"phases": {"after_storage": ["site/archive.yml"]}},
-        ["runs phases.after_storage; what it interrupts it knows alone (phases.after_storage)"],
+        ["runs phases.after_storage; its interruptions are unknown (phases.after_storage)"],
     ),
     ({"time_zone": "Europe/Berlin"}, ["sets time_zone in place (time_zone)"]),
     ({"target__os": "debian-12"}, ["changes target.os from debian-13 to debian-12: refused (target.os)"]),
-    ({"target__mirror": "http://mirror.example/debian"}, ["matters to new nodes alone (target.mirror)"]),
+    ({"target__mirror": "http://mirror.example/debian"}, ["applies to new nodes only (target.mirror)"]),
 ]
 
 
@@ -208,7 +208,7 @@ def test_an_edit_of_the_lab_is_told_before_it_is_done(fields: dict[str, Any], ex
     assert told(LAB, **fields) == expected
 
 
-STARTS_ANEW = "looks at {} anew, and stops unless as described"
+STARTS_ANEW = "revalidates {}, and stops if a machine differs from its description"
 
 
 @pytest.mark.parametrize(
@@ -231,10 +231,10 @@ STARTS_ANEW = "looks at {} anew, and stops unless as described"
                 f"{RELOAD} (target.machines.worker1, groups.worker.count)",
             ],
         ),
-        ({"storage__sharedfs": None}, ["leaves /mnt/sharedfs served and mounted as it is (storage.sharedfs)"]),
+        ({"storage__sharedfs": None}, ["leaves /mnt/sharedfs served and mounted (storage.sharedfs)"]),
         (
             {"groups__login__roles": ["login", "controller"]},
-            ["takes the role accounting from login0, whose daemons would run on: refused (groups.login.roles)"],
+            ["removes the role accounting from login0, whose daemons would keep running: refused (groups.login.roles)"],
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
@@ -248,7 +248,7 @@ def test_an_old_release_of_slurm_restarts_where_a_new_one_reloads() -> None:
     assert told(old, groups__worker__count=3) == [
         "restarts slurmctld and rackwright-ibsim on login0 (groups.worker.count)",
         "restarts slurmd on worker0, worker1 (groups.worker.count)",
-        "adds worker2, lets it join Slurm and checks it (groups.worker.count)",
+        "adds worker2, joins it to Slurm and verifies it (groups.worker.count)",
     ]
 
 
@@ -282,7 +282,7 @@ def test_a_stack_that_was_never_applied_is_made() -> None:
 def test_a_run_that_did_not_end_well_is_done_again() -> None:
     now = described(LAB)
     [found] = impact(Described(now.cluster, now.plan, settled=False), now)
-    assert (found.action, found.words) == (Action.REPEAT, "applies all phases again: the last run did not end well")
+    assert (found.action, found.words) == (Action.REPEAT, "applies all phases again: the last run did not succeed")
 
 
 def test_many_names_are_shown_as_first_and_last() -> None:
@@ -355,4 +355,4 @@ def test_every_edited_field_is_the_reason_of_something(old: dict[str, Any], new:
 
 def test_a_playbook_that_is_taken_out_undoes_nothing() -> None:
     own = edited(LAB, phases={"after_storage": ["site/archive.yml"]})
-    assert told(own, phases=None) == ["runs phases.after_storage no more; what it did stays (phases.after_storage)"]
+    assert told(own, phases=None) == ["no longer runs phases.after_storage; its earlier changes stay (phases.after_storage)"]

@@ -104,13 +104,13 @@ def test_another_tunnel_is_red(changes):
 
 
 def test_no_tunnel_is_red():
-    assert "no such device" in ends(checks.test_tunnel_is_the_planned_one, found=dataclasses.replace(GOOD, tunnel=None))
+    assert "device missing" in ends(checks.test_tunnel_is_the_planned_one, found=dataclasses.replace(GOOD, tunnel=None))
 
 
 def test_a_way_that_is_missing_is_red_and_so_is_an_end():
     ways = {theirs: way for theirs, way in GOOD.ways.items() if theirs != OTHERS["worker1"][1]}
-    assert "no way" in ends(checks.test_leads_to_other_nodes, found=dataclasses.replace(GOOD, ways=ways))
-    assert "no end" in ends(checks.test_leads_to_other_nodes, found=dataclasses.replace(GOOD, ends=frozenset()))
+    assert "no route" in ends(checks.test_leads_to_other_nodes, found=dataclasses.replace(GOOD, ways=ways))
+    assert "no tunnel endpoint" in ends(checks.test_leads_to_other_nodes, found=dataclasses.replace(GOOD, ends=frozenset()))
 
 
 def test_unwrapped_packets_go_straight_to_the_other_node():

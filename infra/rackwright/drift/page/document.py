@@ -1,4 +1,4 @@
-"""The page: verdict, layers, picture, what differs with what was declared, and what the last looks came to."""
+"""The HTML page: state, layers, picture, differences and the last scans."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rackwright.drift.history import Past, Seen
 from rackwright.drift.page.picture import picture, simulated
 from rackwright.drift.page.state import MARKS, counted
 
-_SAID: Final = {State.CLEAN: "as declared", State.DRIFTED: "not as declared", State.UNKNOWN: "could not be told in full"}
+_SAID: Final = {State.CLEAN: "as declared", State.DRIFTED: "not as declared", State.UNKNOWN: "partly unknown"}
 _MOST_NODES: Final = 16
-"""Nodes to choose from; of more only the layers and classes are."""
+"""Maximum number of nodes in the filter; with more, only layers and classes can be filtered."""
 
 
 Nodes = Mapping[str, Mapping[str, Any]]
-"""The records of the hand-over, by name."""
+"""Node records of the inventory, by name."""
 
 
 def page(found: Drift, cluster: Mapping[str, Any], nodes: Nodes, looks: Sequence[Past], seen: Sequence[Seen]) -> str:
-    """A whole HTML page; every text of others in it is escaped. `looks`: the newest first."""
+    """Return the HTML page with all texts escaped. `looks`: the newest first."""
     style = files("rackwright.drift.page").joinpath("page.css").read_text(encoding="utf-8")
     title = f"{found.stack}: {_SAID[found.state]}"
     return "\n".join(
@@ -49,8 +49,8 @@ def _head(found: Drift, simulated: Sequence[str]) -> list[str]:
     when = found.started.strftime("%Y-%m-%d %H:%M UTC")
     told = [
         f'<h1><span class="{found.state.value}">{MARKS[found.state.value]} {escape(found.stack)}: {_SAID[found.state]}</span></h1>',
-        f"<p>{', '.join(counts) or 'nothing differs'}</p>",
-        f'<p class="dim">looked {when}, {found.seconds:.1f} s, plan {escape(found.plan)}</p>',
+        f"<p>{', '.join(counts) or 'no differences'}</p>",
+        f'<p class="dim">scanned {when}, {found.seconds:.1f} s, plan {escape(found.plan)}</p>',
     ]
     told += [f'<p class="dim">{escape(str(one))}</p>' for one in found.proofs]
     if simulated:
@@ -76,19 +76,19 @@ def _silences(found: Drift) -> list[str]:
         f'<article class="unknown"><h3>{MARKS["unknown"]} {escape(where_all(nodes))}, {layer.value}</h3><p>{escape(why)}</p></article>'
         for layer, why, nodes in found.silent
     ]
-    return ["<h2>Could not be told</h2>", *told]
+    return ["<h2>Unknown</h2>", *told]
 
 
 def _differences(found: Drift) -> list[str]:
     if not found.differences:
         return []
     told = [_difference(alike) for alike in found.alike]
-    return ["<h2>What differs</h2>", "<form>", *_filters(found), "</form>", *told]
+    return ["<h2>Differences</h2>", "<form>", *_filters(found), "</form>", *told]
 
 
 def _difference(alike: Sequence[Difference]) -> str:
     one, nodes = alike[0], [each.node for each in alike]
-    rows = [("was", "declared", one.declared), ("is", "live", one.live), ("now", "what now", one.remedy)]
+    rows = [("was", "declared", one.declared), ("is", "live", one.live), ("now", "remedy", one.remedy)]
     told = "".join(f'<dt>{name}</dt><dd class="{kind}">{_text(text)}</dd>' for kind, name, text in rows if text)
     marks = f'data-layer="{one.layer.value}" data-class="{one.weight.value}" data-node="{escape(" ".join(map(_mark, nodes)))}"'
     head = f"<h3>{one.weight.value}: {escape(one.subject)}</h3><p>{escape(where_all(nodes))}, {one.layer.value}</p>"
@@ -96,28 +96,28 @@ def _difference(alike: Sequence[Difference]) -> str:
 
 
 def _mark(node: str) -> str:
-    """The node as one of the words of an attribute; what is of no node has a word that no node is called by."""
+    """Return the node as a word of an attribute; "-", which is no node name, for the cluster."""
     return node or "-"
 
 
 def _text(told: str) -> str:
-    """Escaped, with what stands between backticks as code."""
+    """Return the text escaped, with backticks as code."""
     return re.sub("`([^`]*)`", r"<code>\1</code>", escape(told))
 
 
 def _chosen(found: Drift) -> list[str]:
-    """The nodes that can be looked at alone."""
+    """Return the nodes of the filter."""
     names = sorted({one.node for one in found.differences}, key=_counted)
     return names if 1 < len(names) <= _MOST_NODES else []
 
 
 def _counted(name: str) -> list[tuple[int, str]]:
-    """Its letters and its numbers, so that worker10 comes after worker9."""
+    """Return a sort key by letters and numbers, so that worker10 follows worker9."""
     return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _filters(found: Drift) -> list[str]:
-    """Boxes that leave layers and classes out, and one node to look at alone; the style does it, no script."""
+    """Return checkboxes for layers and classes, and radio buttons for nodes; they work with CSS only."""
     present = {one.weight for one in found.differences}
     layers = [_box("checkbox", f"layer-{layer.value}", layer.value, on=True) for layer in Layer]
     classes = [_box("checkbox", f"class-{weight.value}", weight.value, on=True) for weight in reversed(Weight) if weight in present]
@@ -133,7 +133,7 @@ def _box(kind: str, name: str, label: str, *, on: bool = False) -> str:
 
 
 def _rules(found: Drift) -> str:
-    """What each box hides."""
+    """Return the CSS rules of the boxes."""
     unchecked = "body:has(#{0}:not(:checked)) article[data-{1}={2}]{{display:none}}"
     rules = [unchecked.format(f"layer-{layer.value}", "layer", layer.value) for layer in Layer]
     rules += [unchecked.format(f"class-{weight.value}", "class", weight.value) for weight in Weight]
@@ -145,20 +145,20 @@ def _rules(found: Drift) -> str:
 
 
 def _past(looks: Sequence[Past], seen: Sequence[Seen]) -> list[str]:
-    """The last looks as bars, and every difference with its time."""
+    """Return the last scans as bars, and every difference with its times."""
     if not looks:
         return []
     most = max(1, *(look.differences for look in looks))
     bars = [f'<li class="{one.state.value}" style="height:{max(8, round(100 * one.differences / most))}%"></li>' for one in reversed(looks)]
     rows = [_row(one) for one in seen]
-    heads = "".join(f'<th scope="col">{name}</th>' for name in ("first seen", "until", "class", "what", "where"))
+    heads = "".join(f'<th scope="col">{name}</th>' for name in ("first seen", "until", "class", "difference", "node"))
     table = f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
     listed = "".join(f"<li>{_told(look)}</li>" for look in looks)
     return [
-        f"<h2>The last {len(looks)} looks</h2>",
+        f"<h2>The last {len(looks)} scans</h2>",
         f'<ol class="looks" aria-hidden="true">{"".join(bars)}</ol>',
-        f"<details><summary>one by one</summary><ol>{listed}</ol></details>",
-        *(["<h2>Since when</h2>", table] if rows else []),
+        f"<details><summary>list</summary><ol>{listed}</ol></details>",
+        *(["<h2>History</h2>", table] if rows else []),
     ]
 
 
@@ -168,6 +168,6 @@ def _told(look: Past) -> str:
 
 def _row(one: Seen) -> str:
     found = one.difference
-    until = f"healed {one.healed.strftime('%Y-%m-%d %H:%M')}" if one.healed else "still there"
+    until = f"resolved {one.healed.strftime('%Y-%m-%d %H:%M')}" if one.healed else "open"
     cells = (one.first.strftime("%Y-%m-%d %H:%M"), until, found.weight.value, found.subject, where(found.node))
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"

@@ -1,4 +1,4 @@
-"""The cluster as it is planned, each part in the colour of what it came to: SVG."""
+"""SVG picture of the planned cluster, each part in the colour of its state."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Grid:
 
 
 def picture(found: Drift, cluster: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]]) -> str:
-    """`cluster` and the nodes' records are the hand-over's."""
+    """Return the picture; `cluster` and the node records are from the inventory."""
     rows = _rows(nodes)
     grid = _grid(max((len(row) for row in rows), default=1), max(map(len, nodes), default=0))
     parts, y = [], _GAP
@@ -56,12 +56,12 @@ def picture(found: Drift, cluster: Mapping[str, Any], nodes: Mapping[str, Mappin
         state = of_subject(found, "storage", [*one["servers"], *one["clients"]])
         parts.append(_band(grid, y, one["name"], f"{one['kind']}, {one['mount']}", state))
         y += _BAND + _GAP
-    title = f"<title>{escape(found.stack)} as planned, coloured by what was found</title>"
+    title = f"<title>{escape(found.stack)} as planned, coloured by state</title>"
     return f'<svg viewBox="0 0 {grid.whole} {y}" role="img">{title}{"".join(parts)}</svg>'
 
 
 def _rows(nodes: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
-    """Who serves people, who works, who keeps data."""
+    """Return the rows: login nodes and controllers, workers, storage servers."""
     serve = [name for name, node in nodes.items() if set(node["roles"]) & set(_SERVES)]
     keep = [name for name, node in nodes.items() if name not in serve and set(node["roles"]) & set(_KEEPS)]
     return [serve, [name for name in nodes if name not in {*serve, *keep}], keep]
@@ -110,7 +110,7 @@ def _cabled(fabric: Mapping[str, Any], nodes: Collection[str]) -> set[str]:
 
 
 def _band(grid: _Grid, y: int, name: str, told: str, state: str) -> str:
-    """Something that all nodes share."""
+    """Return the band of a part that all nodes share."""
     text = f'<text x="{_GAP + 10}" y="{y + 19}"><tspan class="mark">{MARKS[state]}</tspan> {escape(name)}</text>'
     small = f'<text class="small" x="{_GAP + 10}" y="{y + 35}">{escape(told)}</text>'
     title = f"<title>{escape(name)}: {state}</title>"
@@ -122,5 +122,5 @@ def _box(x: int, y: int, width: int, height: int) -> str:
 
 
 def simulated(cluster: Mapping[str, Any]) -> Sequence[str]:
-    """What no real hardware stood behind."""
+    """Return the simulated subsystems."""
     return list(cluster.get("simulated") or ())

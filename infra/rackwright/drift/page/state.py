@@ -1,4 +1,4 @@
-"""What a part of the cluster comes to in a look: the word its colour is named after."""
+"""State of a part of the cluster in a scan: the word after which its colour is named."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rackwright.drift.document import Drift
 CLEAN: Final = "clean"
 UNKNOWN: Final = "unknown"
 MARKS: Final = {CLEAN: "✓", UNKNOWN: "?", "drifted": "✗", "security": "✗", "breaking": "✗", "benign": "!", "expected": "~"}
-"""So that nobody has to tell colours apart."""
+"""Marks, so that the page is readable without colours."""
 
 
 def of_node(found: Drift, node: str) -> str:
-    """The heaviest of what differs there; unknown where it differs in nothing and could not be asked something."""
+    """Return the most severe class of the node's differences; unknown without differences if a result is missing."""
     weight = heaviest(one for one in found.differences if one.node == node)
     silent = bool(found.missing) or any(name in (node, CLUSTER) for _, name, _ in found.unknown)
     return _word(weight, silent=silent)
 
 
 def of_subject(found: Drift, subject: str, nodes: Collection[str]) -> str:
-    """The heaviest of what checks of a subject found anywhere, like `fabric`; unknown where that is nothing and a node of it silent."""
+    """Return the most severe class of a subject, like `fabric`; unknown without differences if one of its nodes is unreachable."""
     here = [one for one in found.differences if one.layer is Layer.BEHAVIOUR and one.subject.startswith(f"{subject}.")]
     mute = {node for layer, node, _ in found.unknown if layer is Layer.BEHAVIOUR}
     silent = Layer.BEHAVIOUR in found.missing or not mute.isdisjoint({CLUSTER, *nodes})
@@ -30,7 +30,7 @@ def of_subject(found: Drift, subject: str, nodes: Collection[str]) -> str:
 
 
 def counted(every: Iterable[Difference]) -> dict[str, int]:
-    """How many there are of each weight, the heaviest first."""
+    """Return the number of differences of each class, the most severe first."""
     every = list(every)
     return {weight.value: sum(one.weight is weight for one in every) for weight in reversed(Weight)}
 

@@ -1,1 +1,1 @@
-"""What nobody declared: what each node has beside what roles write, against what it had when all was well."""
+"""Changes outside the roles' files: each node compared with a baseline from a known good state."""

@@ -1,4 +1,4 @@
-"""What nodes had when all was well there, kept between looks: `rackwright.traces/1`."""
+"""Baseline of each node in a known good state, saved between scans: `rackwright.traces/1`."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ SCHEMA: Final = "rackwright.traces/1"
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """By node; and which `up` it belongs to."""
+    """Baseline by node, and the `up` to which it belongs."""
 
     applied: str
     nodes: Mapping[str, Kinds] = field(default_factory=dict)
 
     def of(self, node: str, now: Kinds) -> Kinds | None:
-        """What the node had; nothing where nobody looked while it was well, or it was made anew since."""
+        """Return the node's baseline; None if there is none, or if the node was recreated since."""
         was = self.nodes.get(node)
         return was if was is not None and was["node"].get(LIFE) == now.get("node", {}).get(LIFE) else None
 
     def renewed(self, applied: str, now: Mapping[str, Kinds], well: Collection[str], still: Collection[tuple[str, str]]) -> Baseline:
-        """After a look: nodes that are well get what they have now where they had nothing, or where an `up` changed them since.
+        """Return the baseline after a scan: healthy nodes without one, and nodes that an `up` changed, get their current state.
 
-        `still`: (node, subject) of what differed before that `up`: it goes on being compared with what was there then, so that
-        applying something else does not make it good.
+        `still`: (node, subject) of differences that were open before that `up`; they stay open, so that an unrelated `up` does not
+        accept them.
         """
         kept = dict(self.nodes)
         for name, kinds in now.items():
@@ -43,7 +43,7 @@ class Baseline:
 
 
 def _merged(was: Kinds, now: Kinds, still: Collection[str]) -> dict[str, dict[str, str]]:
-    """What is there now, but for what differed already."""
+    """Return the current state, without differences that were open before."""
     found: dict[str, dict[str, str]] = {}
     for kind in {*was, *now}:
         old, new = was.get(kind, {}), now.get(kind, was.get(kind, {}))
@@ -54,7 +54,7 @@ def _merged(was: Kinds, now: Kinds, still: Collection[str]) -> dict[str, dict[st
 
 
 def read(file: Path) -> Baseline:
-    """What was kept; nothing where it is not there, or another version wrote it."""
+    """Return the saved baseline; an empty one if the file is missing or of another version."""
     try:
         data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -63,5 +63,5 @@ def read(file: Path) -> Baseline:
 
 
 def write(kept: Baseline, file: Path) -> None:
-    """Replaced whole."""
+    """Replace the file atomically."""
     store.write(json.dumps({"schema": SCHEMA, "applied": kept.applied, "nodes": kept.nodes}), file)

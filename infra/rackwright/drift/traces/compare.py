@@ -1,4 +1,4 @@
-"""What a node has now against what it had when all was well there."""
+"""Compare a node's current state with its baseline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rackwright.drift.difference import Difference, Layer, Weight
 from rackwright.drift.weights import weights
 
 Kinds = Mapping[str, Mapping[str, str]]
-"""What one node has: kind -> name -> what it is."""
+"""State of one node: kind -> name -> value."""
 NOTHING: Final = "nothing"
 LIFE: Final = "life"
 _GUARDED: Final = (
@@ -22,11 +22,11 @@ _GUARDED: Final = (
     "/etc/ld.so.preload",
     "/etc/nftables",
 )
-"""Files that decide who gets in and as whom, or what runs unasked."""
+"""Files that control logins, privileges and automatic execution."""
 
 
 def differences(stack: str, node: str, was: Kinds, now: Kinds) -> Iterator[Difference]:
-    """By kind and name. A kind that could not be read now says nothing."""
+    """Yield the differences by kind and name. A kind that cannot be read now is skipped."""
     for kind in sorted(set(was) & set(now)):
         for name in sorted({*was[kind], *now[kind]} - {LIFE}):
             before, after = was[kind].get(name, NOTHING), now[kind].get(name, NOTHING)
@@ -35,7 +35,7 @@ def differences(stack: str, node: str, was: Kinds, now: Kinds) -> Iterator[Diffe
 
 
 def subject(kind: str, name: str) -> str:
-    """How a trace is named, also in `drift.allow`.
+    """Return the name of a trace, also used in `drift.allow`.
 
     >>> subject("listening", "tcp 0.0.0.0 4444")
     'traces.listening tcp 0.0.0.0 4444'
@@ -49,6 +49,6 @@ def _weight(kind: str, name: str) -> Weight:
 
 def _remedy(stack: str, node: str) -> str:
     return (
-        f"find out on {node} who did it; undo it, or declare it in the stack file, or take it for good: "
-        f"`rackwright drift {stack} --accept` compares with what is there now"
+        f"find out who made the change on {node}; undo it, declare it in the stack file, or accept it: "
+        f"`rackwright drift {stack} --accept` takes the current state as the new baseline"
     )

@@ -36,7 +36,7 @@ class Room:
     alone: int
     """Today, laid out for today's nodes alone."""
     moved: int
-    """Cables that would move, if that one were laid out anew for all nodes."""
+    """Cables that would move if the smaller fabric were planned again for all nodes."""
 
 
 def grown(plan: Plan, nodes: int | None) -> Wiring:
@@ -46,12 +46,12 @@ def grown(plan: Plan, nodes: int | None) -> Wiring:
     if nodes is None:
         return wiring(plan)
     if nodes < len(today):
-        raise BadInput(f"{nodes} nodes: the fabric has {len(today)} already", hint="ask for more than there are")
+        raise BadInput(f"{nodes} nodes: the fabric already has {len(today)}", hint="use a larger number")
     if nodes > fabric.nodes:
         raise BadInput(
-            f"{nodes} nodes: the fabric is laid out for {fabric.nodes}",
+            f"{nodes} nodes: the fabric is planned for {fabric.nodes}",
             path="fabric.nodes",
-            hint="a larger number there is another layout: cables move",
+            hint="increase it, which changes the cabling plan and moves cables",
         )
     return wired(fabric, (*today, *_coming(plan, fabric, nodes - len(today))))
 

@@ -1,4 +1,4 @@
-"""What Kubernetes and NCCL are told of the fabric."""
+"""Settings of Kubernetes and NCCL that follow from the fabric."""
 
 from __future__ import annotations
 

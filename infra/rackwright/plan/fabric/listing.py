@@ -48,7 +48,7 @@ class Row:
     rail: str
     speed: str
     length_m: str
-    """Empty where nobody knows where an end stands."""
+    """Empty if the rack of an end is unknown."""
     medium: str
 
 

@@ -31,7 +31,9 @@ def netlist(plan: Plan) -> str:
     """The whole netlist; BadInput where the plan has no InfiniBand fabric."""
     fabric = plan.fabric
     if fabric is None or fabric.kind is not FabricKind.INFINIBAND:
-        raise BadInput("the stack has no InfiniBand fabric", path="fabric", hint="only InfiniBand can be simulated")
+        raise BadInput(
+            "the stack has no InfiniBand fabric", path="fabric", hint="declare `kind: infiniband`: only InfiniBand can be simulated"
+        )
     return "\n".join(_blocks(fabric, wiring(plan)))
 
 

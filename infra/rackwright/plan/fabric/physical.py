@@ -71,7 +71,7 @@ def node_racks(plan: Plan, seats: tuple[Seat, ...]) -> dict[str, str]:
 
 
 class Unplaced(NamedTuple):
-    """What stands in no rack that anybody knows, so that its cables have no length and no management switch has a port for it."""
+    """Return devices without a known rack: their cables have no length, and no management switch has a port for them."""
 
     nodes: tuple[str, ...]
     switches: tuple[str, ...]
@@ -91,7 +91,7 @@ def without_rack(plan: Plan, laid: Wiring) -> Unplaced:
 
 
 def length(floor: FloorPlan | None, speed: str, one: str | None, other: str | None) -> Length | None:
-    """The cable between two racks; None where nobody knows where one of them stands."""
+    """Return the cable between two racks; None if the position of one is unknown."""
     if floor is None or one not in floor.places or other not in floor.places:
         return None
     (row, number), (other_row, other_number) = floor.places[one], floor.places[other]

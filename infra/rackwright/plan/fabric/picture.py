@@ -247,7 +247,7 @@ def _management(plan: Plan, drawing: _Drawing) -> Iterator[str]:
             yield _box(box, "plane") + _label(box, name if box.width >= _READABLE else "", "tiny")
         yield f'<path class="low" d="M{_MARGIN} {line:g}H{_WIDTH - _MARGIN}"/>'
     if under:
-        words = f"management plane: {len(beside.switches)} switches, {len(beside.cables)} cables, apart from the fabric"
+        words = f"management plane: {len(beside.switches)} switches, {len(beside.cables)} cables, separate from the fabric"
         yield f'<text class="text" x="{_MARGIN}" y="{line + 24:g}">{words}; switches of switch racks are not drawn</text>'
 
 

@@ -1,4 +1,4 @@
-"""What Slurm is told of the fabric: which nodes share leaves, or an NVLink domain. Slurm then places jobs close together."""
+"""Slurm topology of the fabric: nodes that share leaves, or an NVLink domain, so that Slurm places jobs close together."""
 
 from __future__ import annotations
 

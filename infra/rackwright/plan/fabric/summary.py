@@ -40,7 +40,7 @@ def counts(plan: Plan, laid: Wiring) -> dict[str, Any]:
 
 
 def summary(plan: Plan, nodes: int | None = None) -> dict[str, Any]:
-    """All of it as JSON-ready data."""
+    """Return the summary as JSON-ready data."""
     fabric = fabric_of(plan)
     space = room(plan)
     return {
@@ -63,13 +63,13 @@ def summary(plan: Plan, nodes: int | None = None) -> dict[str, Any]:
 
 
 def _topology_conf(plan: Plan) -> list[str] | None:
-    """What Slurm is told, where Slurm runs and has something to choose."""
+    """Return the lines of topology.conf; None if Slurm does not run or the topology offers no choice."""
     topology = plan.scheduler.topology if plan.scheduler.kind == "slurm" else None
     return list(topology.lines) if topology else None
 
 
 def sections(plan: Plan, nodes: int | None = None) -> Iterator[str | Table]:
-    """All of it for a person: sentences, and tables as heads and rows."""
+    """Yield the summary for the terminal: sentences, and tables as heads and rows."""
     fabric = fabric_of(plan)
     yield headline(plan)
     yield _table(plan, fabric, nodes)
@@ -79,12 +79,12 @@ def sections(plan: Plan, nodes: int | None = None) -> Iterator[str | Table]:
         [[f"{step.nodes} nodes", step.switches, step.cables, len(step.added), len(step.moved)] for step in steps(plan)],
     )
     if fabric.dpus:
-        heads = ["cards of", "model", "per node", "slot", "to be set by hand to"]
+        heads = ["cards of", "model", "per node", "slot", "set by hand to"]
         yield heads, [[dpus.group, dpus.model, dpus.count, dpus.slot, dpus.mode.value] for dpus in fabric.dpus]
 
 
 def headline(plan: Plan) -> str:
-    """What it is, in a line."""
+    """Return a one-line description."""
     fabric = fabric_of(plan)
     product = switches()[fabric.switch].product
     kind = f"InfiniBand {fabric.speed}" if fabric.link_layer == "InfiniBand" else f"RoCE over {fabric.speed}"
@@ -96,7 +96,7 @@ def _table(plan: Plan, fabric: FabricPlan, nodes: int | None) -> Table:
     columns = {"now": counts(plan, wiring(plan))}
     if nodes is not None:
         columns[f"with {nodes}"] = counts(plan, grown(plan, nodes))
-    columns["laid out for"] = counts(plan, grown(plan, fabric.nodes))
+    columns["planned for"] = counts(plan, grown(plan, fabric.nodes))
     names = [name for name in columns["now"] if fabric.management or not name.startswith("management")]
     return ["", *columns], [[_words(name), *(_figure(name, column[name]) for column in columns.values())] for name in names]
 
@@ -112,26 +112,26 @@ def _figure(name: str, value: int | None) -> str | None:
 def _notes(plan: Plan, fabric: FabricPlan) -> Iterator[str]:
     down, up = fabric.downlinks, fabric.uplinks
     if fabric.spines:
-        ratio = "nothing blocks" if down <= up else f"{down / up:.3g} down for each up"
+        ratio = "non-blocking" if down <= up else f"oversubscription {down / up:.3g}:1"
         yield f"each leaf: {down} links down, {up} up ({fabric.links} to each of {fabric.spines} spines): {ratio}"
     else:
         yield f"one leaf with {down} links, no spine"
     if fabric.link_layer == "InfiniBand":
-        yield f"the subnet is managed by {fabric.subnet_manager or 'the switches'}"
+        yield f"subnet manager: {fabric.subnet_manager or 'the switches'}"
         hcas = fabric.nodes * fabric.rails
         if fabric.subnet_manager is None and fabric.manageable is not None and hcas > fabric.manageable:
-            yield f"their subnet manager serves {fabric.manageable} nodes, the full fabric has {hcas} HCAs: UFM or a node manages it then"
+            yield f"the switches' subnet manager serves {fabric.manageable} nodes, the full fabric has {hcas} HCAs: use UFM or a node then"
     space = room(plan)
     if space is not None and space.switches > space.alone:
         yield (
-            f"room for {fabric.nodes} nodes: {space.switches} switches now, where {space.alone} would do for today's nodes alone; "
-            f"those would have to be laid out anew later, and {space.moved} cables would move"
+            f"planned for {fabric.nodes} nodes: {space.switches} switches now; {space.alone} suffice for the current nodes, "
+            f"but need a new cabling plan later, which moves {space.moved} cables"
         )
     yield from _gaps(plan, fabric)
 
 
 def _gaps(plan: Plan, fabric: FabricPlan) -> Iterator[str]:
-    """What the cable list cannot say, since nobody knows where things stand."""
+    """Yield what the cable list lacks because racks are unknown."""
     nodes, switches = map(len, without_rack(plan, grown(plan, fabric.nodes)))
     unlisted = "their management ports are not listed" if fabric.management else ""
     if fabric.floor is None:

@@ -1,4 +1,4 @@
-"""(what was applied last, what is described now) -> what `up` will do, in a person's words. Pure; what interrupts people comes first."""
+"""Derive what `up` will do from the last applied and the current description. Pure; the most disruptive consequences come first."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _SUBJECTS = (
 
 
 def impact(old: Described | None, new: Described) -> tuple[Consequence, ...]:
-    """Everything `up` will do, empty when that is nothing; or what it refuses, and then it does nothing else.
+    """Return everything that `up` will do, or only the refusals if there are any. Empty without consequences.
 
-    `old` is None where nothing was applied yet.
+    `old` is None before the first `up`.
     """
     if old is None:
         return (_first(new),)
@@ -51,4 +51,4 @@ def _all(step: Step) -> Iterator[Consequence]:
     yield from found
     yield from settings.rest(step, frozenset(path for consequence in found for path in consequence.why))
     if not step.old.settled:
-        yield Consequence(Action.REPEAT, (), (), "applies all phases again: the last run did not end well")
+        yield Consequence(Action.REPEAT, (), (), "applies all phases again: the last run did not succeed")

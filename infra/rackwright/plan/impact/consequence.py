@@ -1,4 +1,4 @@
-"""What an edit of the stack file does, before it is done: one consequence in a person's words, and what all of them are told from."""
+"""Consequences of an edit of the stack file, and the two descriptions from which they are derived."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rackwright.model.policy import Change
 from rackwright.plan.shape import Plan, PlanNode
 
 _NAMED: Final = 6
-"""Names listed one by one; of more, the first and the last."""
+"""Maximum number of names listed; of more, only the first and the last are shown."""
 _CAUSES: Final = 3
 Key = TypeVar("Key", bound=Hashable)
 
 
 class Action(StrEnum):
-    """What is done, in the order in which it interrupts people."""
+    """Kinds of consequences, the most disruptive first."""
 
     REFUSE = "refuse"
     DESTROY = "destroy"
@@ -30,7 +30,7 @@ class Action(StrEnum):
     DRAIN = "drain"
     REMOVE = "remove"
     RECABLE = "recable"
-    """Done by people, not by `up`."""
+    """Manual work, not done by `up`."""
     RESTART = "restart"
     ADOPT = "adopt"
     RELOAD = "reload"
@@ -42,7 +42,7 @@ class Action(StrEnum):
 
 
 ENDS_WORK: Final = frozenset({Action.DESTROY, Action.REPLACE, Action.TAKE_OUT})
-"""What ends somebody's work or takes data away, without waiting for jobs."""
+"""Actions that end jobs or sessions, or delete data, without waiting for jobs."""
 
 
 @dataclass(frozen=True)

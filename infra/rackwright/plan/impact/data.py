@@ -13,9 +13,7 @@ def lost(step: Step) -> Iterator[Consequence]:
     now = {shared.name for shared in step.new.plan.storage}
     for shared in step.old.plan.storage:
         if shared.name not in now:
-            words = (
-                f"leaves {shared.mount} served and mounted as it is" if step.on_machines else f"deletes {shared.mount} and all data on it"
-            )
+            words = f"leaves {shared.mount} served and mounted" if step.on_machines else f"deletes {shared.mount} and all data on it"
             yield Consequence(Action.CHANGE if step.on_machines else Action.DESTROY, (shared.name,), (f"storage.{shared.name}",), words)
     if step.on_machines:
         return
@@ -48,12 +46,12 @@ def made(step: Step) -> Iterator[Consequence]:
     before = {shared.name for shared in step.old.plan.storage}
     for shared in step.new.plan.storage:
         if shared.name not in before:
-            words = f"makes {shared.mount}, served by {named(shared.servers)}"
+            words = f"creates {shared.mount}, served by {named(shared.servers)}"
             yield Consequence(Action.ADD, (shared.name,), (f"storage.{shared.name}",), words)
 
 
 def mounts(step: Step) -> Iterator[Consequence]:
-    """Mounts that come, and mounts that nobody looks after any more: no role takes one away."""
+    """Yield added mounts, and mounts that are no longer managed: no role unmounts them."""
     old, now = {shared.name: shared for shared in step.old.plan.storage}, step.new.plan.storage
     there = {new.name for before, new in step.stay if before.is_in and new.is_in}
     for shared in now:
@@ -65,7 +63,7 @@ def mounts(step: Step) -> Iterator[Consequence]:
         if come and why:
             yield Consequence(Action.CHANGE, tuple(come), why, f"mounts {shared.mount} on {named(come)}")
         if left and why:
-            yield Consequence(Action.CHANGE, tuple(left), why, f"leaves {before.mount} mounted on {named(left)}: nothing unmounts it")
+            yield Consequence(Action.CHANGE, tuple(left), why, f"leaves {before.mount} mounted on {named(left)}: `up` does not unmount it")
 
 
 def _mounts(shared: Storage, node: str, mount: str) -> bool:

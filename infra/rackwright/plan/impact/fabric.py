@@ -1,4 +1,4 @@
-"""Cables of a real fabric: nobody but people move them, and a run only finds that they have not been moved yet."""
+"""Cables of a real fabric: moved by hand; a run only reports cables that have not been moved yet."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rackwright.plan.fabric import Cable, Wiring, wiring
 from rackwright.plan.impact.consequence import Action, Consequence, Step
 from rackwright.plan.shape import Plan
 
-_LIST: Final = "`rackwright fabric STACK cables` lists every one; jobs that use the fabric end where theirs is pulled out"
-_MOST_MOVED: Final = "a fabric laid out for more nodes from the start moves none: `fabric.nodes`"
+_LIST: Final = "run `rackwright fabric STACK cables` to list the cables; jobs that use a cable end when it is unplugged"
+_MOST_MOVED: Final = "set `fabric.nodes` from the start: a fabric planned for more nodes moves no cables"
 
 
 def cables(step: Step) -> Iterator[Consequence]:
@@ -22,12 +22,12 @@ def cables(step: Step) -> Iterator[Consequence]:
     before, after = _ends(old), _ends(new)
     moved = sum(1 for end, cable in after.items() if end in before and before[end] != cable)
     come, gone = len(after.keys() - before.keys()), len(before.keys() - after.keys())
-    words = ", ".join(filter(None, (_count(moved, "move"), _count(come, "come"), _count(gone, "go"), _switches(old, new))))
+    words = ", ".join(filter(None, (_count(moved, "move"), _count(come, "add"), _count(gone, "remove"), _switches(old, new))))
     if not words:
         return
     why = step.why(("fabric",), ("groups", "*", "count"), ("groups", "*", "capacity"), changes=_CAUSES)
     hint = f"{_LIST}\n  {_MOST_MOVED}" if moved else _LIST
-    yield Consequence(Action.RECABLE, ("fabric",), why, f"needs people at the fabric: {words}", hint)
+    yield Consequence(Action.RECABLE, ("fabric",), why, f"requires manual work on the fabric: {words}", hint)
 
 
 _CAUSES: Final = (Change.RECABLE, Change.MEMBERS, Change.RENUMBER, Change.RUN)
@@ -43,7 +43,7 @@ def _ends(laid: Wiring) -> dict[tuple[str, int], Cable]:
 
 
 def _count(cables: int, verb: str) -> str:
-    return f"{cables} cable{'' if cables == 1 else 's'} {verb}{'s' if cables == 1 else ''}" if cables else ""
+    return f"{cables} cable{'' if cables == 1 else 's'} to {verb}" if cables else ""
 
 
 def _switches(old: Wiring, new: Wiring) -> str:

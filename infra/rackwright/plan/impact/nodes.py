@@ -1,4 +1,4 @@
-"""Nodes that come, go, are made anew, or are looked at anew."""
+"""Nodes that are added, removed, recreated or revalidated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HARDWARE = tuple((head, "*", what) for head in ("groups", "nodes") for what in 
 
 
 def replaced(step: Step) -> frozenset[str]:
-    """Nodes that are made anew under their names."""
+    """Return the nodes that are recreated under the same name."""
     if step.on_machines:
         return frozenset()
     forced = [edit for edit in step.edits if edit.change is Change.REPLACE and edit.path[0] == "target"]
@@ -30,7 +30,7 @@ def replaced(step: Step) -> frozenset[str]:
 
 
 def _identity(described: Described, node: PlanNode) -> tuple[Any, ...]:
-    """What a node that we make cannot change while it lives."""
+    """Return the properties of a created node that cannot change without recreating it."""
     plan = described.plan
     volumes = {volume.mount: volume.name for volume in plan.volumes if volume.node == node.name}
     published = (plan.access.listen, plan.access.ports[node.name]) if node.name in plan.access.ports else None
@@ -39,24 +39,24 @@ def _identity(described: Described, node: PlanNode) -> tuple[Any, ...]:
 
 
 def coming(step: Step) -> Iterator[Consequence]:
-    """Nodes that are new, that are back, and that are given a role."""
+    """Yield nodes that are new, that return to service, and that get a role."""
     before = {node.name: node for node in step.old.plan.nodes}
     fresh = [node for node in step.new.plan.nodes if node.name not in before and node.is_in]
     for (works, why), names in alike(fresh, lambda node: (_takes_jobs(node), _membership(step, node))).items():
         yield Consequence(Action.ADD, tuple(names), why, f"adds {named(names)}{_joining(step, works, names)}")
     back = [new for old, new in step.stay if new.is_in and not old.is_in]
     for (works, why), names in alike(back, lambda node: (_takes_jobs(node), step.why(("nodes", node.name, "state")))).items():
-        yield Consequence(Action.ADD, tuple(names), why, f"brings {named(names)} back{_joining(step, works, names)}")
+        yield Consequence(Action.ADD, tuple(names), why, f"returns {named(names)} to service{_joining(step, works, names)}")
     made = replaced(step)
     for old, new in step.stay:
         gained = [role.value for role in new.roles if role not in old.roles]
         if gained and new.name not in made:
-            yield Consequence(Action.ADD, (new.name,), step.why(("groups", new.group)), f"gives {new.name} the role {', '.join(gained)}")
+            yield Consequence(Action.ADD, (new.name,), step.why(("groups", new.group)), f"adds the role {', '.join(gained)} to {new.name}")
 
 
 def _joining(step: Step, works: bool, names: list[str]) -> str:
     it = "them" if len(names) > 1 else "it"
-    return f", lets {it} join {_SCHEDULERS[step.new.plan.scheduler.kind]} and checks {it}" if works else f" and checks {it}"
+    return f", joins {it} to {_SCHEDULERS[step.new.plan.scheduler.kind]} and verifies {it}" if works else f" and verifies {it}"
 
 
 def _membership(step: Step, node: PlanNode) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def _membership(step: Step, node: PlanNode) -> tuple[str, ...]:
 
 
 def going(step: Step) -> Iterator[Consequence]:
-    """Nodes that leave for good, or for a while."""
+    """Yield nodes that are removed, permanently or temporarily."""
     kept = {node.name for node in step.new.plan.nodes}
     gone = [node for node in step.old.plan.nodes if node.name not in kept]
     for (works, why), names in alike(gone, lambda node: (_takes_jobs(node), _membership(step, node))).items():
@@ -76,7 +76,7 @@ def going(step: Step) -> Iterator[Consequence]:
     out = [old for old, new in step.stay if old.is_in and not new.is_in]
     for (works, why), names in alike(out, lambda node: (_takes_jobs(node), step.why(("nodes", node.name, "state")))).items():
         scheduler = f"{_SCHEDULERS[step.new.plan.scheduler.kind]}, " if works else ""
-        words = f"takes {named(names)} out of {scheduler}phases and checks{', not drained first' if works else ''}"
+        words = f"removes {named(names)} from {scheduler}phases and checks{', without draining first' if works else ''}"
         yield Consequence(Action.TAKE_OUT, tuple(names), why, words)
 
 
@@ -90,13 +90,13 @@ def _end(step: Step, *, many: bool) -> str:
 
 
 def _tail(step: Step) -> str:
-    """Machines go on without us: as they are, or cleaned."""
+    """Return how existing machines are released: unchanged, or cleaned."""
     target = step.new.cluster.target
     return f" (leave: {target.leave.value})" if isinstance(target, HostsTarget) else ""
 
 
 def anew(step: Step) -> Iterator[Consequence]:
-    """Nodes that are made anew, all at once and not drained; and the data that lives on under them."""
+    """Yield the nodes that are recreated, all at once and without draining, and the data that survives."""
     names = replaced(step)
     nodes = [new for _, new in step.stay if new.name in names]
     for (ends, why), found in alike(nodes, lambda node: (_ends(step, node), _shape_edits(step, node))).items():
@@ -115,12 +115,12 @@ def anew(step: Step) -> Iterator[Consequence]:
 def _ends(step: Step, node: PlanNode) -> str:
     away = [shared.mount for shared in step.new.plan.storage if node.name in shared.servers]
     away += _control_away(step.new.plan) if Role.CONTROLLER in node.roles else []
-    ended = ", not drained first: jobs there end" if _takes_jobs(node) else ": sessions there end"
-    return f"{ended}; {' and '.join(away)} away meanwhile" if away else ended
+    ended = " without draining first: jobs there end" if _takes_jobs(node) else ": sessions there end"
+    return f"{ended}; {' and '.join(away)} unavailable meanwhile" if away else ended
 
 
 def _control_away(plan: Plan) -> list[str]:
-    """Of several controllers of Kubernetes another answers."""
+    """Return the service that is unavailable without the controller; with several Kubernetes controllers, none."""
     if plan.scheduler.kind == "slurm":
         return ["Slurm"]
     return ["the Kubernetes API"] if len(plan.scheduler.controllers) == 1 else []
@@ -133,13 +133,15 @@ def _shape_edits(step: Step, node: PlanNode) -> tuple[str, ...]:
 
 
 def looked_at(step: Step) -> Iterator[Consequence]:
-    """Machines that are described otherwise: the run ends where they are not so."""
+    """Yield machines whose description changes: the run stops if a machine differs from it."""
     if not step.on_machines:
         return
     nodes = [new for _, new in step.stay if new.is_in]
     for why, names in alike(nodes, lambda node: _adoption_edits(step, node)).items():
         if why:
-            yield Consequence(Action.ADOPT, tuple(names), why, f"looks at {named(names)} anew, and stops unless as described")
+            yield Consequence(
+                Action.ADOPT, tuple(names), why, f"revalidates {named(names)}, and stops if a machine differs from its description"
+            )
 
 
 def _adoption_edits(step: Step, node: PlanNode) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Edits that `up` refuses: it would leave something behind that is neither the old cluster nor the new one."""
+"""Edits that `up` refuses, because the result would be neither the old nor the new cluster."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from rackwright.model.policy import Change
 from rackwright.plan.impact.consequence import Action, Consequence, Step, alike, named
 from rackwright.plan.impact.nodes import replaced
 
-_UNDO: Final = "undo it, or bring the stack down and up again: `rackwright down` takes its data away"
-_USER: Final = "remove the user, `up`, then add it with its new number; files of the old number stay as they are"
+_UNDO: Final = "undo the edit, or run `rackwright down`, which deletes the stack's data, and then `rackwright up`"
+_USER: Final = "remove the user, run `up`, then add the user with the new UID; files keep the old UID"
 _ENDPOINT: Final = (
-    "every node knows the control plane by its address: keep it, and one controller where there is none; a stack that is to grow "
-    "says `scheduler.endpoint` from the start: bring it down and up again with it, and apply what it held anew"
+    "keep the endpoint, or a single controller if there is none: every node stores the address of the control plane. To grow, declare "
+    "`scheduler.endpoint` from the start: run `rackwright down` and `rackwright up` with it, and apply the cluster's objects again"
 )
-_BLOCKS: Final = "addresses follow groups and their `capacity` in order: leave those alone, and add new groups at the end"
-_HOME: Final = "keep its first server: data cannot follow; or declare a new file system, copy, and remove this one"
-_ROLE: Final = "lower the count of its group, `up`, then bring the node back in its new role"
+_BLOCKS: Final = "keep the groups and their `capacity`, and add new groups at the end: addresses follow groups and `capacity` in order"
+_HOME: Final = "keep its first server, because `up` does not move data; or declare a new file system, copy the data and remove this one"
+_ROLE: Final = "reduce the count of its group, run `up`, then add the node again with its new role"
 
 
 def forbidden(step: Step) -> Iterator[Consequence]:
@@ -69,5 +69,5 @@ def lost_roles(step: Step) -> Iterator[Consequence]:
         gone = [role.value for role in old.roles if role not in new.roles]
         if gone and new.name not in anew:
             why = step.why(("groups", new.group, "roles"))
-            words = f"takes the role {named(gone)} from {new.name}, whose daemons would run on: refused"
+            words = f"removes the role {named(gone)} from {new.name}, whose daemons would keep running: refused"
             yield Consequence(Action.REFUSE, (new.name,), why, words, _ROLE)

@@ -1,4 +1,4 @@
-"""Daemons that read what was edited: which are started anew, and which take it as they run.
+"""Daemons that read edited settings: which are restarted, and which are reloaded.
 
 What a daemon is started on stands in the roles; `tests/roles/test_impact.py` compares this table with what they write.
 """

@@ -1,4 +1,4 @@
-"""What is left to say: users, settings applied in place, settings of runs, and edits that change nothing."""
+"""Remaining consequences: users, settings applied in place, settings of runs, and edits that change nothing."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _PRECISE: Final = (Change.RESTART, Change.REPLACE)
 
 
 def users(step: Step) -> Iterator[Consequence]:
-    """Users that come, go or change."""
+    """Yield users that are created, removed or changed."""
     for name in dict.fromkeys(edit.path[1] for edit in step.edits if edit.within("users", "*") and edit.change is Change.LIVE):
         of_user = [edit for edit in step.edits if edit.within("users", name) and edit.change is Change.LIVE]
         kind = of_user[0].kind if len(of_user[0].path) == 2 else Kind.CHANGED
         fields = ", ".join(edit.path[2] for edit in of_user if len(edit.path) > 2)
-        words = {Kind.ADDED: f"makes user {name}", Kind.REMOVED: f"removes user {name}, whose files stay"}.get(
+        words = {Kind.ADDED: f"creates user {name}", Kind.REMOVED: f"removes user {name}, whose files stay"}.get(
             kind, f"changes {fields} of user {name}"
         )
         yield Consequence(Action.CHANGE, (name,), tuple(map(str, of_user)), words)
 
 
 def rest(step: Step, told: frozenset[str]) -> Iterator[Consequence]:
-    """Edits of which nothing was told yet, each in the words of its policy."""
+    """Yield the edits without a consequence so far, each with the text of its update policy."""
     untold = [edit for edit in step.edits if not any(f"{edit}.".startswith(f"{path}.") for path in told)]
     rows: dict[tuple[Action, str], list[str]] = {}
     for edit in untold:
@@ -38,23 +38,23 @@ def rest(step: Step, told: frozenset[str]) -> Iterator[Consequence]:
 
 def _by_policy(edit: Edit) -> tuple[Action, str]:
     if edit.within("level"):
-        return Action.NOTE, f"checks at level {edit.new}"
+        return Action.NOTE, f"verifies at level {edit.new}"
     if edit.within("phases"):
         if edit.kind is Kind.REMOVED:
-            return Action.NOTE, f"runs {edit} no more; what it did stays"
-        return Action.CHANGE, f"runs {edit}; what it interrupts it knows alone"
+            return Action.NOTE, f"no longer runs {edit}; its earlier changes stay"
+        return Action.CHANGE, f"runs {edit}; its interruptions are unknown"
     if edit.change is Change.NEW:
-        return Action.NOTE, "matters to new nodes alone"
+        return Action.NOTE, "applies to new nodes only"
     if edit.change is Change.LIVE:
         return Action.CHANGE, f"sets {edit} in place"
     if edit.change is Change.RECABLE:
         return Action.NOTE, "moves no cable"
     if edit.change in _PRECISE and edit.path[0] not in _COUNTED:
         return (
-            (Action.RESTART, f"restarts what reads {edit}")
+            (Action.RESTART, f"restarts the daemons that read {edit}")
             if edit.change is Change.RESTART
-            else (Action.REPLACE, f"replaces what has {edit}")
+            else (Action.REPLACE, f"replaces the resources that use {edit}")
         )
     if edit.change is Change.DATA_LOSS:
-        return (Action.ADD, f"makes {edit}") if edit.kind is Kind.ADDED else (Action.DESTROY, f"deletes the data of {edit}")
-    return Action.NOTE, "steers runs; no node changes" if edit.change is Change.RUN else "changes nothing on any node"
+        return (Action.ADD, f"creates {edit}") if edit.kind is Kind.ADDED else (Action.DESTROY, f"deletes the data of {edit}")
+    return Action.NOTE, "affects runs only; no node changes" if edit.change is Change.RUN else "changes nothing on any node"

@@ -1,4 +1,4 @@
-"""Workloads of a Kubernetes cluster, rendered from its plan as files for people to read, change and apply: nothing applies them here."""
+"""Workloads of a Kubernetes cluster, rendered from its plan as files for users to read, change and apply; `up` does not apply them."""
 
 from __future__ import annotations
 
@@ -16,36 +16,38 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Workload:
-    """A file that can be asked for."""
+    """A file that `rackwright workloads` prints."""
 
     title: str
     needs: tuple[str, ...]
-    """Addons that must be there before it, by their names in the catalogue."""
+    """Required add-ons, by their names in the catalogue."""
     made: Callable[[Site], Sequence[Object]]
     values: bool = False
-    """Whether it is values of a Helm chart, the first of `needs`, rather than objects."""
+    """Whether the file holds values of a Helm chart (the first of `needs`) instead of objects."""
 
 
 WORKLOADS: Final[dict[str, Workload]] = {
-    "priorities": Workload("PriorityClasses: service, batch, and batch that makes room", (), batch.priorities),
+    "priorities": Workload("PriorityClasses: service, batch and scavenger", (), batch.priorities),
     "jobset": Workload("A distributed PyTorch job over all GPUs, as a JobSet", ("jobset",), batch.jobset),
-    "trainjob": Workload("The same as a TrainJob of Kubeflow Trainer 2", ("trainer", "jobset"), batch.trainjob),
-    "pytorchjob": Workload("The same as a PyTorchJob of Kubeflow 1, for who has it still", ("training-operator",), batch.pytorchjob),
-    "queues": Workload("Queues of Kueue: one for each namespace, GPUs lent between them", ("kueue",), queues.queues),
+    "trainjob": Workload("A distributed PyTorch job, as a TrainJob of Kubeflow Trainer 2", ("trainer", "jobset"), batch.trainjob),
+    "pytorchjob": Workload("A distributed PyTorch job, as a PyTorchJob of Kubeflow 1 (legacy)", ("training-operator",), batch.pytorchjob),
+    "queues": Workload("Kueue queues: one for each namespace, with GPU borrowing", ("kueue",), queues.queues),
     "vllm": Workload("A model served by vLLM, with a Service and an autoscaler", ("vllm", "metrics-server"), serving.vllm),
-    "metallb": Workload("Addresses for Services, answered on the cluster's own network", ("metallb",), network.metallb),
-    "rdma-plugin": Workload("HCAs for pods, shared", ("rdma-plugin",), network.rdma_plugin),
-    "network-operator": Workload("The same by NVIDIA's network operator", ("network-operator",), operators.network_operator, values=True),
-    "gpu-operator": Workload(
-        "NVIDIA's GPU operator where the host owns driver and toolkit", ("gpu-operator",), operators.gpu_operator, values=True
+    "metallb": Workload("Load balancer addresses for Services on the cluster's network", ("metallb",), network.metallb),
+    "rdma-plugin": Workload("Shared HCAs for pods", ("rdma-plugin",), network.rdma_plugin),
+    "network-operator": Workload(
+        "Shared HCAs for pods, with NVIDIA's network operator", ("network-operator",), operators.network_operator, values=True
     ),
-    "cilium": Workload("Cilium as this cluster's network, for `scheduler.manifests`", ("cilium",), network.cilium, values=True),
+    "gpu-operator": Workload(
+        "NVIDIA's GPU operator for hosts with their own driver and toolkit", ("gpu-operator",), operators.gpu_operator, values=True
+    ),
+    "cilium": Workload("Cilium as the cluster's network, for `scheduler.manifests`", ("cilium",), network.cilium, values=True),
     "efa-plugin": Workload("EFA interfaces for pods", ("efa-plugin",), operators.efa_plugin, values=True),
 }
 
 
 def render(plan: Plan, name: str, namespace: str | None = None) -> tuple[Object, ...]:
-    """The objects of a workload; BadInput where it makes no sense on that cluster."""
+    """Return the objects of a workload; raise BadInput if the cluster does not support it."""
     if name not in WORKLOADS:
-        raise BadInput(f"there is no workload `{name}`", hint=f"one of {', '.join(WORKLOADS)}")
+        raise BadInput(f"there is no workload `{name}`", hint=f"use one of {', '.join(WORKLOADS)}")
     return tuple(WORKLOADS[name].made(Site.of(plan, namespace)))

@@ -10,9 +10,9 @@ from rackwright.plan.workloads.site import QUEUE, Site
 Object = dict[str, Any]
 _NAME: Final = "train"
 _PRIORITIES: Final = (
-    ("service", 1000, "PreemptLowerPriority", "Answers people: takes the place of batch work."),
-    ("batch", 100, "Never", "Waits its turn."),
-    ("scavenger", 0, "Never", "Uses what is idle, and is ended when somebody needs it."),
+    ("service", 1000, "PreemptLowerPriority", "Interactive services; preempts batch jobs."),
+    ("batch", 100, "Never", "Batch jobs in queue order."),
+    ("scavenger", 0, "Never", "Uses idle resources; can be preempted."),
 )
 
 

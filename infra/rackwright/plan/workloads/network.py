@@ -23,9 +23,11 @@ _POOL: Final = 4
 def metallb(site: Site) -> list[Object]:
     """A few addresses that no group owns, answered by ARP: for one segment, so not in a cloud."""
     if site.plan.target.kind == "aws":
-        raise BadInput("a VPC answers for no address it did not give out", hint="use a Service of type NodePort, or the cloud's balancer")
+        raise BadInput(
+            "a VPC does not route addresses that it did not assign", hint="use a Service of type NodePort, or the cloud's load balancer"
+        )
     if not site.plan.target.owns_network:
-        raise BadInput("which addresses are free on a network that is not ours is not in the plan", hint="write the pool by hand")
+        raise BadInput("the plan does not know the free addresses of an existing network", hint="write the address pool by hand")
     base = IPv4Network(site.plan.network.cidr).network_address
     last = base + FIRST_OFFSET - 1
     metadata = {"name": "cluster", "namespace": "metallb-system"}
@@ -49,8 +51,8 @@ def cilium(site: Site) -> list[Object]:
     """Values of its chart, where the stack declares it."""
     if site.cluster.cni is not Cni.CILIUM:
         raise BadInput(
-            f"the pods' network of stack {site.plan.stack} is {site.cluster.cni.value}",
-            hint="declare `cni: cilium` before the cluster is made",
+            f"the pod network of stack {site.plan.stack} is {site.cluster.cni.value}",
+            hint="declare `cni: cilium` before the cluster is created",
         )
     return [cilium_values(site.cluster)]
 

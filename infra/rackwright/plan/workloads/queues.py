@@ -1,4 +1,4 @@
-"""Queues of Kueue, printed for a cluster whose addons are somebody else's."""
+"""Kueue queues for a cluster whose add-ons are not managed by rackwright."""
 
 from __future__ import annotations
 

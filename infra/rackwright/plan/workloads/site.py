@@ -32,10 +32,12 @@ class Site:
         """The first namespace of users where none is asked for, else Kubernetes' own default."""
         cluster = plan.scheduler
         if not isinstance(cluster, Kubernetes):
-            raise BadInput(f"stack {plan.stack} runs {cluster.kind}", hint="workloads are for `scheduler: {kind: kubernetes}`")
+            raise BadInput(
+                f"stack {plan.stack} runs {cluster.kind}", hint="declare `scheduler: {kind: kubernetes}`: workloads require Kubernetes"
+            )
         known = [one.name for one in cluster.namespaces]
         if namespace is not None and namespace not in known:
-            raise BadInput(f"stack {plan.stack} has no namespace `{namespace}`", hint=f"one of {', '.join(known) or 'none is declared'}")
+            raise BadInput(f"stack {plan.stack} has no namespace `{namespace}`", hint=f"known: {', '.join(known) or 'none is declared'}")
         return cls(plan, cluster, namespace or (known[0] if known else "default"))
 
     @cached_property
@@ -43,7 +45,7 @@ class Site:
         """Nodes with GPUs that users' pods run on."""
         found = kubernetes_queues.workers(self.cluster)
         if not found:
-            raise BadInput(f"stack {self.plan.stack} has no GPUs for pods", hint="give a group of workers `gpus`")
+            raise BadInput(f"stack {self.plan.stack} has no GPUs for pods", hint="add `gpus` to a group of workers")
         return found
 
     @property
