@@ -74,7 +74,10 @@ class Host:
 
     def forgotten(self) -> None:
         """Members of etcd whose nodes leave, or have gone."""
-        for member in self.members.gone(self.params["controllers"]):
+        leaving = self.members.gone(self.params["controllers"])
+        if leaving and not self.check:
+            self.members.lead_here()
+        for member in leaving:
             self.actions.append(f"take {member.name or member.address} out of etcd")
             if not self.check:
                 self.members.remove(member)

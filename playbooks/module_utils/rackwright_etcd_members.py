@@ -79,6 +79,18 @@ class Members:
         found = [one for one in self.found() if one.name in leaving or one.address in leaving.values()]
         return sorted(found, key=lambda one: answers(one.address))
 
+    def lead_here(self) -> None:
+        """Make the member on this node the leader.
+
+        A leader that is removed from a cluster of two stops before the other member learns that it is alone. The other member then finds no
+        majority until the kubelet restarts it, a minute later (etcd 3.6.4, seen 2026-11-26). Nothing is done where no leader is known.
+        """
+        (status,) = json.loads(self._etcdctl("endpoint", "status", "--write-out=json"))
+        here, leader = (format(int(number), "x") for number in (status["Status"]["header"]["member_id"], status["Status"].get("leader", 0)))
+        found = next((one for one in self.found() if one.number == leader), None)
+        if leader != here and found is not None:
+            self._etcdctl("move-leader", here, endpoint=f"https://{found.address}:{CLIENT}")
+
     def remove(self, member: Member) -> None:
         """Take one out; refused while the others have not settled, which is waited for."""
         until = time.monotonic() + SETTLES
@@ -93,5 +105,5 @@ class Members:
                 continue
             return
 
-    def _etcdctl(self, *words: str) -> str:
-        return self._run("etcdctl", *words, "--command-timeout=30s", f"--endpoints={HERE}", *self._trust)
+    def _etcdctl(self, *words: str, endpoint: str = HERE) -> str:
+        return self._run("etcdctl", *words, "--command-timeout=30s", f"--endpoints={endpoint}", *self._trust)

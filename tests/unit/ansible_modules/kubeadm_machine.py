@@ -39,6 +39,7 @@ KUBECTL = '#!/bin/sh\necho "kubectl $*" >> {folder}/said\n[ ! -e {folder}/silent
 ETCDCTL = """#!/bin/sh
 echo "etcdctl $1 $2 $3" >> {folder}/said
 case "$2" in
+  status) cat {folder}/status ;;
   list) cat {folder}/members ;;
   remove) [ ! -e {folder}/unhealthy ] || { rm {folder}/unhealthy; echo 'Error: etcdserver: unhealthy cluster' >&2; exit 1; } ;;
 esac
@@ -61,6 +62,7 @@ class Machine:
         self.program("etcdctl", ETCDCTL)
         (folder / "key").write_text(KEY)
         self.etcd_has(control0="10.1.0.16")
+        self.etcd_is_led_by(10)
 
     def program(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text.replace("{folder}", str(self.folder)))
@@ -75,6 +77,10 @@ class Machine:
         listed = [{"ID": 10 + index, "name": name, "peerURLs": [f"https://{address}:2380"]}
                   for index, (name, address) in enumerate(members.items())]  # fmt: skip
         (self.folder / "members").write_text(json.dumps({"members": listed}))
+
+    def etcd_is_led_by(self, number: int) -> None:
+        """The member of this node is number 10."""
+        (self.folder / "status").write_text(json.dumps([{"Status": {"header": {"member_id": 10}, "leader": number}}]))
 
     def said(self) -> list[str]:
         """What was said to kubeadm and kubectl since the last look, without looks whether the API answers."""

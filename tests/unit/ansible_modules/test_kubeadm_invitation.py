@@ -91,6 +91,15 @@ class TestForgotten:
         assert run(invitation, {"state": "forgotten", "controllers": leaving})["changed"]
         assert [line for line in machine.said() if "remove" in line] == ["etcdctl member remove c", "etcdctl member remove b"]
 
+    @pytest.mark.parametrize(("leader", "moves"), [(11, ["etcdctl move-leader a --command-timeout=30s"]), (10, []), (0, [])])
+    def test_member_that_stays_leads_before_others_are_removed(self, run: Any, machine: Machine, leader: int, moves: list[str]) -> None:
+        """A cluster of two whose leader is removed has no majority until its last member is restarted."""
+        machine.etcd_has(**CONTROLLERS)
+        machine.etcd_is_led_by(leader)
+        assert run(invitation, {"state": "forgotten", "controllers": {"control1": "10.1.0.17"}})["changed"]
+        said = [line for line in machine.said() if "remove" in line or "move-leader" in line]
+        assert said == [*moves, "etcdctl member remove b"]
+
     def test_the_others_are_given_time_to_settle(self, run: Any, machine: Machine) -> None:
         machine.etcd_has(**CONTROLLERS)
         (machine.folder / "unhealthy").touch()
