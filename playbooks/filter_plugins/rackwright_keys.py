@@ -14,7 +14,7 @@ def public_half(private: str) -> str:
     try:
         public = serialization.load_ssh_private_key(private.encode(), password=None).public_key()
     except (ValueError, TypeError):
-        raise AnsibleFilterError("it is no private key in OpenSSH's format - `rackwright up` hands the stack's own over again") from None
+        raise AnsibleFilterError("not a private key in OpenSSH format - run `rackwright up` to pass the stack's own key again") from None
     return public.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
 
 

@@ -47,7 +47,7 @@ def described(folder: str, name: str) -> list[dict[str, Any]]:
         with open(path, encoding="utf-8") as stream:
             found = [one for one in yaml.load_all(stream, Loader=loader) if one]
     except FileNotFoundError:
-        raise ObjectsError(f"{path}: it is not there - are the addon's files copied to this node?") from None
+        raise ObjectsError(f"{path}: not found - check that the add-on was copied to this node") from None
     first = ("Namespace", "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "Role", "ConfigMap", "Secret")
     last = ("Deployment", "APIService", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     order = {kind: place for place, kind in enumerate((*first, "", *last))}
@@ -67,8 +67,8 @@ def trouble(applying: Applying, addon: dict[str, Any], objects: list[dict[str, A
         else:
             condition = next((each for each in status.get("conditions", []) if each["type"] == "Available"), {})
             if condition.get("status") != "True":
-                return f"{told(one)} is not available: {condition.get('message', 'nothing is said of it')}"
-    return "" if wanted else f"{addon['name']}: its objects have no Deployment"
+                return f"{told(one)} is not available: {condition.get('message', 'no reason given')}"
+    return "" if wanted else f"{addon['name']}: no Deployment among its objects"
 
 
 def install(applying: Applying, addon: dict[str, Any], folder: str, patience: int) -> None:
@@ -97,7 +97,8 @@ def run(module: AnsibleModule, applying: Applying) -> dict[str, Any]:
         waiting = [line for name in removal.strangers(names) for line in unfinished(applying, name)]
         if waiting:
             raise ObjectsError(
-                f"taken out of scheduler.addons with work unfinished: {', '.join(waiting)} - wait for it or delete it, then again"
+                f"removed from scheduler.addons with unfinished work: {', '.join(waiting)}"
+                " - wait for that work or delete it, then apply again"
             )
         for addon in params["addons"]:
             install(applying, addon, params["folder"], params["patience"])
@@ -123,7 +124,7 @@ def main() -> None:
         from kubernetes import config, dynamic
         from kubernetes.client import api_client
     except ImportError as error:
-        module.fail_json(msg=f"python3-kubernetes: {error} - are the install steps done on this node?")
+        module.fail_json(msg=f"python3-kubernetes: {error} - check that the install steps ran on this node")
     applying = None
     try:
         config.load_kube_config(config_file=module.params["kubeconfig"])

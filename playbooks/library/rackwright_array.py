@@ -71,7 +71,7 @@ class Array:
             self.give_file_system()
         elif found != [self.wanted["file_system"]]:
             raise DiskError(
-                f"{self.device}: it has to be empty or {self.wanted['file_system']}, but holds {', '.join(found)} - nothing was written"
+                f"{self.device}: expected empty or {self.wanted['file_system']}, found {', '.join(found)} - nothing was written"
             )
 
     def assemble_or_make(self) -> None:
@@ -83,19 +83,19 @@ class Array:
         for device, kinds in held.items():
             if kinds:
                 raise DiskError(
-                    f"{device}: it has to be empty, but holds {', '.join(kinds)} - nothing was written to any disk; "
-                    f"if nobody needs that, run `wipefs --all {device}` on the node, then apply again"
+                    f"{device}: expected an empty disk, found {', '.join(kinds)} - nothing was written to any disk; "
+                    f"if that data is not needed, run `wipefs --all {device}` on the node, then apply again"
                 )
         self.refuse_unasked()
         words = ("mdadm", "--create", self.device, "--run", "--metadata=1.2", "--homehost=any", f"--name={self.wanted['name']}")
         shape = (f"--level={self.wanted['level']}", f"--raid-devices={len(held)}")
-        self.do("make", (*words, *shape, *self.wanted["devices"]))
+        self.do("create", (*words, *shape, *self.wanted["devices"]))
 
     def content(self, device: str) -> list[str]:
         """What a disk holds; raises where there is none."""
         if not is_block_device(device):
-            there = "it is no block device" if os.path.exists(device) else "there is no such device"
-            raise DiskError(f"{device}: {there} - see `lsblk` on this node, and correct `scratch.devices`")
+            there = "not a block device" if os.path.exists(device) else "device not found"
+            raise DiskError(f"{device}: {there} - run `lsblk` on this node and correct `scratch.devices`")
         return signatures(device)
 
     def is_ours(self) -> bool:
@@ -108,15 +108,15 @@ class Array:
             self.content(self.device)
         self.refuse_unasked()
         if hides(self.wanted["mount"]):
-            raise DiskError(f"{self.wanted['mount']}: files lie there that {self.device} would hide - move them away, then apply again")
-        self.do(f"put {self.wanted['file_system']} on", (*MAKE[self.wanted["file_system"]], self.device))
+            raise DiskError(
+                f"{self.wanted['mount']}: contains files that mounting {self.device} would hide - move the files away, then apply again"
+            )
+        self.do(f"format with {self.wanted['file_system']}", (*MAKE[self.wanted["file_system"]], self.device))
 
     def refuse_unasked(self) -> None:
         """Empty disks stay so until somebody says otherwise."""
         if not self.wanted["use_empty_disks"]:
-            raise DiskError(
-                f"{', '.join(self.wanted['devices'])}: empty, and nobody said that they may be used - set `use_empty_disks: true`"
-            )
+            raise DiskError(f"{', '.join(self.wanted['devices'])}: empty, but `use_empty_disks` is not set - set `use_empty_disks: true`")
 
     def do(self, what: str, command: tuple[str, ...]) -> None:
         """Notes a change, and makes it."""

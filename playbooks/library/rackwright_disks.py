@@ -65,13 +65,13 @@ class Disks:
         found = signatures(device)
         if found not in ([], [FILE_SYSTEM]):
             raise DiskError(
-                f"{device}: it is for {mount} and has to be empty or {FILE_SYSTEM}, but holds {', '.join(found)} - nothing was written; "
-                f"if nobody needs that, run `wipefs --all {device}` on the node, then apply again"
+                f"{device}: disk of {mount}, expected empty or {FILE_SYSTEM}, found {', '.join(found)} - nothing was written; "
+                f"if that data is not needed, run `wipefs --all {device}` on the node, then apply again"
             )
         if hides(mount):
             raise DiskError(
-                f"{mount}: files lie there that the disk {device} would hide - nothing was mounted; stop who uses them, move them away, "
-                "then apply again"
+                f"{mount}: contains files that mounting the disk {device} would hide - nothing was mounted; "
+                "stop the processes that use them, move the files away, then apply again"
             )
         return not found
 
@@ -80,8 +80,8 @@ class Disks:
         for _ in ticks(self.until):
             if is_block_device(device):
                 return
-        there = "it is no block device" if os.path.exists(device) else f"there is no such device after {self.timeout} s"
-        raise DiskError(f"{device}: {there} - is the disk attached to this node? See `lsblk` there")
+        there = "not a block device" if os.path.exists(device) else f"device not found after {self.timeout} s"
+        raise DiskError(f"{device}: {there} - check that the disk is attached to this node and run `lsblk` there")
 
     def format(self, device: str) -> None:
         """The file system. Without -F, so that mkfs refuses a disk that is in use."""

@@ -67,11 +67,11 @@ def run(*words: str) -> str:
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=300)
     except FileNotFoundError:
-        raise EtcdError(f"{words[0]}: there is no such command - are the install steps done on this node?") from None
+        raise EtcdError(f"{words[0]}: command not found - check that the install steps ran on this node") from None
     except subprocess.TimeoutExpired:
-        raise EtcdError(f"{' '.join(words[:3])}: no end after 300 s - see `journalctl -u kubelet`") from None
+        raise EtcdError(f"{' '.join(words[:3])}: not finished after 300 s - see `journalctl -u kubelet`") from None
     if done.returncode:
-        lines = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()
+        lines = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()
         decisive = [line for line in lines if line.startswith(("Error", "panic", "error"))] or lines[-1:]
         raise EtcdError(f"{' '.join(words[:3])}: {decisive[0]}")
     return done.stdout
@@ -82,7 +82,7 @@ def examined(path: str) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(run("etcdutl", "snapshot", "status", path, "--write-out=json"))
     except (EtcdError, ValueError) as error:
-        raise EtcdError(f"{path}: is no snapshot of etcd, or not a whole one ({error}) - nothing was touched, take another file") from None
+        raise EtcdError(f"{path}: not a complete etcd snapshot ({error}) - nothing was changed; use another file") from None
     return found
 
 
@@ -99,7 +99,7 @@ def is_of_this_cluster(path: str) -> bool:
         with open(f"{FOLDER}/pki/ca.crt", "rb") as stream:
             authority = stream.read().strip()
     except FileNotFoundError:
-        raise EtcdError(f"{FOLDER}/pki/ca.crt: is missing - does this controller run? Nothing was touched") from None
+        raise EtcdError(f"{FOLDER}/pki/ca.crt: not found - check that this controller has a control plane; nothing was changed") from None
     with open(path, "rb") as stream:
         return bool(authority) and authority in stream.read()
 
@@ -114,7 +114,7 @@ def is_well(part: str) -> str:
         return f"{part} does not answer ({error})"
     finally:
         connection.close()
-    return "" if status == 200 else f"{part} says status {status}"
+    return "" if status == 200 else f"{part} returns status {status}"
 
 
 class Restore:
@@ -140,7 +140,7 @@ class Restore:
         path, members, name = self.params["path"], self.params["members"], self.params["name"]
         found = examined(path)
         if not is_of_this_cluster(path):
-            raise EtcdError(f"{path}: is of another cluster, whose authority is not this one's - nothing was touched, take another file")
+            raise EtcdError(f"{path}: snapshot of another cluster, the CA certificate differs - nothing was changed; use another file")
         shutil.rmtree(self.fresh, ignore_errors=True)
         self._mark("prepared")
         all_of_them = ",".join(f"{one}=https://{address}:2380" for one, address in members.items())

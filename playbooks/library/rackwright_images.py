@@ -45,9 +45,9 @@ def ctr(*words: str) -> str:
             timeout=PATIENCE,
         )
     except FileNotFoundError:
-        raise ImagesError("ctr: there is no such command - is containerd installed on this node?") from None
+        raise ImagesError("ctr: command not found - install containerd on this node") from None
     except subprocess.TimeoutExpired:
-        raise ImagesError(f"ctr {' '.join(words[:2])}: no end after {PATIENCE} s - see `journalctl -u containerd`") from None
+        raise ImagesError(f"ctr {' '.join(words[:2])}: not finished after {PATIENCE} s - see `journalctl -u containerd`") from None
     if done.returncode:
         raise ImagesError(f"ctr {' '.join(words[:2])}: {done.stderr.strip() or done.stdout.strip()} - see `journalctl -u containerd`")
     return done.stdout
@@ -60,10 +60,10 @@ def read(folder: str, wanted: list[str]) -> dict[str, dict[str, Any]]:
         with open(path, encoding="utf-8") as stream:
             listed: dict[str, dict[str, Any]] = json.load(stream)["archives"]
     except (OSError, ValueError, KeyError) as error:
-        raise ImagesError(f"{path}: cannot be read as the list of a bundle ({error!r}) - run the install step again") from None
+        raise ImagesError(f"{path}: not a valid bundle list ({error!r}) - run the install step again") from None
     unknown = [name for name in wanted if name not in listed]
     if unknown:
-        raise ImagesError(f"{path}: it lists no archive {', '.join(unknown)} - run the install step again")
+        raise ImagesError(f"{path}: no archive {', '.join(unknown)} in the bundle list - run the install step again")
     return {name: listed[name] for name in wanted}
 
 

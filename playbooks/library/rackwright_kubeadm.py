@@ -160,7 +160,7 @@ class Membership:
         if self.check:
             return
         if not self.params["invitation"]:
-            raise KubeadmError("kubeadm join: there is no invitation - does the first controller answer?")
+            raise KubeadmError("kubeadm join: no join token - check that the API of the primary controller answers")
         self._forget_earlier_life()
         handle, path = tempfile.mkstemp(suffix=".json")  # Readable by root alone: the token is in it.
         try:
@@ -206,7 +206,7 @@ class Membership:
         """Static pods that somebody stopped and was cut off run again; whether there is more to do."""
         if not self.pods.interrupted():
             return True
-        self.actions.append("start the static pods again")
+        self.actions.append("restart the static pods")
         if self.check:
             return False
         self.pods.start()
@@ -216,7 +216,7 @@ class Membership:
     def _make(self) -> None:
         survived, cut_off = os.path.isdir(f"{ETCD}/member"), has_control_plane()
         self.actions.append(
-            "finish making the cluster" if cut_off else "take up the cluster that etcd remembers" if survived else "make the cluster"
+            "finish creating the cluster" if cut_off else "recreate the cluster from the etcd data" if survived else "create the cluster"
         )
         if self.check:
             return
@@ -242,8 +242,8 @@ class Membership:
             probe.settimeout(3)
             if probe.connect_ex((host, int(port))) == 0:
                 raise KubeadmError(
-                    f"{host}:{port}: an API answers there already, and none of the controllers that could be asked runs one - bring back "
-                    "the one that does, or see whose the address is; nothing was made"
+                    f"{host}:{port}: an API server answers, but no reachable controller runs one - start "
+                    "the controller that runs it, or find the owner of the address; no cluster was created"
                 )
 
     def _alone(self) -> str:
@@ -262,7 +262,7 @@ class Membership:
         changed = [name for name in PARTS if digest(f"{MANIFESTS}/{name}.yaml") != known.get(name)]
         if known.get("config") == digest(self.params["config"]) and not changed:
             return
-        self.actions.append(f"write the static pods again{': ' + ', '.join(changed) if changed else ''}")
+        self.actions.append(f"rewrite the static pods{': ' + ', '.join(changed) if changed else ''}")
         if self.check:
             return
         for phase in (("control-plane", "all"), ("etcd", "local"), *((("upload-config", "all"),) if upload else ())):
@@ -275,10 +275,10 @@ class Membership:
         try:
             ending = [name for name, text in certificates(FOLDER) if ends_within(text, self.params["renew_before"])]
         except FileNotFoundError:
-            raise KubeadmError("openssl: there is no such command - are the install steps done on this node?") from None
+            raise KubeadmError("openssl: command not found - check that the install steps ran on this node") from None
         if not ending:
             return
-        self.actions.append(f"renew the certificates, of which end soon: {', '.join(ending)}")
+        self.actions.append(f"renew all certificates, because these expire soon: {', '.join(ending)}")
         if self.check:
             return
         run("kubeadm", "certs", "renew", "all", "--config", self.params["config"])
@@ -311,7 +311,7 @@ class Membership:
                 continue
             return
         lost = without_majority(self.params["controllers"])
-        raise KubeadmError(lost or f"the API does not answer within {self.params['timeout']} s: {said}")
+        raise KubeadmError(lost or f"the API did not answer within {self.params['timeout']} s: {said}")
 
     def _tolerate(self, *more: str) -> list[str]:
         names = [*self.params["tolerated"], *more]

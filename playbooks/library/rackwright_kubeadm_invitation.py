@@ -54,7 +54,7 @@ class Host:
         returning = self.params["returning"]
         if not returning:
             return None, None
-        self.actions.append(f"invite {', '.join(returning)}")
+        self.actions.append(f"create a join token for {', '.join(returning)}")
         if self.check:
             return None, None
         kubectl("delete", "node", "--ignore-not-found", *returning)
@@ -64,7 +64,7 @@ class Host:
         said = run("kubeadm", "token", "create", "--ttl", LIFETIME, "--description", "rackwright: nodes that join", "--print-join-command")
         invited = invitation(said)
         if not invited:
-            raise KubeadmError("kubeadm token create: it printed no join command - has its output format changed?")
+            raise KubeadmError("kubeadm token create: no join command in its output - check the kubeadm version")
         return invited, self.laid_down() if controllers else None
 
     def withdrawn(self) -> None:
@@ -75,7 +75,7 @@ class Host:
     def forgotten(self) -> None:
         """Members of etcd whose nodes leave, or have gone."""
         for member in self.members.gone(self.params["controllers"]):
-            self.actions.append(f"take {member.name or member.address} out of etcd")
+            self.actions.append(f"remove {member.name or member.address} from etcd")
             if not self.check:
                 self.members.remove(member)
 
@@ -84,7 +84,7 @@ class Host:
         said = run("kubeadm", "init", "phase", "upload-certs", "--upload-certs", "--config", self.params["config"])
         key = certificate_key(said)
         if not key:
-            raise KubeadmError("kubeadm init phase upload-certs: it printed no key - has its output format changed?")
+            raise KubeadmError("kubeadm init phase upload-certs: no certificate key in its output - check the kubeadm version")
         return key
 
 

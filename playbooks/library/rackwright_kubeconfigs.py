@@ -53,7 +53,7 @@ def home(user: str) -> pwd.struct_passwd:
     try:
         return pwd.getpwnam(user)
     except KeyError:
-        raise KubeconfigError(f"{user}: there is no such user on this node - does phase bootstrap succeed?") from None
+        raise KubeconfigError(f"{user}: user not found on this node - check that phase bootstrap succeeded") from None
 
 
 def path_of(user: str) -> str:
@@ -92,10 +92,10 @@ def draw(user: str, config: str, days: int, namespace: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
     except FileNotFoundError:
-        raise KubeconfigError("kubeadm: there is no such command - are the install steps done on this node?") from None
+        raise KubeconfigError("kubeadm: command not found - check that the install steps ran on this node") from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise KubeconfigError(f"kubeadm kubeconfig user: {last} - is the authority's key in /etc/kubernetes/pki?")
+        raise KubeconfigError(f"kubeadm kubeconfig user: {last} - check that the CA key is in /etc/kubernetes/pki")
     text = done.stdout[done.stdout.index("apiVersion:") :]
     return re.sub(r"^(\s*)user: (\S+)\n(?=\s*name:)", rf"\1namespace: {namespace}\n\1user: \2\n", text, count=1, flags=re.MULTILINE)
 

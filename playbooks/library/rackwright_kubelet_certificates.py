@@ -49,9 +49,9 @@ def run(*words: str, stdin: str = "") -> str:
     try:
         done = subprocess.run(words, input=stdin, capture_output=True, text=True, check=False, timeout=30)
     except FileNotFoundError:
-        raise CertificatesError(f"{words[0]}: there is no such command - are the install steps done on this node?") from None
+        raise CertificatesError(f"{words[0]}: command not found - check that the install steps ran on this node") from None
     except subprocess.TimeoutExpired:
-        raise CertificatesError(f"{' '.join(words[:3])}: no end after 30 s") from None
+        raise CertificatesError(f"{' '.join(words[:3])}: not finished after 30 s") from None
     if done.returncode:
         raise CertificatesError(f"{' '.join(words[:3])}: {done.stderr.strip()}")
     return done.stdout
@@ -134,8 +134,10 @@ def main() -> None:
         module.fail_json(msg=f"{params['authority']}: {error}", approved=approved)
     if wrong and not module.check_mode:
         lines = "; ".join(f"{name}: {why}" for name, why in sorted(wrong.items()))
-        hint = "`kubectl get csr` shows what was asked for, `journalctl -u kubelet` there says why it asked for nothing"
-        module.fail_json(msg=f"kubelets without a certificate of the cluster: {lines} - {hint}", approved=approved, unverified=wrong)
+        hint = "run `kubectl get csr` for the requests, and `journalctl -u kubelet` on a node without one"
+        module.fail_json(
+            msg=f"kubelets without a certificate signed by the cluster CA: {lines} - {hint}", approved=approved, unverified=wrong
+        )
     module.exit_json(changed=bool(approved or wrong), approved=approved, unverified=wrong)
 
 

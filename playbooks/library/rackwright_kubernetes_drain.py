@@ -126,11 +126,13 @@ class Api:
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, input=stdin, timeout=60)
         except FileNotFoundError:
-            raise ClusterError("kubectl: there is no such command - are the install steps done on this node?") from None
+            raise ClusterError("kubectl: command not found - check that the install steps ran on this node") from None
         except subprocess.TimeoutExpired:
-            raise ClusterError(f"kubectl {words[0]}: no answer in 60 s - see `crictl ps` or `journalctl -u kubelet`") from None
+            raise ClusterError(f"kubectl {words[0]}: no answer in 60 s - run `crictl ps` or `journalctl -u kubelet`") from None
         if done.returncode:
-            raise ClusterError(f"kubectl {' '.join(words[:3])}: {done.stderr.strip()} - does the API answer? See `journalctl -u kubelet`")
+            raise ClusterError(
+                f"kubectl {' '.join(words[:3])}: {done.stderr.strip()} - check that the API answers; run `journalctl -u kubelet`"
+            )
         return done.stdout
 
     def nodes(self) -> dict[str, Node]:
@@ -188,8 +190,8 @@ class Service:
                     self._note(f"{pod.node}: evict {pod.namespace}/{pod.name}")
             if time.monotonic() > deadline:
                 raise ClusterError(
-                    f"after {timeout} s still running: {named(left)} - the nodes stay cordoned; end those pods, or let them end, and run "
-                    "the command again"
+                    f"after {timeout} s still running: {named(left)} - the nodes stay cordoned; "
+                    "delete those pods or wait for them, then run the command again"
                 )
             time.sleep(PAUSE)
 
@@ -202,11 +204,11 @@ class Service:
             if not waiting or self.check:
                 break
             if time.monotonic() > deadline:
-                raise ClusterError(f"not Ready after {timeout} s: {', '.join(waiting)} - see `journalctl -u kubelet` there")
+                raise ClusterError(f"not Ready after {timeout} s: {', '.join(waiting)} - run `journalctl -u kubelet` there")
             time.sleep(PAUSE)
         for node in (known[name] for name in self.names if name in known):
             if node.is_held:
-                self.held.append(f"{node.name} is cordoned, and not by rackwright: out of service until whoever did that uncordons it")
+                self.held.append(f"{node.name} is cordoned, but not by rackwright: out of service until an administrator uncordons it")
             elif node.cordoned or node.ours:
                 self._do(f"{node.name}: uncordon", "uncordon", node.name)
                 self._do("", "annotate", "node", node.name, f"{MARK}-")
@@ -216,7 +218,7 @@ class Service:
         known = self.api.nodes()
         for name in self.names:
             if name in known:
-                self._do(f"{name}: forget", "delete", "node", name, "--wait=false")
+                self._do(f"{name}: delete", "delete", "node", name, "--wait=false")
 
     def _do(self, action: str, *words: str) -> None:
         self._note(action)

@@ -45,7 +45,7 @@ def main() -> None:
         from kubernetes import config, dynamic
         from kubernetes.client import api_client
     except ImportError as error:
-        module.fail_json(msg=f"python3-kubernetes: {error} - are the install steps done on this node?")
+        module.fail_json(msg=f"python3-kubernetes: {error} - check that the install steps ran on this node")
     applying = None
     try:
         config.load_kube_config(config_file=module.params["kubeconfig"])

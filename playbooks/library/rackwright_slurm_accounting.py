@@ -71,7 +71,7 @@ def parse_associations(text: str) -> set[tuple[str, str, str]]:
     for line in filter(None, text.splitlines()):
         fields = line.split("|")
         if len(fields) != 3:
-            raise AccountingError(f"sacctmgr: cannot read its line {line!r} as cluster|account|user - has its output format changed?")
+            raise AccountingError(f"sacctmgr: cannot parse line {line!r} as cluster|account|user - check the Slurm version")
         associations.add((fields[0], fields[1], fields[2]))
     return associations
 
@@ -106,12 +106,12 @@ def sacctmgr(*words: str) -> str:
     try:
         done = subprocess.run(("sacctmgr", *words), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
     except FileNotFoundError:
-        raise AccountingError("sacctmgr: there is no such command - is slurm-client installed on this node?") from None
+        raise AccountingError("sacctmgr: command not found - install slurm-client on this node") from None
     except subprocess.TimeoutExpired:
         raise AccountingError(f"sacctmgr {' '.join(words)}: no answer in 60 s - see `journalctl -u slurmdbd`") from None
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).replace("\n", "; ")
-        raise AccountingError(f"sacctmgr {' '.join(words)}: {said} - does slurmdbd run? See `journalctl -u slurmdbd`")
+        raise AccountingError(f"sacctmgr {' '.join(words)}: {said} - check that slurmdbd runs; see `journalctl -u slurmdbd`")
     return done.stdout
 
 
@@ -146,7 +146,7 @@ def share_steps(wanted: dict[str, Any]) -> list[tuple[str, list[str]]]:
             sacctmgr(*listing, "user", shares.USER_FORMAT),
         )
     except ValueError as error:
-        raise AccountingError(f"sacctmgr: cannot read its line {error} - has its output format changed?") from None
+        raise AccountingError(f"sacctmgr: cannot parse line {error} - check the Slurm version") from None
     members = {wanted["account"]: wanted["users"], **{row["name"]: row["users"] for row in declared}}
     return [
         *shares.qos_steps(live, wanted["qos"]),
@@ -162,7 +162,7 @@ def main() -> None:
         added = bring_about(module.params, bool(module.check_mode))
     except AccountingError as error:
         if module.check_mode:
-            module.exit_json(changed=True, added=[], msg=f"cannot be looked up now, a run starts slurmdbd first: {error}")
+            module.exit_json(changed=True, added=[], msg=f"cannot be queried in check mode, because a run starts slurmdbd first: {error}")
         module.fail_json(msg=str(error))
     told: dict[str, Any] = {"changed": bool(added), "added": added}
     if module._diff and added:

@@ -130,7 +130,7 @@ def parse_nodes(text: str) -> dict[str, Node]:
         name = re.match(r"NodeName=(\S+)", line)
         state = re.search(r" State=(\S+)", line)
         if not name or not state:
-            raise SlurmError(f"scontrol: cannot read its line {line[:120]!r} as a node - has its output format changed?")
+            raise SlurmError(f"scontrol: cannot parse line {line[:120]!r} as a node - check the Slurm version")
         reason = re.search(r" Reason=(.*?)(?: \[([^@\]]+)@[^\]]*\]|$)", line)
         flags = state.group(1).split("+")
         unresponsive = {"NOT_RESPONDING"} if flags[0].endswith("*") else set()
@@ -147,7 +147,7 @@ def parse_jobs(text: str) -> list[Job]:
     for line in filter(None, text.splitlines()):
         fields = line.split("|", 3)
         if len(fields) != 4:
-            raise SlurmError(f"squeue: cannot read its line {line!r} as id|user|nodes|name - has its output format changed?")
+            raise SlurmError(f"squeue: cannot parse line {line!r} as id|user|nodes|name - check the Slurm version")
         jobs.append(Job(*fields))
     return jobs
 
@@ -160,7 +160,7 @@ def named(jobs: list[Job]) -> str:
 
 def warning(node: Node) -> str:
     """What keeps a node out of service, and until when."""
-    until = "it comes back by itself once that check is good" if node.is_unwell else "out of service until whoever did that resumes it"
+    until = "returns to service when that check passes" if node.is_unwell else "out of service until an administrator resumes it"
     return f"{node}: {until}"
 
 
@@ -172,12 +172,12 @@ class Slurm:
         try:
             done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
         except FileNotFoundError:
-            raise SlurmError(f"{words[0]}: there is no such command - is slurm-client installed on this node?") from None
+            raise SlurmError(f"{words[0]}: command not found - install slurm-client on this node") from None
         except subprocess.TimeoutExpired:
             raise SlurmError(f"{' '.join(words)}: no answer in 60 s - see `journalctl -u slurmctld`") from None
         if done.returncode:
             said = (done.stderr.strip() or done.stdout.strip()).replace("\n", "; ")
-            raise SlurmError(f"{' '.join(words)}: {said} - does slurmctld run? See `journalctl -u slurmctld`")
+            raise SlurmError(f"{' '.join(words)}: {said} - check that slurmctld runs; see `journalctl -u slurmctld`")
         return done.stdout
 
     def nodes(self) -> dict[str, Node]:
@@ -219,7 +219,7 @@ class Service:
     def changed_hosts(self) -> dict[str, str]:
         """The nodes that something is done to, as they were at the first look."""
         names = [action.partition(": ")[0] for action in self.actions]
-        return {name: self.found.get(name, "Slurm does not know it") for name in names}
+        return {name: self.found.get(name, "not known to Slurm") for name in names}
 
     def set(self, names: list[str], action: str, state: str, reason: str = "") -> None:
         """Notes an action on nodes, and carries it out outside check mode."""
@@ -243,7 +243,7 @@ class Service:
             if time.monotonic() > until:
                 raise SlurmError(
                     f"{', '.join(nodes)}: still occupied after {timeout} s by job {named(jobs)}"
-                    " - wait for them or cancel them with scancel, then run again; the nodes take no new jobs meanwhile"
+                    " - wait for these jobs or cancel them with scancel, then run again; the nodes stay drained"
                 )
             time.sleep(0.5)
 
@@ -259,12 +259,12 @@ class Service:
             nodes = self.known()
             unknown = [name for name in self.names if name not in nodes]
             if unknown and not self.check:
-                raise SlurmError(f"{', '.join(unknown)}: not in Slurm's configuration - is the controller converged?")
+                raise SlurmError(f"{', '.join(unknown)}: not in Slurm's configuration - check that the controller was configured")
             waiting = self.lift(nodes) + unknown
             if not waiting:
                 return
             if self.check:
-                self.actions += [f"{name}: wait until it is registered" for name in waiting]
+                self.actions += [f"{name}: wait for its registration" for name in waiting]
                 return
             if time.monotonic() > until:
                 raise SlurmError(f"{'; '.join(str(nodes[name]) for name in waiting)} after {timeout} s - see `journalctl -u slurmd` there")
@@ -279,7 +279,7 @@ class Service:
         self.set([name for name in ready if name not in self.lifted], "resume", "RESUME")
         self.lifted.update(ready)
         given_up = [name for name in ours if nodes[name].is_given_up]
-        self.set([name for name in given_up if name not in self.lifted], "have it asked again", "RESUME")
+        self.set([name for name in given_up if name not in self.lifted], "resume a node that slurmctld gave up", "RESUME")
         self.lifted.update(given_up)
         lost = [name for name, node in nodes.items() if not node.is_registered and (node.is_ours or not node.is_held)]
         return lost + ([] if self.check else ready)
@@ -313,7 +313,9 @@ def main() -> None:
     if module._diff and service.actions:
         told["diff"] = {"prepared": "".join(f"{action}\n" for action in service.actions)}
     if failure and module.check_mode:
-        module.exit_json(**{**told, "changed": True}, msg=f"cannot be looked up now, a run starts slurmctld first: {failure}")
+        module.exit_json(
+            **{**told, "changed": True}, msg=f"cannot be queried in check mode, because a run starts slurmctld first: {failure}"
+        )
     if failure:
         module.fail_json(msg=failure, **told)
     module.exit_json(**told)

@@ -146,7 +146,7 @@ class Units:
         """Masks, then what starts at boot, one call for all."""
         for word, wanted in (("unmask", None), ("enable", True), ("disable", False)):
             names = [unit["name"] for unit in units if boot_step(unit, self.live[unit["name"]]) == word]
-            reason = "it is masked" if wanted is None else f"it is declared {'' if wanted else 'not '}to start at boot"
+            reason = "the unit is masked" if wanted is None else f"the unit is declared {'' if wanted else 'not '}to start at boot"
             for name in names:
                 self.noted(name, word, reason)
             if names and not self.check:
@@ -165,7 +165,7 @@ class Units:
             self.run_once(unit)
             return
         if unit["state"] != "started":
-            if live.active not in ("inactive", "failed") and self.noted(name, "stop", f"it is {live.active}"):
+            if live.active not in ("inactive", "failed") and self.noted(name, "stop", f"the unit is {live.active}"):
                 self.systemd.must("stop", "--", name)
             return
         digests = digests_of(unit, live)
@@ -185,8 +185,8 @@ class Units:
         """A unit that is not there: fine where declared so, to come in check mode, else an error."""
         if unit["state"] == "absent-ok":
             return
-        if self.noted(unit["name"], "start" if unit["state"] in ("started", "ran") else "stop", "it does not exist yet"):
-            raise UnitError(f"{unit['name']}: there is no such unit - is its package installed?")
+        if self.noted(unit["name"], "start" if unit["state"] in ("started", "ran") else "stop", "the unit does not exist yet"):
+            raise UnitError(f"{unit['name']}: unit not found - check that its package is installed")
 
     def judge(self, unit: dict[str, Any], live: Live, digests: Digests) -> tuple[str, str]:
         """The action a unit declared started needs, with its reason; empty where it is as declared."""
@@ -194,13 +194,13 @@ class Units:
         action, reason = needed_action(unit, live, digests, stamp)
         for path in self.pending:
             if not action and concerns(path, unit, live):
-                return "reload" if unit["reload"] else "restart", f"{path} changes"
+                return "reload" if unit["reload"] else "restart", f"{path} would change"
         if not action and unit["alive"]:
             answered, said = probe(unit["alive"])
             if answered is None:
-                raise UnitError(f"{unit['name']}: runs, but {said} - it waits for something else: for a mount, is its server up?")
+                raise UnitError(f"{unit['name']}: runs, but {said} - check what the unit waits for, such as the server of a mount")
             if not answered:
-                return "restart", f"it runs, but {said}"
+                return "restart", f"the unit runs, but {said}"
         return action, reason
 
     def adopt(self, unit: dict[str, Any], live: Live, digests: Digests) -> None:
@@ -235,7 +235,7 @@ class Units:
             if live.active in UP:
                 break
         else:
-            raise self.failure(unit, f"is not up after {unit['ready_timeout']} s")
+            raise self.failure(unit, f"not running after {unit['ready_timeout']} s")
         if unit["ready"]:
             self.await_ready(unit)
 
@@ -250,14 +250,14 @@ class Units:
             if now - looked > 0.5:
                 looked = now
                 if self.systemd.show([unit["name"]])[unit["name"]].active == "failed":
-                    raise self.failure(unit, "died before it answered")
+                    raise self.failure(unit, "failed before it was ready")
         raise self.failure(unit, f"runs, but after {unit['ready_timeout']} s {said}")
 
     def failure(self, unit: dict[str, Any], what: str) -> UnitError:
         """The error with the unit's own last words."""
         live = self.systemd.show([unit["name"]])[unit["name"]]
-        lines = self.systemd.last_words(unit["name"]) or "(its journal is empty)"
-        return UnitError(f"{unit['name']}: {what} ({live.active}, {live.result}); its journal ends:\n{lines}")
+        lines = self.systemd.last_words(unit["name"]) or "(the journal is empty)"
+        return UnitError(f"{unit['name']}: {what} ({live.active}, {live.result}); last lines of its journal:\n{lines}")
 
     def stamp_changed(self) -> None:
         """Stamps what this task started, with the configuration that it was started on."""
@@ -289,20 +289,20 @@ def concerns(path: str, unit: dict[str, Any], live: Live) -> bool:
 def needed_action(unit: dict[str, Any], live: Live, digests: Digests, stamp: dict[str, Any]) -> tuple[str, str]:
     """What a unit declared started needs, by its state and by what it was started on."""
     if live.active not in UP:
-        return "start", f"it is {live.active} ({live.detail})"
+        return "start", f"the unit is {live.active} ({live.detail})"
     again = "reload" if unit["reload"] else "restart"
     if stamp.get("invocation") == live.invocation:
         if stamp.get("unit") != digests.unit:
-            return "restart", "its unit file changed since it was started"
+            return "restart", "the unit file changed after the start"
         if stamp.get("config") != digests.config:
-            return again, "its configuration changed since it was started"
+            return again, "the configuration changed after the start"
         return "", ""
     for path in live.unit_files:
         if changed_at(path) > live.started_at:
-            return "restart", f"{path} is newer than its start"
+            return "restart", f"{path} is newer than the start of the unit"
     for path in files_under(unit["config"]):
         if changed_at(path) > live.started_at:
-            return again, f"{path} is newer than its start"
+            return again, f"{path} is newer than the start of the unit"
     return "", ""
 
 
@@ -331,7 +331,7 @@ def main() -> None:
         failure = str(error)
     told = report(tree, units)
     if module._diff and told["changed"]:
-        told["diff"] = [*tree.diffs, {"prepared": "".join(f"{d['unit']}: {d['action']}, since {d['reason']}\n" for d in units.actions)}]
+        told["diff"] = [*tree.diffs, {"prepared": "".join(f"{d['unit']}: {d['action']}, because {d['reason']}\n" for d in units.actions)}]
     told["invocation"] = {"module_args": {"units": [unit["name"] for unit in wanted]}}
     if failure:
         module.fail_json(msg=failure, **told)

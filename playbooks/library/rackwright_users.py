@@ -127,15 +127,16 @@ def member_steps(wanted: dict[str, Any], known: list[str], database: Database) -
     for name, members in asked.items():
         if name not in database.groups and name not in shared:
             raise UserError(
-                f"user {members[0]}: there is no group {name} on this node - declare it in `user_groups`, or install what makes it"
+                f"user {members[0]}: group {name} not found on this node"
+                " - declare the group in `user_groups`, or install the package that creates it"
             )
     for name in dict.fromkeys([*asked, *sorted(shared), *known]):
         live, members = database.groups[name].gr_mem if name in database.groups else [], asked.get(name, [])
-        steps += [Step(f"put user {user} into group {name}", ("gpasswd", "--add", user, name)) for user in members if user not in live]
+        steps += [Step(f"add user {user} to group {name}", ("gpasswd", "--add", user, name)) for user in members if user not in live]
         # In a group of the system, whoever is no user of ours is none of our business.
         ours = live if name in shared else [user["name"] for user in wanted["users"] if user["name"] in live]
         gone = [user for user in ours if user not in members]
-        steps += [Step(f"take user {user} out of group {name}", ("gpasswd", "--delete", user, name)) for user in gone]
+        steps += [Step(f"remove user {user} from group {name}", ("gpasswd", "--delete", user, name)) for user in gone]
     return steps
 
 
@@ -148,9 +149,9 @@ def group_steps(name: str, gid: int, database: Database) -> list[Step]:
     """What brings the user's own group to its number."""
     group = database.groups.get(name)
     if group is None:
-        return [Step(f"make group {name}", ("groupadd", "--gid", str(gid), name))]
+        return [Step(f"create group {name}", ("groupadd", "--gid", str(gid), name))]
     if group.gr_gid != gid:
-        return [Step(f"give group {name} gid {gid}", ("groupmod", "--gid", str(gid), name))]
+        return [Step(f"set gid {gid} of group {name}", ("groupmod", "--gid", str(gid), name))]
     return []
 
 
@@ -160,10 +161,12 @@ def user_steps(user: dict[str, Any], home: str, database: Database) -> list[Step
     live = database.users.get(name)
     if live is None:
         words = ("useradd", "--uid", uid, "--gid", gid, "--shell", shell, "--create-home", "--home-dir", os.path.join(home, name), name)
-        return [Step(f"make user {name}", words)]
+        return [Step(f"create user {name}", words)]
     if (live.pw_uid, live.pw_gid, live.pw_shell) == (user["uid"], user["gid"], shell):
         return []
-    return [Step(f"give user {name} uid {uid}, gid {gid}, shell {shell}", ("usermod", "--uid", uid, "--gid", gid, "--shell", shell, name))]
+    return [
+        Step(f"set uid {uid}, gid {gid} and shell {shell} of user {name}", ("usermod", "--uid", uid, "--gid", gid, "--shell", shell, name))
+    ]
 
 
 def admin_steps(user: dict[str, Any], admins: list[str], database: Database) -> list[Step]:
@@ -173,20 +176,20 @@ def admin_steps(user: dict[str, Any], admins: list[str], database: Database) -> 
     if group is None:
         if user["admin"]:
             raise UserError(
-                f"user {name}: is to be an admin, but there is none of the groups {', '.join(admins)} on this node - install sudo"
+                f"user {name}: declared as admin, but none of the groups {', '.join(admins)} exists on this node - install sudo"
             )
         return []
     if user["admin"] == (name in group.gr_mem):
         return []
     if user["admin"]:
-        return [Step(f"make user {name} an admin", ("usermod", "--append", "--groups", group.gr_name, name))]
-    return [Step(f"make user {name} an ordinary user", ("gpasswd", "--delete", name, group.gr_name))]
+        return [Step(f"grant admin rights to user {name}", ("usermod", "--append", "--groups", group.gr_name, name))]
+    return [Step(f"revoke admin rights of user {name}", ("gpasswd", "--delete", name, group.gr_name))]
 
 
 def leaving_steps(declared: set[str], known: list[str], database: Database) -> list[Step]:
     """What removes users that were made here and are no longer declared; their files stay."""
     gone = [name for name in known if name not in declared and name in database.users]
-    return [Step(f"remove user {name}, who is no longer declared", ("userdel", name)) for name in gone]
+    return [Step(f"delete user {name}, which is no longer declared", ("userdel", name)) for name in gone]
 
 
 def read_known(path: str) -> list[str]:
@@ -213,7 +216,7 @@ def carry_out(step: Step) -> None:
     """Runs one step."""
     done = subprocess.run(step.command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise UserError(f"{step.what}: {step.command[0]} says: {(done.stderr or done.stdout).strip()}")
+        raise UserError(f"{step.what}: {step.command[0]} failed: {(done.stderr or done.stdout).strip()}")
 
 
 def bring_about(wanted: dict[str, Any], check: bool) -> list[str]:
@@ -233,7 +236,7 @@ def bring_about(wanted: dict[str, Any], check: bool) -> list[str]:
         remember(wanted["known"], sorted({*known, *declared}), sorted(declared))
         remember(wanted["known_groups"], sorted({*known_groups, *groups}), groups)
     told = [step.what for step in steps]
-    return told if told or (sorted(known), sorted(known_groups)) == (sorted(declared), groups) else ["remember who was made here"]
+    return told if told or (sorted(known), sorted(known_groups)) == (sorted(declared), groups) else ["record the managed users"]
 
 
 def main() -> None:

@@ -127,7 +127,7 @@ class Removal:
             going = [told(one) for each in definitions for one in _items(self.applying, _kind_of(each)) if self._goes(one)]
             if not going:
                 return
-        raise ObjectsError(f"deleted, and after {self.patience} s still there: {', '.join(going)} - see its finalizers, then again")
+        raise ObjectsError(f"still present {self.patience} s after deletion: {', '.join(going)} - check the finalizers, then apply again")
 
     def _definitions(self, said: list[dict[str, Any]]) -> None:
         for one in self._unsaid(DEFINITION, said):

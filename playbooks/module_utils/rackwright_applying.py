@@ -99,7 +99,7 @@ class Applying:
             found = self.known(wanted)
             if found is not None or self.check:
                 return found
-        raise ObjectsError(f"{wanted['apiVersion']} {wanted['kind']}: the cluster knows no such kind")
+        raise ObjectsError(f"{wanted['apiVersion']} {wanted['kind']}: unknown kind in this cluster")
 
     def _registered(self, kind: Any, name: str) -> dict[str, Any] | None:
         """A node, which may be about to register itself."""

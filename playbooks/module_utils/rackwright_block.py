@@ -34,7 +34,7 @@ def call(*command: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     except FileNotFoundError:
-        raise DiskError(f"{command[0]}: there is no such command - are util-linux and e2fsprogs installed on this node?") from None
+        raise DiskError(f"{command[0]}: command not found - install util-linux and e2fsprogs on this node") from None
     if done.returncode:
         raise DiskError(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip() or f'exit code {done.returncode}'}")
     return done.stdout

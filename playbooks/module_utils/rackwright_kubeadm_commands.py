@@ -21,7 +21,7 @@ def complaint(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "[ERROR" in line] or [line for line in lines if line.lower().startswith("error")]
     hints = ("To see the stack trace", "[preflight] If you know")
-    return "; ".join((errors or [line for line in lines if not line.startswith(hints)][-3:])[:5]) or "it said nothing"
+    return "; ".join((errors or [line for line in lines if not line.startswith(hints)][-3:])[:5]) or "no output"
 
 
 def run(*words: str, patience: int = 240) -> str:
@@ -29,9 +29,9 @@ def run(*words: str, patience: int = 240) -> str:
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=patience)
     except FileNotFoundError:
-        raise KubeadmError(f"{words[0]}: there is no such command - are the install steps done on this node?") from None
+        raise KubeadmError(f"{words[0]}: command not found - check that the install steps ran on this node") from None
     except subprocess.TimeoutExpired:
-        raise KubeadmError(f"{' '.join(words[:3])}: no end after {patience} s - see `journalctl -u kubelet`") from None
+        raise KubeadmError(f"{' '.join(words[:3])}: not finished after {patience} s - see `journalctl -u kubelet`") from None
     if done.returncode:
         raise KubeadmError(f"{' '.join(words[:3])}: {complaint(done.stdout + done.stderr)} - see `journalctl -u kubelet`")
     return done.stdout

@@ -30,7 +30,7 @@ def probe(question: dict[str, Any]) -> tuple[bool | None, str]:
         return probe_tcp(*question["tcp"])
     if question["command"]:
         return probe_command(question["command"])
-    return os.path.exists(question["path"]), f"{question['path']} is not there"
+    return os.path.exists(question["path"]), f"{question['path']} does not exist"
 
 
 def probe_tcp(host: str, port: str) -> tuple[bool | None, str]:
@@ -52,5 +52,5 @@ def probe_command(command: list[str]) -> tuple[bool | None, str]:
         _, complaint = child.communicate(timeout=ANSWER_TIMEOUT)
     except subprocess.TimeoutExpired:
         child.kill()
-        return None, f"`{' '.join(command)}` gave no answer in {ANSWER_TIMEOUT} s"
-    return child.returncode == 0, f"`{' '.join(command)}` says: {complaint.strip() or f'exit code {child.returncode}'}"
+        return None, f"`{' '.join(command)}` did not answer within {ANSWER_TIMEOUT} s"
+    return child.returncode == 0, f"`{' '.join(command)}` failed: {complaint.strip() or f'exit code {child.returncode}'}"

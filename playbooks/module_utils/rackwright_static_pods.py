@@ -49,7 +49,7 @@ class StaticPods:
                 self._await_forgotten()
                 return
         self.start()
-        raise StaticPodsError(f"after {PATIENCE} s still running: {', '.join(running)} - see `journalctl -u kubelet`; nothing was changed")
+        raise StaticPodsError(f"still running after {PATIENCE} s: {', '.join(running)} - run `journalctl -u kubelet`; nothing was changed")
 
     def _await_forgotten(self) -> None:
         """A pod that comes back while the kubelet still ends it stays pending for minutes."""

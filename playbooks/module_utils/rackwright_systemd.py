@@ -53,7 +53,9 @@ class Systemd:
             return run(*words)
         except subprocess.TimeoutExpired as endless:
             waiting = "; ".join(run("list-jobs", "--no-legend", "--no-pager").stdout.strip().splitlines()[:8])
-            raise UnitError(f"systemctl {' '.join(words)}: no end after {endless.timeout:.0f} s; systemd's queue: {waiting}") from None
+            raise UnitError(
+                f"systemctl {' '.join(words)}: not finished after {endless.timeout:.0f} s; systemd's queue: {waiting}"
+            ) from None
 
     def show(self, names: list[str]) -> dict[str, Live]:
         """The units as they are now, one call for all."""
@@ -62,7 +64,7 @@ class Systemd:
         told = self.call("show", f"--property={FIELDS}", "--", *names)
         records = [parse_record(block) for block in told.stdout.strip().split("\n\n")]
         if told.returncode or len(records) != len(names):
-            raise UnitError(f"systemctl show: {told.stderr.strip() or 'no answer for every unit'} - is systemd running on this node?")
+            raise UnitError(f"systemctl show: {told.stderr.strip() or 'no answer for every unit'} - check that systemd runs on this node")
         return {names[place]: record for place, record in enumerate(records)}
 
     def loaded_at(self) -> float:

@@ -84,7 +84,7 @@ class Tree:
         path, wanted = spec["path"], wanted_attributes(spec, self.check)
         live = status(path)
         if live is not None and not stat.S_ISDIR(live.st_mode):
-            raise PathError(f"{path}: a directory is declared, but something else is there - remove it")
+            raise PathError(f"{path}: expected a directory, found another file type - remove it")
         if live is not None and attributes(live) == wanted:
             return
         self.altered(path, "absent\n" if live is None else f"{attributes(live)}\n", f"directory {wanted}\n")
@@ -100,7 +100,7 @@ class Tree:
         path, wanted, content = spec["path"], wanted_attributes(spec, self.check), wanted_bytes(spec)
         live = status(path)
         if live is not None and stat.S_ISDIR(live.st_mode):
-            raise PathError(f"{path}: a file is declared, but a directory is there - remove it")
+            raise PathError(f"{path}: expected a file, found a directory - remove it")
         present = read(path) if live is not None and stat.S_ISREG(live.st_mode) else None
         if live is not None and present == content and attributes(live) == wanted:
             return
@@ -138,14 +138,14 @@ class Tree:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             said = "(its words are withheld: the file is sensitive)" if spec["sensitive"] else (done.stderr or done.stdout).strip()
-            raise PathError(f"{spec['path']}: `{spec['validate']}` refuses the new content, the old one stays - {said}")
+            raise PathError(f"{spec['path']}: `{spec['validate']}` rejects the new content, the old content stays - {said}")
 
     def link(self, spec: dict[str, Any]) -> None:
         """A symbolic link to its target."""
         path, target = spec["path"], spec["target"]
         live = status(path)
         if live is not None and stat.S_ISDIR(live.st_mode):
-            raise PathError(f"{path}: a link is declared, but a directory is there - remove it")
+            raise PathError(f"{path}: expected a link, found a directory - remove it")
         present = os.readlink(path) if live is not None and stat.S_ISLNK(live.st_mode) else None
         if present == target:
             return
@@ -164,7 +164,9 @@ class Tree:
         if live is None:
             return
         if stat.S_ISDIR(live.st_mode) and os.listdir(path):
-            raise PathError(f"{path}: declared absent, but it is a directory with content - remove it by hand if it may go")
+            raise PathError(
+                f"{path}: declared absent, found a directory with content - remove the directory by hand if its content is not needed"
+            )
         self.altered(path, "present\n", "absent\n")
         if self.check:
             return
@@ -190,7 +192,7 @@ def attributes(live: os.stat_result) -> Attributes:
 def wanted_attributes(spec: dict[str, Any], check: bool) -> Attributes:
     """What the path shall carry; in check mode an owner may still be missing, a real run needs it."""
     if not re.fullmatch(r"[0-7]{4}", spec["mode"]):
-        raise PathError(f'{spec["path"]}: mode {spec["mode"]!r} is not four octal digits - write it quoted, like "0644"')
+        raise PathError(f'{spec["path"]}: mode {spec["mode"]!r} is not four octal digits - quote it, like "0644"')
     uid = os.geteuid() if spec["owner"] is None else number_of(spec["owner"], "user")
     gid = os.getegid() if spec["group"] is None else number_of(spec["group"], "group")
     if not check and (uid is None or gid is None):
@@ -252,7 +254,7 @@ def wanted_bytes(spec: dict[str, Any]) -> bytes:
     try:
         return base64.b64decode(spec["content"], validate=True)
     except ValueError:
-        raise PathError(f"{spec['path']}: its content is declared as base64 but is not - encode it, or drop `base64: true`") from None
+        raise PathError(f"{spec['path']}: content is not valid base64 - encode it, or remove `base64: true`") from None
 
 
 def shown_change(
