@@ -1,7 +1,7 @@
-"""Addons of a Kubernetes cluster: installed from the objects that come with their part of the bundle, and taken away again.
+"""Apply and remove add-ons of a Kubernetes cluster, from the manifests in their part of the bundle.
 
-Runs on a controller; needs python3-kubernetes there. What an addon consists of is told by a label, so that the cluster itself says
-what is installed, whoever's disk was lost.
+Runs on a controller; needs python3-kubernetes there. A label marks the objects of an add-on, so that the cluster itself records the
+installed add-ons, even if a controller's disk is lost.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from ansible.module_utils.rackwright_probe import ticks
 
 DOCUMENTATION = r"""
 module: rackwright_addons
-short_description: Addons of a Kubernetes cluster
+short_description: Manage add-ons of a Kubernetes cluster
 description:
-  - C(state=present) applies the objects of each addon, in order, and waits until its Deployment and its aggregated API serve. It refuses
-    first where an addon that is no longer wanted still has unfinished work to look after.
-  - C(state=absent) deletes what carries the label of an addon that is not wanted, and of wanted ones what their objects no longer say.
-    A definition goes with its last object; one whose objects are people's stays with them, and is told.
+  - C(state=present) applies the objects of each add-on, in order, and waits until its Deployment and its aggregated API are available. It
+    fails before any change if an add-on that is no longer declared has unfinished work.
+  - C(state=absent) deletes all objects of add-ons that are not declared, and objects of declared add-ons that are no longer in their
+    manifests. A custom resource definition is deleted if it has no objects; otherwise it is kept and returned as C(kept).
 options:
-  state: {choices: [present, absent], required: true, description: Which of the two.}
-  addons: {type: list, elements: dict, required: true, description: "C(name), C(namespace) and C(deployment) of each, in order."}
-  folder: {type: path, default: /opt/rackwright/kubernetes/addons, description: Where each addon has a folder with C(manifests.yaml).}
-  kubeconfig: {type: path, default: /etc/kubernetes/admin.conf, description: Who applies them, and where.}
-  patience: {type: int, default: 180, description: Seconds an addon may take to serve, and what is deleted may take to be gone.}
+  state: {choices: [present, absent], required: true, description: Desired state.}
+  addons: {type: list, elements: dict, required: true, description: "Add-ons with C(name), C(namespace) and C(deployment), in order."}
+  folder: {type: path, default: /opt/rackwright/kubernetes/addons, description: Parent of the add-ons' folders with C(manifests.yaml).}
+  kubeconfig: {type: path, default: /etc/kubernetes/admin.conf, description: Kubeconfig of the administrator.}
+  patience: {type: int, default: 180, description: "Timeout of start and of deletion, in seconds."}
 """
 
 RETURN = r"""
-applied: {description: What was, or would be, changed., returned: always, type: list}
-removed: {description: What was, or would be, deleted., returned: always, type: list}
-kept: {description: Definitions that stay with objects which people made., returned: always, type: list}
+applied: {description: "Objects that were, or in check mode would be, changed.", returned: always, type: list}
+removed: {description: "Objects that were, or in check mode would be, deleted.", returned: always, type: list}
+kept: {description: "Custom resource definitions that were kept, because users created objects.", returned: always, type: list}
 """
 
 

@@ -1,6 +1,6 @@
-"""Disks of a node as one device with a file system on it: made of empty disks where that was allowed in so many words, else found again.
+"""Assemble disks of a node into one device with a file system, or create the array from empty disks if that is allowed.
 
-Nothing that was ever written is overwritten: one disk with the sign of anything on it, and none of them is touched.
+Data is never overwritten: if one disk has any signature, no disk is changed.
 Standard library only, Python 3.9 or newer on the node.
 """
 
@@ -14,14 +14,14 @@ from ansible.module_utils.rackwright_block import DiskError, call, hides, is_blo
 
 DOCUMENTATION = r"""
 module: rackwright_array
-short_description: Disks of a node as one device with a file system on it
+short_description: Assemble disks of a node into one device with a file system
 options:
   name: {description: Name of the array; its device is C(/dev/md/<name>)., type: str, required: true}
-  devices: {description: The disks., type: list, elements: path, required: true}
-  level: {description: 0 stripes and 1 mirrors. One disk alone with level 0 is used as it is., type: int, choices: [0, 1], default: 0}
-  file_system: {description: What a new array is given., choices: [ext4, xfs], default: ext4}
-  mount: {description: Where it is going to be mounted; what is there already must not be hidden., type: path, required: true}
-  use_empty_disks: {description: Whether empty disks may be written to. Others never are., type: bool, default: false}
+  devices: {description: Disks of the array., type: list, elements: path, required: true}
+  level: {description: RAID level; 0 stripes and 1 mirrors. A single disk with 0 needs no array., type: int, choices: [0, 1], default: 0}
+  file_system: {description: File system of a new array., choices: [ext4, xfs], default: ext4}
+  mount: {description: Mount point; it must not contain files., type: path, required: true}
+  use_empty_disks: {description: Whether empty disks may be formatted; other disks are never changed., type: bool, default: false}
 """
 
 RETURN = r"""

@@ -1,6 +1,6 @@
-"""Data disks of a node, made fit to be mounted: an empty one gets a file system, one with anything else on it is refused.
+"""Format the empty data disks of a node; refuse disks with anything but the expected file system.
 
-Nothing that was ever written is overwritten: a disk counts as empty only where no tool finds the sign of anything.
+Data is never overwritten: a disk counts as empty only if no tool finds a signature.
 Standard library only, Python 3.9 or newer on the node.
 """
 
@@ -16,17 +16,17 @@ from ansible.module_utils.rackwright_probe import ticks
 
 DOCUMENTATION = r"""
 module: rackwright_disks
-short_description: Data disks of a node, made fit to be mounted
+short_description: Format empty data disks of a node
 options:
   disks:
-    description: Disks and where they are going to be mounted.
+    description: Disks and their mount points.
     type: list
     elements: dict
     required: true
     suboptions:
-      device: {type: path, required: true, description: "The block device, best by a name that stays: C(/dev/disk/by-id/…)."}
-      mount: {type: path, required: true, description: Where it is going to be mounted; what is there already must not be hidden.}
-  timeout: {type: int, default: 60, description: Seconds to wait for a device that is not there yet.}
+      device: {type: path, required: true, description: "Block device, preferably by a persistent name such as C(/dev/disk/by-id/…)."}
+      mount: {type: path, required: true, description: Mount point; it must not contain files.}
+  timeout: {type: int, default: 60, description: "Timeout for a device to appear, in seconds."}
 """
 
 RETURN = r"""

@@ -1,7 +1,9 @@
-"""What a Kubernetes cluster holds, saved as a snapshot of etcd and put back from one.
+"""Save and restore etcd snapshots of a Kubernetes cluster.
 
-A restore is done in steps, each on all controllers before the next, and a marker beside the data says how far one has come: whoever
-comes after one that was cut off ends it on all of them the same way. Standard library only, Python 3.9 or newer on the node.
+A restore has steps; each step is executed on all controllers before the next one. A marker beside the data records the last step, so
+that a later run can complete or roll back an interrupted restore on all controllers in the same way.
+
+Standard library only, Python 3.9 or newer on the node.
 """
 
 from __future__ import annotations
@@ -24,31 +26,31 @@ from ansible.module_utils.rackwright_static_pods import PORTS, StaticPods, Stati
 
 DOCUMENTATION = r"""
 module: rackwright_etcd
-short_description: A snapshot of etcd, made or put back
+short_description: Save and restore etcd snapshots
 options:
   state:
     description:
-      - C(saved) writes a snapshot to C(path) and reads it back. It takes no majority, only a member that runs.
-      - C(looked) tells how far a restore that was cut off had come on this controller.
-      - C(prepared) unpacks the snapshot in C(path) beside the data, for the members C(members). A file that is no snapshot, or one of
-        another cluster, is refused. Nothing is stopped, and nothing is lost if it ends here.
-      - C(stopped) stops the static pods, C(swapped) puts what was unpacked in the place of the data, C(started) starts them again.
-      - C(awaited) waits until the API and the other parts are ready; where they are not, that is returned, not an error.
-      - C(kept) says that there is no way back any more; C(ended) then removes what was there before.
-      - C(undone) puts what was there before back, and starts the static pods.
+      - C(saved) writes a snapshot to C(path) and verifies it. It needs one running member, not a majority.
+      - C(looked) returns the last step of an interrupted restore on this controller.
+      - C(prepared) unpacks the snapshot in C(path) beside the data, for the members C(members). Files that are not snapshots, and
+        snapshots of another cluster, are refused. No service is stopped, and no data is changed.
+      - C(stopped) stops the static pods, C(swapped) replaces the data with the unpacked snapshot, C(started) starts the static pods.
+      - C(awaited) waits until the API and the other components are ready; if they are not, the module returns C(trouble) and does not fail.
+      - C(kept) commits the restore, after which it is never rolled back; C(ended) then deletes the previous data.
+      - C(undone) restores the previous data and starts the static pods.
     choices: [saved, looked, prepared, stopped, swapped, started, awaited, kept, ended, undone]
     required: true
-  path: {type: path, description: "The snapshot's file on this node (C(saved), C(prepared))."}
-  name: {type: str, description: "This controller's name (C(prepared), C(awaited))."}
-  members: {type: dict, default: {}, description: "Controllers that are to be etcd's members, name to address (C(prepared))."}
-  token: {type: str, default: restored, description: "Of this one restore, so that members of different ones take no word from each other."}
-  timeout: {type: int, default: 180, description: Seconds that the parts may take to be ready (C(awaited)).}
+  path: {type: path, description: "Snapshot file on this node (C(saved), C(prepared))."}
+  name: {type: str, description: "Name of this controller (C(prepared), C(awaited))."}
+  members: {type: dict, default: {}, description: "Members of the restored etcd, name to address (C(prepared))."}
+  token: {type: str, default: restored, description: "Cluster token of this restore; members with different tokens ignore each other."}
+  timeout: {type: int, default: 180, description: "Timeout for the components to become ready, in seconds (C(awaited))."}
 """
 
 RETURN = r"""
-snapshot: {description: "What etcdutl says of it: hash, revision, totalKey, totalSize.", returned: success, type: dict}
-stage: {description: "C(prepared), C(swapped) or C(kept) where a restore was cut off; empty where none was.", returned: success, type: str}
-trouble: {description: "What does not become ready, or does not stop; empty where all went well.", returned: success, type: str}
+snapshot: {description: "Status of the snapshot from etcdutl, with hash, revision, totalKey, totalSize.", returned: success, type: dict}
+stage: {description: "C(prepared), C(swapped) or C(kept) after an interrupted restore; empty otherwise.", returned: success, type: str}
+trouble: {description: "Component that does not become ready or does not stop; empty on success.", returned: success, type: str}
 """
 
 DATA = "/var/lib/etcd"

@@ -1,4 +1,4 @@
-"""Container images of a bundle, brought into containerd, archive by archive.
+"""Import container images of a bundle into containerd, archive by archive.
 
 Standard library only, Python 3.9 or newer on the node.
 """
@@ -14,11 +14,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rackwright_images
-short_description: Container images of a bundle in containerd
+short_description: Import container images of a bundle into containerd
 description:
-  - An archive is imported where one of its images is missing in containerd's namespace C(k8s.io), which is the one the kubelet looks in.
+  - An archive is imported if one of its images is missing in containerd's namespace C(k8s.io), which the kubelet uses.
 options:
-  folder: {type: path, required: true, description: Folder with C(bundle.json), the list of what the bundle holds.}
+  folder: {type: path, required: true, description: "Folder with C(bundle.json), the list of the bundle's archives."}
   archives: {type: list, elements: str, required: true, description: Names of archives in that list.}
 """
 

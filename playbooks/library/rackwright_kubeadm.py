@@ -1,4 +1,4 @@
-"""A node's membership in a Kubernetes cluster: made by kubeadm where it is not, kept at its configuration where it is.
+"""Create, join and maintain the membership of a node in a Kubernetes cluster with kubeadm.
 
 Standard library only, Python 3.9 or newer on the node.
 """
@@ -25,38 +25,38 @@ from ansible.module_utils.rackwright_static_pods import StaticPods, StaticPodsEr
 
 DOCUMENTATION = r"""
 module: rackwright_kubeadm
-short_description: A node's membership in a Kubernetes cluster
+short_description: Manage the membership of a node in a Kubernetes cluster
 options:
   state:
     description:
-      - C(first) makes the cluster on this node, or takes it up again where etcd's data and its authority are there and the node is new.
-        Where the cluster is there, its static pods and uploaded configuration follow C(config), and certificates of the control plane
-        that end soon are renewed. The kubelet renews its own. An API that stays silent is an error.
-      - C(joined) makes the node join with C(invitation). With C(control_plane) it becomes one more controller, and one that is follows
-        C(config) and renews its certificates as the first does; what it held of an earlier life is thrown away before it joins.
-      - C(looked) tells whether the node is one already, and of a controller whether its API answers.
-      - C(left) undoes what kubeadm did to this node; etcd forgets a member that was one.
+      - C(first) creates the cluster on this node, or recreates it from etcd's data and the CA if they exist and the node is new. If the
+        cluster exists, its static pods and uploaded configuration follow C(config), and control plane certificates that expire soon are
+        renewed. The kubelet renews its own certificate. An API that does not answer is an error.
+      - C(joined) joins the node with C(invitation), with C(control_plane) as another controller. A node that is a controller already
+        follows C(config) and renews its certificates like the first one. Data of an earlier membership is deleted before a join.
+      - C(looked) returns whether the node has joined, and for a controller whether its API answers.
+      - C(left) resets the node with kubeadm; a member of etcd is removed from it.
     choices: [first, joined, left, looked]
     required: true
-  config: {type: path, description: kubeadm's configuration on a controller., default: /etc/kubernetes/rackwright/kubeadm.yaml}
-  name: {type: str, description: The node's name (C(joined)).}
-  address: {type: str, description: The node's address (C(joined)).}
-  endpoint: {type: str, description: Where the API answers, as C(address:port).}
-  taints: {type: list, elements: str, default: [], description: Taints it registers with (C(joined)), as C(key=value:Effect).}
-  labels: {type: dict, default: {}, description: Labels it registers with (C(joined)), so that what waits for one may start at once.}
-  control_plane: {type: bool, default: false, description: Whether the node is one of the control plane (C(joined), C(looked)).}
-  controllers: {type: dict, default: {}, description: "The plan's controllers, name to address (C(first))."}
-  invitation: {type: dict, description: "What M(rackwright_kubeadm_invitation) drew, for a controller with C(certificate_key) in it."}
-  tolerated: {type: list, elements: str, default: [], description: Findings of kubeadm's preflight that are none here.}
-  renew_before: {type: int, default: 45, description: Days before a certificate's end at which a controller's are all renewed.}
-  timeout: {type: int, default: 180, description: Seconds the API may take to answer.}
+  config: {type: path, description: Configuration file of kubeadm on a controller., default: /etc/kubernetes/rackwright/kubeadm.yaml}
+  name: {type: str, description: Name of the node (C(joined)).}
+  address: {type: str, description: Address of the node (C(joined)).}
+  endpoint: {type: str, description: "Endpoint of the API, as C(address:port)."}
+  taints: {type: list, elements: str, default: [], description: "Taints at registration (C(joined)), as C(key=value:Effect)."}
+  labels: {type: dict, default: {}, description: "Labels at registration (C(joined)), so that pods that select them start at once."}
+  control_plane: {type: bool, default: false, description: "Whether the node is a control plane node (C(joined), C(looked))."}
+  controllers: {type: dict, default: {}, description: "Controllers of the plan, name to address (C(first))."}
+  invitation: {type: dict, description: "Invitation of M(rackwright_kubeadm_invitation); contains C(certificate_key) for a controller."}
+  tolerated: {type: list, elements: str, default: [], description: Preflight errors of kubeadm to ignore.}
+  renew_before: {type: int, default: 45, description: Remaining days of a certificate at which a controller renews all of its own.}
+  timeout: {type: int, default: 180, description: "Timeout of the API, in seconds."}
 """
 
 RETURN = r"""
-joined: {description: "Whether the node is one of the cluster, a controller with all that makes it one.", returned: always, type: bool}
-serves: {description: Whether a controller's own API is ready (C(looked))., returned: always, type: bool}
-remembers: {description: Revision of what etcd's data holds on a controller made anew (C(looked)); 0 without., returned: always, type: int}
-actions: {description: What was, or in check mode would be, done., returned: always, type: list}
+joined: {description: "Whether the node has joined, as a complete controller if it is one.", returned: always, type: bool}
+serves: {description: Whether the local API of a controller is ready (C(looked))., returned: always, type: bool}
+remembers: {description: Revision of etcd's data on a recreated controller (C(looked)); 0 without data., returned: always, type: int}
+actions: {description: "Actions that were, or in check mode would be, executed.", returned: always, type: list}
 """
 
 KUBELET = "/var/lib/kubelet"

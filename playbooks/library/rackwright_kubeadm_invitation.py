@@ -1,6 +1,6 @@
-"""What a controller does for other nodes: it invites them, and has etcd forget those that are gone.
+"""Create join tokens for nodes, and remove etcd members of deleted controllers.
 
-Runs on the controller that speaks for the cluster. Standard library only, Python 3.9 or newer on the node.
+Runs on the primary control plane node. Standard library only, Python 3.9 or newer on the node.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from ansible.module_utils.rackwright_kubeadm_commands import FOLDER, KubeadmErro
 
 DOCUMENTATION = r"""
 module: rackwright_kubeadm_invitation
-short_description: Nodes that a Kubernetes cluster invites, and members that its etcd forgets
+short_description: Create join tokens and remove etcd members
 options:
   state:
     description:
-      - C(inviting) draws an invitation that lasts some minutes. Nodes of C(returning) that the cluster or etcd know from an earlier life
-        are forgotten first. With controllers among them the control plane's certificates are laid down for them, under a key that is
-        drawn for this. Nothing is done without C(returning).
-      - C(withdrawn) takes those certificates away again.
-      - C(forgotten) takes the members of C(controllers) out of etcd.
+      - C(inviting) creates a join token that is valid for 15 minutes. Old Node objects and etcd members of nodes in C(returning) are
+        deleted first. If controllers are among them, the control plane's certificates are uploaded, encrypted with a new key. Without
+        C(returning) the module does nothing.
+      - C(withdrawn) deletes the uploaded certificates.
+      - C(forgotten) removes the members of C(controllers) from etcd.
     choices: [inviting, withdrawn, forgotten]
     required: true
-  config: {type: path, description: kubeadm's configuration., default: /etc/kubernetes/rackwright/kubeadm.yaml}
-  controllers: {type: dict, default: {}, description: "Controllers of the plan (C(inviting)), or those to forget, name to address."}
+  config: {type: path, description: Configuration file of kubeadm., default: /etc/kubernetes/rackwright/kubeadm.yaml}
+  controllers: {type: dict, default: {}, description: "Controllers of the plan (C(inviting)) or to remove (C(forgotten)), name to address."}
   returning: {type: list, elements: str, default: [], description: Nodes about to join (C(inviting)).}
 """
 
 RETURN = r"""
-actions: {description: What was, or in check mode would be, done., returned: always, type: list}
-trouble: {description: Why there is no invitation (C(inviting))., returned: where it failed, type: str}
-invitation: {description: Token and digest of the authority (C(inviting)); null where nobody needs one., returned: success, type: dict}
-certificate_key: {description: "Key of the laid-down certificates, where controllers are invited.", returned: success, type: str}
+actions: {description: "Actions that were, or in check mode would be, executed.", returned: always, type: list}
+trouble: {description: Reason why there is no join token (C(inviting))., returned: on failure, type: str}
+invitation: {description: Token and digest of the CA certificate (C(inviting)); null if not needed., returned: success, type: dict}
+certificate_key: {description: "Key of the uploaded certificates, if controllers join.", returned: success, type: str}
 """
 
 LIFETIME = "15m"  # of an invitation

@@ -1,6 +1,6 @@
-"""The kubeconfigs of the cluster's users: who needs one on a login node, one drawn by a controller, one given to its user.
+"""Find users without a valid kubeconfig on a login node, generate kubeconfigs on a controller, and write them for their users.
 
-A user's certificate is signed by the cluster's authority and cannot be called back, so it lasts some months and is renewed in time.
+The cluster's CA signs a user's certificate. It cannot be revoked, so it is valid for some months and renewed in time.
 Standard library and openssl, Python 3.9 or newer on the node.
 """
 
@@ -17,23 +17,23 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rackwright_kubeconfigs
-short_description: The kubeconfigs of the cluster's users
+short_description: Generate and write kubeconfigs of the cluster's users
 options:
   state:
     description:
-      - C(looked) tells which of C(users) have none on this node that still lasts C(renew_before) and speaks to C(endpoint).
-      - C(drawn) makes one for each of C(users); runs on a controller and changes nothing there.
-      - C(given) writes what was C(drawn) to the home of its user, 0600.
+      - C(looked) returns the C(users) without a kubeconfig on this node that is valid for C(renew_before) and uses C(endpoint).
+      - C(drawn) generates a kubeconfig for each of C(users); runs on a controller and changes nothing there.
+      - C(given) writes the generated kubeconfigs to the users' home directories, mode 0600.
     choices: [looked, drawn, given]
     required: true
   users: {type: list, elements: str, default: [], description: Names of users.}
-  endpoint: {type: str, description: Where the API answers (C(looked)).}
-  authority: {type: str, default: "", description: "The cluster's authority, a certificate in PEM, where it is at hand (C(looked))."}
-  namespaces: {type: dict, default: {}, description: The namespace each user works in by default (C(drawn)).}
+  endpoint: {type: str, description: Endpoint of the API (C(looked)).}
+  authority: {type: str, default: "", description: "CA certificate of the cluster in PEM, if known (C(looked))."}
+  namespaces: {type: dict, default: {}, description: Default namespace of each user (C(drawn)).}
   drawn: {type: dict, default: {}, description: Kubeconfigs by user (C(given)).}
-  days: {type: int, default: 180, description: How long a new one lasts (C(drawn)).}
-  renew_before: {type: int, default: 45, description: Days before its end at which one is renewed (C(looked)).}
-  config: {type: path, default: /etc/kubernetes/rackwright/kubeadm.yaml, description: kubeadm's configuration (C(drawn)).}
+  days: {type: int, default: 180, description: Validity of a new certificate in days (C(drawn)).}
+  renew_before: {type: int, default: 45, description: Remaining days at which a certificate is renewed (C(looked)).}
+  config: {type: path, default: /etc/kubernetes/rackwright/kubeadm.yaml, description: Configuration file of kubeadm (C(drawn)).}
 """
 
 RETURN = r"""

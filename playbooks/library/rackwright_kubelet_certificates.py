@@ -1,4 +1,4 @@
-"""Serving certificates of kubelets, signed by the cluster's authority: requests are approved once they are seen to say what is planned.
+"""Approve the serving certificate requests of kubelets that match the plan, so that the cluster's CA signs them.
 
 Runs on a controller. Standard library only, Python 3.9 or newer on the node.
 """
@@ -19,20 +19,20 @@ from ansible.module_utils.rackwright_probe import ticks
 
 DOCUMENTATION = r"""
 module: rackwright_kubelet_certificates
-short_description: Serving certificates of kubelets
+short_description: Approve serving certificates of kubelets
 description:
-  - A kubelet with C(serverTLSBootstrap) asks the cluster for its certificate, and nobody approves that by itself. A request is approved
-    where it comes from the node that it names and names nothing but that node and its planned address.
-  - Whether a node has its certificate is tried, by a connection to its kubelet that is verified against the authority.
+  - A kubelet with C(serverTLSBootstrap) requests its certificate from the cluster, and Kubernetes does not approve it automatically. A
+    request is approved if it comes from the node that it names and contains only that name and the planned address.
+  - The module verifies the certificate of each node with a connection to its kubelet.
 options:
-  nodes: {type: list, elements: dict, required: true, description: C(name) and C(address) of each node.}
-  authority: {type: path, default: /etc/kubernetes/pki/ca.crt, description: Who has to have signed.}
-  patience: {type: int, default: 60, description: Seconds until every kubelet serves its certificate.}
+  nodes: {type: list, elements: dict, required: true, description: Nodes with C(name) and C(address).}
+  authority: {type: path, default: /etc/kubernetes/pki/ca.crt, description: CA certificate that must have signed the certificates.}
+  patience: {type: int, default: 60, description: "Timeout for all kubelets to serve their certificates, in seconds."}
 """
 
 RETURN = r"""
 approved: {description: "Requests that were, or in check mode would be, approved.", returned: always, type: list}
-unverified: {description: "Nodes whose kubelets do not serve such a certificate, and why.", returned: always, type: dict}
+unverified: {description: "Nodes whose kubelets serve no verified certificate, with the reason.", returned: always, type: dict}
 """
 
 SIGNER = "kubernetes.io/kubelet-serving"

@@ -1,4 +1,4 @@
-"""Nodes taken out of Kubernetes' service and brought back, with their jobs respected and an administrator's word kept.
+"""Drain and uncordon Kubernetes nodes; running jobs finish, and cordons by an administrator stay.
 
 Runs on a controller, as the cluster's administrator. Standard library only, Python 3.9 or newer on the node.
 """
@@ -14,27 +14,27 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rackwright_kubernetes_drain
-short_description: Nodes taken out of Kubernetes' service and brought back
+short_description: Drain and uncordon Kubernetes nodes
 options:
   nodes: {type: list, elements: str, required: true, description: Names of the nodes.}
   state:
     description:
-      - C(drained) gives the nodes no more pods, evicts those that their controllers will start elsewhere, and waits until jobs and single
-        pods are over; those that outlast C(timeout) are an error that names them. The nodes stay cordoned then, so that the next attempt
-        has less to wait for.
-      - C(resumed) waits until the nodes are Ready and lifts what rackwright itself held against them. What an administrator cordoned stays
-        so, and is told as C(held).
-      - C(absent) has the cluster forget them.
-      - Nodes that the cluster does not know are an error for C(resumed), and nothing to do for the others.
+      - C(drained) cordons the nodes, evicts pods that their controllers will start on other nodes, and waits until jobs and single pods
+        have ended. Pods that run longer than C(timeout) are an error that lists them; the nodes then stay cordoned, so that the next
+        attempt has less to wait for.
+      - C(resumed) waits until the nodes are Ready and uncordons nodes that rackwright cordoned. Nodes that were cordoned by others stay
+        cordoned and are returned as C(held).
+      - C(absent) deletes the Node objects.
+      - Nodes unknown to the cluster are an error for C(resumed), and ignored otherwise.
     choices: [drained, resumed, absent]
     required: true
-  reason: {type: str, default: leaving, description: Why, kept with the node.}
+  reason: {type: str, default: leaving, description: "Reason, recorded as an annotation of the node."}
   timeout: {type: int, default: 60, description: Seconds to wait for pods to end (drained) or for nodes to be Ready (resumed).}
 """
 
 RETURN = r"""
-actions: {description: "What was, or in check mode would be, done, as C(worker1: cordon).", returned: always, type: list}
-held: {description: Nodes that others took out of service., returned: always, type: list}
+actions: {description: "Actions that were, or in check mode would be, executed, as C(worker1: cordon).", returned: always, type: list}
+held: {description: Nodes cordoned by others., returned: always, type: list}
 """
 
 ARGUMENTS = {

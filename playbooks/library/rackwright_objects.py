@@ -1,7 +1,7 @@
-"""Objects of a Kubernetes cluster, applied as the cluster's administrator through the official Python client.
+"""Apply Kubernetes objects as the cluster's administrator through the official Python client.
 
-Applied on the server's side, so that only what the objects say is ours, and what others add stays. Runs on a controller;
-needs python3-kubernetes there.
+Server-side apply: rackwright owns only the declared fields, and fields of others stay. Runs on a controller; needs python3-kubernetes
+there.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from ansible.module_utils.rackwright_applying import Applying, ObjectsError
 
 DOCUMENTATION = r"""
 module: rackwright_objects
-short_description: Objects of a Kubernetes cluster
+short_description: Apply and prune Kubernetes objects
 description:
-  - Each object is applied in the order given, with the field manager C(rackwright). In check mode the server is asked what would change.
-  - An object of kind Node is waited for, since a node registers itself; one that does not come is told as C(absent).
-  - Objects labelled C(app.kubernetes.io/managed-by=rackwright), of the kinds in C(prune), that are not among them are deleted.
+  - Objects are applied in the given order, with the field manager C(rackwright). In check mode, a server-side dry run reports changes.
+  - The module waits for objects of kind Node, because nodes register themselves; missing nodes are returned as C(absent).
+  - Objects with the label C(app.kubernetes.io/managed-by=rackwright), of the kinds in C(prune), that are not declared are deleted.
 options:
-  objects: {type: list, elements: dict, required: true, description: The objects.}
-  prune: {type: list, elements: dict, default: [], description: C(apiVersion) and C(kind) of what is deleted when it is no longer said.}
-  kubeconfig: {type: path, default: /etc/kubernetes/admin.conf, description: Who applies them, and where.}
-  patience: {type: int, default: 30, description: Seconds the API may take to accept one.}
+  objects: {type: list, elements: dict, required: true, description: Objects to apply.}
+  prune: {type: list, elements: dict, default: [], description: C(apiVersion) and C(kind) of objects to delete if not declared.}
+  kubeconfig: {type: path, default: /etc/kubernetes/admin.conf, description: Kubeconfig of the administrator.}
+  patience: {type: int, default: 30, description: "Timeout for the API to accept an object, in seconds."}
 """
 
 RETURN = r"""
-applied: {description: What was, or in check mode would be, changed, as C(ResourceQuota research/quota)., returned: always, type: list}
-pruned: {description: What was, or would be, deleted., returned: always, type: list}
-absent: {description: Nodes that are not there., returned: always, type: list}
+applied: {description: "Objects that were, or would be, changed, as C(ResourceQuota research/quota).", returned: always, type: list}
+pruned: {description: "Objects that were, or in check mode would be, deleted.", returned: always, type: list}
+absent: {description: Nodes that are not registered., returned: always, type: list}
 """
 
 

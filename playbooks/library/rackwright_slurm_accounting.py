@@ -1,6 +1,7 @@
-"""The cluster, its accounts and users and what they may use, in Slurm's accounting, looked up and brought about in one task.
+"""Manage the cluster, its accounts, users and limits in Slurm accounting, in one task.
 
-Takes nothing away but a user's place in an account that the user has left: who or what the plan no longer names keeps its history.
+The module removes users only from accounts that they have left. Other entries that are no longer declared stay, because the history
+refers to them.
 Standard library only, Python 3.9 or newer on the node.
 """
 
@@ -14,13 +15,14 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rackwright_slurm_accounting
-short_description: Cluster, account and users in Slurm's accounting
+short_description: Manage cluster, accounts and users in Slurm accounting
 description:
-  - Runs where slurmdbd runs, as root. In check mode a slurmdbd that does not answer counts as a change, since a run starts it first.
+  - Runs as root on a controller, because sacctmgr needs slurm.conf. In check mode, a slurmdbd that does not answer counts as a change,
+    because a run starts it first.
 options:
-  cluster: {type: str, required: true, description: Name of the cluster, as in slurm.conf.}
-  account: {type: str, required: true, description: The account of users who have no other.}
-  users: {type: list, elements: str, default: [], description: Users who may submit jobs under that account.}
+  cluster: {type: str, required: true, description: Name of the cluster in slurm.conf.}
+  account: {type: str, required: true, description: Account of users without another account.}
+  users: {type: list, elements: str, default: [], description: Users of that account.}
   accounts:
     description: Further accounts, parents first; with name, parent, users, fairshare, gpus, running_jobs, qos (the first is the default).
     type: list
@@ -35,7 +37,8 @@ options:
 
 RETURN = r"""
 added:
-  description: What was, or in check mode would be, added or set, as C(cluster lab), C(user alice), C(account research: Fairshare=3).
+  description:
+    - "Entries that were, or in check mode would be, added or set, as C(cluster lab), C(user alice), C(account research: Fairshare=3)."
   returned: always
   type: list
 """

@@ -1,4 +1,4 @@
-"""Compute nodes taken out of Slurm's service and brought back, with their jobs respected and an administrator's word kept.
+"""Drain and resume Slurm nodes; running jobs finish, and drains by an administrator stay.
 
 Runs on a controller. Standard library only, Python 3.9 or newer on the node.
 """
@@ -15,28 +15,28 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rackwright_slurm_drain
-short_description: Compute nodes taken out of Slurm's service and brought back
+short_description: Drain and resume Slurm nodes
 options:
   nodes: {type: list, elements: str, required: true, description: Names of the nodes.}
   state:
     description:
-      - C(drained) gives the nodes no more jobs and waits until those they have are over; jobs that outlast C(timeout) are an error that
-        names them. The nodes stay drained then, so that the next attempt has less to wait for.
-      - C(resumed) waits until the nodes are registered and lifts what rackwright itself, or Slurm at a registration that has since been
-        put right, held against them; a node that Slurm has given up asking is asked again. What an administrator holds stays held and is
-        told as C(held), and so does a node that drained itself because one of its checks failed: it comes back by itself.
-      - C(absent) sets them down, for nodes that are leaving; the configuration then forgets them.
-      - Nodes that Slurm does not know are an error for C(resumed), and nothing to do for the others.
+      - C(drained) drains the nodes and waits until their jobs have ended. Jobs that run longer than C(timeout) are an error that lists
+        them; the nodes then stay drained, so that the next attempt has less to wait for.
+      - C(resumed) waits until the nodes are registered and lifts drains by rackwright, and drains by Slurm after a bad registration that
+        has been corrected; a node that slurmctld gave up pinging is resumed as well. Nodes that an administrator drained stay drained and
+        are returned as C(held), and so are nodes that drained themselves after a failed check, which resume by themselves.
+      - C(absent) sets the nodes to DOWN before the configuration removes them.
+      - Nodes unknown to Slurm are an error for C(resumed), and ignored otherwise.
     choices: [drained, resumed, absent]
     required: true
-  reason: {type: str, default: leaving, description: Why; C(rackwright) is put before it.}
+  reason: {type: str, default: leaving, description: Reason; the module adds the prefix C(rackwright).}
   timeout: {type: int, default: 60, description: Seconds to wait for jobs to end (drained) or for nodes to register (resumed).}
 """
 
 RETURN = r"""
-changed_hosts: {description: Nodes that are changed, in check mode would be, with the state they were in., returned: always, type: dict}
-actions: {description: "What was, or in check mode would be, done, as C(worker1: drain).", returned: always, type: list}
-held: {description: Nodes that others took out of service, with state and reason., returned: always, type: list}
+changed_hosts: {description: "Nodes that were, or would be, changed, with their previous state.", returned: always, type: dict}
+actions: {description: "Actions that were, or in check mode would be, executed, as C(worker1: drain).", returned: always, type: list}
+held: {description: "Nodes drained by others, with state and reason.", returned: always, type: list}
 """
 
 ARGUMENTS = {

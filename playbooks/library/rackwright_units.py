@@ -1,7 +1,7 @@
-"""The systemd units of one role, and the files they are made of, brought to their declared state, in order, in one task.
+"""Manage the systemd units of a role and their files, in order, in one task.
 
-Whether a daemon needs a restart is decided by comparing its configuration's digest with the one stamped when it was started, never
-by what this run happened to write: a run killed between the writing and the restart is healed by the next, and check mode sees it.
+A daemon is restarted if the digest of its configuration differs from the digest recorded at its start, not because this run wrote a
+file: the next run completes a run that was killed between writing and restart, and check mode reports it.
 Standard library only, Python 3.9 or newer on the node.
 """
 
@@ -18,60 +18,60 @@ from ansible.module_utils.rackwright_tree import TREE_ARGUMENTS, PathError, Tree
 
 DOCUMENTATION = r"""
 module: rackwright_units
-short_description: systemd units of a role and the files they are made of, in order, in one task
+short_description: Manage systemd units of a role and their files, in order, in one task
 description:
-  - C(files), C(directories), C(links) and C(absent) are those of M(rackwright_files) and are brought about before the units are looked at.
-    A role whose files and units belong together needs but one task. In check mode a unit whose C(config)
-    would be altered counts as changed.
+  - C(files), C(directories), C(links) and C(absent) are those of M(rackwright_files) and are applied before the units are queried.
+    A role whose files and units belong together needs one task only. In check mode, a unit whose C(config)
+    would change counts as changed.
 options:
   units:
-    description: Units in the order in which they are brought to their state.
+    description: Units, in the order in which they are managed.
     type: list
     elements: dict
     required: true
     suboptions:
-      name: {type: str, required: true, description: Unit name; C(.service) is added where it has no suffix.}
-      enabled: {type: bool, description: Started at boot or not; left alone when not given. A masked unit is unmasked for it.}
+      name: {type: str, required: true, description: Unit name; C(.service) is added if it has no suffix.}
+      enabled: {type: bool, description: Whether the unit starts at boot; unchanged if omitted. A masked unit is unmasked.}
       state:
         description:
-          - C(started), C(stopped); C(absent-ok) is C(stopped) for a unit that need not exist.
-          - C(ran) is for one that does its work and ends. It is started where C(ready) says that the work is not done, and awaited.
+          - C(started), C(stopped); C(absent-ok) is C(stopped) for a unit that may be missing.
+          - C(ran) is for a oneshot unit. It is started if C(ready) fails, and the module waits for its end.
         choices: [started, stopped, absent-ok, ran]
         default: started
       config:
-        description: Files and directories the daemon reads at its start; the unit file and its drop-ins are always counted among them.
+        description: Files and directories that the daemon reads at its start; the unit file and its drop-ins are always included.
         type: list
-      reload: {type: bool, default: false, description: Changed C(config) is met by a reload; a changed unit file still restarts.}
+      reload: {type: bool, default: false, description: Whether changed C(config) triggers a reload; a changed unit file always restarts.}
       ready:
-        description: What tells that the unit answers after it was started, one of C(tcp) ([host, port]), C(command) ([argv]), C(path).
+        description: Readiness probe after a start, one of C(tcp) ([host, port]), C(command) ([argv]), C(path).
         type: dict
       alive:
         description:
-          - Same shape as C(ready), looked at in every run, check mode too. A running unit that fails it is restarted.
-          - No answer in 5 s is an error, since a restart seldom cures a hang.
+          - Liveness probe, in the format of C(ready), used in every run and in check mode. A running unit that fails it is restarted.
+          - No answer within 5 s is an error, because a restart seldom fixes a hang.
         type: dict
-      ready_timeout: {type: int, default: 30, description: Seconds until an unready unit is an error.}
+      ready_timeout: {type: int, default: 30, description: "Timeout of C(ready), in seconds."}
       wait:
         description:
-          - C(false) queues the start and goes on; its outcome and readiness are awaited at the end of the task.
+          - C(false) queues the start and continues; the module waits for its result and readiness at the end of the task.
         type: bool
         default: true
   daemon_reload_on:
-    description: Unit files and drop-ins of units that are not in C(units). For those that are, systemd itself tells.
+    description: Unit files and drop-ins of units that are not in C(units). For units in C(units), systemd reports changes itself.
     type: list
     elements: path
 """
 
 RETURN = r"""
-changed_paths: {description: Every path that was, or in check mode would be, altered., returned: always, type: list}
+changed_paths: {description: "Paths that were, or in check mode would be, changed.", returned: always, type: list}
 actions:
-  description: What was, or in check mode would be, done, as unit, action and reason.
+  description: Actions that were, or in check mode would be, executed, as unit, action and reason.
   returned: always
   type: list
-started: {description: Units that were down and were started., returned: always, type: list}
-restarted: {description: Units that ran and were restarted., returned: always, type: list}
-reloaded: {description: Units that ran and were reloaded., returned: always, type: list}
-stopped: {description: Units that ran and were stopped., returned: always, type: list}
+started: {description: Stopped units that were started., returned: always, type: list}
+restarted: {description: Running units that were restarted., returned: always, type: list}
+reloaded: {description: Running units that were reloaded., returned: always, type: list}
+stopped: {description: Running units that were stopped., returned: always, type: list}
 """
 
 PROBE = {

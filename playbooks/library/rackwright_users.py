@@ -1,7 +1,7 @@
-"""The cluster's users and their groups on one node, in one task.
+"""Manage the cluster's users and their groups on a node, in one task.
 
-Same numbers on every node, no passwords. Of a user who is no longer declared the account goes and the files stay. Accounts that this
-module has not made are none of its business. Standard library only, Python 3.9 or newer on the node.
+Ids are the same on every node; there are no passwords. The account of a user that is no longer declared is deleted, the files stay.
+Accounts that this module did not create are not changed. Standard library only, Python 3.9 or newer on the node.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rackwright_users
-short_description: The cluster's users on one node
+short_description: Manage the cluster's users on a node
 options:
   users:
     description:
-      - Users with C(name), C(uid), C(gid) (of the group of the same name), C(shell), C(admin), who is in the admins' group, and C(groups),
-        further ones.
+      - Users with C(name), C(uid), C(gid) (of the group of the same name), C(shell), C(admin) (member of the admins' group) and C(groups)
+        (further groups).
     type: list
     elements: dict
     required: true
   groups:
-    description: Groups that users share, with C(name) and C(gid). Nobody but the users who say so is in one.
+    description: Shared groups, with C(name) and C(gid). Only users that declare the group are members.
     type: list
     elements: dict
     default: []
   admins:
-    description: Groups whose members may become root, by distribution; the first that the node has is used.
+    description: Groups whose members may become root, by distribution; the first existing group is used.
     type: list
     elements: str
     default: [sudo, wheel]
   home:
-    description: Where home directories are made.
+    description: Parent folder of the home directories.
     type: path
     default: /home
   known:
-    description: Where the names of the users that this module has made are kept, so that it knows who has left.
+    description: File with the names of the users that this module created; used to detect removed users.
     type: path
     default: /var/lib/rackwright/users.json
   known_groups:
-    description: The same of the groups that it has made, or has put users into.
+    description: File with the names of the groups that this module created or added users to.
     type: path
     default: /var/lib/rackwright/groups.json
 """
 
 RETURN = r"""
-changes: {description: What was, or in check mode would be, done, in words., returned: always, type: list}
+changes: {description: "Changes that were, or in check mode would be, made.", returned: always, type: list}
 """
 
 USER = {

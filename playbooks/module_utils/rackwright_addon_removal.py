@@ -1,4 +1,4 @@
-"""Takes an addon out of a Kubernetes cluster: hooks first, so that nothing asks a service that is gone; definitions and namespaces last."""
+"""Remove an add-on from a Kubernetes cluster: webhooks first, which would call a deleted service; definitions and namespaces last."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Applies objects to a Kubernetes cluster on the server's side, so that only what they say is ours and what others add stays.
+"""Apply objects to a Kubernetes cluster with server-side apply: rackwright owns the declared fields only, fields of others stay.
 
-Needs python3-kubernetes where it is used, which is on a controller.
+Needs python3-kubernetes on the controller where it runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Block devices: whether one is there, and what it holds."""
+"""Query block devices and their signatures."""
 
 from __future__ import annotations
 

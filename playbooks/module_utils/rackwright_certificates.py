@@ -1,4 +1,4 @@
-"""The control plane's certificates on this node, and when they end. Standard library only, Python 3.9 or newer."""
+"""Read the control plane's certificates on this node and their expiry. Standard library only, Python 3.9 or newer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members of etcd, as the one on this node knows them; those that are gone are taken out. Standard library only, Python 3.9 or newer."""
+"""Query etcd's members through the local one, and remove members that are gone. Standard library only, Python 3.9 or newer."""
 
 from __future__ import annotations
 

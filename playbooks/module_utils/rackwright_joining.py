@@ -1,4 +1,4 @@
-"""What kubeadm is told by a node that joins, and what it prints for one that is to. Pure; standard library only, Python 3.9 or newer."""
+"""Build kubeadm's JoinConfiguration, and parse the join token that kubeadm prints. Pure; standard library only, Python 3.9 or newer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kubeadm and kubectl on a controller or a node, and why they failed. Standard library only, Python 3.9 or newer."""
+"""Run kubeadm and kubectl on a node, and extract the reason of a failure. Standard library only, Python 3.9 or newer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether something on this node answers: a port, a command, a path."""
+"""Probe a port, a command or a path on this node."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Accounts with their shares, limits and members, and qualities of service: what has to be done for them to be as declared.
+"""Plan the changes of accounts with shares, limits and members, and of qualities of service.
 
-Pure: it reads what sacctmgr printed, and answers with words for sacctmgr.
+Pure: input is the output of sacctmgr, output are arguments of sacctmgr.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""On what a unit was started: the digest of its files, stamped when it was, for comparison with the files as they are now."""
+"""Record the digest of a unit's files at its start, for comparison with the current files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The control plane's static pods, stopped and started by where their manifests lie: the kubelet runs those in its folder and no others."""
+"""Stop and start the control plane's static pods by moving their manifests: the kubelet runs those in its folder only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node's service manager: what it says about units, and how it is told to act on them."""
+"""Query and control a node's systemd."""
 
 from __future__ import annotations
 

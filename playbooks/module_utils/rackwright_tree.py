@@ -1,4 +1,4 @@
-"""Directories, files, links and absences of a node, brought about atomically, and told truly in check mode."""
+"""Manage directories, files, links and absent paths of a node atomically, with exact results in check mode."""
 
 from __future__ import annotations
 
