@@ -38,7 +38,7 @@ kept: {description: "Custom resource definitions that were kept, because users c
 
 
 def described(folder: str, name: str) -> list[dict[str, Any]]:
-    """The objects of an addon, in the order in which they can be applied."""
+    """Return the objects of an add-on, in the order in which they can be applied. Raise ObjectsError if the file is missing."""
     import yaml
 
     path = os.path.join(folder, name, "manifests.yaml")
@@ -55,7 +55,7 @@ def described(folder: str, name: str) -> list[dict[str, Any]]:
 
 
 def trouble(applying: Applying, addon: dict[str, Any], objects: list[dict[str, Any]]) -> str:
-    """Why an addon does not serve yet; empty when it does."""
+    """Return why an add-on is not available yet; empty if it is."""
     wanted = [one for one in objects if one["kind"] in ("Deployment", "APIService")]
     for one in wanted:
         found = applying.found(one) or {}
@@ -72,7 +72,7 @@ def trouble(applying: Applying, addon: dict[str, Any], objects: list[dict[str, A
 
 
 def install(applying: Applying, addon: dict[str, Any], folder: str, patience: int) -> None:
-    """Bring one addon to what its objects say, and wait until it serves."""
+    """Apply the objects of an add-on, and wait until it is available."""
     import time
 
     objects, before = described(folder, addon["name"]), len(applying.applied)
@@ -89,7 +89,7 @@ def install(applying: Applying, addon: dict[str, Any], folder: str, patience: in
 
 
 def run(module: AnsibleModule, applying: Applying) -> dict[str, Any]:
-    """One task."""
+    """Execute the state of the task."""
     params = module.params
     names = [one["name"] for one in params["addons"]]
     removal = Removal(applying, params["patience"])
@@ -109,7 +109,7 @@ def run(module: AnsibleModule, applying: Applying) -> dict[str, Any]:
 
 
 def main() -> None:
-    """The module's entry point."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "required": True},

@@ -43,7 +43,7 @@ MAKE = {"ext4": ("mkfs.ext4", "-q"), "xfs": ("mkfs.xfs", "-q")}
 
 
 class Array:
-    """One task's disks and what it did to them."""
+    """Manage the disks of one task, and record the changes."""
 
     def __init__(self, wanted: dict[str, Any], check: bool) -> None:
         self.wanted = wanted
@@ -52,16 +52,16 @@ class Array:
 
     @property
     def joined(self) -> bool:
-        """Whether there is an array at all: one disk alone is used as it is."""
+        """Return whether there is an array; a single disk is used without one."""
         return len(self.wanted["devices"]) > 1 or bool(self.wanted["level"])
 
     @property
     def device(self) -> str:
-        """What is mounted."""
+        """Return the device to mount."""
         return f"/dev/md/{self.wanted['name']}" if self.joined else str(self.wanted["devices"][0])
 
     def bring_about(self) -> None:
-        """The array there, with a file system. All disks are looked at before the first is written to."""
+        """Create or assemble the array, and format it. All disks are inspected before the first is written to."""
         if self.joined and not is_block_device(self.device):
             self.assemble_or_make()
             if self.check:
@@ -75,7 +75,7 @@ class Array:
             )
 
     def assemble_or_make(self) -> None:
-        """The disks that were joined before, or new ones."""
+        """Assemble the existing array, or create one."""
         held = {device: self.content(device) for device in self.wanted["devices"]}
         if all(kinds == [MEMBER] for kinds in held.values()) and self.is_ours():
             self.do("assemble", ("mdadm", "--assemble", self.device, *self.wanted["devices"]))
@@ -92,18 +92,18 @@ class Array:
         self.do("create", (*words, *shape, *self.wanted["devices"]))
 
     def content(self, device: str) -> list[str]:
-        """What a disk holds; raises where there is none."""
+        """Return the signatures of a disk. Raise DiskError if it is missing."""
         if not is_block_device(device):
             there = "not a block device" if os.path.exists(device) else "device not found"
             raise DiskError(f"{device}: {there} - run `lsblk` on this node and correct `scratch.devices`")
         return signatures(device)
 
     def is_ours(self) -> bool:
-        """Whether all disks are members of the array of this name."""
+        """Return whether all disks are members of the array of this name."""
         return all(self.wanted["name"] in name_of(call("mdadm", "--examine", "--export", device)) for device in self.wanted["devices"])
 
     def give_file_system(self) -> None:
-        """The file system of an empty device."""
+        """Format an empty device."""
         if not self.joined:
             self.content(self.device)
         self.refuse_unasked()
@@ -114,12 +114,12 @@ class Array:
         self.do(f"format with {self.wanted['file_system']}", (*MAKE[self.wanted["file_system"]], self.device))
 
     def refuse_unasked(self) -> None:
-        """Empty disks stay so until somebody says otherwise."""
+        """Raise DiskError unless empty disks may be formatted."""
         if not self.wanted["use_empty_disks"]:
             raise DiskError(f"{', '.join(self.wanted['devices'])}: empty, but `use_empty_disks` is not set - set `use_empty_disks: true`")
 
     def do(self, what: str, command: tuple[str, ...]) -> None:
-        """Notes a change, and makes it."""
+        """Record a change, and apply it outside check mode."""
         self.changes.append(f"{what} {self.device}")
         if not self.check:
             call(*command)
@@ -135,7 +135,7 @@ def name_of(told: str) -> list[str]:
 
 
 def main() -> None:
-    """One task."""
+    """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     array = Array(module.params, bool(module.check_mode))
     try:

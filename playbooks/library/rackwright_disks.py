@@ -42,7 +42,7 @@ FILE_SYSTEM = "ext4"
 
 
 class Disks:
-    """One task's disks and what it did to them."""
+    """Manage the disks of one task, and record the changes."""
 
     def __init__(self, check: bool, timeout: int) -> None:
         self.check = check
@@ -51,7 +51,7 @@ class Disks:
         self.formatted: list[str] = []
 
     def bring_about(self, disks: list[dict[str, str]]) -> None:
-        """Every disk with a file system. All are looked at before the first is written to."""
+        """Format the empty disks. All disks are inspected before the first is written to."""
         blank = [disk for disk in disks if self.is_blank(disk)]
         for disk in blank:
             self.formatted.append(disk["device"])
@@ -59,7 +59,7 @@ class Disks:
                 self.format(disk["device"])
 
     def is_blank(self, disk: dict[str, str]) -> bool:
-        """Whether it needs a file system; raises where it has anything else than ours, or would hide files."""
+        """Return whether the disk needs a file system. Raise DiskError if it has other content, or if mounting would hide files."""
         device, mount = disk["device"], disk["mount"]
         self.await_device(device)
         found = signatures(device)
@@ -76,7 +76,7 @@ class Disks:
         return not found
 
     def await_device(self, device: str) -> None:
-        """A disk is attached after its node has started, and udev takes a moment to name it."""
+        """Wait for the device: a disk is attached after its node has started, and udev names it with a delay."""
         for _ in ticks(self.until):
             if is_block_device(device):
                 return
@@ -84,12 +84,12 @@ class Disks:
         raise DiskError(f"{device}: {there} - check that the disk is attached to this node and run `lsblk` there")
 
     def format(self, device: str) -> None:
-        """The file system. Without -F, so that mkfs refuses a disk that is in use."""
+        """Format the disk. Without -F, mkfs refuses a disk that is in use."""
         call("mkfs.ext4", "-q", device)
 
 
 def main() -> None:
-    """One task."""
+    """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     disks = Disks(bool(module.check_mode), module.params["timeout"])
     told: dict[str, Any] = {}

@@ -61,11 +61,11 @@ HEALTHY = {"kube-apiserver": "/readyz", "kube-controller-manager": "/healthz", "
 
 
 class EtcdError(Exception):
-    """What etcd refuses: where, what, what now."""
+    """An etcd error: place, problem, hint."""
 
 
 def run(*words: str) -> str:
-    """What a command prints; its last words where it fails."""
+    """Return the output of a command. Raise EtcdError with its last line if it fails."""
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=300)
     except FileNotFoundError:
@@ -80,7 +80,7 @@ def run(*words: str) -> str:
 
 
 def examined(path: str) -> dict[str, Any]:
-    """What a snapshot holds, after it was read from end to end."""
+    """Verify a snapshot, and return its status."""
     try:
         found: dict[str, Any] = json.loads(run("etcdutl", "snapshot", "status", path, "--write-out=json"))
     except (EtcdError, ValueError) as error:
@@ -89,14 +89,14 @@ def examined(path: str) -> dict[str, Any]:
 
 
 def save(path: str) -> dict[str, Any]:
-    """Write a snapshot that its owner alone reads."""
+    """Save a snapshot with mode 0600, and return its status."""
     run("etcdctl", "snapshot", "save", path, f"--endpoints={HERE}", *trust(f"{FOLDER}/pki/etcd"))
     os.chmod(path, 0o600)
     return examined(path)
 
 
 def is_of_this_cluster(path: str) -> bool:
-    """Whether the authority of this node's cluster is among its objects: a ConfigMap in every namespace holds it, as it is."""
+    """Return whether the snapshot contains this cluster's CA certificate, which a ConfigMap of every namespace holds verbatim."""
     try:
         with open(f"{FOLDER}/pki/ca.crt", "rb") as stream:
             authority = stream.read().strip()
@@ -107,7 +107,7 @@ def is_of_this_cluster(path: str) -> bool:
 
 
 def is_well(part: str) -> str:
-    """Empty where a part of this control plane answers that it is well."""
+    """Return why a component of this control plane is unhealthy; empty if it is healthy."""
     connection = http.client.HTTPSConnection("127.0.0.1", PORTS[part], context=ssl._create_unverified_context(), timeout=5)
     try:
         connection.request("GET", HEALTHY[part])
@@ -120,7 +120,7 @@ def is_well(part: str) -> str:
 
 
 class Restore:
-    """One step of one restore on this controller."""
+    """Execute one step of a restore on this controller."""
 
     def __init__(self, params: dict[str, Any]) -> None:
         self.params = params
@@ -128,7 +128,7 @@ class Restore:
         self.fresh, self.before, self.data = f"{DATA}/restored", f"{DATA}/before", f"{DATA}/member"
 
     def stage(self) -> str:
-        """How far a restore has come; empty where none is under way."""
+        """Return the last step of a restore; empty if none is in progress."""
         try:
             with open(f"{DATA}/{MARKER}", encoding="utf-8") as stream:
                 return str(json.load(stream)["stage"])
@@ -138,7 +138,7 @@ class Restore:
             return "swapped" if os.path.isdir(self.before) else "prepared"
 
     def prepared(self) -> dict[str, Any]:
-        """Unpack it. Beside the data, on its volume: a mount cannot be replaced, and a rename does not cross it."""
+        """Unpack the snapshot beside the data, on the same volume: a mount point cannot be replaced, and a rename cannot cross volumes."""
         path, members, name = self.params["path"], self.params["members"], self.params["name"]
         found = examined(path)
         if not is_of_this_cluster(path):
@@ -152,24 +152,24 @@ class Restore:
         return found
 
     def swapped(self) -> None:
-        """Marked first: what is only half done is undone."""
+        """Replace the data. The marker is written first, so that an interrupted swap is rolled back."""
         self._mark("swapped")
         os.rename(self.data, self.before)
         os.rename(f"{self.fresh}/member", self.data)
 
     def kept(self) -> None:
-        """From here on it is ended, by whoever comes."""
+        """Commit the restore: later runs complete it."""
         self._mark("kept")
 
     def ended(self) -> None:
-        """What was there before goes, and the marker after it."""
+        """Delete the previous data, then the marker."""
         for folder in (self.before, self.fresh):
             shutil.rmtree(folder, ignore_errors=True)
         self._unmark()
         self.pods.start()
 
     def undone(self) -> None:
-        """As it was."""
+        """Restore the previous data."""
         if os.path.isdir(self.before):
             self.pods.stop()
             shutil.rmtree(self.data, ignore_errors=True)
@@ -179,7 +179,7 @@ class Restore:
         self.pods.start()
 
     def awaited(self) -> str:
-        """Empty once etcd, the API and what follows it are ready here, and the API says so of this node's pods; else what is not."""
+        """Wait for etcd, the API, the other components and this node's static pods; return what is not ready, empty if all are."""
         said = ""
         for _ in ticks(time.monotonic() + self.params["timeout"]):
             said = self._unready()
@@ -213,7 +213,7 @@ class Restore:
 
 
 def done(state: str, params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """What the task returns."""
+    """Execute the state, and return the task's result."""
     restore = Restore(params)
     if state == "looked":
         return {"changed": False, "stage": restore.stage()}
@@ -238,7 +238,7 @@ def done(state: str, params: dict[str, Any], check: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    """The module's entry point."""
+    """Run the module."""
     states = ["saved", "looked", "prepared", "stopped", "swapped", "started", "awaited", "kept", "ended", "undone"]
     module = AnsibleModule(
         argument_spec={

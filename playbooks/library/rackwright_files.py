@@ -55,7 +55,7 @@ changed_paths:
 
 
 def main() -> None:
-    """One task."""
+    """Run the module."""
     # Neither the node's journal nor the result may hold file contents: no_log keeps them from the one, the invocation below from the other.
     module = AnsibleModule(argument_spec=TREE_ARGUMENTS, supports_check_mode=True, no_log=True)
     tree = Tree(bool(module.check_mode))

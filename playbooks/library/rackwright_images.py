@@ -30,11 +30,11 @@ PATIENCE = 300  # seconds an import may take
 
 
 class ImagesError(Exception):
-    """What is wrong: where, what, what now."""
+    """An error: place, problem, hint."""
 
 
 def ctr(*words: str) -> str:
-    """What containerd's own client prints."""
+    """Return the output of ctr. Raise ImagesError if it fails."""
     try:
         done = subprocess.run(
             ["ctr", "--namespace", "k8s.io", *words],
@@ -54,7 +54,7 @@ def ctr(*words: str) -> str:
 
 
 def read(folder: str, wanted: list[str]) -> dict[str, dict[str, Any]]:
-    """The wanted archives as the bundle lists them."""
+    """Return the requested archives from the bundle list."""
     path = os.path.join(folder, "bundle.json")
     try:
         with open(path, encoding="utf-8") as stream:
@@ -68,7 +68,7 @@ def read(folder: str, wanted: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def main() -> None:
-    """The module's entry point."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={"folder": {"type": "path", "required": True}, "archives": {"type": "list", "elements": "str", "required": True}},
         supports_check_mode=True,

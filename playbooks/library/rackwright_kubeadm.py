@@ -72,7 +72,7 @@ OF_A_CUT_OFF_INIT = [
 
 
 def digest(path: str) -> str:
-    """Of a file's bytes; empty where it is missing."""
+    """Return the SHA-256 of a file; empty if it is missing."""
     try:
         with open(path, "rb") as stream:
             return hashlib.sha256(stream.read()).hexdigest()
@@ -81,27 +81,27 @@ def digest(path: str) -> str:
 
 
 def static_pods() -> StaticPods:
-    """The control plane's, on this node."""
+    """Return the control plane's static pods on this node."""
     return StaticPods(MANIFESTS, f"{FOLDER}/rackwright/held")
 
 
 def is_joined() -> bool:
-    """Whether this node has joined: a join that was cut off leaves what it began with."""
+    """Return whether this node has joined; an interrupted join leaves its bootstrap kubeconfig."""
     return os.path.exists(f"{FOLDER}/kubelet.conf") and not os.path.exists(f"{FOLDER}/bootstrap-kubelet.conf")
 
 
 def has_control_plane() -> bool:
-    """Whether kubeadm has written one here."""
+    """Return whether kubeadm has written a control plane here."""
     return os.path.exists(f"{FOLDER}/admin.conf") and os.path.exists(f"{MANIFESTS}/kube-apiserver.yaml")
 
 
 def is_controller() -> bool:
-    """Whether this node has become a controller to the end: what we stamp comes last."""
+    """Return whether this node is a complete controller; the stamp is written last."""
     return os.path.exists(STAMP) and (has_control_plane() or static_pods().interrupted())
 
 
 def serves() -> bool:
-    """Whether this controller's own API is ready, etcd's majority behind it."""
+    """Return whether the local API is ready, with a majority of etcd."""
     try:
         kubectl("get", "--raw", "/readyz")
     except KubeadmError:
@@ -110,7 +110,7 @@ def serves() -> bool:
 
 
 def remembered() -> int:
-    """Revision of what a controller finds of etcd's data on the disk that outlived it; 0 where there is none."""
+    """Return the revision of etcd's data on a persistent disk; 0 without data."""
     try:
         return int(json.loads(run("etcdutl", "snapshot", "status", f"{ETCD}/member/snap/db", "--write-out=json"))["revision"])
     except (KubeadmError, ValueError, KeyError):
@@ -118,7 +118,7 @@ def remembered() -> int:
 
 
 def looked(control_plane: bool) -> dict[str, Any]:
-    """What this node is already."""
+    """Return the membership of this node."""
     if not control_plane:
         return {"joined": is_joined()}
     controls = is_joined() and is_controller()
@@ -126,7 +126,7 @@ def looked(control_plane: bool) -> dict[str, Any]:
 
 
 class Membership:
-    """One task."""
+    """Execute one task."""
 
     def __init__(self, params: dict[str, Any], check: bool) -> None:
         self.params = params
@@ -135,7 +135,7 @@ class Membership:
         self.pods = static_pods()
 
     def first(self) -> None:
-        """The controller that speaks for the cluster; where there is none yet, it makes one."""
+        """Maintain the primary controller; create the cluster if there is none."""
         if not self._resumed():
             return
         if not is_controller():
@@ -147,7 +147,7 @@ class Membership:
             self._wait()
 
     def joined(self) -> None:
-        """A node that joins the others."""
+        """Join the node, or maintain a controller that has joined."""
         controls = self.params["control_plane"]
         if controls and is_controller():
             if self._resumed():
@@ -174,7 +174,7 @@ class Membership:
             self._remember()
 
     def left(self) -> None:
-        """A node that is none any more. What it ran is stopped, and its network interfaces for pods go."""
+        """Reset the node: stop what it ran, and delete its pod network interfaces."""
         if not os.path.exists(f"{FOLDER}/kubelet.conf"):
             return
         self.actions.append("leave the cluster")
@@ -203,7 +203,7 @@ class Membership:
             shutil.rmtree(f"{FOLDER}/rackwright/held", ignore_errors=True)
 
     def _resumed(self) -> bool:
-        """Static pods that somebody stopped and was cut off run again; whether there is more to do."""
+        """Restart static pods that an interrupted run had stopped; return whether there is more to do."""
         if not self.pods.interrupted():
             return True
         self.actions.append("restart the static pods")
@@ -234,7 +234,7 @@ class Membership:
         self._wait()
 
     def _refuse_a_second(self) -> None:
-        """Where the address that all nodes know is answered already, this node would make a cluster beside the one that is there."""
+        """Raise KubeadmError if an API answers at the cluster's endpoint, because this node would create a second cluster."""
         host, _, port = (self.params["endpoint"] or "").partition(":")
         if not host or len(self.params["controllers"]) < 2:
             return
@@ -247,7 +247,7 @@ class Membership:
                 )
 
     def _alone(self) -> str:
-        """kubeadm's configuration with an etcd that has forgotten the other members: their data was lost, or joins anew."""
+        """Write kubeadm's configuration for an etcd without the other members, whose data is lost or which join again; return its path."""
         path = f"{self.params['config']}.alone"
         kind, forced = "kind: ClusterConfiguration\n", 'etcd: {local: {extraArgs: [{name: force-new-cluster, value: "true"}]}}\n'
         with open(self.params["config"], encoding="utf-8") as stream:
@@ -257,7 +257,7 @@ class Membership:
         return path
 
     def _follow(self, *, upload: bool) -> None:
-        """Static pods and the uploaded configuration as declared, whoever changed them."""
+        """Restore static pods and the uploaded configuration to the declared state."""
         known = self._stamp()
         changed = [name for name in PARTS if digest(f"{MANIFESTS}/{name}.yaml") != known.get(name)]
         if known.get("config") == digest(self.params["config"]) and not changed:
@@ -271,7 +271,7 @@ class Membership:
         self._wait()
 
     def _renew(self) -> None:
-        """Certificates of the control plane that last."""
+        """Renew the control plane's certificates if one expires soon."""
         try:
             ending = [name for name, text in certificates(FOLDER) if ends_within(text, self.params["renew_before"])]
         except FileNotFoundError:
@@ -319,7 +319,7 @@ class Membership:
 
 
 def main() -> None:
-    """The module's entry point."""
+    """Run the module."""
     states = ["first", "joined", "left", "looked"]
     module = AnsibleModule(
         argument_spec={

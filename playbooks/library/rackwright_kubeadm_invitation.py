@@ -41,7 +41,7 @@ LIFETIME = "15m"  # of an invitation
 
 
 class Host:
-    """One task: the controller that others are guests of."""
+    """Execute one task on the primary controller."""
 
     def __init__(self, params: dict[str, Any], check: bool) -> None:
         self.params = params
@@ -50,7 +50,7 @@ class Host:
         self.members = Members(run, KubeadmError, FOLDER)
 
     def inviting(self) -> tuple[dict[str, str] | None, str | None]:
-        """An invitation for nodes that are about to join, and the key to the certificates that controllers among them need."""
+        """Create a join token for nodes that will join; return it with the certificate key that controllers among them need."""
         returning = self.params["returning"]
         if not returning:
             return None, None
@@ -68,19 +68,19 @@ class Host:
         return invited, self.laid_down() if controllers else None
 
     def withdrawn(self) -> None:
-        """The certificates that were laid down for joining controllers are taken away: kubeadm itself waits two hours."""
+        """Delete the uploaded certificates; kubeadm itself keeps them for two hours."""
         if not self.check:
             kubectl("--namespace=kube-system", "delete", "secret", "kubeadm-certs", "--ignore-not-found")
 
     def forgotten(self) -> None:
-        """Members of etcd whose nodes leave, or have gone."""
+        """Remove etcd members whose nodes are removed or gone."""
         for member in self.members.gone(self.params["controllers"]):
             self.actions.append(f"remove {member.name or member.address} from etcd")
             if not self.check:
                 self.members.remove(member)
 
     def laid_down(self) -> str:
-        """Certificates in a secret of the cluster, encrypted with a key that only kubeadm's answer holds."""
+        """Upload the certificates as an encrypted secret; return the key, which only kubeadm's output contains."""
         said = run("kubeadm", "init", "phase", "upload-certs", "--upload-certs", "--config", self.params["config"])
         key = certificate_key(said)
         if not key:
@@ -89,7 +89,7 @@ class Host:
 
 
 def main() -> None:
-    """The module's entry point."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["inviting", "withdrawn", "forgotten"], "required": True},

@@ -45,11 +45,11 @@ DAY = 86400
 
 
 class KubeconfigError(Exception):
-    """What is wrong: where, what, what now."""
+    """An error: place, problem, hint."""
 
 
 def home(user: str) -> pwd.struct_passwd:
-    """The user's account here."""
+    """Return the user's account on this node. Raise KubeconfigError if there is none."""
     try:
         return pwd.getpwnam(user)
     except KeyError:
@@ -57,12 +57,12 @@ def home(user: str) -> pwd.struct_passwd:
 
 
 def path_of(user: str) -> str:
-    """Where kubectl looks for it."""
+    """Return the path where kubectl reads the kubeconfig."""
     return os.path.join(home(user).pw_dir, ".kube", "config")
 
 
 def reads(text: str, key: str) -> bytes:
-    """A certificate inside a kubeconfig; empty where there is none."""
+    """Return a certificate inside a kubeconfig; empty if there is none."""
     found = re.search(rf"^\s*{key}: (\S+)$", text, re.MULTILINE)
     try:
         return base64.b64decode(found[1]) if found else b""
@@ -71,7 +71,7 @@ def reads(text: str, key: str) -> bytes:
 
 
 def is_good(path: str, endpoint: str, authority: str, before: int) -> bool:
-    """Whether a kubeconfig speaks to this cluster for so many more seconds."""
+    """Return whether a kubeconfig is valid for this cluster for at least so many seconds."""
     try:
         with open(path, encoding="utf-8") as stream:
             text = stream.read()
@@ -87,7 +87,7 @@ def is_good(path: str, endpoint: str, authority: str, before: int) -> bool:
 
 
 def draw(user: str, config: str, days: int, namespace: str) -> str:
-    """A new one."""
+    """Generate a kubeconfig."""
     command = ["kubeadm", "kubeconfig", "user", "--client-name", user, "--config", config, "--validity-period", f"{days * 24}h"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
@@ -101,7 +101,7 @@ def draw(user: str, config: str, days: int, namespace: str) -> str:
 
 
 def give(user: str, text: str) -> None:
-    """Put it where its user alone may read it."""
+    """Write the kubeconfig so that only its user can read it."""
     account, path = home(user), path_of(user)
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
@@ -116,7 +116,7 @@ def give(user: str, text: str) -> None:
 
 
 def main() -> None:
-    """The module's entry point."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["looked", "drawn", "given"], "required": True},

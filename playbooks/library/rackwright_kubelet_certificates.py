@@ -41,11 +41,11 @@ CONF = "/etc/kubernetes/admin.conf"
 
 
 class CertificatesError(Exception):
-    """What the cluster refuses: where, what, what now."""
+    """A cluster error: place, problem, hint."""
 
 
 def run(*words: str, stdin: str = "") -> str:
-    """What a command prints."""
+    """Return the output of a command."""
     try:
         done = subprocess.run(words, input=stdin, capture_output=True, text=True, check=False, timeout=30)
     except FileNotFoundError:
@@ -58,13 +58,13 @@ def run(*words: str, stdin: str = "") -> str:
 
 
 def pending() -> list[dict[str, Any]]:
-    """Requests for serving certificates that nobody has answered."""
+    """Return pending requests for serving certificates."""
     found = json.loads(run("kubectl", f"--kubeconfig={CONF}", "get", "certificatesigningrequests", "-o", "json"))["items"]
     return [one for one in found if one["spec"]["signerName"] == SIGNER and not one["status"].get("conditions")]
 
 
 def asked(text: str) -> set[str]:
-    """Names and addresses of a request, as `openssl req -text` prints it.
+    """Return names and addresses of a request, from the output of `openssl req -text`.
 
     >>> sorted(asked("X509v3 Subject Alternative Name:\\n   DNS:w0, IP Address:10.0.0.3\\n Signature Algorithm: x"))
     ['DNS:w0', 'IP Address:10.0.0.3']
@@ -74,7 +74,7 @@ def asked(text: str) -> set[str]:
 
 
 def is_theirs(request: dict[str, Any], addresses: dict[str, str], text: str) -> bool:
-    """Whether a node asks for itself and for nothing else: by who sends it, by its subject, by its names and addresses."""
+    """Return whether sender, subject, names and addresses of a request are those of one planned node."""
     user = request["spec"]["username"]
     name = user.rpartition("system:node:")[2]
     subject = re.search(r"Subject:\s*O\s*=\s*system:nodes,\s*CN\s*=\s*system:node:(\S+)", text)
@@ -84,7 +84,7 @@ def is_theirs(request: dict[str, Any], addresses: dict[str, str], text: str) -> 
 
 
 def approve(addresses: dict[str, str], check: bool) -> list[str]:
-    """Approve what is as planned; what is not is left for a person. Renewals are among them, long before the old ones end."""
+    """Approve requests that match the plan, renewals included, and return them; an administrator handles the others."""
     done = []
     for request in pending():
         text = run("openssl", "req", "-noout", "-text", stdin=base64.b64decode(request["spec"]["request"]).decode())
@@ -96,7 +96,7 @@ def approve(addresses: dict[str, str], check: bool) -> list[str]:
 
 
 def unverified(nodes: list[dict[str, Any]], authority: str) -> dict[str, str]:
-    """Nodes whose kubelet shows no certificate of the authority for its address, and why."""
+    """Return nodes whose kubelet serves no verified certificate for its address, with the reason."""
     context = ssl.create_default_context(cafile=authority)
     found = {}
     for node in nodes:
@@ -109,7 +109,7 @@ def unverified(nodes: list[dict[str, Any]], authority: str) -> dict[str, str]:
 
 
 def main() -> None:
-    """The module's entry point."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "nodes": {"type": "list", "elements": "dict", "required": True},

@@ -52,11 +52,11 @@ PAUSE = 0.5
 
 
 class ClusterError(Exception):
-    """What the cluster refuses or leaves undone: where, what, what now."""
+    """A cluster error or timeout: place, problem, hint."""
 
 
 class Node(NamedTuple):
-    """One node as the API has it."""
+    """A node as the API returns it."""
 
     name: str
     ready: bool
@@ -65,12 +65,12 @@ class Node(NamedTuple):
 
     @property
     def is_held(self) -> bool:
-        """Whether somebody else took it out of service."""
+        """Return whether others cordoned the node."""
         return self.cordoned and not self.ours
 
 
 class Pod(NamedTuple):
-    """A pod that is on a node."""
+    """A pod on a node."""
 
     namespace: str
     name: str
@@ -83,12 +83,12 @@ class Pod(NamedTuple):
 
 
 def parse_nodes(text: str) -> dict[str, Node]:
-    """`kubectl get nodes -o json`, by name."""
+    """Parse `kubectl get nodes -o json`; return nodes by name."""
     return {node["metadata"]["name"]: parse_node(node) for node in json.loads(text)["items"]}
 
 
 def parse_node(found: dict[str, Any]) -> Node:
-    """One node of that list."""
+    """Parse one node of that list."""
     conditions = {one["type"]: one["status"] for one in found.get("status", {}).get("conditions", [])}
     return Node(
         name=found["metadata"]["name"],
@@ -99,12 +99,12 @@ def parse_node(found: dict[str, Any]) -> Node:
 
 
 def parse_pods(text: str) -> list[Pod]:
-    """`kubectl get pods -o json`."""
+    """Parse `kubectl get pods -o json`."""
     return [parse_pod(pod) for pod in json.loads(text)["items"]]
 
 
 def parse_pod(found: dict[str, Any]) -> Pod:
-    """One pod of that list."""
+    """Parse one pod of that list."""
     metadata = found["metadata"]
     owners = [one["kind"] for one in metadata.get("ownerReferences") or [] if one.get("controller")]
     over = found.get("status", {}).get("phase") in ("Succeeded", "Failed")
@@ -112,16 +112,16 @@ def parse_pod(found: dict[str, Any]) -> Pod:
 
 
 def named(pods: list[Pod]) -> str:
-    """The pods in words, the first few of many."""
+    """Return the names of the first pods, and the number of the others."""
     rest = f" and {len(pods) - PODS_SHOWN} more" if len(pods) > PODS_SHOWN else ""
     return ", ".join(str(pod) for pod in pods[:PODS_SHOWN]) + rest
 
 
 class Api:
-    """The cluster, through kubectl."""
+    """Access the cluster through kubectl."""
 
     def call(self, *words: str, stdin: str = "") -> str:
-        """What kubectl prints; its complaint where it fails."""
+        """Return the output of kubectl. Raise ClusterError if it fails."""
         command = ["kubectl", f"--kubeconfig={KUBECONFIG}", "--request-timeout=10s", *words]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, input=stdin, timeout=60)
@@ -136,16 +136,16 @@ class Api:
         return done.stdout
 
     def nodes(self) -> dict[str, Node]:
-        """Every node."""
+        """Return all nodes."""
         return parse_nodes(self.call("get", "nodes", "--output=json"))
 
     def pods_on(self, name: str) -> list[Pod]:
-        """What is on one node and not over."""
+        """Return the pods of a node that have not ended."""
         said = self.call("get", "pods", "--all-namespaces", f"--field-selector=spec.nodeName={name}", "--output=json")
         return [pod for pod in parse_pods(said) if not pod.over]
 
     def evict(self, pod: Pod) -> bool:
-        """Ask for a pod's end, as a disruption budget allows it; False where it does not now."""
+        """Evict a pod; return False if a disruption budget does not allow it now."""
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name, "namespace": pod.namespace}}
         where = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
         try:
@@ -160,7 +160,7 @@ class Api:
 
 
 class Service:
-    """One task: some nodes, and what is done to them."""
+    """Change the nodes of one task, and record the actions."""
 
     def __init__(self, api: Api, nodes: list[str], check: bool) -> None:
         self.api = api
@@ -170,7 +170,7 @@ class Service:
         self.held: list[str] = []
 
     def drain(self, reason: str, timeout: int) -> None:
-        """Cordon, evict what goes on elsewhere, wait for the rest."""
+        """Cordon the nodes, evict pods that restart on other nodes, and wait for the others."""
         known = self.api.nodes()
         there = [known[name] for name in self.names if name in known]
         for node in there:
@@ -196,7 +196,7 @@ class Service:
             time.sleep(PAUSE)
 
     def resume(self, timeout: int) -> None:
-        """Wait until they are Ready, then lift what is ours."""
+        """Wait until the nodes are Ready, then uncordon those that rackwright cordoned."""
         deadline = time.monotonic() + timeout
         while True:
             known = self.api.nodes()
@@ -214,7 +214,7 @@ class Service:
                 self._do("", "annotate", "node", node.name, f"{MARK}-")
 
     def remove(self) -> None:
-        """Have the cluster forget them."""
+        """Delete the Node objects."""
         known = self.api.nodes()
         for name in self.names:
             if name in known:
@@ -231,7 +231,7 @@ class Service:
 
 
 def main() -> None:
-    """The module's entry point."""
+    """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     given = module.params
     service = Service(Api(), given["nodes"], module.check_mode)

@@ -31,7 +31,7 @@ absent: {description: Nodes that are not registered., returned: always, type: li
 
 
 def main() -> None:
-    """The module's entry point."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "objects": {"type": "list", "elements": "dict", "required": True},

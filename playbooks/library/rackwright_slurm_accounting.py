@@ -53,11 +53,11 @@ ARGUMENTS = {
 
 
 class AccountingError(Exception):
-    """Accounting that cannot be looked up or changed: where, what, what now."""
+    """An accounting error: place, problem, hint."""
 
 
 class Missing(NamedTuple):
-    """What of the declared is not in the accounting yet."""
+    """Declared entries that the accounting lacks."""
 
     cluster: bool
     account: bool
@@ -65,7 +65,7 @@ class Missing(NamedTuple):
 
 
 def parse_associations(text: str) -> set[tuple[str, str, str]]:
-    """Cluster, account and user of each association.
+    """Parse cluster, account and user of each association.
 
     >>> sorted(parse_associations("lab|root|\\nlab|root|root\\n"))
     [('lab', 'root', ''), ('lab', 'root', 'root')]
@@ -80,7 +80,7 @@ def parse_associations(text: str) -> set[tuple[str, str, str]]:
 
 
 def missing(associations: set[tuple[str, str, str]], cluster: str, account: str, users: list[str]) -> Missing:
-    """What has to be added. Names are in lower case in Slurm's accounting, whatever was asked for."""
+    """Return missing entries. Slurm's accounting stores names in lower case."""
     present = {tuple(part.lower() for part in association) for association in associations}
     name, group = cluster.lower(), account.lower()
     return Missing(
@@ -91,7 +91,7 @@ def missing(associations: set[tuple[str, str, str]], cluster: str, account: str,
 
 
 def additions(lacking: Missing, cluster: str, account: str) -> list[tuple[str, list[str]]]:
-    """What to add, in order, each with the words for sacctmgr."""
+    """Return the additions in order, each with the arguments of sacctmgr."""
     steps = []
     if lacking.cluster:
         steps.append((f"cluster {cluster}", ["add", "cluster", cluster]))
@@ -105,7 +105,7 @@ def additions(lacking: Missing, cluster: str, account: str) -> list[tuple[str, l
 
 
 def sacctmgr(*words: str) -> str:
-    """What sacctmgr prints; the accounting's own complaint where it fails."""
+    """Return the output of sacctmgr. Raise AccountingError if it fails."""
     try:
         done = subprocess.run(("sacctmgr", *words), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
     except FileNotFoundError:
@@ -119,7 +119,7 @@ def sacctmgr(*words: str) -> str:
 
 
 def bring_about(wanted: dict[str, Any], check: bool) -> list[str]:
-    """Looks up, adds what is lacking, tells what that was."""
+    """Query the accounting, add missing entries, and return them."""
     listing = sacctmgr("--noheader", "--parsable2", "show", "association", "format=Cluster,Account,User")
     lacking = missing(parse_associations(listing), wanted["cluster"], wanted["account"], wanted["users"])
     steps = additions(lacking, wanted["cluster"], wanted["account"])
@@ -130,14 +130,14 @@ def bring_about(wanted: dict[str, Any], check: bool) -> list[str]:
 
 
 def carry_out(steps: list[tuple[str, list[str]]], check: bool) -> None:
-    """Each step in its turn; none in check mode."""
+    """Execute the steps in order; none in check mode."""
     for _, words in steps:
         if not check:
             sacctmgr("--immediate", "--quiet", *words)
 
 
 def share_steps(wanted: dict[str, Any]) -> list[tuple[str, list[str]]]:
-    """What has to be done for qualities of service, accounts and their members, after a look at them."""
+    """Return the steps for qualities of service, accounts and their members."""
     cluster, declared = wanted["cluster"], wanted["accounts"]
     if not declared and not wanted["qos"]:
         return []
@@ -159,7 +159,7 @@ def share_steps(wanted: dict[str, Any]) -> list[tuple[str, list[str]]]:
 
 
 def main() -> None:
-    """One task."""
+    """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     try:
         added = bring_about(module.params, bool(module.check_mode))

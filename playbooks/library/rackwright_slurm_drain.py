@@ -63,11 +63,11 @@ JOBS_SHOWN = 10
 
 
 class SlurmError(Exception):
-    """Something that Slurm refuses or leaves undone: where, what, what now."""
+    """A Slurm error or timeout: place, problem, hint."""
 
 
 class Node(NamedTuple):
-    """One node as slurmctld sees it."""
+    """A node as slurmctld reports it."""
 
     name: str
     state: frozenset[str]
@@ -84,17 +84,17 @@ class Node(NamedTuple):
 
     @property
     def is_given_up(self) -> bool:
-        """Whether slurmctld asks it no more: it comes back only if its slurmd starts anew, or if somebody has it asked again."""
+        """Return whether slurmctld gave up pinging the node: it returns only after a restart of slurmd or a resume."""
         return {"DOWN", "NOT_RESPONDING"} <= self.state and self.by == "slurm" and self.reason.lower() == GIVEN_UP
 
     @property
     def is_ours(self) -> bool:
-        """Whether what holds it may be lifted by rackwright."""
+        """Return whether rackwright may resume the node."""
         return not self.is_unwell and self._is_rackwrights
 
     @property
     def is_unwell(self) -> bool:
-        """Whether it drained itself because one of its checks failed."""
+        """Return whether the node drained itself after a failed check."""
         return bool(BY_A_CHECK.match(self.reason))
 
     @property
@@ -108,7 +108,7 @@ class Node(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A job that still occupies a node."""
+    """A job on a node."""
 
     id: str
     user: str
@@ -120,7 +120,7 @@ class Job(NamedTuple):
 
 
 def parse_nodes(text: str) -> dict[str, Node]:
-    """`scontrol --oneliner show nodes`, by node name.
+    """Parse `scontrol --oneliner show nodes`; return nodes by name.
 
     >>> parse_nodes("NodeName=w1 Arch=x State=IDLE*+DRAIN ThreadsPerCore=1 Reason=bad disk [root@2026-11-21T03:00:00]")["w1"].reason
     'bad disk'
@@ -142,7 +142,7 @@ def parse_nodes(text: str) -> dict[str, Node]:
 
 
 def parse_jobs(text: str) -> list[Job]:
-    """`squeue --format=%i|%u|%N|%j`; the name comes last, since it may hold anything."""
+    """Parse `squeue --format=%i|%u|%N|%j`; the name comes last, because it may contain any character."""
     jobs = []
     for line in filter(None, text.splitlines()):
         fields = line.split("|", 3)
@@ -153,22 +153,22 @@ def parse_jobs(text: str) -> list[Job]:
 
 
 def named(jobs: list[Job]) -> str:
-    """The jobs in words, the first few of many."""
+    """Return the first jobs, and the number of the others."""
     rest = f" and {len(jobs) - JOBS_SHOWN} more" if len(jobs) > JOBS_SHOWN else ""
     return ", ".join(str(job) for job in jobs[:JOBS_SHOWN]) + rest
 
 
 def warning(node: Node) -> str:
-    """What keeps a node out of service, and until when."""
+    """Return why a node is out of service, and until when."""
     until = "returns to service when that check passes" if node.is_unwell else "out of service until an administrator resumes it"
     return f"{node}: {until}"
 
 
 class Slurm:
-    """The controller, through its own commands."""
+    """Access slurmctld through its commands."""
 
     def call(self, *words: str) -> str:
-        """What a command prints; its complaint where it fails."""
+        """Return the output of a command. Raise SlurmError if it fails."""
         try:
             done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
         except FileNotFoundError:
@@ -181,23 +181,23 @@ class Slurm:
         return done.stdout
 
     def nodes(self) -> dict[str, Node]:
-        """Every node that Slurm knows."""
+        """Return all nodes known to Slurm."""
         return parse_nodes(self.call("scontrol", "--oneliner", "--all", "show", "nodes"))
 
     def jobs_on(self, names: Iterable[str]) -> list[Job]:
-        """Jobs that occupy one of the nodes, pending ones left out."""
+        """Return jobs on the nodes, without pending ones."""
         states = "--states=RUNNING,COMPLETING,CONFIGURING,SUSPENDED,STOPPED"
         listing = self.call("squeue", "--noheader", "--all", states, f"--nodelist={','.join(names)}", "--format=%i|%u|%N|%j")
         return parse_jobs(listing)
 
     def update(self, names: Iterable[str], state: str, reason: str = "") -> None:
-        """A new state for some nodes."""
+        """Set the state of nodes."""
         words = ["scontrol", "update", f"NodeName={','.join(names)}", f"State={state}"]
         self.call(*words, *([f"Reason={reason}"] if reason else []))
 
 
 class Service:
-    """One task: some nodes, and what is done to them."""
+    """Change the nodes of one task, and record the actions."""
 
     def __init__(self, slurm: Slurm, nodes: list[str], check: bool) -> None:
         self.slurm = slurm
@@ -210,19 +210,19 @@ class Service:
         self.found: dict[str, str] = {}
 
     def known(self) -> dict[str, Node]:
-        """Those of the task's nodes that Slurm knows."""
+        """Return those of the task's nodes that are known to Slurm."""
         everything = self.slurm.nodes()
         known = {name: everything[name] for name in self.names if name in everything}
         self.found = {**{name: str(node) for name, node in known.items()}, **self.found}
         return known
 
     def changed_hosts(self) -> dict[str, str]:
-        """The nodes that something is done to, as they were at the first look."""
+        """Return the changed nodes with their initial state."""
         names = [action.partition(": ")[0] for action in self.actions]
         return {name: self.found.get(name, "not known to Slurm") for name in names}
 
     def set(self, names: list[str], action: str, state: str, reason: str = "") -> None:
-        """Notes an action on nodes, and carries it out outside check mode."""
+        """Record an action on nodes, and execute it outside check mode."""
         if not names:
             return
         self.actions += [f"{name}: {action}" for name in names]
@@ -230,7 +230,7 @@ class Service:
             self.slurm.update(names, state, reason)
 
     def drain(self, reason: str, timeout: int) -> None:
-        """No more jobs for the nodes, and none left on them."""
+        """Drain the nodes, and wait until their jobs have ended."""
         nodes = self.known()
         taking = [
             name for name, node in nodes.items() if "DRAIN" not in node.state or node.is_unwell
@@ -248,12 +248,12 @@ class Service:
             time.sleep(0.5)
 
     def remove(self, reason: str) -> None:
-        """The nodes down, so that nothing waits for them."""
+        """Set the nodes to DOWN, so that Slurm does not wait for them."""
         nodes = self.known()
         self.set([name for name, node in nodes.items() if "DOWN" not in node.state], "down", "DOWN", f"{OURS} {reason}")
 
     def resume(self, timeout: int) -> None:
-        """The nodes registered, and free of what rackwright may lift."""
+        """Wait until the nodes are registered, and resume those that rackwright may resume."""
         until = time.monotonic() + timeout
         while True:
             nodes = self.known()
@@ -271,7 +271,7 @@ class Service:
             time.sleep(0.1)
 
     def lift(self, nodes: dict[str, Node]) -> list[str]:
-        """Resumes what may be resumed; returns the nodes that are still to be waited for."""
+        """Resume the nodes that may be resumed; return the nodes to wait for."""
         held = [node for node in nodes.values() if node.is_held and not node.is_ours]
         self.held, self.warnings = [str(node) for node in held], [warning(node) for node in held]
         ours = [name for name, node in nodes.items() if node.is_held and node.is_ours]
@@ -286,7 +286,7 @@ class Service:
 
 
 def bring_about(service: Service, wanted: dict[str, Any]) -> None:
-    """The nodes in the state that the task declares."""
+    """Bring the nodes into the declared state."""
     if not wanted["nodes"]:
         return
     if wanted["state"] == "drained":
@@ -298,7 +298,7 @@ def bring_about(service: Service, wanted: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """One task."""
+    """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     service = Service(Slurm(), module.params["nodes"], bool(module.check_mode))
     told: dict[str, Any] = {}

@@ -103,7 +103,7 @@ STARTS_AT_BOOT = ("enabled", "static", "generated", "alias", "indirect", "transi
 
 
 class Units:
-    """One task's units and what it did to them."""
+    """Manage the units of one task, and record the actions."""
 
     def __init__(self, systemd: Systemd, check: bool, stamps: str = STAMPS) -> None:
         self.systemd = systemd
@@ -115,7 +115,7 @@ class Units:
         self.changed_units: list[dict[str, Any]] = []
 
     def bring_about(self, units: list[dict[str, Any]], reload_on: list[str]) -> None:
-        """All units in their declared state."""
+        """Bring all units into their declared state."""
         names = [unit["name"] for unit in units]
         self.live = self.systemd.show(names)
         self.reread(names, reload_on)
@@ -128,12 +128,12 @@ class Units:
         self.stamp_changed()
 
     def noted(self, unit: str, action: str, reason: str) -> bool:
-        """Notes an action; True where it is to be carried out."""
+        """Record an action; return True outside check mode."""
         self.actions.append({"unit": unit, "action": action, "reason": reason})
         return not self.check
 
     def reread(self, names: list[str], reload_on: list[str]) -> None:
-        """daemon-reload where unit files are newer than what the manager holds."""
+        """Run daemon-reload if unit files are newer than the manager's state."""
         stale = [name for name in names if self.live[name].stale]
         if reload_on and not stale:
             loaded_at = self.systemd.loaded_at()
@@ -143,7 +143,7 @@ class Units:
             self.live = self.systemd.show(names)
 
     def boot_states(self, units: list[dict[str, Any]]) -> None:
-        """Masks, then what starts at boot, one call for all."""
+        """Unmask, enable and disable units, with one call per action."""
         for word, wanted in (("unmask", None), ("enable", True), ("disable", False)):
             names = [unit["name"] for unit in units if boot_step(unit, self.live[unit["name"]]) == word]
             reason = "the unit is masked" if wanted is None else f"the unit is declared {'' if wanted else 'not '}to start at boot"
@@ -155,7 +155,7 @@ class Units:
                 self.live = self.systemd.show(list(self.live))
 
     def bring_unit(self, unit: dict[str, Any]) -> None:
-        """One unit in its declared running state."""
+        """Bring one unit into its declared running state."""
         name = unit["name"]
         live = self.live[name]
         if not live.exists:
@@ -176,20 +176,20 @@ class Units:
             self.carry_out(unit, action)
 
     def run_once(self, unit: dict[str, Any]) -> None:
-        """A unit that ends by itself: started where what it does is not done."""
+        """Start a oneshot unit if its work is not done."""
         done, said = probe(unit["ready"])
         if not done and self.noted(unit["name"], "start", said):
             self.carry_out({**unit, "wait": True}, "start")
 
     def missing(self, unit: dict[str, Any]) -> None:
-        """A unit that is not there: fine where declared so, to come in check mode, else an error."""
+        """Handle a missing unit: ignored if absent-ok, a change in check mode, otherwise UnitError."""
         if unit["state"] == "absent-ok":
             return
         if self.noted(unit["name"], "start" if unit["state"] in ("started", "ran") else "stop", "the unit does not exist yet"):
             raise UnitError(f"{unit['name']}: unit not found - check that its package is installed")
 
     def judge(self, unit: dict[str, Any], live: Live, digests: Digests) -> tuple[str, str]:
-        """The action a unit declared started needs, with its reason; empty where it is as declared."""
+        """Return action and reason for a unit declared started; empty if it is as declared."""
         stamp = read_stamp(self.stamps, unit["name"])
         action, reason = needed_action(unit, live, digests, stamp)
         for path in self.pending:
@@ -204,7 +204,7 @@ class Units:
         return action, reason
 
     def adopt(self, unit: dict[str, Any], live: Live, digests: Digests) -> None:
-        """Stamps a unit that was started by others, and waits for one whose starter was killed while it waited."""
+        """Stamp a unit that was started by others, and wait for one whose previous run was killed while waiting."""
         if self.check or read_stamp(self.stamps, unit["name"]).get("invocation") == live.invocation:
             return
         if unit["ready"]:
@@ -212,7 +212,7 @@ class Units:
         write_stamp(self.stamps, unit["name"], live.invocation, digests)
 
     def carry_out(self, unit: dict[str, Any], action: str) -> None:
-        """Starts, restarts or reloads, and waits for the unit unless it said not to."""
+        """Start, restart or reload the unit, and wait for it unless `wait` is false."""
         name = unit["name"]
         remove_stamp(self.stamps, name)
         if self.live[name].active == "failed":
@@ -226,7 +226,7 @@ class Units:
             self.await_ready(unit)
 
     def await_unit(self, unit: dict[str, Any]) -> None:
-        """Waits for a start that was only queued."""
+        """Wait for a queued start."""
         until = time.monotonic() + unit["ready_timeout"]
         for _ in ticks(until):
             live = self.systemd.show([unit["name"]])[unit["name"]]
@@ -240,7 +240,7 @@ class Units:
             self.await_ready(unit)
 
     def await_ready(self, unit: dict[str, Any]) -> None:
-        """Waits until the unit answers; gives up early on one that has died."""
+        """Wait until the unit is ready. Raise UnitError at once if it has failed."""
         said = ""
         looked = time.monotonic()
         for now in ticks(looked + unit["ready_timeout"]):
@@ -254,13 +254,13 @@ class Units:
         raise self.failure(unit, f"runs, but after {unit['ready_timeout']} s {said}")
 
     def failure(self, unit: dict[str, Any], what: str) -> UnitError:
-        """The error with the unit's own last words."""
+        """Return the error with the last lines of the unit's journal."""
         live = self.systemd.show([unit["name"]])[unit["name"]]
         lines = self.systemd.last_words(unit["name"]) or "(the journal is empty)"
         return UnitError(f"{unit['name']}: {what} ({live.active}, {live.result}); last lines of its journal:\n{lines}")
 
     def stamp_changed(self) -> None:
-        """Stamps what this task started, with the configuration that it was started on."""
+        """Stamp the units that this task started with the digests of their files."""
         if not self.changed_units:
             return
         fresh = self.systemd.show([unit["name"] for unit in self.changed_units])
@@ -270,7 +270,7 @@ class Units:
 
 
 def boot_step(unit: dict[str, Any], live: Live) -> str:
-    """What a unit's boot state needs: unmask, enable, disable or nothing."""
+    """Return the change of a unit's boot state: unmask, enable, disable or empty."""
     if live.load == "masked" and (unit["enabled"] or unit["state"] == "started"):
         return "unmask"
     if unit["enabled"] is None or not live.exists:
@@ -281,13 +281,13 @@ def boot_step(unit: dict[str, Any], live: Live) -> str:
 
 
 def concerns(path: str, unit: dict[str, Any], live: Live) -> bool:
-    """Whether the path is part of what the unit is started on."""
+    """Return whether the unit reads the path at its start."""
     parts = [*unit["config"], *live.unit_files, f"/etc/systemd/system/{unit['name']}", f"/etc/systemd/system/{unit['name']}.d"]
     return any(path == part or path.startswith(f"{part}/") for part in parts)
 
 
 def needed_action(unit: dict[str, Any], live: Live, digests: Digests, stamp: dict[str, Any]) -> tuple[str, str]:
-    """What a unit declared started needs, by its state and by what it was started on."""
+    """Return action and reason for a unit declared started, from its state and the recorded digests."""
     if live.active not in UP:
         return "start", f"the unit is {live.active} ({live.detail})"
     again = "reload" if unit["reload"] else "restart"
@@ -307,17 +307,17 @@ def needed_action(unit: dict[str, Any], live: Live, digests: Digests, stamp: dic
 
 
 def digests_of(unit: dict[str, Any], live: Live) -> Digests:
-    """What the unit would be started on now."""
+    """Return the current digests of the unit's files."""
     return Digests(config=digest(unit["config"]), unit=digest(list(live.unit_files)))
 
 
 def full_name(name: str) -> str:
-    """The unit's name with its suffix."""
+    """Return the unit's name with its suffix."""
     return name if name.endswith(SUFFIXES) else f"{name}.service"
 
 
 def main() -> None:
-    """One task."""
+    """Run the module."""
     # As in rackwright_files, contents of files are kept from the node's journal and from the result.
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True, no_log=True)
     check = bool(module.check_mode)
@@ -339,7 +339,7 @@ def main() -> None:
 
 
 def report(tree: Tree, units: Units) -> dict[str, Any]:
-    """The task's result."""
+    """Return the task's result."""
     past = {"started": "start", "restarted": "restart", "reloaded": "reload", "stopped": "stop"}
     return {
         "changed": bool(tree.changed_paths or units.actions),

@@ -74,30 +74,30 @@ ARGUMENTS = {
 
 
 class UserError(Exception):
-    """A user that cannot be brought to the declared state: where, what, what now."""
+    """A user error: place, problem, hint."""
 
 
 class Database(NamedTuple):
-    """The node's users and groups as they are."""
+    """Current users and groups of the node."""
 
     users: dict[str, pwd.struct_passwd]
     groups: dict[str, grp.struct_group]
 
 
 class Step(NamedTuple):
-    """One command, with what it is for in words."""
+    """A command and its description."""
 
     what: str
     command: tuple[str, ...]
 
 
 def read_database() -> Database:
-    """The node's users and groups, one look at each."""
+    """Return the node's users and groups."""
     return Database(users={user.pw_name: user for user in pwd.getpwall()}, groups={group.gr_name: group for group in grp.getgrall()})
 
 
 def steps_for(user: dict[str, Any], home: str, admins: list[str], database: Database) -> list[Step]:
-    """What brings one user and the group of the same name to the declared state."""
+    """Return the steps for one user and the group of the same name."""
     name, uid, gid = user["name"], user["uid"], user["gid"]
     for other in database.users.values():
         if other.pw_uid == uid and other.pw_name != name:
@@ -107,21 +107,21 @@ def steps_for(user: dict[str, Any], home: str, admins: list[str], database: Data
 
 
 def refuse_taken(whose: str, name: str, gid: int, database: Database) -> None:
-    """A number has one name on a node."""
+    """Raise UserError if another group has the gid."""
     for other in database.groups.values():
         if other.gr_gid == gid and other.gr_name != name:
             raise UserError(f"{whose}: gid {gid} belongs to group {other.gr_name} on this node - choose another in the stack file")
 
 
 def shared_steps(groups: list[dict[str, Any]], database: Database) -> list[Step]:
-    """What brings the groups that users share to their numbers."""
+    """Return the steps for shared groups."""
     for group in groups:
         refuse_taken(f"group {group['name']}", group["name"], group["gid"], database)
     return [step for group in groups for step in group_steps(group["name"], group["gid"], database)]
 
 
 def member_steps(wanted: dict[str, Any], known: list[str], database: Database) -> list[Step]:
-    """What puts users into their further groups, and takes out of those that are known here whoever does not belong."""
+    """Return the steps that add users to their further groups and remove others from known groups."""
     shared, steps = {group["name"] for group in wanted["groups"]}, []
     asked = {name: [user["name"] for user in wanted["users"] if name in user["groups"]] for name in names_of_groups(wanted)}
     for name, members in asked.items():
@@ -141,12 +141,12 @@ def member_steps(wanted: dict[str, Any], known: list[str], database: Database) -
 
 
 def names_of_groups(wanted: dict[str, Any]) -> list[str]:
-    """Further groups that users say they are in, each once."""
+    """Return the further groups of all users, each once."""
     return list(dict.fromkeys(name for user in wanted["users"] for name in user["groups"]))
 
 
 def group_steps(name: str, gid: int, database: Database) -> list[Step]:
-    """What brings the user's own group to its number."""
+    """Return the steps for the user's own group."""
     group = database.groups.get(name)
     if group is None:
         return [Step(f"create group {name}", ("groupadd", "--gid", str(gid), name))]
@@ -156,7 +156,7 @@ def group_steps(name: str, gid: int, database: Database) -> list[Step]:
 
 
 def user_steps(user: dict[str, Any], home: str, database: Database) -> list[Step]:
-    """What brings the user's entry to the declared values."""
+    """Return the steps for the user's account."""
     name, uid, gid, shell = user["name"], str(user["uid"]), str(user["gid"]), user["shell"]
     live = database.users.get(name)
     if live is None:
@@ -170,7 +170,7 @@ def user_steps(user: dict[str, Any], home: str, database: Database) -> list[Step
 
 
 def admin_steps(user: dict[str, Any], admins: list[str], database: Database) -> list[Step]:
-    """What puts the user into the admins' group, or takes the user out of it."""
+    """Return the steps that add the user to the admins' group or remove the user from it."""
     name = user["name"]
     group = next((database.groups[group] for group in admins if group in database.groups), None)
     if group is None:
@@ -187,13 +187,13 @@ def admin_steps(user: dict[str, Any], admins: list[str], database: Database) -> 
 
 
 def leaving_steps(declared: set[str], known: list[str], database: Database) -> list[Step]:
-    """What removes users that were made here and are no longer declared; their files stay."""
+    """Return the steps that delete users that are no longer declared; their files stay."""
     gone = [name for name in known if name not in declared and name in database.users]
     return [Step(f"delete user {name}, which is no longer declared", ("userdel", name)) for name in gone]
 
 
 def read_known(path: str) -> list[str]:
-    """Users that were made here before."""
+    """Return the names that earlier runs recorded."""
     try:
         with open(path, encoding="utf-8") as stream:
             known = json.load(stream)
@@ -203,7 +203,7 @@ def read_known(path: str) -> list[str]:
 
 
 def remember(path: str, known: list[str], names: list[str]) -> None:
-    """Writes down who was made here, where that has changed."""
+    """Record the managed names if they changed."""
     if known == names:
         return
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
@@ -213,14 +213,14 @@ def remember(path: str, known: list[str], names: list[str]) -> None:
 
 
 def carry_out(step: Step) -> None:
-    """Runs one step."""
+    """Run one step. Raise UserError if it fails."""
     done = subprocess.run(step.command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise UserError(f"{step.what}: {step.command[0]} failed: {(done.stderr or done.stdout).strip()}")
 
 
 def bring_about(wanted: dict[str, Any], check: bool) -> list[str]:
-    """What was done, in words."""
+    """Apply the changes; return their descriptions."""
     database, known, known_groups = read_database(), read_known(wanted["known"]), read_known(wanted["known_groups"])
     declared = [user["name"] for user in wanted["users"]]
     groups = sorted({*names_of_groups(wanted), *(group["name"] for group in wanted["groups"])})
@@ -240,7 +240,7 @@ def bring_about(wanted: dict[str, Any], check: bool) -> list[str]:
 
 
 def main() -> None:
-    """One task."""
+    """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     try:
         actions = bring_about(module.params, bool(module.check_mode))

@@ -19,7 +19,7 @@ SETTLES = 40  # seconds: etcd takes a member out only once it has heard from the
 
 
 class Member(NamedTuple):
-    """One member; a name is its own once it has started."""
+    """A member of etcd; it has a name once it has started."""
 
     number: str
     name: str
@@ -27,12 +27,12 @@ class Member(NamedTuple):
 
 
 def trust(pki: str) -> list[str]:
-    """etcdctl's options for a client of this node."""
+    """Return the TLS options of etcdctl on this node."""
     return [f"--cacert={pki}/ca.crt", f"--cert={pki}/healthcheck-client.crt", f"--key={pki}/healthcheck-client.key"]
 
 
 def parse_members(text: str) -> list[Member]:
-    """`etcdctl member list --write-out=json`.
+    """Parse `etcdctl member list --write-out=json`.
 
     >>> parse_members('{"members":[{"ID":255,"name":"c1","peerURLs":["https://10.1.0.17:2380"]}]}')
     [Member(number='ff', name='c1', address='10.1.0.17')]
@@ -44,14 +44,14 @@ def parse_members(text: str) -> list[Member]:
 
 
 def answers(address: str) -> bool:
-    """Whether something listens there on etcd's port for clients."""
+    """Return whether etcd's client port is open there."""
     with socket.socket() as probe:
         probe.settimeout(2)
         return probe.connect_ex((address, CLIENT)) == 0
 
 
 def without_majority(controllers: dict[str, str]) -> str:
-    """What to do where too few of etcd's members answer for anything to change; empty where that is not it."""
+    """Return a recovery hint if etcd has lost its majority; empty otherwise."""
     there = [name for name, address in controllers.items() if answers(address)]
     if len(controllers) < 2 or len(there) * 2 > len(controllers):
         return ""
@@ -63,7 +63,7 @@ def without_majority(controllers: dict[str, str]) -> str:
 
 
 class Members:
-    """etcd's members, through etcdctl on a node that is one. `run` runs a command, and raises `refusal` where it fails."""
+    """Manage etcd's members through etcdctl on a member. `run` runs a command and raises `refusal` if it fails."""
 
     def __init__(self, run: Callable[..., str], refusal: type[Exception], folder: str) -> None:
         self._run = run
@@ -71,16 +71,16 @@ class Members:
         self._trust = trust(os.path.join(folder, "pki", "etcd"))
 
     def found(self) -> list[Member]:
-        """All of them, as a majority agrees."""
+        """Return all members, as agreed by a majority."""
         return parse_members(self._etcdctl("member", "list", "--write-out=json"))
 
     def gone(self, leaving: dict[str, str]) -> list[Member]:
-        """Those of the leaving nodes, name to address; who answers no more comes first, so that the others are a majority longer."""
+        """Return members of the removed nodes (name to address); unreachable ones come first, which keeps the majority longer."""
         found = [one for one in self.found() if one.name in leaving or one.address in leaving.values()]
         return sorted(found, key=lambda one: answers(one.address))
 
     def remove(self, member: Member) -> None:
-        """Take one out; refused while the others have not settled, which is waited for."""
+        """Remove a member; retry while etcd refuses because the other members have not settled."""
         until = time.monotonic() + SETTLES
         for now in ticks(until):
             try:

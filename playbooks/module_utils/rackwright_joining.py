@@ -10,7 +10,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def invitation(said: str) -> dict[str, str] | None:
-    """Token and digest out of the join command that kubeadm prints; None where it printed none."""
+    """Return token and CA digest from the join command that kubeadm prints; None without one."""
     token = re.search(r"--token (\S+)", said)
     authority = re.search(r"--discovery-token-ca-cert-hash (\S+)", said)
     return {"token": token[1], "authority": authority[1]} if token and authority else None

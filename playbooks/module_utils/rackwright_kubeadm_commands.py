@@ -9,11 +9,11 @@ HERE = "https://127.0.0.1:6443"  # this controller's own API: the address that a
 
 
 class KubeadmError(Exception):
-    """What kubeadm or the cluster refuses: where, what, what now."""
+    """An error of kubeadm or the cluster: place, problem, hint."""
 
 
 def complaint(text: str) -> str:
-    """The decisive lines of what kubeadm printed: its preflight's errors, else its last words.
+    """Return the decisive lines of kubeadm's output: its preflight errors, otherwise its last lines.
 
     >>> complaint("[preflight] Running\\nerror execution phase preflight\\n\\t[ERROR Port-6443]: Port is in use\\n")
     '[ERROR Port-6443]: Port is in use'
@@ -25,7 +25,7 @@ def complaint(text: str) -> str:
 
 
 def run(*words: str, patience: int = 240) -> str:
-    """What a command prints; its complaint where it fails."""
+    """Return the output of a command. Raise KubeadmError if it fails."""
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=patience)
     except FileNotFoundError:
@@ -38,5 +38,5 @@ def run(*words: str, patience: int = 240) -> str:
 
 
 def kubectl(*words: str) -> str:
-    """kubectl as the cluster's administrator, at this controller's own API."""
+    """Run kubectl as the cluster's administrator, against the local API."""
     return run("kubectl", f"--kubeconfig={FOLDER}/admin.conf", f"--server={HERE}", "--request-timeout=10s", *words, patience=60)

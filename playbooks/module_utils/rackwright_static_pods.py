@@ -16,29 +16,29 @@ PATIENCE = 120  # seconds: the kubelet looks at its folder every 20, and gives a
 
 
 class StaticPodsError(Exception):
-    """What does not stop: where, what, what now."""
+    """A static pod that does not stop: place, problem, hint."""
 
 
 def is_open(port: int) -> bool:
-    """Whether something listens there on this node."""
+    """Return whether the port is open on this node."""
     with socket.socket() as probe:
         probe.settimeout(2)
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 class StaticPods:
-    """The manifests of this node, which while they are held lie outside the kubelet's folder, on the same file system."""
+    """Manage this node's manifests; stopped ones are in a folder outside the kubelet's, on the same file system."""
 
     def __init__(self, manifests: str, held: str) -> None:
         self.manifests = manifests
         self.held = held
 
     def interrupted(self) -> bool:
-        """Whether somebody stopped them and was cut off."""
+        """Return whether an interrupted run left the static pods stopped."""
         return bool(self._in(self.held))
 
     def stop(self) -> None:
-        """Take them away from the kubelet and wait until they are gone."""
+        """Stop the static pods, and wait until they have ended."""
         os.makedirs(self.held, mode=0o700, exist_ok=True)
         for name in self._in(self.manifests):
             os.rename(os.path.join(self.manifests, name), os.path.join(self.held, name))
@@ -52,13 +52,13 @@ class StaticPods:
         raise StaticPodsError(f"still running after {PATIENCE} s: {', '.join(running)} - run `journalctl -u kubelet`; nothing was changed")
 
     def _await_forgotten(self) -> None:
-        """A pod that comes back while the kubelet still ends it stays pending for minutes."""
+        """Wait until the kubelet has cleaned up: a pod that returns earlier stays pending for minutes."""
         for _ in ticks(time.monotonic() + FORGETTING):
             if not any(glob.glob(f"{PODS}/*/containers/{part}") for part in PORTS):
                 return
 
     def start(self) -> None:
-        """Give them back to the kubelet."""
+        """Start the static pods."""
         for name in self._in(self.held):
             os.rename(os.path.join(self.held, name), os.path.join(self.manifests, name))
 

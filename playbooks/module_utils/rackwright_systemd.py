@@ -23,11 +23,11 @@ WHOLE_SECONDS = 2.0
 
 
 class UnitError(Exception):
-    """A unit that cannot be brought to its declared state: where, what, what now."""
+    """A unit error: place, problem, hint."""
 
 
 class Live(NamedTuple):
-    """What systemd says about one unit."""
+    """State of one unit in systemd."""
 
     load: str
     active: str
@@ -45,10 +45,10 @@ class Live(NamedTuple):
 
 
 class Systemd:
-    """The node's service manager, through systemctl and journalctl."""
+    """Access systemd through systemctl and journalctl."""
 
     def call(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """One systemctl call. A job that waits for another which never ends, or a mount for its server, would hold up the run for ever."""
+        """Run systemctl with a timeout: a job that waits for another, or a mount for its server, would block the run forever."""
         try:
             return run(*words)
         except subprocess.TimeoutExpired as endless:
@@ -58,7 +58,7 @@ class Systemd:
             ) from None
 
     def show(self, names: list[str]) -> dict[str, Live]:
-        """The units as they are now, one call for all."""
+        """Return the state of all units, with one call."""
         if not names:
             return {}  # Asked about none, systemctl tells of its own manager.
         told = self.call("show", f"--property={FIELDS}", "--", *names)
@@ -76,25 +76,25 @@ class Systemd:
         return max(map(since_epoch, told.split()), default=0.0)
 
     def must(self, *words: str) -> None:
-        """One systemctl call that has to succeed."""
+        """Run systemctl. Raise UnitError if it fails."""
         done = self.call(*words)
         if done.returncode:
             raise UnitError(f"systemctl {' '.join(words)}: {done.stderr.strip()}")
 
     def last_words(self, name: str) -> str:
-        """The unit's newest journal lines."""
+        """Return the last journal lines of the unit."""
         command = ("journalctl", "--no-pager", "--quiet", "--output=cat", "--lines=15", f"--unit={name}")
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    """What systemctl says; raises TimeoutExpired where it has no end."""
+    """Run systemctl. Raise TimeoutExpired if it does not finish."""
     environ = {**os.environ, "TZ": "UTC"}
     return subprocess.run(("systemctl", *words), capture_output=True, text=True, check=False, timeout=LONGEST_CALL, env=environ)
 
 
 def parse_record(block: str) -> Live:
-    """One unit of `systemctl show`."""
+    """Parse one unit of `systemctl show`."""
     told = dict(line.partition("=")[::2] for line in block.splitlines())
     return Live(
         load=told.get("LoadState", ""),
@@ -124,7 +124,7 @@ def started_at(monotonic: str, recorded: str) -> float:
 
 
 def since_epoch(monotonic: str) -> float:
-    """systemd's monotonic microseconds as seconds since the epoch; 0 for none."""
+    """Convert systemd's monotonic microseconds to seconds since the epoch; 0 for none."""
     if not monotonic.isdigit() or monotonic == "0":
         return 0.0
     return int(monotonic) / 1e6 + time.time() - time.monotonic()
