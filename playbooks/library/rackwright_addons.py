@@ -132,7 +132,7 @@ def main() -> None:
         found = {"removed": [], "kept": [], **run(module, applying)}
     except ObjectsError as error:
         module.fail_json(msg=str(error), applied=applying.applied if applying else [])
-    except Exception as error:  # the client's own, which are many: a person needs its words, not its stack
+    except Exception as error:  # the client raises many types; the message is enough, without the traceback
         module.fail_json(msg=f"{module.params['kubeconfig']}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
     module.exit_json(changed=bool(applying.applied or found["removed"]), applied=applying.applied, **found)
 

@@ -56,7 +56,7 @@ trouble: {description: "Component that does not become ready or does not stop; e
 DATA = "/var/lib/etcd"
 MARKER = "rackwright-restore.json"
 BUMP = 1_000_000_000
-"""Revisions skipped by a restore, so that nobody who watched takes an old object for a new one (etcd.io/docs, recovery)."""
+"""Revisions skipped by a restore, so that watchers do not mistake old objects for new ones (etcd.io/docs, recovery)."""
 HEALTHY = {"kube-apiserver": "/readyz", "kube-controller-manager": "/healthz", "kube-scheduler": "/healthz"}
 
 

@@ -56,7 +56,7 @@ changed_paths:
 
 def main() -> None:
     """Run the module."""
-    # Neither the node's journal nor the result may hold file contents: no_log keeps them from the one, the invocation below from the other.
+    # File contents must not appear in the node's journal (no_log) or in the result (invocation below).
     module = AnsibleModule(argument_spec=TREE_ARGUMENTS, supports_check_mode=True, no_log=True)
     tree = Tree(bool(module.check_mode))
     told: dict[str, Any] = {"invocation": {"module_args": {"paths": [spec["path"] for spec in module.params["files"]]}}}

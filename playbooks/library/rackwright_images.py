@@ -26,7 +26,7 @@ RETURN = r"""
 missing: {description: Images that were not there., returned: always, type: list}
 """
 
-PATIENCE = 300  # seconds an import may take
+PATIENCE = 300  # seconds, limit of an import
 
 
 class ImagesError(Exception):

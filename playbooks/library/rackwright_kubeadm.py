@@ -68,7 +68,7 @@ OF_A_CUT_OFF_INIT = [
     *(f"FileAvailable--etc-kubernetes-manifests-{part}.yaml" for part in PARTS),
     *(f"Port-{port}" for port in (6443, 10250, 10257, 10259, 2379, 2380)),
 ]
-"""What kubeadm's preflight finds of an init that was cut off: its phases may be run again over it."""
+"""Preflight errors of kubeadm after an interrupted init, whose phases may be repeated."""
 
 
 def digest(path: str) -> str:
@@ -162,7 +162,7 @@ class Membership:
         if not self.params["invitation"]:
             raise KubeadmError("kubeadm join: no join token - check that the API of the primary controller answers")
         self._forget_earlier_life()
-        handle, path = tempfile.mkstemp(suffix=".json")  # Readable by root alone: the token is in it.
+        handle, path = tempfile.mkstemp(suffix=".json")  # Readable by root only, because it contains the token.
         try:
             with os.fdopen(handle, "w") as stream:
                 json.dump(joining(self.params), stream)
@@ -188,8 +188,10 @@ class Membership:
             subprocess.run(["ip", "link", "delete", interface], capture_output=True, check=False)
 
     def _forget_earlier_life(self) -> None:
-        """What a join that was cut off left, or the kubelet's memory of an earlier life: kubeadm would trip over the first, and with the
-        second a node offers GPUs before anybody has looked at them. A controller's etcd and certificates are of a cluster that went on."""
+        """Delete the remains of an interrupted join and the state of an earlier membership.
+
+        kubeadm would fail on the former; with the latter, a node would offer GPUs before its plugin runs. A controller's etcd data and
+        certificates are outdated."""
         controls = self.params["control_plane"]
         survived = os.path.isdir(ETCD) and os.listdir(ETCD) if controls else []
         if controls and os.path.exists(STAMP):
@@ -282,7 +284,7 @@ class Membership:
         if self.check:
             return
         run("kubeadm", "certs", "renew", "all", "--config", self.params["config"])
-        self.pods.stop()  # What runs holds the old ones until it starts anew.
+        self.pods.stop()  # Running components use the old certificates until they restart.
         self.pods.start()
         self._wait()
 

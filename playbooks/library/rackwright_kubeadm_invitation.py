@@ -37,7 +37,7 @@ invitation: {description: Token and digest of the CA certificate (C(inviting)); 
 certificate_key: {description: "Key of the uploaded certificates, if controllers join.", returned: success, type: str}
 """
 
-LIFETIME = "15m"  # of an invitation
+LIFETIME = "15m"  # of a join token
 
 
 class Host:
@@ -111,7 +111,7 @@ def main() -> None:
         if state != "inviting":
             module.fail_json(msg=str(error), actions=host.actions)
         told = without_majority(module.params["controllers"]) or str(error)
-        # Its answer is kept out of logs, and with it would be what went wrong.
+        # no_log hides the result of the task, and would hide the error as well.
         module.exit_json(changed=False, actions=host.actions, invitation=None, certificate_key=None, trouble=told)
     changed = bool(host.actions) and state != "inviting"
     module.exit_json(changed=changed, actions=host.actions, invitation=drawn[0], certificate_key=drawn[1])

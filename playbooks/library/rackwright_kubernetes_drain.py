@@ -44,9 +44,9 @@ ARGUMENTS = {
     "timeout": {"type": "int", "default": 60},
 }
 KUBECONFIG = "/etc/kubernetes/admin.conf"
-MARK = "rackwright.node/cordoned"  # an annotation: why rackwright cordoned the node
+MARK = "rackwright.node/cordoned"  # annotation with the reason of rackwright's cordon
 STARTED_ELSEWHERE = {"ReplicaSet", "StatefulSet", "ReplicationController"}
-STAYS = {"DaemonSet", "Node"}  # a DaemonSet's pods belong to the node, and so do static pods
+STAYS = {"DaemonSet", "Node"}  # pods of DaemonSets and static pods belong to the node
 PODS_SHOWN = 10
 PAUSE = 0.5
 

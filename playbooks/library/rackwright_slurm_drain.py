@@ -46,17 +46,18 @@ ARGUMENTS = {
     "timeout": {"type": "int", "default": 60},
 }
 OURS = "rackwright:"
-BY_A_CHECK = re.compile(r"rackwright: [a-z_]+\.[a-z_]+(:|$)")  # drained by the node's own health check, which alone knows when that is over
-# What slurmctld itself holds against a node for what its registration, or the lack of one, told; void once it has registered well.
+BY_A_CHECK = re.compile(r"rackwright: [a-z_]+\.[a-z_]+(:|$)")  # drained by the node's health check, which also lifts the drain
+# Reasons that slurmctld sets after a bad or missing registration; obsolete after a correct one.
 CURED_BY_REGISTRATION = re.compile(
     r"not responding|node unexpectedly rebooted|resumetimeout reached|low (realmemory|cpus|tmpdisk|socket)|gres/\S+ count reported lower",
     re.IGNORECASE,
 )
-# Against a node whose own look, the prolog, failed. One that still finds itself unwell has put its own reason there.
+# Reason that Slurm sets after a failed prolog. A node that is still unhealthy has replaced it by its own.
 BY_PROLOG = "Prolog error"
-# Seen with Slurm 24.11: who is DOWN for this is not pinged again, though slurmd went on and only munged or the network was away.
+# Seen with Slurm 24.11: a node that is DOWN for this reason is not pinged again, even if slurmd kept running and only munged or the
+# network was unavailable.
 GIVEN_UP = "not responding"
-HELD = {"DRAIN", "DOWN", "FAIL"}  # flags and base states in which no job is given
+HELD = {"DRAIN", "DOWN", "FAIL"}  # flags and base states in which a node gets no jobs
 UNREGISTERED = {"NOT_RESPONDING", "INVALID_REG", "UNKNOWN", "REBOOT_ISSUED"}
 ASLEEP = {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP"}
 JOBS_SHOWN = 10
@@ -72,7 +73,7 @@ class Node(NamedTuple):
     name: str
     state: frozenset[str]
     reason: str
-    by: str  # who gave the reason
+    by: str  # user who set the reason
 
     @property
     def is_held(self) -> bool:
@@ -234,7 +235,7 @@ class Service:
         nodes = self.known()
         taking = [
             name for name, node in nodes.items() if "DRAIN" not in node.state or node.is_unwell
-        ]  # an unwell one may end its drain itself
+        ]  # an unhealthy node may lift its drain itself
         self.set(taking, "drain", "DRAIN", f"{OURS} {reason}")
         if not nodes or self.check:
             return

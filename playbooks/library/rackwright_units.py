@@ -109,7 +109,7 @@ class Units:
         self.systemd = systemd
         self.check = check
         self.stamps = stamps
-        self.pending: tuple[str, ...] = ()  # paths that a real run would have altered by now
+        self.pending: tuple[str, ...] = ()  # paths that a real run would have changed by now
         self.actions: list[dict[str, str]] = []
         self.live: dict[str, Live] = {}
         self.changed_units: list[dict[str, Any]] = []
@@ -318,7 +318,7 @@ def full_name(name: str) -> str:
 
 def main() -> None:
     """Run the module."""
-    # As in rackwright_files, contents of files are kept from the node's journal and from the result.
+    # As in rackwright_files: neither the node's journal nor the result may contain file contents.
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True, no_log=True)
     check = bool(module.check_mode)
     wanted = [{**unit, "name": full_name(unit["name"])} for unit in module.params["units"]]

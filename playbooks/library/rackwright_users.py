@@ -133,7 +133,7 @@ def member_steps(wanted: dict[str, Any], known: list[str], database: Database) -
     for name in dict.fromkeys([*asked, *sorted(shared), *known]):
         live, members = database.groups[name].gr_mem if name in database.groups else [], asked.get(name, [])
         steps += [Step(f"add user {user} to group {name}", ("gpasswd", "--add", user, name)) for user in members if user not in live]
-        # In a group of the system, whoever is no user of ours is none of our business.
+        # In a system group, members that rackwright does not manage stay.
         ours = live if name in shared else [user["name"] for user in wanted["users"] if user["name"] in live]
         gone = [user for user in ours if user not in members]
         steps += [Step(f"remove user {user} from group {name}", ("gpasswd", "--delete", user, name)) for user in gone]
@@ -228,7 +228,7 @@ def bring_about(wanted: dict[str, Any], check: bool) -> list[str]:
     steps += [step for user in wanted["users"] for step in steps_for(user, wanted["home"], wanted["admins"], database)]
     steps += member_steps(wanted, known_groups, database)
     if not check:
-        # Before the making: a killed run must know whom it made.
+        # Recorded before the changes, so that a killed run knows which users it created.
         remember(wanted["known"], known, sorted({*known, *declared}))
         remember(wanted["known_groups"], known_groups, sorted({*known_groups, *groups}))
         for step in steps:

@@ -33,9 +33,9 @@ WORK = {
     "kueue": ({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload"}, ("Finished",)),
     "jobset": ({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}, ("Completed", "Failed")),
 }
-"""What an addon looks after, in the version in which it is stored, and the conditions of which one says that it is over."""
+"""Work of an add-on, in its storage version, and the conditions that mark it as finished."""
 DERIVED = {"kueue": WORK["kueue"][0]}
-"""What an addon makes of other objects by itself: gone with it, and made anew by the next one."""
+"""Objects that an add-on derives from others: deleted with it, and recreated by the next installation."""
 
 
 def unfinished(applying: Applying, addon: str) -> list[str]:

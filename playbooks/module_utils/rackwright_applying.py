@@ -46,7 +46,7 @@ class Applying:
     def apply(self, wanted: dict[str, Any]) -> None:
         """Apply one object."""
         kind = self._kind(wanted)
-        if kind is None:  # its kind comes with an object before it, which check mode did not apply
+        if kind is None:  # an earlier object defines its kind, which check mode did not apply
             self.applied.append(told(wanted))
             return
         metadata = wanted["metadata"]

@@ -15,7 +15,7 @@ from ansible.module_utils.rackwright_probe import ticks
 HERE = "https://127.0.0.1:2379"
 CLIENT = 2379
 PASSING = ("unhealthy cluster", "context deadline exceeded", "request timed out")
-SETTLES = 40  # seconds: etcd takes a member out only once it has heard from the others for five
+SETTLES = 40  # seconds: etcd removes a member only after five seconds of contact with the others
 
 
 class Member(NamedTuple):
@@ -56,9 +56,10 @@ def without_majority(controllers: dict[str, str]) -> str:
     if len(controllers) < 2 or len(there) * 2 > len(controllers):
         return ""
     return (
-        f"etcd has lost its majority: of {', '.join(controllers)} only {', '.join(there) or 'none'} answers, and nothing in the cluster "
-        "can change - bring the others back with their disks and run the same again; where those are lost, `rackwright etcd backup` takes "
-        "what is left, `rackwright etcd restore --force` begins anew with it on those that answer, and `rackwright up` has the others join"
+        f"etcd has lost its majority: of {', '.join(controllers)} only {', '.join(there) or 'none'} answers, and the cluster cannot "
+        "change - restore the failed controllers with their disks and run the command again; if the disks are lost, run "
+        "`rackwright etcd backup` to save the remaining data, `rackwright etcd restore --force` to recreate etcd from it on the reachable "
+        "controllers, and `rackwright up` to rejoin the others"
     )
 
 
@@ -86,7 +87,7 @@ class Members:
             try:
                 self._etcdctl("member", "remove", member.number)
             except self._refusal as error:
-                if "not found" in str(error).lower():  # An attempt whose answer came too late had done it.
+                if "not found" in str(error).lower():  # An earlier attempt succeeded after its timeout.
                     return
                 if not any(word in str(error) for word in PASSING) or now > until:
                     raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 FOLDER = "/etc/kubernetes"
-HERE = "https://127.0.0.1:6443"  # this controller's own API: the address that all know may be another's
+HERE = "https://127.0.0.1:6443"  # the local API: another controller may hold the cluster's address
 
 
 class KubeadmError(Exception):

@@ -29,8 +29,8 @@ QOS = {
     "preempts": {"type": "list", "elements": "str", "required": True},
 }
 NO_LIMIT = "-1"
-ORDINARY = "normal"  # the quality of service that Slurm makes itself
-Step = tuple[str, list[str]]  # what it is in words, and the words for sacctmgr
+ORDINARY = "normal"  # the quality of service that Slurm creates itself
+Step = tuple[str, list[str]]  # description, and arguments of sacctmgr
 
 
 class Live(NamedTuple):
@@ -167,9 +167,9 @@ def account_steps(live: Live, declared: list[dict[str, Any]], cluster: str) -> l
 
 
 def member_steps(live: Live, declared: dict[str, list[str]], cluster: str) -> list[Step]:
-    """Who may charge which account, the first of them by default; who moved is taken out of where they were, and nobody else.
+    """Return the steps for members of accounts, the first account being the default; only users who moved are removed.
 
-    `declared`: users by account, every account of ours in it.
+    `declared`: users by account, with all managed accounts.
     """
     steps = []
     homes: dict[str, list[str]] = {}
@@ -188,5 +188,5 @@ def member_steps(live: Live, declared: dict[str, list[str]], cluster: str) -> li
         moved = sorted(user for user in live.members.get(account, set()) if user in homes and account not in homes[user])
         if moved:
             words = ["delete", "user", "where", f"name={','.join(moved)}", f"account={account}", f"cluster={cluster}"]
-            steps.append((", ".join(f"user {user} out of {account}" for user in moved), words))
+            steps.append((", ".join(f"user {user} removed from {account}" for user in moved), words))
     return steps

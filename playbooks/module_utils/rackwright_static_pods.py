@@ -11,8 +11,8 @@ from ansible.module_utils.rackwright_probe import ticks
 
 PORTS = {"etcd": 2379, "kube-apiserver": 6443, "kube-controller-manager": 10257, "kube-scheduler": 10259}
 PODS = "/var/lib/kubelet/pods"
-FORGETTING = 40  # seconds the kubelet may take to clear away what a pod that ended left
-PATIENCE = 120  # seconds: the kubelet looks at its folder every 20, and gives a pod 30 to end
+FORGETTING = 40  # seconds for the kubelet to clean up an ended pod
+PATIENCE = 120  # seconds: the kubelet reads its folder every 20 s, and a pod has 30 s to end
 
 
 class StaticPodsError(Exception):

@@ -60,7 +60,7 @@ class Systemd:
     def show(self, names: list[str]) -> dict[str, Live]:
         """Return the state of all units, with one call."""
         if not names:
-            return {}  # Asked about none, systemctl tells of its own manager.
+            return {}  # Without names, systemctl shows the manager itself.
         told = self.call("show", f"--property={FIELDS}", "--", *names)
         records = [parse_record(block) for block in told.stdout.strip().split("\n\n")]
         if told.returncode or len(records) != len(names):
@@ -68,9 +68,9 @@ class Systemd:
         return {names[place]: record for place, record in enumerate(records)}
 
     def loaded_at(self) -> float:
-        """When the manager last read its unit files, seconds since the epoch; 0 where it does not tell (systemd before 250).
+        """Return when the manager last read its unit files, in seconds since the epoch; 0 before systemd 250, which does not report it.
 
-        That is its last reload (UnitsLoad), which is 0 until there was one, or its own start (UnitsLoadFinish).
+        This is its last reload (UnitsLoad, 0 before the first one) or its own start (UnitsLoadFinish).
         """
         told = self.call("show", "--value", "--property=UnitsLoadTimestampMonotonic,UnitsLoadFinishTimestampMonotonic").stdout
         return max(map(since_epoch, told.split()), default=0.0)

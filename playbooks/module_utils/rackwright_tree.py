@@ -34,7 +34,7 @@ TREE_ARGUMENTS = {
     "absent": {"type": "list", "elements": "path", "default": []},
 }
 SELINUX = "/sys/fs/selinux/enforce"
-LARGEST_DIFF = 100_000  # bytes of one file; more than that helps nobody who reads a diff
+LARGEST_DIFF = 100_000  # bytes of one file; longer diffs are not readable
 
 
 class PathError(Exception):
@@ -116,7 +116,7 @@ class Tree:
         """Replace the content through a sibling file, so that no reader and no killed run leaves a partial file."""
         path = spec["path"]
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-        # A fixed name: what a killed run left is taken over by the next one. The dot keeps it out of *.conf globs.
+        # A fixed name, so that the next run overwrites the file of a killed run. The dot keeps it out of *.conf globs.
         sibling = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.rackwright")
         remove_if_there(sibling)
         descriptor = os.open(sibling, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -231,7 +231,7 @@ def put_in_place(sibling: str, path: str, content: bytes, wanted: Attributes) ->
         with open(path, "wb") as stream:
             stream.write(content)
         set_attributes(path, wanted)
-    if os.path.exists(SELINUX):  # a renamed file keeps the label of a nameless one; never run on a system that has labels
+    if os.path.exists(SELINUX):  # a renamed file keeps the label of the temporary file; untested on a system with SELinux labels
         subprocess.run(("restorecon", path), check=False)
 
 

@@ -220,7 +220,7 @@ class Slurm:
 
 
 def remembered() -> dict[str, Any]:
-    """Return the last health check: time, duration, failures, start of unknowns, whether Slurm may hold the node, time of the last query."""
+    """Return the last health check: time, duration, failures, start of unknowns, whether Slurm may hold the node, last query."""
     nothing: dict[str, Any] = {"at": 0.0, "took": 0.0, "wrong": [], "unsure": {}, "held": True, "asked": 0.0}
     try:
         with open(RECORD, encoding="utf-8") as stream:
