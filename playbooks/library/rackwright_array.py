@@ -111,7 +111,7 @@ class Array:
             raise DiskError(
                 f"{self.wanted['mount']}: contains files that mounting {self.device} would hide - move the files away, then apply again"
             )
-        self.do(f"format with {self.wanted['file_system']}", (*MAKE[self.wanted["file_system"]], self.device))
+        self.do(f"create {self.wanted['file_system']} on", (*MAKE[self.wanted["file_system"]], self.device))
 
     def refuse_unasked(self) -> None:
         """Raise DiskError unless empty disks may be formatted."""
