@@ -1,6 +1,6 @@
-"""Whether the hand-over can be worked with, answered on the controller before any node is touched.
+"""Validate the inventory on the control machine before any node is changed.
 
-It looks at what the roles rely on. The whole contract has its JSON schema in the package, which the writing side is held to.
+Only facts that the roles use are checked. The complete contract is the JSON schema in the package, which the writer is tested against.
 """
 
 from __future__ import annotations
@@ -16,73 +16,71 @@ CLUSTER_KEYS = (
 )
 NODE_KEYS = ("name", "group", "index", "roles", "fqdn", "address", "os", "gpus", "neuron_devices", "devices")
 SECRET_KEYS = {"slurm": ("munge_key", "accounting_password"), "kubernetes": ("kubernetes_encryption_key",)}
-"""By the scheduler they are for."""
+"""Keys by scheduler."""
 ROLES = ("login", "controller", "accounting", "worker", "storage")
 
 
 def problems(schema: str, groups: Mapping[str, list[str]], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Everything that is wrong, each as where, what, what now; `variables` holds those of each host in the play."""
+    """Return all problems as place, problem and hint; `variables`: variables by host."""
     hosts = groups.get("nodes", [])
     if not hosts:
-        return ["inventory: the group `nodes` is missing or empty - write the hand-over again with `rackwright inventory`"]
+        return ["inventory: the group `nodes` is missing or empty - write the inventory again with `rackwright inventory`"]
     first = variables[hosts[0]]
     found = version_problems(schema, first) or [*cluster_problems(first), *secret_problems(first)]
     listed = {record["name"]: record["address"] for record in (first.get("cluster") or {}).get("hosts", [])}
-    nodes = {host: variables[host].get("node") for host in hosts}  # Each look at a host's variables makes Ansible template them.
+    nodes = {host: variables[host].get("node") for host in hosts}  # Ansible templates a host's variables at each access.
     for host, node in nodes.items():
         found += node_problems(host, node, listed)
     return found or group_problems(groups, nodes)
 
 
 def version_problems(schema: str, host: Mapping[str, Any]) -> list[str]:
-    """Another version of the contract cannot be read at all."""
+    """Return a problem if the contract has another version."""
     told = (host.get("handover") or {}).get("schema", "none")
     if told == schema:
         return []
-    return [f"handover.schema: it is {told}, these playbooks read {schema} - write the hand-over again with `rackwright inventory`"]
+    return [f"handover.schema: expected {schema}, found {told} - write the inventory again with `rackwright inventory`"]
 
 
 def cluster_problems(host: Mapping[str, Any]) -> list[str]:
-    """What is missing from the facts that all nodes share."""
+    """Return problems of the facts that all nodes share."""
     cluster = host.get("cluster") or {}
-    found = [
-        f"cluster.{key}: it is missing - write the hand-over again with `rackwright inventory`" for key in missing(CLUSTER_KEYS, cluster)
-    ]
+    found = [f"cluster.{key}: missing - write the inventory again with `rackwright inventory`" for key in missing(CLUSTER_KEYS, cluster)]
     known = {record["name"] for record in cluster.get("hosts", [])}
     for entry in cluster.get("access", {}).get("entry", []):
         if entry not in known:
-            found.append(f"cluster.access.entry: {entry} is no host of the cluster - nobody could log in")
+            found.append(f"cluster.access.entry: {entry} is not a host of the cluster, so logins would fail")
     for filesystem in cluster.get("storage", []):
         strangers = sorted({*filesystem["servers"], *filesystem["clients"]} - known)
-        found += [f"cluster.storage.{filesystem['name']}: {name} is no host of the cluster" for name in strangers]
+        found += [f"cluster.storage.{filesystem['name']}: {name} is not a host of the cluster" for name in strangers]
         if not filesystem["servers"] and not filesystem.get("source"):
-            found.append(f"cluster.storage.{filesystem['name']}: no node serves it, and no `source` says what to mount")
+            found.append(f"cluster.storage.{filesystem['name']}: no server and no `source`")
     return found
 
 
 def secret_problems(host: Mapping[str, Any]) -> list[str]:
-    """Which secrets are missing; their values are nobody's business here."""
+    """Return the missing secrets; values are not read."""
     kind = ((host.get("cluster") or {}).get("scheduler") or {}).get("kind", "slurm")
     absent = missing(SECRET_KEYS.get(kind, ()), host.get("secrets") or {})
-    return [f"secrets.{key}: it is missing - pass the stack's secrets.yml with `-e @secrets.yml`" for key in absent]
+    return [f"secrets.{key}: missing - pass the stack's secrets.yml with `-e @secrets.yml`" for key in absent]
 
 
 def node_problems(host: str, node: Any, listed: Mapping[str, str]) -> list[str]:
-    """What is wrong with one host's record; `listed` are the addresses that all nodes know each other by."""
+    """Return problems of one host's record; `listed`: address by host from cluster.hosts."""
     if not isinstance(node, Mapping):
-        return [f"{host}: it has no variable `node` - write the hand-over again with `rackwright inventory`"]
-    found = [f"{host}.node.{key}: it is missing" for key in missing(NODE_KEYS, node)]
+        return [f"{host}: variable `node` is missing - write the inventory again with `rackwright inventory`"]
+    found = [f"{host}.node.{key}: missing" for key in missing(NODE_KEYS, node)]
     if node.get("name") != host:
-        found.append(f"{host}.node.name: it is {node.get('name')}, the inventory says {host} - one of them belongs to another node")
+        found.append(f"{host}.node.name: expected {host}, found {node.get('name')} - one of the two belongs to another node")
     if listed.get(host, node.get("address")) != node.get("address"):
-        found.append(f"{host}.node.address: it is {node.get('address')}, cluster.hosts says {listed[host]}")
+        found.append(f"{host}.node.address: expected {listed[host]} (cluster.hosts), found {node.get('address')}")
     if host not in listed:
-        found.append(f"{host}: cluster.hosts does not list it - the others could not find it")
+        found.append(f"{host}: missing from cluster.hosts, so other nodes cannot resolve its name")
     return found
 
 
 def group_problems(groups: Mapping[str, list[str]], nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Where groups and records disagree: a node in a wrong group gets, or misses, a whole phase."""
+    """Return differences between groups and records: a wrong group adds or skips a whole phase."""
     found = []
     for role in ROLES:
         wanted = {host for host, node in nodes.items() if role in node["roles"]}
@@ -93,15 +91,15 @@ def group_problems(groups: Mapping[str, list[str]], nodes: Mapping[str, Mapping[
 
 
 def disagreement(group: str, members: set[str], wanted: set[str]) -> list[str]:
-    """Who is in a group without belonging there, and the other way round."""
+    """Return members that do not belong in the group, and missing members."""
     return [
-        *(f"group {group}: {host} is in it, but its record says otherwise" for host in sorted(members - wanted)),
-        *(f"group {group}: {host} belongs in it by its record" for host in sorted(wanted - members)),
+        *(f"group {group}: {host} is a member, but its record does not belong there" for host in sorted(members - wanted)),
+        *(f"group {group}: {host} is missing, its record belongs there" for host in sorted(wanted - members)),
     ]
 
 
 def missing(keys: tuple[str, ...], record: Mapping[str, Any]) -> list[str]:
-    """Those keys that the record does not have."""
+    """Return the keys that the record lacks."""
     return [key for key in keys if key not in record]
 
 
@@ -111,12 +109,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     _requires_connection = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Fails with all problems at once."""
+        """Fail with all problems at once."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         given = task_vars or {}
         groups = {name: list(hosts) for name, hosts in given["groups"].items()}
         variables = {host: given["hostvars"][host] for host in groups.get("nodes", [])}
         found = problems(self._task.args["schema"], groups, variables)
         if found:
-            result.update(failed=True, msg="the hand-over cannot be used:\n" + "\n".join(found))
+            result.update(failed=True, msg="invalid inventory:\n" + "\n".join(found))
         return result

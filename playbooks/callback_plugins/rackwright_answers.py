@@ -1,7 +1,7 @@
-"""Notes which module was called on which node with what, and a digest of the answer: what nodes are asked the next time somebody looks.
+"""Record every module call with its node and arguments and a digest of its result; the next drift scan replays the calls.
 
-Modules are called in forked workers through Mitogen's planner, so the note is taken there, one line per call. Whatever else is asked of a
-node by the way is noted, too: who plays the notes back then knows that they are not all.
+Mitogen's planner calls modules in forked workers, so each worker writes one line per call. Other calls to a node are recorded as well,
+because the reader must know that the recording is incomplete.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from rackwright.provider.answers.side import digest
 DOCUMENTATION = """
 name: rackwright_answers
 type: aggregate
-short_description: notes what modules were asked and answered
-description: Writes to the file that RACKWRIGHT_ANSWERS names.
+short_description: records calls and results of modules
+description: Writes to the file in RACKWRIGHT_ANSWERS.
 """
 
 _FILE: Final = "RACKWRIGHT_ANSWERS"
@@ -30,14 +30,14 @@ _MODULE_FOLDERS: Final = (("ansible", "modules"), Path(layout.MODULES).parts)
 
 
 def module_name(path: str) -> str:
-    """How a module is imported from an archive of modules; nothing where it is not one of Ansible's own or the project's."""
+    """Return the import name of a module; empty if it is neither one of Ansible's nor one of the project's."""
     file = Path(path)
     known = file.suffix == ".py" and any(file.parent.parts[-len(folder) :] == folder for folder in _MODULE_FOLDERS)
     return f"ansible.modules.{file.stem}" if known else ""
 
 
 def note(file: str, what: dict[str, Any]) -> None:
-    """One line, whole: many workers write at the same time."""
+    """Append one line with a single write, because many workers write at the same time."""
     out = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(out, json.dumps(what).encode() + b"\n")
@@ -46,7 +46,7 @@ def note(file: str, what: dict[str, Any]) -> None:
 
 
 def called(call: Any, answer: dict[str, Any]) -> dict[str, Any]:
-    """One call of a module, as it is noted."""
+    """Return the record of one module call."""
     connection, task = call.connection, call.action._task
     play = connection._play_context
     return {
@@ -61,7 +61,7 @@ def called(call: Any, answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def listen(file: str) -> None:
-    """From now on every worker that is forked takes notes."""
+    """Patch Mitogen so that every worker forked from now on records its calls."""
     import ansible_mitogen.connection as connections
     import ansible_mitogen.planner as planner
 
@@ -84,7 +84,7 @@ def listen(file: str) -> None:
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
-    """Listens from the first task on: before it, Mitogen is not set up."""
+    """Start recording at the first task; Mitogen is not loaded earlier."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
@@ -94,7 +94,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
     _listening = False
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
-        """Once."""
+        """Start recording once."""
         if not CallbackModule._listening and os.environ.get(_FILE):
             CallbackModule._listening = True
             listen(os.environ[_FILE])

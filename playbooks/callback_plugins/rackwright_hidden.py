@@ -1,6 +1,6 @@
-"""Notes which tasks changed something where what they hold is not shown.
+"""Record which tasks with hidden results changed something.
 
-ansible-runner takes the whole result of such a task away, and with it that it changed something.
+ansible-runner removes the complete result of such a task, including its changed flag.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from ansible.plugins.callback import CallbackBase
 DOCUMENTATION = """
 name: rackwright_hidden
 type: aggregate
-short_description: notes which hidden results changed something
-description: Writes to the file that RACKWRIGHT_HIDDEN names; where, which task, and nothing of the result.
+short_description: records changed tasks with hidden results
+description: Writes host and task, without the result, to the file in RACKWRIGHT_HIDDEN.
 """
 
 _FILE: Final = "RACKWRIGHT_HIDDEN"
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
-    """One line for each."""
+    """Write one line per changed task."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
@@ -32,11 +32,11 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
     _play = ""
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
-        """The phase is known by its play."""
+        """Remember the play, which identifies the phase."""
         self._play = play.get_name()
 
     def v2_runner_on_ok(self, result: Any) -> None:
-        """Hidden, and changed."""
+        """Record a changed task with a hidden result."""
         told, task, file = result._result, result._task, os.environ.get(_FILE)
         if file and told.get("changed") and (task.no_log is True or told.get("_ansible_no_log")):
             role = task._role.get_name() if task._role else ""

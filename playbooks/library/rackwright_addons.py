@@ -1,7 +1,7 @@
-"""Addons of a Kubernetes cluster: installed from the objects that come with their part of the bundle, and taken away again.
+"""Apply and remove add-ons of a Kubernetes cluster, from the manifests in their part of the bundle.
 
-Runs on a controller; needs python3-kubernetes there. What an addon consists of is told by a label, so that the cluster itself says
-what is installed, whoever's disk was lost.
+Runs on a controller; needs python3-kubernetes there. A label marks the objects of an add-on, so that the cluster itself records the
+installed add-ons, even if a controller's disk is lost.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from ansible.module_utils.rackwright_probe import ticks
 
 DOCUMENTATION = r"""
 module: rackwright_addons
-short_description: Addons of a Kubernetes cluster
+short_description: Manage add-ons of a Kubernetes cluster
 description:
-  - C(state=present) applies the objects of each addon, in order, and waits until its Deployment and its aggregated API serve. It refuses
-    first where an addon that is no longer wanted still has unfinished work to look after.
-  - C(state=absent) deletes what carries the label of an addon that is not wanted, and of wanted ones what their objects no longer say.
-    A definition goes with its last object; one whose objects are people's stays with them, and is told.
+  - C(state=present) applies the objects of each add-on, in order, and waits until its Deployment and its aggregated API are available. It
+    fails before any change if an add-on that is no longer declared has unfinished work.
+  - C(state=absent) deletes all objects of add-ons that are not declared, and objects of declared add-ons that are no longer in their
+    manifests. A custom resource definition is deleted if it has no objects; otherwise it is kept and returned as C(kept).
 options:
-  state: {choices: [present, absent], required: true, description: Which of the two.}
-  addons: {type: list, elements: dict, required: true, description: "C(name), C(namespace) and C(deployment) of each, in order."}
-  folder: {type: path, default: /opt/rackwright/kubernetes/addons, description: Where each addon has a folder with C(manifests.yaml).}
-  kubeconfig: {type: path, default: /etc/kubernetes/admin.conf, description: Who applies them, and where.}
-  patience: {type: int, default: 180, description: Seconds an addon may take to serve, and what is deleted may take to be gone.}
+  state: {choices: [present, absent], required: true, description: Desired state.}
+  addons: {type: list, elements: dict, required: true, description: "Add-ons with C(name), C(namespace) and C(deployment), in order."}
+  folder: {type: path, default: /opt/rackwright/kubernetes/addons, description: Parent of the add-ons' folders with C(manifests.yaml).}
+  kubeconfig: {type: path, default: /etc/kubernetes/admin.conf, description: Kubeconfig of the administrator.}
+  patience: {type: int, default: 180, description: "Timeout of start and of deletion, in seconds."}
 """
 
 RETURN = r"""
-applied: {description: What was, or would be, changed., returned: always, type: list}
-removed: {description: What was, or would be, deleted., returned: always, type: list}
-kept: {description: Definitions that stay with objects which people made., returned: always, type: list}
+applied: {description: "Objects that were, or in check mode would be, changed.", returned: always, type: list}
+removed: {description: "Objects that were, or in check mode would be, deleted.", returned: always, type: list}
+kept: {description: "Custom resource definitions that were kept, because users created objects.", returned: always, type: list}
 """
 
 
 def described(folder: str, name: str) -> list[dict[str, Any]]:
-    """The objects of an addon, in the order in which they can be applied."""
+    """Return the objects of an add-on, in the order in which they can be applied. Raise ObjectsError if the file is missing."""
     import yaml
 
     path = os.path.join(folder, name, "manifests.yaml")
@@ -47,7 +47,7 @@ def described(folder: str, name: str) -> list[dict[str, Any]]:
         with open(path, encoding="utf-8") as stream:
             found = [one for one in yaml.load_all(stream, Loader=loader) if one]
     except FileNotFoundError:
-        raise ObjectsError(f"{path}: it is not there - are the addon's files copied to this node?") from None
+        raise ObjectsError(f"{path}: not found - check that the add-on was copied to this node") from None
     first = ("Namespace", "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "Role", "ConfigMap", "Secret")
     last = ("Deployment", "APIService", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     order = {kind: place for place, kind in enumerate((*first, "", *last))}
@@ -55,7 +55,7 @@ def described(folder: str, name: str) -> list[dict[str, Any]]:
 
 
 def trouble(applying: Applying, addon: dict[str, Any], objects: list[dict[str, Any]]) -> str:
-    """Why an addon does not serve yet; empty when it does."""
+    """Return why an add-on is not available yet; empty if it is."""
     wanted = [one for one in objects if one["kind"] in ("Deployment", "APIService")]
     for one in wanted:
         found = applying.found(one) or {}
@@ -67,12 +67,12 @@ def trouble(applying: Applying, addon: dict[str, Any], objects: list[dict[str, A
         else:
             condition = next((each for each in status.get("conditions", []) if each["type"] == "Available"), {})
             if condition.get("status") != "True":
-                return f"{told(one)} is not available: {condition.get('message', 'nothing is said of it')}"
-    return "" if wanted else f"{addon['name']}: its objects have no Deployment"
+                return f"{told(one)} is not available: {condition.get('message', 'no reason given')}"
+    return "" if wanted else f"{addon['name']}: no Deployment among its objects"
 
 
 def install(applying: Applying, addon: dict[str, Any], folder: str, patience: int) -> None:
-    """Bring one addon to what its objects say, and wait until it serves."""
+    """Apply the objects of an add-on, and wait until it is available."""
     import time
 
     objects, before = described(folder, addon["name"]), len(applying.applied)
@@ -89,7 +89,7 @@ def install(applying: Applying, addon: dict[str, Any], folder: str, patience: in
 
 
 def run(module: AnsibleModule, applying: Applying) -> dict[str, Any]:
-    """One task."""
+    """Execute the state of the task."""
     params = module.params
     names = [one["name"] for one in params["addons"]]
     removal = Removal(applying, params["patience"])
@@ -97,7 +97,8 @@ def run(module: AnsibleModule, applying: Applying) -> dict[str, Any]:
         waiting = [line for name in removal.strangers(names) for line in unfinished(applying, name)]
         if waiting:
             raise ObjectsError(
-                f"taken out of scheduler.addons with work unfinished: {', '.join(waiting)} - wait for it or delete it, then again"
+                f"removed from scheduler.addons with unfinished work: {', '.join(waiting)}"
+                " - wait for that work or delete it, then apply again"
             )
         for addon in params["addons"]:
             install(applying, addon, params["folder"], params["patience"])
@@ -108,7 +109,7 @@ def run(module: AnsibleModule, applying: Applying) -> dict[str, Any]:
 
 
 def main() -> None:
-    """The module's entry point."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "required": True},
@@ -123,7 +124,7 @@ def main() -> None:
         from kubernetes import config, dynamic
         from kubernetes.client import api_client
     except ImportError as error:
-        module.fail_json(msg=f"python3-kubernetes: {error} - are the install steps done on this node?")
+        module.fail_json(msg=f"python3-kubernetes: {error} - check that the install steps ran on this node")
     applying = None
     try:
         config.load_kube_config(config_file=module.params["kubeconfig"])
@@ -131,7 +132,7 @@ def main() -> None:
         found = {"removed": [], "kept": [], **run(module, applying)}
     except ObjectsError as error:
         module.fail_json(msg=str(error), applied=applying.applied if applying else [])
-    except Exception as error:  # the client's own, which are many: a person needs its words, not its stack
+    except Exception as error:  # the client raises many types; the message is enough, without the traceback
         module.fail_json(msg=f"{module.params['kubeconfig']}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
     module.exit_json(changed=bool(applying.applied or found["removed"]), applied=applying.applied, **found)
 

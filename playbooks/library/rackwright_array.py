@@ -1,6 +1,6 @@
-"""Disks of a node as one device with a file system on it: made of empty disks where that was allowed in so many words, else found again.
+"""Assemble disks of a node into one device with a file system, or create the array from empty disks if that is allowed.
 
-Nothing that was ever written is overwritten: one disk with the sign of anything on it, and none of them is touched.
+Data is never overwritten: if one disk has any signature, no disk is changed.
 Standard library only, Python 3.9 or newer on the node.
 """
 
@@ -14,14 +14,14 @@ from ansible.module_utils.rackwright_block import DiskError, call, hides, is_blo
 
 DOCUMENTATION = r"""
 module: rackwright_array
-short_description: Disks of a node as one device with a file system on it
+short_description: Assemble disks of a node into one device with a file system
 options:
   name: {description: Name of the array; its device is C(/dev/md/<name>)., type: str, required: true}
-  devices: {description: The disks., type: list, elements: path, required: true}
-  level: {description: 0 stripes and 1 mirrors. One disk alone with level 0 is used as it is., type: int, choices: [0, 1], default: 0}
-  file_system: {description: What a new array is given., choices: [ext4, xfs], default: ext4}
-  mount: {description: Where it is going to be mounted; what is there already must not be hidden., type: path, required: true}
-  use_empty_disks: {description: Whether empty disks may be written to. Others never are., type: bool, default: false}
+  devices: {description: Disks of the array., type: list, elements: path, required: true}
+  level: {description: RAID level; 0 stripes and 1 mirrors. A single disk with 0 needs no array., type: int, choices: [0, 1], default: 0}
+  file_system: {description: File system of a new array., choices: [ext4, xfs], default: ext4}
+  mount: {description: Mount point; it must not contain files., type: path, required: true}
+  use_empty_disks: {description: Whether empty disks may be formatted; other disks are never changed., type: bool, default: false}
 """
 
 RETURN = r"""
@@ -43,7 +43,7 @@ MAKE = {"ext4": ("mkfs.ext4", "-q"), "xfs": ("mkfs.xfs", "-q")}
 
 
 class Array:
-    """One task's disks and what it did to them."""
+    """Manage the disks of one task, and record the changes."""
 
     def __init__(self, wanted: dict[str, Any], check: bool) -> None:
         self.wanted = wanted
@@ -52,16 +52,16 @@ class Array:
 
     @property
     def joined(self) -> bool:
-        """Whether there is an array at all: one disk alone is used as it is."""
+        """Return whether there is an array; a single disk is used without one."""
         return len(self.wanted["devices"]) > 1 or bool(self.wanted["level"])
 
     @property
     def device(self) -> str:
-        """What is mounted."""
+        """Return the device to mount."""
         return f"/dev/md/{self.wanted['name']}" if self.joined else str(self.wanted["devices"][0])
 
     def bring_about(self) -> None:
-        """The array there, with a file system. All disks are looked at before the first is written to."""
+        """Create or assemble the array, and format it. All disks are inspected before the first is written to."""
         if self.joined and not is_block_device(self.device):
             self.assemble_or_make()
             if self.check:
@@ -71,11 +71,11 @@ class Array:
             self.give_file_system()
         elif found != [self.wanted["file_system"]]:
             raise DiskError(
-                f"{self.device}: it has to be empty or {self.wanted['file_system']}, but holds {', '.join(found)} - nothing was written"
+                f"{self.device}: expected empty or {self.wanted['file_system']}, found {', '.join(found)} - nothing was written"
             )
 
     def assemble_or_make(self) -> None:
-        """The disks that were joined before, or new ones."""
+        """Assemble the existing array, or create one."""
         held = {device: self.content(device) for device in self.wanted["devices"]}
         if all(kinds == [MEMBER] for kinds in held.values()) and self.is_ours():
             self.do("assemble", ("mdadm", "--assemble", self.device, *self.wanted["devices"]))
@@ -83,43 +83,43 @@ class Array:
         for device, kinds in held.items():
             if kinds:
                 raise DiskError(
-                    f"{device}: it has to be empty, but holds {', '.join(kinds)} - nothing was written to any disk; "
-                    f"if nobody needs that, run `wipefs --all {device}` on the node, then apply again"
+                    f"{device}: expected an empty disk, found {', '.join(kinds)} - nothing was written to any disk; "
+                    f"if that data is not needed, run `wipefs --all {device}` on the node, then apply again"
                 )
         self.refuse_unasked()
         words = ("mdadm", "--create", self.device, "--run", "--metadata=1.2", "--homehost=any", f"--name={self.wanted['name']}")
         shape = (f"--level={self.wanted['level']}", f"--raid-devices={len(held)}")
-        self.do("make", (*words, *shape, *self.wanted["devices"]))
+        self.do("create", (*words, *shape, *self.wanted["devices"]))
 
     def content(self, device: str) -> list[str]:
-        """What a disk holds; raises where there is none."""
+        """Return the signatures of a disk. Raise DiskError if it is missing."""
         if not is_block_device(device):
-            there = "it is no block device" if os.path.exists(device) else "there is no such device"
-            raise DiskError(f"{device}: {there} - see `lsblk` on this node, and correct `scratch.devices`")
+            there = "not a block device" if os.path.exists(device) else "device not found"
+            raise DiskError(f"{device}: {there} - run `lsblk` on this node and correct `scratch.devices`")
         return signatures(device)
 
     def is_ours(self) -> bool:
-        """Whether all disks are members of the array of this name."""
+        """Return whether all disks are members of the array of this name."""
         return all(self.wanted["name"] in name_of(call("mdadm", "--examine", "--export", device)) for device in self.wanted["devices"])
 
     def give_file_system(self) -> None:
-        """The file system of an empty device."""
+        """Format an empty device."""
         if not self.joined:
             self.content(self.device)
         self.refuse_unasked()
         if hides(self.wanted["mount"]):
-            raise DiskError(f"{self.wanted['mount']}: files lie there that {self.device} would hide - move them away, then apply again")
-        self.do(f"put {self.wanted['file_system']} on", (*MAKE[self.wanted["file_system"]], self.device))
+            raise DiskError(
+                f"{self.wanted['mount']}: contains files that mounting {self.device} would hide - move the files away, then apply again"
+            )
+        self.do(f"create {self.wanted['file_system']} on", (*MAKE[self.wanted["file_system"]], self.device))
 
     def refuse_unasked(self) -> None:
-        """Empty disks stay so until somebody says otherwise."""
+        """Raise DiskError unless empty disks may be formatted."""
         if not self.wanted["use_empty_disks"]:
-            raise DiskError(
-                f"{', '.join(self.wanted['devices'])}: empty, and nobody said that they may be used - set `use_empty_disks: true`"
-            )
+            raise DiskError(f"{', '.join(self.wanted['devices'])}: empty, but `use_empty_disks` is not set - set `use_empty_disks: true`")
 
     def do(self, what: str, command: tuple[str, ...]) -> None:
-        """Notes a change, and makes it."""
+        """Record a change, and apply it outside check mode."""
         self.changes.append(f"{what} {self.device}")
         if not self.check:
             call(*command)
@@ -135,7 +135,7 @@ def name_of(told: str) -> list[str]:
 
 
 def main() -> None:
-    """One task."""
+    """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     array = Array(module.params, bool(module.check_mode))
     try:

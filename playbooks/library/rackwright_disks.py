@@ -1,6 +1,6 @@
-"""Data disks of a node, made fit to be mounted: an empty one gets a file system, one with anything else on it is refused.
+"""Format the empty data disks of a node; refuse disks with anything but the expected file system.
 
-Nothing that was ever written is overwritten: a disk counts as empty only where no tool finds the sign of anything.
+Data is never overwritten: a disk counts as empty only if no tool finds a signature.
 Standard library only, Python 3.9 or newer on the node.
 """
 
@@ -16,17 +16,17 @@ from ansible.module_utils.rackwright_probe import ticks
 
 DOCUMENTATION = r"""
 module: rackwright_disks
-short_description: Data disks of a node, made fit to be mounted
+short_description: Format empty data disks of a node
 options:
   disks:
-    description: Disks and where they are going to be mounted.
+    description: Disks and their mount points.
     type: list
     elements: dict
     required: true
     suboptions:
-      device: {type: path, required: true, description: "The block device, best by a name that stays: C(/dev/disk/by-id/…)."}
-      mount: {type: path, required: true, description: Where it is going to be mounted; what is there already must not be hidden.}
-  timeout: {type: int, default: 60, description: Seconds to wait for a device that is not there yet.}
+      device: {type: path, required: true, description: "Block device, preferably by a persistent name such as C(/dev/disk/by-id/…)."}
+      mount: {type: path, required: true, description: Mount point; it must not contain files.}
+  timeout: {type: int, default: 60, description: "Timeout for a device to appear, in seconds."}
 """
 
 RETURN = r"""
@@ -42,7 +42,7 @@ FILE_SYSTEM = "ext4"
 
 
 class Disks:
-    """One task's disks and what it did to them."""
+    """Manage the disks of one task, and record the changes."""
 
     def __init__(self, check: bool, timeout: int) -> None:
         self.check = check
@@ -51,7 +51,7 @@ class Disks:
         self.formatted: list[str] = []
 
     def bring_about(self, disks: list[dict[str, str]]) -> None:
-        """Every disk with a file system. All are looked at before the first is written to."""
+        """Format the empty disks. All disks are inspected before the first is written to."""
         blank = [disk for disk in disks if self.is_blank(disk)]
         for disk in blank:
             self.formatted.append(disk["device"])
@@ -59,37 +59,37 @@ class Disks:
                 self.format(disk["device"])
 
     def is_blank(self, disk: dict[str, str]) -> bool:
-        """Whether it needs a file system; raises where it has anything else than ours, or would hide files."""
+        """Return whether the disk needs a file system. Raise DiskError if it has other content, or if mounting would hide files."""
         device, mount = disk["device"], disk["mount"]
         self.await_device(device)
         found = signatures(device)
         if found not in ([], [FILE_SYSTEM]):
             raise DiskError(
-                f"{device}: it is for {mount} and has to be empty or {FILE_SYSTEM}, but holds {', '.join(found)} - nothing was written; "
-                f"if nobody needs that, run `wipefs --all {device}` on the node, then apply again"
+                f"{device}: disk of {mount}, expected empty or {FILE_SYSTEM}, found {', '.join(found)} - nothing was written; "
+                f"if that data is not needed, run `wipefs --all {device}` on the node, then apply again"
             )
         if hides(mount):
             raise DiskError(
-                f"{mount}: files lie there that the disk {device} would hide - nothing was mounted; stop who uses them, move them away, "
-                "then apply again"
+                f"{mount}: contains files that mounting the disk {device} would hide - nothing was mounted; "
+                "stop the processes that use them, move the files away, then apply again"
             )
         return not found
 
     def await_device(self, device: str) -> None:
-        """A disk is attached after its node has started, and udev takes a moment to name it."""
+        """Wait for the device: a disk is attached after its node has started, and udev names it with a delay."""
         for _ in ticks(self.until):
             if is_block_device(device):
                 return
-        there = "it is no block device" if os.path.exists(device) else f"there is no such device after {self.timeout} s"
-        raise DiskError(f"{device}: {there} - is the disk attached to this node? See `lsblk` there")
+        there = "not a block device" if os.path.exists(device) else f"device not found after {self.timeout} s"
+        raise DiskError(f"{device}: {there} - check that the disk is attached to this node and run `lsblk` there")
 
     def format(self, device: str) -> None:
-        """The file system. Without -F, so that mkfs refuses a disk that is in use."""
+        """Format the disk. Without -F, mkfs refuses a disk that is in use."""
         call("mkfs.ext4", "-q", device)
 
 
 def main() -> None:
-    """One task."""
+    """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     disks = Disks(bool(module.check_mode), module.params["timeout"])
     told: dict[str, Any] = {}

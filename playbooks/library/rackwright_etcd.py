@@ -1,7 +1,9 @@
-"""What a Kubernetes cluster holds, saved as a snapshot of etcd and put back from one.
+"""Save and restore etcd snapshots of a Kubernetes cluster.
 
-A restore is done in steps, each on all controllers before the next, and a marker beside the data says how far one has come: whoever
-comes after one that was cut off ends it on all of them the same way. Standard library only, Python 3.9 or newer on the node.
+A restore has steps; each step is executed on all controllers before the next one. A marker beside the data records the last step, so
+that a later run can complete or roll back an interrupted restore on all controllers in the same way.
+
+Standard library only, Python 3.9 or newer on the node.
 """
 
 from __future__ import annotations
@@ -24,88 +26,88 @@ from ansible.module_utils.rackwright_static_pods import PORTS, StaticPods, Stati
 
 DOCUMENTATION = r"""
 module: rackwright_etcd
-short_description: A snapshot of etcd, made or put back
+short_description: Save and restore etcd snapshots
 options:
   state:
     description:
-      - C(saved) writes a snapshot to C(path) and reads it back. It takes no majority, only a member that runs.
-      - C(looked) tells how far a restore that was cut off had come on this controller.
-      - C(prepared) unpacks the snapshot in C(path) beside the data, for the members C(members). A file that is no snapshot, or one of
-        another cluster, is refused. Nothing is stopped, and nothing is lost if it ends here.
-      - C(stopped) stops the static pods, C(swapped) puts what was unpacked in the place of the data, C(started) starts them again.
-      - C(awaited) waits until the API and the other parts are ready; where they are not, that is returned, not an error.
-      - C(kept) says that there is no way back any more; C(ended) then removes what was there before.
-      - C(undone) puts what was there before back, and starts the static pods.
+      - C(saved) writes a snapshot to C(path) and verifies it. It needs one running member, not a majority.
+      - C(looked) returns the last step of an interrupted restore on this controller.
+      - C(prepared) unpacks the snapshot in C(path) beside the data, for the members C(members). Files that are not snapshots, and
+        snapshots of another cluster, are refused. No service is stopped, and no data is changed.
+      - C(stopped) stops the static pods, C(swapped) replaces the data with the unpacked snapshot, C(started) starts the static pods.
+      - C(awaited) waits until the API and the other components are ready; if they are not, the module returns C(trouble) and does not fail.
+      - C(kept) commits the restore, after which it is never rolled back; C(ended) then deletes the previous data.
+      - C(undone) restores the previous data and starts the static pods.
     choices: [saved, looked, prepared, stopped, swapped, started, awaited, kept, ended, undone]
     required: true
-  path: {type: path, description: "The snapshot's file on this node (C(saved), C(prepared))."}
-  name: {type: str, description: "This controller's name (C(prepared), C(awaited))."}
-  members: {type: dict, default: {}, description: "Controllers that are to be etcd's members, name to address (C(prepared))."}
-  token: {type: str, default: restored, description: "Of this one restore, so that members of different ones take no word from each other."}
-  timeout: {type: int, default: 180, description: Seconds that the parts may take to be ready (C(awaited)).}
+  path: {type: path, description: "Snapshot file on this node (C(saved), C(prepared))."}
+  name: {type: str, description: "Name of this controller (C(prepared), C(awaited))."}
+  members: {type: dict, default: {}, description: "Members of the restored etcd, name to address (C(prepared))."}
+  token: {type: str, default: restored, description: "Cluster token of this restore; members with different tokens ignore each other."}
+  timeout: {type: int, default: 180, description: "Timeout for the components to become ready, in seconds (C(awaited))."}
 """
 
 RETURN = r"""
-snapshot: {description: "What etcdutl says of it: hash, revision, totalKey, totalSize.", returned: success, type: dict}
-stage: {description: "C(prepared), C(swapped) or C(kept) where a restore was cut off; empty where none was.", returned: success, type: str}
-trouble: {description: "What does not become ready, or does not stop; empty where all went well.", returned: success, type: str}
+snapshot: {description: "Status of the snapshot from etcdutl, with hash, revision, totalKey, totalSize.", returned: success, type: dict}
+stage: {description: "C(prepared), C(swapped) or C(kept) after an interrupted restore; empty otherwise.", returned: success, type: str}
+trouble: {description: "Component that does not become ready or does not stop; empty on success.", returned: success, type: str}
 """
 
 DATA = "/var/lib/etcd"
 MARKER = "rackwright-restore.json"
 BUMP = 1_000_000_000
-"""Revisions skipped by a restore, so that nobody who watched takes an old object for a new one (etcd.io/docs, recovery)."""
+"""Revisions skipped by a restore, so that watchers do not mistake old objects for new ones (etcd.io/docs, recovery)."""
 HEALTHY = {"kube-apiserver": "/readyz", "kube-controller-manager": "/healthz", "kube-scheduler": "/healthz"}
 
 
 class EtcdError(Exception):
-    """What etcd refuses: where, what, what now."""
+    """An etcd error: place, problem, hint."""
 
 
 def run(*words: str) -> str:
-    """What a command prints; its last words where it fails."""
+    """Return the output of a command. Raise EtcdError with its last line if it fails."""
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=300)
     except FileNotFoundError:
-        raise EtcdError(f"{words[0]}: there is no such command - are the install steps done on this node?") from None
+        raise EtcdError(f"{words[0]}: command not found - check that the install steps ran on this node") from None
     except subprocess.TimeoutExpired:
-        raise EtcdError(f"{' '.join(words[:3])}: no end after 300 s - see `journalctl -u kubelet`") from None
+        raise EtcdError(f"{' '.join(words[:3])}: not finished after 300 s - see `journalctl -u kubelet`") from None
     if done.returncode:
-        lines = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()
+        lines = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()
         decisive = [line for line in lines if line.startswith(("Error", "panic", "error"))] or lines[-1:]
         raise EtcdError(f"{' '.join(words[:3])}: {decisive[0]}")
     return done.stdout
 
 
 def examined(path: str) -> dict[str, Any]:
-    """What a snapshot holds, after it was read from end to end."""
+    """Verify a snapshot, and return its status."""
     try:
         found: dict[str, Any] = json.loads(run("etcdutl", "snapshot", "status", path, "--write-out=json"))
     except (EtcdError, ValueError) as error:
-        raise EtcdError(f"{path}: is no snapshot of etcd, or not a whole one ({error}) - nothing was touched, take another file") from None
+        raise EtcdError(f"{path}: not a complete etcd snapshot ({error}) - nothing was changed; use another file") from None
     return found
 
 
 def save(path: str) -> dict[str, Any]:
-    """Write a snapshot that its owner alone reads."""
+    """Save a snapshot with mode 0600, and return its status."""
     run("etcdctl", "snapshot", "save", path, f"--endpoints={HERE}", *trust(f"{FOLDER}/pki/etcd"))
     os.chmod(path, 0o600)
     return examined(path)
 
 
 def is_of_this_cluster(path: str) -> bool:
-    """Whether the authority of this node's cluster is among its objects: a ConfigMap in every namespace holds it, as it is."""
+    """Return whether the snapshot contains this cluster's CA certificate, which a ConfigMap of every namespace holds verbatim."""
     try:
         with open(f"{FOLDER}/pki/ca.crt", "rb") as stream:
             authority = stream.read().strip()
     except FileNotFoundError:
-        raise EtcdError(f"{FOLDER}/pki/ca.crt: is missing - does this controller run? Nothing was touched") from None
+        raise EtcdError(f"{FOLDER}/pki/ca.crt: not found - check that this controller has a control plane; nothing was changed") from None
     with open(path, "rb") as stream:
         return bool(authority) and authority in stream.read()
 
 
 def is_well(part: str) -> str:
-    """Empty where a part of this control plane answers that it is well."""
+    """Return why a component of this control plane is unhealthy; empty if it is healthy."""
     connection = http.client.HTTPSConnection("127.0.0.1", PORTS[part], context=ssl._create_unverified_context(), timeout=5)
     try:
         connection.request("GET", HEALTHY[part])
@@ -114,11 +116,11 @@ def is_well(part: str) -> str:
         return f"{part} does not answer ({error})"
     finally:
         connection.close()
-    return "" if status == 200 else f"{part} says status {status}"
+    return "" if status == 200 else f"{part} returns status {status}"
 
 
 class Restore:
-    """One step of one restore on this controller."""
+    """Execute one step of a restore on this controller."""
 
     def __init__(self, params: dict[str, Any]) -> None:
         self.params = params
@@ -126,7 +128,7 @@ class Restore:
         self.fresh, self.before, self.data = f"{DATA}/restored", f"{DATA}/before", f"{DATA}/member"
 
     def stage(self) -> str:
-        """How far a restore has come; empty where none is under way."""
+        """Return the last step of a restore; empty if none is in progress."""
         try:
             with open(f"{DATA}/{MARKER}", encoding="utf-8") as stream:
                 return str(json.load(stream)["stage"])
@@ -136,11 +138,11 @@ class Restore:
             return "swapped" if os.path.isdir(self.before) else "prepared"
 
     def prepared(self) -> dict[str, Any]:
-        """Unpack it. Beside the data, on its volume: a mount cannot be replaced, and a rename does not cross it."""
+        """Unpack the snapshot beside the data, on the same volume: a mount point cannot be replaced, and a rename cannot cross volumes."""
         path, members, name = self.params["path"], self.params["members"], self.params["name"]
         found = examined(path)
         if not is_of_this_cluster(path):
-            raise EtcdError(f"{path}: is of another cluster, whose authority is not this one's - nothing was touched, take another file")
+            raise EtcdError(f"{path}: snapshot of another cluster, the CA certificate differs - nothing was changed; use another file")
         shutil.rmtree(self.fresh, ignore_errors=True)
         self._mark("prepared")
         all_of_them = ",".join(f"{one}=https://{address}:2380" for one, address in members.items())
@@ -150,24 +152,24 @@ class Restore:
         return found
 
     def swapped(self) -> None:
-        """Marked first: what is only half done is undone."""
+        """Replace the data. The marker is written first, so that an interrupted swap is rolled back."""
         self._mark("swapped")
         os.rename(self.data, self.before)
         os.rename(f"{self.fresh}/member", self.data)
 
     def kept(self) -> None:
-        """From here on it is ended, by whoever comes."""
+        """Commit the restore: later runs complete it."""
         self._mark("kept")
 
     def ended(self) -> None:
-        """What was there before goes, and the marker after it."""
+        """Delete the previous data, then the marker."""
         for folder in (self.before, self.fresh):
             shutil.rmtree(folder, ignore_errors=True)
         self._unmark()
         self.pods.start()
 
     def undone(self) -> None:
-        """As it was."""
+        """Restore the previous data."""
         if os.path.isdir(self.before):
             self.pods.stop()
             shutil.rmtree(self.data, ignore_errors=True)
@@ -177,7 +179,7 @@ class Restore:
         self.pods.start()
 
     def awaited(self) -> str:
-        """Empty once etcd, the API and what follows it are ready here, and the API says so of this node's pods; else what is not."""
+        """Wait for etcd, the API, the other components and this node's static pods; return what is not ready, empty if all are."""
         said = ""
         for _ in ticks(time.monotonic() + self.params["timeout"]):
             said = self._unready()
@@ -211,7 +213,7 @@ class Restore:
 
 
 def done(state: str, params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """What the task returns."""
+    """Execute the state, and return the task's result."""
     restore = Restore(params)
     if state == "looked":
         return {"changed": False, "stage": restore.stage()}
@@ -236,7 +238,7 @@ def done(state: str, params: dict[str, Any], check: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    """The module's entry point."""
+    """Run the module."""
     states = ["saved", "looked", "prepared", "stopped", "swapped", "started", "awaited", "kept", "ended", "undone"]
     module = AnsibleModule(
         argument_spec={

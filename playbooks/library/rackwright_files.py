@@ -1,4 +1,4 @@
-"""Many files, directories and links of one role, brought to their declared state in one task.
+"""Manage the files, directories and links of a role in one task.
 
 Under Ansible a task costs far more than the write it does; this module does the writes of a whole role at once, atomically,
 and tells in check mode exactly what a real run would alter. Standard library only, Python 3.9 or newer on the node.
@@ -13,9 +13,9 @@ from ansible.module_utils.rackwright_tree import TREE_ARGUMENTS, PathError, Tree
 
 DOCUMENTATION = r"""
 module: rackwright_files
-short_description: Files, directories and links of a role in one task
+short_description: Manage files, directories and links of a role in one task
 description:
-  - Order is directories, files, links, absent. Missing parent directories are made, mode 0755.
+  - The order is directories, files, links, absent. Missing parent directories are created with mode 0755.
   - Writes are atomic; a file that is a mount point (C(/etc/hosts) in some containers) is rewritten in place.
   - An owner that does not exist yet counts as a change in check mode and is an error in a real run.
 options:
@@ -25,13 +25,13 @@ options:
     elements: dict
     suboptions:
       path: {type: path, required: true, description: Absolute path.}
-      content: {type: str, required: true, description: The whole text.}
+      content: {type: str, required: true, description: Complete content.}
       base64: {type: bool, default: false, description: C(content) is base64 of the bytes to write.}
       mode: {type: str, default: "0644", description: Four octal digits.}
       owner: {type: str, description: User name or number; default is the user the module runs as.}
       group: {type: str, description: Group name or number; default is the group the module runs as.}
       sensitive: {type: bool, default: false, description: Show no content in diffs and errors.}
-      validate: {type: str, description: Command that judges the new file before it is put in place; C(%s) is its path.}
+      validate: {type: str, description: Command that validates the new file before it is installed; C(%s) is its path.}
   directories:
     description: Directories, with C(path), C(mode) (0755), C(owner), C(group).
     type: list
@@ -55,8 +55,8 @@ changed_paths:
 
 
 def main() -> None:
-    """One task."""
-    # Neither the node's journal nor the result may hold file contents: no_log keeps them from the one, the invocation below from the other.
+    """Run the module."""
+    # File contents must not appear in the node's journal (no_log) or in the result (invocation below).
     module = AnsibleModule(argument_spec=TREE_ARGUMENTS, supports_check_mode=True, no_log=True)
     tree = Tree(bool(module.check_mode))
     told: dict[str, Any] = {"invocation": {"module_args": {"paths": [spec["path"] for spec in module.params["files"]]}}}

@@ -1,4 +1,4 @@
-"""Container images of a bundle, brought into containerd, archive by archive.
+"""Import container images of a bundle into containerd, archive by archive.
 
 Standard library only, Python 3.9 or newer on the node.
 """
@@ -14,11 +14,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rackwright_images
-short_description: Container images of a bundle in containerd
+short_description: Import container images of a bundle into containerd
 description:
-  - An archive is imported where one of its images is missing in containerd's namespace C(k8s.io), which is the one the kubelet looks in.
+  - An archive is imported if one of its images is missing in containerd's namespace C(k8s.io), which the kubelet uses.
 options:
-  folder: {type: path, required: true, description: Folder with C(bundle.json), the list of what the bundle holds.}
+  folder: {type: path, required: true, description: "Folder with C(bundle.json), the list of the bundle's archives."}
   archives: {type: list, elements: str, required: true, description: Names of archives in that list.}
 """
 
@@ -26,15 +26,15 @@ RETURN = r"""
 missing: {description: Images that were not there., returned: always, type: list}
 """
 
-PATIENCE = 300  # seconds an import may take
+PATIENCE = 300  # seconds, limit of an import
 
 
 class ImagesError(Exception):
-    """What is wrong: where, what, what now."""
+    """An error: place, problem, hint."""
 
 
 def ctr(*words: str) -> str:
-    """What containerd's own client prints."""
+    """Return the output of ctr. Raise ImagesError if it fails."""
     try:
         done = subprocess.run(
             ["ctr", "--namespace", "k8s.io", *words],
@@ -45,30 +45,30 @@ def ctr(*words: str) -> str:
             timeout=PATIENCE,
         )
     except FileNotFoundError:
-        raise ImagesError("ctr: there is no such command - is containerd installed on this node?") from None
+        raise ImagesError("ctr: command not found - install containerd on this node") from None
     except subprocess.TimeoutExpired:
-        raise ImagesError(f"ctr {' '.join(words[:2])}: no end after {PATIENCE} s - see `journalctl -u containerd`") from None
+        raise ImagesError(f"ctr {' '.join(words[:2])}: not finished after {PATIENCE} s - see `journalctl -u containerd`") from None
     if done.returncode:
         raise ImagesError(f"ctr {' '.join(words[:2])}: {done.stderr.strip() or done.stdout.strip()} - see `journalctl -u containerd`")
     return done.stdout
 
 
 def read(folder: str, wanted: list[str]) -> dict[str, dict[str, Any]]:
-    """The wanted archives as the bundle lists them."""
+    """Return the requested archives from the bundle list."""
     path = os.path.join(folder, "bundle.json")
     try:
         with open(path, encoding="utf-8") as stream:
             listed: dict[str, dict[str, Any]] = json.load(stream)["archives"]
     except (OSError, ValueError, KeyError) as error:
-        raise ImagesError(f"{path}: cannot be read as the list of a bundle ({error!r}) - run the install step again") from None
+        raise ImagesError(f"{path}: not a valid bundle list ({error!r}) - run the install step again") from None
     unknown = [name for name in wanted if name not in listed]
     if unknown:
-        raise ImagesError(f"{path}: it lists no archive {', '.join(unknown)} - run the install step again")
+        raise ImagesError(f"{path}: no archive {', '.join(unknown)} in the bundle list - run the install step again")
     return {name: listed[name] for name in wanted}
 
 
 def main() -> None:
-    """The module's entry point."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={"folder": {"type": "path", "required": True}, "archives": {"type": "list", "elements": "str", "required": True}},
         supports_check_mode=True,

@@ -1,4 +1,4 @@
-"""A node's membership in a Kubernetes cluster: made by kubeadm where it is not, kept at its configuration where it is.
+"""Create, join and maintain the membership of a node in a Kubernetes cluster with kubeadm.
 
 Standard library only, Python 3.9 or newer on the node.
 """
@@ -25,38 +25,38 @@ from ansible.module_utils.rackwright_static_pods import StaticPods, StaticPodsEr
 
 DOCUMENTATION = r"""
 module: rackwright_kubeadm
-short_description: A node's membership in a Kubernetes cluster
+short_description: Manage the membership of a node in a Kubernetes cluster
 options:
   state:
     description:
-      - C(first) makes the cluster on this node, or takes it up again where etcd's data and its authority are there and the node is new.
-        Where the cluster is there, its static pods and uploaded configuration follow C(config), and certificates of the control plane
-        that end soon are renewed. The kubelet renews its own. An API that stays silent is an error.
-      - C(joined) makes the node join with C(invitation). With C(control_plane) it becomes one more controller, and one that is follows
-        C(config) and renews its certificates as the first does; what it held of an earlier life is thrown away before it joins.
-      - C(looked) tells whether the node is one already, and of a controller whether its API answers.
-      - C(left) undoes what kubeadm did to this node; etcd forgets a member that was one.
+      - C(first) creates the cluster on this node, or recreates it from etcd's data and the CA if they exist and the node is new. If the
+        cluster exists, its static pods and uploaded configuration follow C(config), and control plane certificates that expire soon are
+        renewed. The kubelet renews its own certificate. An API that does not answer is an error.
+      - C(joined) joins the node with C(invitation), with C(control_plane) as another controller. A node that is a controller already
+        follows C(config) and renews its certificates like the first one. Data of an earlier membership is deleted before a join.
+      - C(looked) returns whether the node has joined, and for a controller whether its API answers.
+      - C(left) resets the node with kubeadm; a member of etcd is removed from it.
     choices: [first, joined, left, looked]
     required: true
-  config: {type: path, description: kubeadm's configuration on a controller., default: /etc/kubernetes/rackwright/kubeadm.yaml}
-  name: {type: str, description: The node's name (C(joined)).}
-  address: {type: str, description: The node's address (C(joined)).}
-  endpoint: {type: str, description: Where the API answers, as C(address:port).}
-  taints: {type: list, elements: str, default: [], description: Taints it registers with (C(joined)), as C(key=value:Effect).}
-  labels: {type: dict, default: {}, description: Labels it registers with (C(joined)), so that what waits for one may start at once.}
-  control_plane: {type: bool, default: false, description: Whether the node is one of the control plane (C(joined), C(looked)).}
-  controllers: {type: dict, default: {}, description: "The plan's controllers, name to address (C(first))."}
-  invitation: {type: dict, description: "What M(rackwright_kubeadm_invitation) drew, for a controller with C(certificate_key) in it."}
-  tolerated: {type: list, elements: str, default: [], description: Findings of kubeadm's preflight that are none here.}
-  renew_before: {type: int, default: 45, description: Days before a certificate's end at which a controller's are all renewed.}
-  timeout: {type: int, default: 180, description: Seconds the API may take to answer.}
+  config: {type: path, description: Configuration file of kubeadm on a controller., default: /etc/kubernetes/rackwright/kubeadm.yaml}
+  name: {type: str, description: Name of the node (C(joined)).}
+  address: {type: str, description: Address of the node (C(joined)).}
+  endpoint: {type: str, description: "Endpoint of the API, as C(address:port)."}
+  taints: {type: list, elements: str, default: [], description: "Taints at registration (C(joined)), as C(key=value:Effect)."}
+  labels: {type: dict, default: {}, description: "Labels at registration (C(joined)), so that pods that select them start at once."}
+  control_plane: {type: bool, default: false, description: "Whether the node is a control plane node (C(joined), C(looked))."}
+  controllers: {type: dict, default: {}, description: "Controllers of the plan, name to address (C(first))."}
+  invitation: {type: dict, description: "Invitation of M(rackwright_kubeadm_invitation); contains C(certificate_key) for a controller."}
+  tolerated: {type: list, elements: str, default: [], description: Preflight errors of kubeadm to ignore.}
+  renew_before: {type: int, default: 45, description: Remaining days of a certificate at which a controller renews all of its own.}
+  timeout: {type: int, default: 180, description: "Timeout of the API, in seconds."}
 """
 
 RETURN = r"""
-joined: {description: "Whether the node is one of the cluster, a controller with all that makes it one.", returned: always, type: bool}
-serves: {description: Whether a controller's own API is ready (C(looked))., returned: always, type: bool}
-remembers: {description: Revision of what etcd's data holds on a controller made anew (C(looked)); 0 without., returned: always, type: int}
-actions: {description: What was, or in check mode would be, done., returned: always, type: list}
+joined: {description: "Whether the node has joined, as a complete controller if it is one.", returned: always, type: bool}
+serves: {description: Whether the local API of a controller is ready (C(looked))., returned: always, type: bool}
+remembers: {description: Revision of etcd's data on a recreated controller (C(looked)); 0 without data., returned: always, type: int}
+actions: {description: "Actions that were, or in check mode would be, executed.", returned: always, type: list}
 """
 
 KUBELET = "/var/lib/kubelet"
@@ -68,11 +68,11 @@ OF_A_CUT_OFF_INIT = [
     *(f"FileAvailable--etc-kubernetes-manifests-{part}.yaml" for part in PARTS),
     *(f"Port-{port}" for port in (6443, 10250, 10257, 10259, 2379, 2380)),
 ]
-"""What kubeadm's preflight finds of an init that was cut off: its phases may be run again over it."""
+"""Preflight errors of kubeadm after an interrupted init, whose phases may be repeated."""
 
 
 def digest(path: str) -> str:
-    """Of a file's bytes; empty where it is missing."""
+    """Return the SHA-256 of a file; empty if it is missing."""
     try:
         with open(path, "rb") as stream:
             return hashlib.sha256(stream.read()).hexdigest()
@@ -81,27 +81,27 @@ def digest(path: str) -> str:
 
 
 def static_pods() -> StaticPods:
-    """The control plane's, on this node."""
+    """Return the control plane's static pods on this node."""
     return StaticPods(MANIFESTS, f"{FOLDER}/rackwright/held")
 
 
 def is_joined() -> bool:
-    """Whether this node has joined: a join that was cut off leaves what it began with."""
+    """Return whether this node has joined; an interrupted join leaves its bootstrap kubeconfig."""
     return os.path.exists(f"{FOLDER}/kubelet.conf") and not os.path.exists(f"{FOLDER}/bootstrap-kubelet.conf")
 
 
 def has_control_plane() -> bool:
-    """Whether kubeadm has written one here."""
+    """Return whether kubeadm has written a control plane here."""
     return os.path.exists(f"{FOLDER}/admin.conf") and os.path.exists(f"{MANIFESTS}/kube-apiserver.yaml")
 
 
 def is_controller() -> bool:
-    """Whether this node has become a controller to the end: what we stamp comes last."""
+    """Return whether this node is a complete controller; the stamp is written last."""
     return os.path.exists(STAMP) and (has_control_plane() or static_pods().interrupted())
 
 
 def serves() -> bool:
-    """Whether this controller's own API is ready, etcd's majority behind it."""
+    """Return whether the local API is ready, with a majority of etcd."""
     try:
         kubectl("get", "--raw", "/readyz")
     except KubeadmError:
@@ -110,7 +110,7 @@ def serves() -> bool:
 
 
 def remembered() -> int:
-    """Revision of what a controller finds of etcd's data on the disk that outlived it; 0 where there is none."""
+    """Return the revision of etcd's data on a persistent disk; 0 without data."""
     try:
         return int(json.loads(run("etcdutl", "snapshot", "status", f"{ETCD}/member/snap/db", "--write-out=json"))["revision"])
     except (KubeadmError, ValueError, KeyError):
@@ -118,7 +118,7 @@ def remembered() -> int:
 
 
 def looked(control_plane: bool) -> dict[str, Any]:
-    """What this node is already."""
+    """Return the membership of this node."""
     if not control_plane:
         return {"joined": is_joined()}
     controls = is_joined() and is_controller()
@@ -126,7 +126,7 @@ def looked(control_plane: bool) -> dict[str, Any]:
 
 
 class Membership:
-    """One task."""
+    """Execute one task."""
 
     def __init__(self, params: dict[str, Any], check: bool) -> None:
         self.params = params
@@ -135,7 +135,7 @@ class Membership:
         self.pods = static_pods()
 
     def first(self) -> None:
-        """The controller that speaks for the cluster; where there is none yet, it makes one."""
+        """Maintain the primary controller; create the cluster if there is none."""
         if not self._resumed():
             return
         if not is_controller():
@@ -147,7 +147,7 @@ class Membership:
             self._wait()
 
     def joined(self) -> None:
-        """A node that joins the others."""
+        """Join the node, or maintain a controller that has joined."""
         controls = self.params["control_plane"]
         if controls and is_controller():
             if self._resumed():
@@ -160,9 +160,9 @@ class Membership:
         if self.check:
             return
         if not self.params["invitation"]:
-            raise KubeadmError("kubeadm join: there is no invitation - does the first controller answer?")
+            raise KubeadmError("kubeadm join: no join token - check that the API of the primary controller answers")
         self._forget_earlier_life()
-        handle, path = tempfile.mkstemp(suffix=".json")  # Readable by root alone: the token is in it.
+        handle, path = tempfile.mkstemp(suffix=".json")  # Readable by root only, because it contains the token.
         try:
             with os.fdopen(handle, "w") as stream:
                 json.dump(joining(self.params), stream)
@@ -174,7 +174,7 @@ class Membership:
             self._remember()
 
     def left(self) -> None:
-        """A node that is none any more. What it ran is stopped, and its network interfaces for pods go."""
+        """Reset the node: stop what it ran, and delete its pod network interfaces."""
         if not os.path.exists(f"{FOLDER}/kubelet.conf"):
             return
         self.actions.append("leave the cluster")
@@ -188,8 +188,10 @@ class Membership:
             subprocess.run(["ip", "link", "delete", interface], capture_output=True, check=False)
 
     def _forget_earlier_life(self) -> None:
-        """What a join that was cut off left, or the kubelet's memory of an earlier life: kubeadm would trip over the first, and with the
-        second a node offers GPUs before anybody has looked at them. A controller's etcd and certificates are of a cluster that went on."""
+        """Delete the remains of an interrupted join and the state of an earlier membership.
+
+        kubeadm would fail on the former; with the latter, a node would offer GPUs before its plugin runs. A controller's etcd data and
+        certificates are outdated."""
         controls = self.params["control_plane"]
         survived = os.path.isdir(ETCD) and os.listdir(ETCD) if controls else []
         if controls and os.path.exists(STAMP):
@@ -203,10 +205,10 @@ class Membership:
             shutil.rmtree(f"{FOLDER}/rackwright/held", ignore_errors=True)
 
     def _resumed(self) -> bool:
-        """Static pods that somebody stopped and was cut off run again; whether there is more to do."""
+        """Restart static pods that an interrupted run had stopped; return whether there is more to do."""
         if not self.pods.interrupted():
             return True
-        self.actions.append("start the static pods again")
+        self.actions.append("restart the static pods")
         if self.check:
             return False
         self.pods.start()
@@ -216,7 +218,7 @@ class Membership:
     def _make(self) -> None:
         survived, cut_off = os.path.isdir(f"{ETCD}/member"), has_control_plane()
         self.actions.append(
-            "finish making the cluster" if cut_off else "take up the cluster that etcd remembers" if survived else "make the cluster"
+            "finish creating the cluster" if cut_off else "recreate the cluster from the etcd data" if survived else "create the cluster"
         )
         if self.check:
             return
@@ -234,7 +236,7 @@ class Membership:
         self._wait()
 
     def _refuse_a_second(self) -> None:
-        """Where the address that all nodes know is answered already, this node would make a cluster beside the one that is there."""
+        """Raise KubeadmError if an API answers at the cluster's endpoint, because this node would create a second cluster."""
         host, _, port = (self.params["endpoint"] or "").partition(":")
         if not host or len(self.params["controllers"]) < 2:
             return
@@ -242,12 +244,12 @@ class Membership:
             probe.settimeout(3)
             if probe.connect_ex((host, int(port))) == 0:
                 raise KubeadmError(
-                    f"{host}:{port}: an API answers there already, and none of the controllers that could be asked runs one - bring back "
-                    "the one that does, or see whose the address is; nothing was made"
+                    f"{host}:{port}: an API server answers, but no reachable controller runs one - start "
+                    "the controller that runs it, or find the owner of the address; no cluster was created"
                 )
 
     def _alone(self) -> str:
-        """kubeadm's configuration with an etcd that has forgotten the other members: their data was lost, or joins anew."""
+        """Write kubeadm's configuration for an etcd without the other members, whose data is lost or which join again; return its path."""
         path = f"{self.params['config']}.alone"
         kind, forced = "kind: ClusterConfiguration\n", 'etcd: {local: {extraArgs: [{name: force-new-cluster, value: "true"}]}}\n'
         with open(self.params["config"], encoding="utf-8") as stream:
@@ -257,12 +259,12 @@ class Membership:
         return path
 
     def _follow(self, *, upload: bool) -> None:
-        """Static pods and the uploaded configuration as declared, whoever changed them."""
+        """Restore static pods and the uploaded configuration to the declared state."""
         known = self._stamp()
         changed = [name for name in PARTS if digest(f"{MANIFESTS}/{name}.yaml") != known.get(name)]
         if known.get("config") == digest(self.params["config"]) and not changed:
             return
-        self.actions.append(f"write the static pods again{': ' + ', '.join(changed) if changed else ''}")
+        self.actions.append(f"rewrite the static pods{': ' + ', '.join(changed) if changed else ''}")
         if self.check:
             return
         for phase in (("control-plane", "all"), ("etcd", "local"), *((("upload-config", "all"),) if upload else ())):
@@ -271,18 +273,18 @@ class Membership:
         self._wait()
 
     def _renew(self) -> None:
-        """Certificates of the control plane that last."""
+        """Renew the control plane's certificates if one expires soon."""
         try:
             ending = [name for name, text in certificates(FOLDER) if ends_within(text, self.params["renew_before"])]
         except FileNotFoundError:
-            raise KubeadmError("openssl: there is no such command - are the install steps done on this node?") from None
+            raise KubeadmError("openssl: command not found - check that the install steps ran on this node") from None
         if not ending:
             return
-        self.actions.append(f"renew the certificates, of which end soon: {', '.join(ending)}")
+        self.actions.append(f"renew all certificates, because these expire soon: {', '.join(ending)}")
         if self.check:
             return
         run("kubeadm", "certs", "renew", "all", "--config", self.params["config"])
-        self.pods.stop()  # What runs holds the old ones until it starts anew.
+        self.pods.stop()  # Running components use the old certificates until they restart.
         self.pods.start()
         self._wait()
 
@@ -311,7 +313,7 @@ class Membership:
                 continue
             return
         lost = without_majority(self.params["controllers"])
-        raise KubeadmError(lost or f"the API does not answer within {self.params['timeout']} s: {said}")
+        raise KubeadmError(lost or f"the API did not answer within {self.params['timeout']} s: {said}")
 
     def _tolerate(self, *more: str) -> list[str]:
         names = [*self.params["tolerated"], *more]
@@ -319,7 +321,7 @@ class Membership:
 
 
 def main() -> None:
-    """The module's entry point."""
+    """Run the module."""
     states = ["first", "joined", "left", "looked"]
     module = AnsibleModule(
         argument_spec={

@@ -1,6 +1,6 @@
-"""What a controller does for other nodes: it invites them, and has etcd forget those that are gone.
+"""Create join tokens for nodes, and remove etcd members of deleted controllers.
 
-Runs on the controller that speaks for the cluster. Standard library only, Python 3.9 or newer on the node.
+Runs on the primary control plane node. Standard library only, Python 3.9 or newer on the node.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from ansible.module_utils.rackwright_kubeadm_commands import FOLDER, KubeadmErro
 
 DOCUMENTATION = r"""
 module: rackwright_kubeadm_invitation
-short_description: Nodes that a Kubernetes cluster invites, and members that its etcd forgets
+short_description: Create join tokens and remove etcd members
 options:
   state:
     description:
-      - C(inviting) draws an invitation that lasts some minutes. Nodes of C(returning) that the cluster or etcd know from an earlier life
-        are forgotten first. With controllers among them the control plane's certificates are laid down for them, under a key that is
-        drawn for this. Nothing is done without C(returning).
-      - C(withdrawn) takes those certificates away again.
-      - C(forgotten) takes the members of C(controllers) out of etcd.
+      - C(inviting) creates a join token that is valid for 15 minutes. Old Node objects and etcd members of nodes in C(returning) are
+        deleted first. If controllers are among them, the control plane's certificates are uploaded, encrypted with a new key. Without
+        C(returning) the module does nothing.
+      - C(withdrawn) deletes the uploaded certificates.
+      - C(forgotten) removes the members of C(controllers) from etcd.
     choices: [inviting, withdrawn, forgotten]
     required: true
-  config: {type: path, description: kubeadm's configuration., default: /etc/kubernetes/rackwright/kubeadm.yaml}
-  controllers: {type: dict, default: {}, description: "Controllers of the plan (C(inviting)), or those to forget, name to address."}
+  config: {type: path, description: Configuration file of kubeadm., default: /etc/kubernetes/rackwright/kubeadm.yaml}
+  controllers: {type: dict, default: {}, description: "Controllers of the plan (C(inviting)) or to remove (C(forgotten)), name to address."}
   returning: {type: list, elements: str, default: [], description: Nodes about to join (C(inviting)).}
 """
 
 RETURN = r"""
-actions: {description: What was, or in check mode would be, done., returned: always, type: list}
-trouble: {description: Why there is no invitation (C(inviting))., returned: where it failed, type: str}
-invitation: {description: Token and digest of the authority (C(inviting)); null where nobody needs one., returned: success, type: dict}
-certificate_key: {description: "Key of the laid-down certificates, where controllers are invited.", returned: success, type: str}
+actions: {description: "Actions that were, or in check mode would be, executed.", returned: always, type: list}
+trouble: {description: Reason why there is no join token (C(inviting))., returned: on failure, type: str}
+invitation: {description: Token and digest of the CA certificate (C(inviting)); null if not needed., returned: success, type: dict}
+certificate_key: {description: "Key of the uploaded certificates, if controllers join.", returned: success, type: str}
 """
 
-LIFETIME = "15m"  # of an invitation
+LIFETIME = "15m"  # of a join token
 
 
 class Host:
-    """One task: the controller that others are guests of."""
+    """Execute one task on the primary controller."""
 
     def __init__(self, params: dict[str, Any], check: bool) -> None:
         self.params = params
@@ -50,11 +50,11 @@ class Host:
         self.members = Members(run, KubeadmError, FOLDER)
 
     def inviting(self) -> tuple[dict[str, str] | None, str | None]:
-        """An invitation for nodes that are about to join, and the key to the certificates that controllers among them need."""
+        """Create a join token for nodes that will join; return it with the certificate key that controllers among them need."""
         returning = self.params["returning"]
         if not returning:
             return None, None
-        self.actions.append(f"invite {', '.join(returning)}")
+        self.actions.append(f"create a join token for {', '.join(returning)}")
         if self.check:
             return None, None
         kubectl("delete", "node", "--ignore-not-found", *returning)
@@ -64,35 +64,35 @@ class Host:
         said = run("kubeadm", "token", "create", "--ttl", LIFETIME, "--description", "rackwright: nodes that join", "--print-join-command")
         invited = invitation(said)
         if not invited:
-            raise KubeadmError("kubeadm token create: it printed no join command - has its output format changed?")
+            raise KubeadmError("kubeadm token create: no join command in its output - check the kubeadm version")
         return invited, self.laid_down() if controllers else None
 
     def withdrawn(self) -> None:
-        """The certificates that were laid down for joining controllers are taken away: kubeadm itself waits two hours."""
+        """Delete the uploaded certificates; kubeadm itself keeps them for two hours."""
         if not self.check:
             kubectl("--namespace=kube-system", "delete", "secret", "kubeadm-certs", "--ignore-not-found")
 
     def forgotten(self) -> None:
-        """Members of etcd whose nodes leave, or have gone."""
+        """Remove etcd members whose nodes are removed or gone."""
         leaving = self.members.gone(self.params["controllers"])
         if leaving and not self.check:
             self.members.lead_here()
         for member in leaving:
-            self.actions.append(f"take {member.name or member.address} out of etcd")
+            self.actions.append(f"remove {member.name or member.address} from etcd")
             if not self.check:
                 self.members.remove(member)
 
     def laid_down(self) -> str:
-        """Certificates in a secret of the cluster, encrypted with a key that only kubeadm's answer holds."""
+        """Upload the certificates as an encrypted secret; return the key, which only kubeadm's output contains."""
         said = run("kubeadm", "init", "phase", "upload-certs", "--upload-certs", "--config", self.params["config"])
         key = certificate_key(said)
         if not key:
-            raise KubeadmError("kubeadm init phase upload-certs: it printed no key - has its output format changed?")
+            raise KubeadmError("kubeadm init phase upload-certs: no certificate key in its output - check the kubeadm version")
         return key
 
 
 def main() -> None:
-    """The module's entry point."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["inviting", "withdrawn", "forgotten"], "required": True},
@@ -114,7 +114,7 @@ def main() -> None:
         if state != "inviting":
             module.fail_json(msg=str(error), actions=host.actions)
         told = without_majority(module.params["controllers"]) or str(error)
-        # Its answer is kept out of logs, and with it would be what went wrong.
+        # no_log hides the result of the task, and would hide the error as well.
         module.exit_json(changed=False, actions=host.actions, invitation=None, certificate_key=None, trouble=told)
     changed = bool(host.actions) and state != "inviting"
     module.exit_json(changed=changed, actions=host.actions, invitation=drawn[0], certificate_key=drawn[1])

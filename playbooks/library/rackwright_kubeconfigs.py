@@ -1,6 +1,6 @@
-"""The kubeconfigs of the cluster's users: who needs one on a login node, one drawn by a controller, one given to its user.
+"""Find users without a valid kubeconfig on a login node, generate kubeconfigs on a controller, and write them for their users.
 
-A user's certificate is signed by the cluster's authority and cannot be called back, so it lasts some months and is renewed in time.
+The cluster's CA signs a user's certificate. It cannot be revoked, so it is valid for some months and renewed in time.
 Standard library and openssl, Python 3.9 or newer on the node.
 """
 
@@ -17,23 +17,23 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rackwright_kubeconfigs
-short_description: The kubeconfigs of the cluster's users
+short_description: Generate and write kubeconfigs of the cluster's users
 options:
   state:
     description:
-      - C(looked) tells which of C(users) have none on this node that still lasts C(renew_before) and speaks to C(endpoint).
-      - C(drawn) makes one for each of C(users); runs on a controller and changes nothing there.
-      - C(given) writes what was C(drawn) to the home of its user, 0600.
+      - C(looked) returns the C(users) without a kubeconfig on this node that is valid for C(renew_before) and uses C(endpoint).
+      - C(drawn) generates a kubeconfig for each of C(users); runs on a controller and changes nothing there.
+      - C(given) writes the generated kubeconfigs to the users' home directories, mode 0600.
     choices: [looked, drawn, given]
     required: true
   users: {type: list, elements: str, default: [], description: Names of users.}
-  endpoint: {type: str, description: Where the API answers (C(looked)).}
-  authority: {type: str, default: "", description: "The cluster's authority, a certificate in PEM, where it is at hand (C(looked))."}
-  namespaces: {type: dict, default: {}, description: The namespace each user works in by default (C(drawn)).}
+  endpoint: {type: str, description: Endpoint of the API (C(looked)).}
+  authority: {type: str, default: "", description: "CA certificate of the cluster in PEM, if known (C(looked))."}
+  namespaces: {type: dict, default: {}, description: Default namespace of each user (C(drawn)).}
   drawn: {type: dict, default: {}, description: Kubeconfigs by user (C(given)).}
-  days: {type: int, default: 180, description: How long a new one lasts (C(drawn)).}
-  renew_before: {type: int, default: 45, description: Days before its end at which one is renewed (C(looked)).}
-  config: {type: path, default: /etc/kubernetes/rackwright/kubeadm.yaml, description: kubeadm's configuration (C(drawn)).}
+  days: {type: int, default: 180, description: Validity of a new certificate in days (C(drawn)).}
+  renew_before: {type: int, default: 45, description: Remaining days at which a certificate is renewed (C(looked)).}
+  config: {type: path, default: /etc/kubernetes/rackwright/kubeadm.yaml, description: Configuration file of kubeadm (C(drawn)).}
 """
 
 RETURN = r"""
@@ -45,24 +45,24 @@ DAY = 86400
 
 
 class KubeconfigError(Exception):
-    """What is wrong: where, what, what now."""
+    """An error: place, problem, hint."""
 
 
 def home(user: str) -> pwd.struct_passwd:
-    """The user's account here."""
+    """Return the user's account on this node. Raise KubeconfigError if there is none."""
     try:
         return pwd.getpwnam(user)
     except KeyError:
-        raise KubeconfigError(f"{user}: there is no such user on this node - does phase bootstrap succeed?") from None
+        raise KubeconfigError(f"{user}: user not found on this node - check that phase bootstrap succeeded") from None
 
 
 def path_of(user: str) -> str:
-    """Where kubectl looks for it."""
+    """Return the path where kubectl reads the kubeconfig."""
     return os.path.join(home(user).pw_dir, ".kube", "config")
 
 
 def reads(text: str, key: str) -> bytes:
-    """A certificate inside a kubeconfig; empty where there is none."""
+    """Return a certificate inside a kubeconfig; empty if there is none."""
     found = re.search(rf"^\s*{key}: (\S+)$", text, re.MULTILINE)
     try:
         return base64.b64decode(found[1]) if found else b""
@@ -71,7 +71,7 @@ def reads(text: str, key: str) -> bytes:
 
 
 def is_good(path: str, endpoint: str, authority: str, before: int) -> bool:
-    """Whether a kubeconfig speaks to this cluster for so many more seconds."""
+    """Return whether a kubeconfig is valid for this cluster for at least so many seconds."""
     try:
         with open(path, encoding="utf-8") as stream:
             text = stream.read()
@@ -87,21 +87,21 @@ def is_good(path: str, endpoint: str, authority: str, before: int) -> bool:
 
 
 def draw(user: str, config: str, days: int, namespace: str) -> str:
-    """A new one."""
+    """Generate a kubeconfig."""
     command = ["kubeadm", "kubeconfig", "user", "--client-name", user, "--config", config, "--validity-period", f"{days * 24}h"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
     except FileNotFoundError:
-        raise KubeconfigError("kubeadm: there is no such command - are the install steps done on this node?") from None
+        raise KubeconfigError("kubeadm: command not found - check that the install steps ran on this node") from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise KubeconfigError(f"kubeadm kubeconfig user: {last} - is the authority's key in /etc/kubernetes/pki?")
+        raise KubeconfigError(f"kubeadm kubeconfig user: {last} - check that the CA key is in /etc/kubernetes/pki")
     text = done.stdout[done.stdout.index("apiVersion:") :]
     return re.sub(r"^(\s*)user: (\S+)\n(?=\s*name:)", rf"\1namespace: {namespace}\n\1user: \2\n", text, count=1, flags=re.MULTILINE)
 
 
 def give(user: str, text: str) -> None:
-    """Put it where its user alone may read it."""
+    """Write the kubeconfig so that only its user can read it."""
     account, path = home(user), path_of(user)
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
@@ -116,7 +116,7 @@ def give(user: str, text: str) -> None:
 
 
 def main() -> None:
-    """The module's entry point."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["looked", "drawn", "given"], "required": True},

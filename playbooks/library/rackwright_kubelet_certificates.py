@@ -1,4 +1,4 @@
-"""Serving certificates of kubelets, signed by the cluster's authority: requests are approved once they are seen to say what is planned.
+"""Approve the serving certificate requests of kubelets that match the plan, so that the cluster's CA signs them.
 
 Runs on a controller. Standard library only, Python 3.9 or newer on the node.
 """
@@ -19,20 +19,20 @@ from ansible.module_utils.rackwright_probe import ticks
 
 DOCUMENTATION = r"""
 module: rackwright_kubelet_certificates
-short_description: Serving certificates of kubelets
+short_description: Approve serving certificates of kubelets
 description:
-  - A kubelet with C(serverTLSBootstrap) asks the cluster for its certificate, and nobody approves that by itself. A request is approved
-    where it comes from the node that it names and names nothing but that node and its planned address.
-  - Whether a node has its certificate is tried, by a connection to its kubelet that is verified against the authority.
+  - A kubelet with C(serverTLSBootstrap) requests its certificate from the cluster, and Kubernetes does not approve it automatically. A
+    request is approved if it comes from the node that it names and contains only that name and the planned address.
+  - The module verifies the certificate of each node with a connection to its kubelet.
 options:
-  nodes: {type: list, elements: dict, required: true, description: C(name) and C(address) of each node.}
-  authority: {type: path, default: /etc/kubernetes/pki/ca.crt, description: Who has to have signed.}
-  patience: {type: int, default: 60, description: Seconds until every kubelet serves its certificate.}
+  nodes: {type: list, elements: dict, required: true, description: Nodes with C(name) and C(address).}
+  authority: {type: path, default: /etc/kubernetes/pki/ca.crt, description: CA certificate that must have signed the certificates.}
+  patience: {type: int, default: 60, description: "Timeout for all kubelets to serve their certificates, in seconds."}
 """
 
 RETURN = r"""
 approved: {description: "Requests that were, or in check mode would be, approved.", returned: always, type: list}
-unverified: {description: "Nodes whose kubelets do not serve such a certificate, and why.", returned: always, type: dict}
+unverified: {description: "Nodes whose kubelets serve no verified certificate, with the reason.", returned: always, type: dict}
 """
 
 SIGNER = "kubernetes.io/kubelet-serving"
@@ -41,30 +41,30 @@ CONF = "/etc/kubernetes/admin.conf"
 
 
 class CertificatesError(Exception):
-    """What the cluster refuses: where, what, what now."""
+    """A cluster error: place, problem, hint."""
 
 
 def run(*words: str, stdin: str = "") -> str:
-    """What a command prints."""
+    """Return the output of a command."""
     try:
         done = subprocess.run(words, input=stdin, capture_output=True, text=True, check=False, timeout=30)
     except FileNotFoundError:
-        raise CertificatesError(f"{words[0]}: there is no such command - are the install steps done on this node?") from None
+        raise CertificatesError(f"{words[0]}: command not found - check that the install steps ran on this node") from None
     except subprocess.TimeoutExpired:
-        raise CertificatesError(f"{' '.join(words[:3])}: no end after 30 s") from None
+        raise CertificatesError(f"{' '.join(words[:3])}: not finished after 30 s") from None
     if done.returncode:
         raise CertificatesError(f"{' '.join(words[:3])}: {done.stderr.strip()}")
     return done.stdout
 
 
 def pending() -> list[dict[str, Any]]:
-    """Requests for serving certificates that nobody has answered."""
+    """Return pending requests for serving certificates."""
     found = json.loads(run("kubectl", f"--kubeconfig={CONF}", "get", "certificatesigningrequests", "-o", "json"))["items"]
     return [one for one in found if one["spec"]["signerName"] == SIGNER and not one["status"].get("conditions")]
 
 
 def asked(text: str) -> set[str]:
-    """Names and addresses of a request, as `openssl req -text` prints it.
+    """Return names and addresses of a request, from the output of `openssl req -text`.
 
     >>> sorted(asked("X509v3 Subject Alternative Name:\\n   DNS:w0, IP Address:10.0.0.3\\n Signature Algorithm: x"))
     ['DNS:w0', 'IP Address:10.0.0.3']
@@ -74,7 +74,7 @@ def asked(text: str) -> set[str]:
 
 
 def is_theirs(request: dict[str, Any], addresses: dict[str, str], text: str) -> bool:
-    """Whether a node asks for itself and for nothing else: by who sends it, by its subject, by its names and addresses."""
+    """Return whether sender, subject, names and addresses of a request are those of one planned node."""
     user = request["spec"]["username"]
     name = user.rpartition("system:node:")[2]
     subject = re.search(r"Subject:\s*O\s*=\s*system:nodes,\s*CN\s*=\s*system:node:(\S+)", text)
@@ -84,7 +84,7 @@ def is_theirs(request: dict[str, Any], addresses: dict[str, str], text: str) -> 
 
 
 def approve(addresses: dict[str, str], check: bool) -> list[str]:
-    """Approve what is as planned; what is not is left for a person. Renewals are among them, long before the old ones end."""
+    """Approve requests that match the plan, renewals included, and return them; an administrator handles the others."""
     done = []
     for request in pending():
         text = run("openssl", "req", "-noout", "-text", stdin=base64.b64decode(request["spec"]["request"]).decode())
@@ -96,7 +96,7 @@ def approve(addresses: dict[str, str], check: bool) -> list[str]:
 
 
 def unverified(nodes: list[dict[str, Any]], authority: str) -> dict[str, str]:
-    """Nodes whose kubelet shows no certificate of the authority for its address, and why."""
+    """Return nodes whose kubelet serves no verified certificate for its address, with the reason."""
     context = ssl.create_default_context(cafile=authority)
     found = {}
     for node in nodes:
@@ -109,7 +109,7 @@ def unverified(nodes: list[dict[str, Any]], authority: str) -> dict[str, str]:
 
 
 def main() -> None:
-    """The module's entry point."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "nodes": {"type": "list", "elements": "dict", "required": True},
@@ -134,8 +134,10 @@ def main() -> None:
         module.fail_json(msg=f"{params['authority']}: {error}", approved=approved)
     if wrong and not module.check_mode:
         lines = "; ".join(f"{name}: {why}" for name, why in sorted(wrong.items()))
-        hint = "`kubectl get csr` shows what was asked for, `journalctl -u kubelet` there says why it asked for nothing"
-        module.fail_json(msg=f"kubelets without a certificate of the cluster: {lines} - {hint}", approved=approved, unverified=wrong)
+        hint = "run `kubectl get csr` for the requests, and `journalctl -u kubelet` on a node without one"
+        module.fail_json(
+            msg=f"kubelets without a certificate signed by the cluster CA: {lines} - {hint}", approved=approved, unverified=wrong
+        )
     module.exit_json(changed=bool(approved or wrong), approved=approved, unverified=wrong)
 
 

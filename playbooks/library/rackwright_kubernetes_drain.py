@@ -1,4 +1,4 @@
-"""Nodes taken out of Kubernetes' service and brought back, with their jobs respected and an administrator's word kept.
+"""Drain and uncordon Kubernetes nodes; running jobs finish, and cordons by an administrator stay.
 
 Runs on a controller, as the cluster's administrator. Standard library only, Python 3.9 or newer on the node.
 """
@@ -14,27 +14,27 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rackwright_kubernetes_drain
-short_description: Nodes taken out of Kubernetes' service and brought back
+short_description: Drain and uncordon Kubernetes nodes
 options:
   nodes: {type: list, elements: str, required: true, description: Names of the nodes.}
   state:
     description:
-      - C(drained) gives the nodes no more pods, evicts those that their controllers will start elsewhere, and waits until jobs and single
-        pods are over; those that outlast C(timeout) are an error that names them. The nodes stay cordoned then, so that the next attempt
-        has less to wait for.
-      - C(resumed) waits until the nodes are Ready and lifts what rackwright itself held against them. What an administrator cordoned stays
-        so, and is told as C(held).
-      - C(absent) has the cluster forget them.
-      - Nodes that the cluster does not know are an error for C(resumed), and nothing to do for the others.
+      - C(drained) cordons the nodes, evicts pods that their controllers will start on other nodes, and waits until jobs and single pods
+        have ended. Pods that run longer than C(timeout) are an error that lists them; the nodes then stay cordoned, so that the next
+        attempt has less to wait for.
+      - C(resumed) waits until the nodes are Ready and uncordons nodes that rackwright cordoned. Nodes that were cordoned by others stay
+        cordoned and are returned as C(held).
+      - C(absent) deletes the Node objects.
+      - Nodes unknown to the cluster are an error for C(resumed), and ignored otherwise.
     choices: [drained, resumed, absent]
     required: true
-  reason: {type: str, default: leaving, description: Why, kept with the node.}
+  reason: {type: str, default: leaving, description: "Reason, recorded as an annotation of the node."}
   timeout: {type: int, default: 60, description: Seconds to wait for pods to end (drained) or for nodes to be Ready (resumed).}
 """
 
 RETURN = r"""
-actions: {description: "What was, or in check mode would be, done, as C(worker1: cordon).", returned: always, type: list}
-held: {description: Nodes that others took out of service., returned: always, type: list}
+actions: {description: "Actions that were, or in check mode would be, executed, as C(worker1: cordon).", returned: always, type: list}
+held: {description: Nodes cordoned by others., returned: always, type: list}
 """
 
 ARGUMENTS = {
@@ -44,19 +44,19 @@ ARGUMENTS = {
     "timeout": {"type": "int", "default": 60},
 }
 KUBECONFIG = "/etc/kubernetes/admin.conf"
-MARK = "rackwright.node/cordoned"  # an annotation: why rackwright cordoned the node
+MARK = "rackwright.node/cordoned"  # annotation with the reason of rackwright's cordon
 STARTED_ELSEWHERE = {"ReplicaSet", "StatefulSet", "ReplicationController"}
-STAYS = {"DaemonSet", "Node"}  # a DaemonSet's pods belong to the node, and so do static pods
+STAYS = {"DaemonSet", "Node"}  # pods of DaemonSets and static pods belong to the node
 PODS_SHOWN = 10
 PAUSE = 0.5
 
 
 class ClusterError(Exception):
-    """What the cluster refuses or leaves undone: where, what, what now."""
+    """A cluster error or timeout: place, problem, hint."""
 
 
 class Node(NamedTuple):
-    """One node as the API has it."""
+    """A node as the API returns it."""
 
     name: str
     ready: bool
@@ -65,12 +65,12 @@ class Node(NamedTuple):
 
     @property
     def is_held(self) -> bool:
-        """Whether somebody else took it out of service."""
+        """Return whether others cordoned the node."""
         return self.cordoned and not self.ours
 
 
 class Pod(NamedTuple):
-    """A pod that is on a node."""
+    """A pod on a node."""
 
     namespace: str
     name: str
@@ -83,12 +83,12 @@ class Pod(NamedTuple):
 
 
 def parse_nodes(text: str) -> dict[str, Node]:
-    """`kubectl get nodes -o json`, by name."""
+    """Parse `kubectl get nodes -o json`; return nodes by name."""
     return {node["metadata"]["name"]: parse_node(node) for node in json.loads(text)["items"]}
 
 
 def parse_node(found: dict[str, Any]) -> Node:
-    """One node of that list."""
+    """Parse one node of that list."""
     conditions = {one["type"]: one["status"] for one in found.get("status", {}).get("conditions", [])}
     return Node(
         name=found["metadata"]["name"],
@@ -99,12 +99,12 @@ def parse_node(found: dict[str, Any]) -> Node:
 
 
 def parse_pods(text: str) -> list[Pod]:
-    """`kubectl get pods -o json`."""
+    """Parse `kubectl get pods -o json`."""
     return [parse_pod(pod) for pod in json.loads(text)["items"]]
 
 
 def parse_pod(found: dict[str, Any]) -> Pod:
-    """One pod of that list."""
+    """Parse one pod of that list."""
     metadata = found["metadata"]
     owners = [one["kind"] for one in metadata.get("ownerReferences") or [] if one.get("controller")]
     over = found.get("status", {}).get("phase") in ("Succeeded", "Failed")
@@ -112,38 +112,40 @@ def parse_pod(found: dict[str, Any]) -> Pod:
 
 
 def named(pods: list[Pod]) -> str:
-    """The pods in words, the first few of many."""
+    """Return the names of the first pods, and the number of the others."""
     rest = f" and {len(pods) - PODS_SHOWN} more" if len(pods) > PODS_SHOWN else ""
     return ", ".join(str(pod) for pod in pods[:PODS_SHOWN]) + rest
 
 
 class Api:
-    """The cluster, through kubectl."""
+    """Access the cluster through kubectl."""
 
     def call(self, *words: str, stdin: str = "") -> str:
-        """What kubectl prints; its complaint where it fails."""
+        """Return the output of kubectl. Raise ClusterError if it fails."""
         command = ["kubectl", f"--kubeconfig={KUBECONFIG}", "--request-timeout=10s", *words]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, input=stdin, timeout=60)
         except FileNotFoundError:
-            raise ClusterError("kubectl: there is no such command - are the install steps done on this node?") from None
+            raise ClusterError("kubectl: command not found - check that the install steps ran on this node") from None
         except subprocess.TimeoutExpired:
-            raise ClusterError(f"kubectl {words[0]}: no answer in 60 s - see `crictl ps` or `journalctl -u kubelet`") from None
+            raise ClusterError(f"kubectl {words[0]}: no answer in 60 s - run `crictl ps` or `journalctl -u kubelet`") from None
         if done.returncode:
-            raise ClusterError(f"kubectl {' '.join(words[:3])}: {done.stderr.strip()} - does the API answer? See `journalctl -u kubelet`")
+            raise ClusterError(
+                f"kubectl {' '.join(words[:3])}: {done.stderr.strip()} - check that the API answers; run `journalctl -u kubelet`"
+            )
         return done.stdout
 
     def nodes(self) -> dict[str, Node]:
-        """Every node."""
+        """Return all nodes."""
         return parse_nodes(self.call("get", "nodes", "--output=json"))
 
     def pods_on(self, name: str) -> list[Pod]:
-        """What is on one node and not over."""
+        """Return the pods of a node that have not ended."""
         said = self.call("get", "pods", "--all-namespaces", f"--field-selector=spec.nodeName={name}", "--output=json")
         return [pod for pod in parse_pods(said) if not pod.over]
 
     def evict(self, pod: Pod) -> bool:
-        """Ask for a pod's end, as a disruption budget allows it; False where it does not now."""
+        """Evict a pod; return False if a disruption budget does not allow it now."""
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name, "namespace": pod.namespace}}
         where = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
         try:
@@ -158,7 +160,7 @@ class Api:
 
 
 class Service:
-    """One task: some nodes, and what is done to them."""
+    """Change the nodes of one task, and record the actions."""
 
     def __init__(self, api: Api, nodes: list[str], check: bool) -> None:
         self.api = api
@@ -168,7 +170,7 @@ class Service:
         self.held: list[str] = []
 
     def drain(self, reason: str, timeout: int) -> None:
-        """Cordon, evict what goes on elsewhere, wait for the rest."""
+        """Cordon the nodes, evict pods that restart on other nodes, and wait for the others."""
         known = self.api.nodes()
         there = [known[name] for name in self.names if name in known]
         for node in there:
@@ -188,13 +190,13 @@ class Service:
                     self._note(f"{pod.node}: evict {pod.namespace}/{pod.name}")
             if time.monotonic() > deadline:
                 raise ClusterError(
-                    f"after {timeout} s still running: {named(left)} - the nodes stay cordoned; end those pods, or let them end, and run "
-                    "the command again"
+                    f"after {timeout} s still running: {named(left)} - the nodes stay cordoned; "
+                    "delete those pods or wait for them, then run the command again"
                 )
             time.sleep(PAUSE)
 
     def resume(self, timeout: int) -> None:
-        """Wait until they are Ready, then lift what is ours."""
+        """Wait until the nodes are Ready, then uncordon those that rackwright cordoned."""
         deadline = time.monotonic() + timeout
         while True:
             known = self.api.nodes()
@@ -202,21 +204,21 @@ class Service:
             if not waiting or self.check:
                 break
             if time.monotonic() > deadline:
-                raise ClusterError(f"not Ready after {timeout} s: {', '.join(waiting)} - see `journalctl -u kubelet` there")
+                raise ClusterError(f"not Ready after {timeout} s: {', '.join(waiting)} - run `journalctl -u kubelet` there")
             time.sleep(PAUSE)
         for node in (known[name] for name in self.names if name in known):
             if node.is_held:
-                self.held.append(f"{node.name} is cordoned, and not by rackwright: out of service until whoever did that uncordons it")
+                self.held.append(f"{node.name} is cordoned, but not by rackwright: out of service until an administrator uncordons it")
             elif node.cordoned or node.ours:
                 self._do(f"{node.name}: uncordon", "uncordon", node.name)
                 self._do("", "annotate", "node", node.name, f"{MARK}-")
 
     def remove(self) -> None:
-        """Have the cluster forget them."""
+        """Delete the Node objects."""
         known = self.api.nodes()
         for name in self.names:
             if name in known:
-                self._do(f"{name}: forget", "delete", "node", name, "--wait=false")
+                self._do(f"{name}: delete", "delete", "node", name, "--wait=false")
 
     def _do(self, action: str, *words: str) -> None:
         self._note(action)
@@ -229,7 +231,7 @@ class Service:
 
 
 def main() -> None:
-    """The module's entry point."""
+    """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     given = module.params
     service = Service(Api(), given["nodes"], module.check_mode)

@@ -1,7 +1,7 @@
-"""Objects of a Kubernetes cluster, applied as the cluster's administrator through the official Python client.
+"""Apply Kubernetes objects as the cluster's administrator through the official Python client.
 
-Applied on the server's side, so that only what the objects say is ours, and what others add stays. Runs on a controller;
-needs python3-kubernetes there.
+Server-side apply: rackwright owns only the declared fields, and fields of others stay. Runs on a controller; needs python3-kubernetes
+there.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from ansible.module_utils.rackwright_applying import Applying, ObjectsError
 
 DOCUMENTATION = r"""
 module: rackwright_objects
-short_description: Objects of a Kubernetes cluster
+short_description: Apply and prune Kubernetes objects
 description:
-  - Each object is applied in the order given, with the field manager C(rackwright). In check mode the server is asked what would change.
-  - An object of kind Node is waited for, since a node registers itself; one that does not come is told as C(absent).
-  - Objects labelled C(app.kubernetes.io/managed-by=rackwright), of the kinds in C(prune), that are not among them are deleted.
+  - Objects are applied in the given order, with the field manager C(rackwright). In check mode, a server-side dry run reports changes.
+  - The module waits for objects of kind Node, because nodes register themselves; missing nodes are returned as C(absent).
+  - Objects with the label C(app.kubernetes.io/managed-by=rackwright), of the kinds in C(prune), that are not declared are deleted.
 options:
-  objects: {type: list, elements: dict, required: true, description: The objects.}
-  prune: {type: list, elements: dict, default: [], description: C(apiVersion) and C(kind) of what is deleted when it is no longer said.}
-  kubeconfig: {type: path, default: /etc/kubernetes/admin.conf, description: Who applies them, and where.}
-  patience: {type: int, default: 30, description: Seconds the API may take to accept one.}
+  objects: {type: list, elements: dict, required: true, description: Objects to apply.}
+  prune: {type: list, elements: dict, default: [], description: C(apiVersion) and C(kind) of objects to delete if not declared.}
+  kubeconfig: {type: path, default: /etc/kubernetes/admin.conf, description: Kubeconfig of the administrator.}
+  patience: {type: int, default: 30, description: "Timeout for the API to accept an object, in seconds."}
 """
 
 RETURN = r"""
-applied: {description: What was, or in check mode would be, changed, as C(ResourceQuota research/quota)., returned: always, type: list}
-pruned: {description: What was, or would be, deleted., returned: always, type: list}
-absent: {description: Nodes that are not there., returned: always, type: list}
+applied: {description: "Objects that were, or would be, changed, as C(ResourceQuota research/quota).", returned: always, type: list}
+pruned: {description: "Objects that were, or in check mode would be, deleted.", returned: always, type: list}
+absent: {description: Nodes that are not registered., returned: always, type: list}
 """
 
 
 def main() -> None:
-    """The module's entry point."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "objects": {"type": "list", "elements": "dict", "required": True},
@@ -45,7 +45,7 @@ def main() -> None:
         from kubernetes import config, dynamic
         from kubernetes.client import api_client
     except ImportError as error:
-        module.fail_json(msg=f"python3-kubernetes: {error} - are the install steps done on this node?")
+        module.fail_json(msg=f"python3-kubernetes: {error} - check that the install steps ran on this node")
     applying = None
     try:
         config.load_kube_config(config_file=module.params["kubeconfig"])
@@ -56,7 +56,7 @@ def main() -> None:
             applying.prune(kind, module.params["objects"])
     except ObjectsError as error:
         module.fail_json(msg=str(error), applied=applying.applied if applying else [])
-    except Exception as error:  # the client's own, which are many: a person needs its words, not its stack
+    except Exception as error:  # the client raises many types; the message is enough, without the traceback
         module.fail_json(msg=f"{module.params['kubeconfig']}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
     module.exit_json(
         changed=bool(applying.applied or applying.pruned), applied=applying.applied, pruned=applying.pruned, absent=applying.absent

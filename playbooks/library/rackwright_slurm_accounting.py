@@ -1,6 +1,7 @@
-"""The cluster, its accounts and users and what they may use, in Slurm's accounting, looked up and brought about in one task.
+"""Manage the cluster, its accounts, users and limits in Slurm accounting, in one task.
 
-Takes nothing away but a user's place in an account that the user has left: who or what the plan no longer names keeps its history.
+The module removes users only from accounts that they have left. Other entries that are no longer declared stay, because the history
+refers to them.
 Standard library only, Python 3.9 or newer on the node.
 """
 
@@ -14,13 +15,14 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rackwright_slurm_accounting
-short_description: Cluster, account and users in Slurm's accounting
+short_description: Manage cluster, accounts and users in Slurm accounting
 description:
-  - Runs where slurmdbd runs, as root. In check mode a slurmdbd that does not answer counts as a change, since a run starts it first.
+  - Runs as root on a controller, because sacctmgr needs slurm.conf. In check mode, a slurmdbd that does not answer counts as a change,
+    because a run starts it first.
 options:
-  cluster: {type: str, required: true, description: Name of the cluster, as in slurm.conf.}
-  account: {type: str, required: true, description: The account of users who have no other.}
-  users: {type: list, elements: str, default: [], description: Users who may submit jobs under that account.}
+  cluster: {type: str, required: true, description: Name of the cluster in slurm.conf.}
+  account: {type: str, required: true, description: Account of users without another account.}
+  users: {type: list, elements: str, default: [], description: Users of that account.}
   accounts:
     description: Further accounts, parents first; with name, parent, users, fairshare, gpus, running_jobs, qos (the first is the default).
     type: list
@@ -35,7 +37,8 @@ options:
 
 RETURN = r"""
 added:
-  description: What was, or in check mode would be, added or set, as C(cluster lab), C(user alice), C(account research: Fairshare=3).
+  description:
+    - "Entries that were, or in check mode would be, added or set, as C(cluster lab), C(user alice), C(account research: Fairshare=3)."
   returned: always
   type: list
 """
@@ -50,11 +53,11 @@ ARGUMENTS = {
 
 
 class AccountingError(Exception):
-    """Accounting that cannot be looked up or changed: where, what, what now."""
+    """An accounting error: place, problem, hint."""
 
 
 class Missing(NamedTuple):
-    """What of the declared is not in the accounting yet."""
+    """Declared entries that the accounting lacks."""
 
     cluster: bool
     account: bool
@@ -62,7 +65,7 @@ class Missing(NamedTuple):
 
 
 def parse_associations(text: str) -> set[tuple[str, str, str]]:
-    """Cluster, account and user of each association.
+    """Parse cluster, account and user of each association.
 
     >>> sorted(parse_associations("lab|root|\\nlab|root|root\\n"))
     [('lab', 'root', ''), ('lab', 'root', 'root')]
@@ -71,13 +74,13 @@ def parse_associations(text: str) -> set[tuple[str, str, str]]:
     for line in filter(None, text.splitlines()):
         fields = line.split("|")
         if len(fields) != 3:
-            raise AccountingError(f"sacctmgr: cannot read its line {line!r} as cluster|account|user - has its output format changed?")
+            raise AccountingError(f"sacctmgr: cannot parse line {line!r} as cluster|account|user - check the Slurm version")
         associations.add((fields[0], fields[1], fields[2]))
     return associations
 
 
 def missing(associations: set[tuple[str, str, str]], cluster: str, account: str, users: list[str]) -> Missing:
-    """What has to be added. Names are in lower case in Slurm's accounting, whatever was asked for."""
+    """Return missing entries. Slurm's accounting stores names in lower case."""
     present = {tuple(part.lower() for part in association) for association in associations}
     name, group = cluster.lower(), account.lower()
     return Missing(
@@ -88,7 +91,7 @@ def missing(associations: set[tuple[str, str, str]], cluster: str, account: str,
 
 
 def additions(lacking: Missing, cluster: str, account: str) -> list[tuple[str, list[str]]]:
-    """What to add, in order, each with the words for sacctmgr."""
+    """Return the additions in order, each with the arguments of sacctmgr."""
     steps = []
     if lacking.cluster:
         steps.append((f"cluster {cluster}", ["add", "cluster", cluster]))
@@ -102,21 +105,21 @@ def additions(lacking: Missing, cluster: str, account: str) -> list[tuple[str, l
 
 
 def sacctmgr(*words: str) -> str:
-    """What sacctmgr prints; the accounting's own complaint where it fails."""
+    """Return the output of sacctmgr. Raise AccountingError if it fails."""
     try:
         done = subprocess.run(("sacctmgr", *words), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
     except FileNotFoundError:
-        raise AccountingError("sacctmgr: there is no such command - is slurm-client installed on this node?") from None
+        raise AccountingError("sacctmgr: command not found - install slurm-client on this node") from None
     except subprocess.TimeoutExpired:
         raise AccountingError(f"sacctmgr {' '.join(words)}: no answer in 60 s - see `journalctl -u slurmdbd`") from None
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).replace("\n", "; ")
-        raise AccountingError(f"sacctmgr {' '.join(words)}: {said} - does slurmdbd run? See `journalctl -u slurmdbd`")
+        raise AccountingError(f"sacctmgr {' '.join(words)}: {said} - check that slurmdbd runs; see `journalctl -u slurmdbd`")
     return done.stdout
 
 
 def bring_about(wanted: dict[str, Any], check: bool) -> list[str]:
-    """Looks up, adds what is lacking, tells what that was."""
+    """Query the accounting, add missing entries, and return them."""
     listing = sacctmgr("--noheader", "--parsable2", "show", "association", "format=Cluster,Account,User")
     lacking = missing(parse_associations(listing), wanted["cluster"], wanted["account"], wanted["users"])
     steps = additions(lacking, wanted["cluster"], wanted["account"])
@@ -127,14 +130,14 @@ def bring_about(wanted: dict[str, Any], check: bool) -> list[str]:
 
 
 def carry_out(steps: list[tuple[str, list[str]]], check: bool) -> None:
-    """Each step in its turn; none in check mode."""
+    """Execute the steps in order; none in check mode."""
     for _, words in steps:
         if not check:
             sacctmgr("--immediate", "--quiet", *words)
 
 
 def share_steps(wanted: dict[str, Any]) -> list[tuple[str, list[str]]]:
-    """What has to be done for qualities of service, accounts and their members, after a look at them."""
+    """Return the steps for qualities of service, accounts and their members."""
     cluster, declared = wanted["cluster"], wanted["accounts"]
     if not declared and not wanted["qos"]:
         return []
@@ -146,7 +149,7 @@ def share_steps(wanted: dict[str, Any]) -> list[tuple[str, list[str]]]:
             sacctmgr(*listing, "user", shares.USER_FORMAT),
         )
     except ValueError as error:
-        raise AccountingError(f"sacctmgr: cannot read its line {error} - has its output format changed?") from None
+        raise AccountingError(f"sacctmgr: cannot parse line {error} - check the Slurm version") from None
     members = {wanted["account"]: wanted["users"], **{row["name"]: row["users"] for row in declared}}
     return [
         *shares.qos_steps(live, wanted["qos"]),
@@ -156,13 +159,13 @@ def share_steps(wanted: dict[str, Any]) -> list[tuple[str, list[str]]]:
 
 
 def main() -> None:
-    """One task."""
+    """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     try:
         added = bring_about(module.params, bool(module.check_mode))
     except AccountingError as error:
         if module.check_mode:
-            module.exit_json(changed=True, added=[], msg=f"cannot be looked up now, a run starts slurmdbd first: {error}")
+            module.exit_json(changed=True, added=[], msg=f"cannot be queried in check mode, because a run starts slurmdbd first: {error}")
         module.fail_json(msg=str(error))
     told: dict[str, Any] = {"changed": bool(added), "added": added}
     if module._diff and added:

@@ -1,4 +1,4 @@
-"""Compute nodes taken out of Slurm's service and brought back, with their jobs respected and an administrator's word kept.
+"""Drain and resume Slurm nodes; running jobs finish, and drains by an administrator stay.
 
 Runs on a controller. Standard library only, Python 3.9 or newer on the node.
 """
@@ -15,28 +15,28 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rackwright_slurm_drain
-short_description: Compute nodes taken out of Slurm's service and brought back
+short_description: Drain and resume Slurm nodes
 options:
   nodes: {type: list, elements: str, required: true, description: Names of the nodes.}
   state:
     description:
-      - C(drained) gives the nodes no more jobs and waits until those they have are over; jobs that outlast C(timeout) are an error that
-        names them. The nodes stay drained then, so that the next attempt has less to wait for.
-      - C(resumed) waits until the nodes are registered and lifts what rackwright itself, or Slurm at a registration that has since been
-        put right, held against them; a node that Slurm has given up asking is asked again. What an administrator holds stays held and is
-        told as C(held), and so does a node that drained itself because one of its checks failed: it comes back by itself.
-      - C(absent) sets them down, for nodes that are leaving; the configuration then forgets them.
-      - Nodes that Slurm does not know are an error for C(resumed), and nothing to do for the others.
+      - C(drained) drains the nodes and waits until their jobs have ended. Jobs that run longer than C(timeout) are an error that lists
+        them; the nodes then stay drained, so that the next attempt has less to wait for.
+      - C(resumed) waits until the nodes are registered and lifts drains by rackwright, and drains by Slurm after a bad registration that
+        has been corrected; a node that slurmctld gave up pinging is resumed as well. Nodes that an administrator drained stay drained and
+        are returned as C(held), and so are nodes that drained themselves after a failed check, which resume by themselves.
+      - C(absent) sets the nodes to DOWN before the configuration removes them.
+      - Nodes unknown to Slurm are an error for C(resumed), and ignored otherwise.
     choices: [drained, resumed, absent]
     required: true
-  reason: {type: str, default: leaving, description: Why; C(rackwright) is put before it.}
+  reason: {type: str, default: leaving, description: Reason; the module adds the prefix C(rackwright).}
   timeout: {type: int, default: 60, description: Seconds to wait for jobs to end (drained) or for nodes to register (resumed).}
 """
 
 RETURN = r"""
-changed_hosts: {description: Nodes that are changed, in check mode would be, with the state they were in., returned: always, type: dict}
-actions: {description: "What was, or in check mode would be, done, as C(worker1: drain).", returned: always, type: list}
-held: {description: Nodes that others took out of service, with state and reason., returned: always, type: list}
+changed_hosts: {description: "Nodes that were, or would be, changed, with their previous state.", returned: always, type: dict}
+actions: {description: "Actions that were, or in check mode would be, executed, as C(worker1: drain).", returned: always, type: list}
+held: {description: "Nodes drained by others, with state and reason.", returned: always, type: list}
 """
 
 ARGUMENTS = {
@@ -46,33 +46,34 @@ ARGUMENTS = {
     "timeout": {"type": "int", "default": 60},
 }
 OURS = "rackwright:"
-BY_A_CHECK = re.compile(r"rackwright: [a-z_]+\.[a-z_]+(:|$)")  # drained by the node's own health check, which alone knows when that is over
-# What slurmctld itself holds against a node for what its registration, or the lack of one, told; void once it has registered well.
+BY_A_CHECK = re.compile(r"rackwright: [a-z_]+\.[a-z_]+(:|$)")  # drained by the node's health check, which also lifts the drain
+# Reasons that slurmctld sets after a bad or missing registration; obsolete after a correct one.
 CURED_BY_REGISTRATION = re.compile(
     r"not responding|node unexpectedly rebooted|resumetimeout reached|low (realmemory|cpus|tmpdisk|socket)|gres/\S+ count reported lower",
     re.IGNORECASE,
 )
-# Against a node whose own look, the prolog, failed. One that still finds itself unwell has put its own reason there.
+# Reason that Slurm sets after a failed prolog. A node that is still unhealthy has replaced it by its own.
 BY_PROLOG = "Prolog error"
-# Seen with Slurm 24.11: who is DOWN for this is not pinged again, though slurmd went on and only munged or the network was away.
+# Seen with Slurm 24.11: a node that is DOWN for this reason is not pinged again, even if slurmd kept running and only munged or the
+# network was unavailable.
 GIVEN_UP = "not responding"
-HELD = {"DRAIN", "DOWN", "FAIL"}  # flags and base states in which no job is given
+HELD = {"DRAIN", "DOWN", "FAIL"}  # flags and base states in which a node gets no jobs
 UNREGISTERED = {"NOT_RESPONDING", "INVALID_REG", "UNKNOWN", "REBOOT_ISSUED"}
 ASLEEP = {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP"}
 JOBS_SHOWN = 10
 
 
 class SlurmError(Exception):
-    """Something that Slurm refuses or leaves undone: where, what, what now."""
+    """A Slurm error or timeout: place, problem, hint."""
 
 
 class Node(NamedTuple):
-    """One node as slurmctld sees it."""
+    """A node as slurmctld reports it."""
 
     name: str
     state: frozenset[str]
     reason: str
-    by: str  # who gave the reason
+    by: str  # user who set the reason
 
     @property
     def is_held(self) -> bool:
@@ -84,17 +85,17 @@ class Node(NamedTuple):
 
     @property
     def is_given_up(self) -> bool:
-        """Whether slurmctld asks it no more: it comes back only if its slurmd starts anew, or if somebody has it asked again."""
+        """Return whether slurmctld gave up pinging the node: it returns only after a restart of slurmd or a resume."""
         return {"DOWN", "NOT_RESPONDING"} <= self.state and self.by == "slurm" and self.reason.lower() == GIVEN_UP
 
     @property
     def is_ours(self) -> bool:
-        """Whether what holds it may be lifted by rackwright."""
+        """Return whether rackwright may resume the node."""
         return not self.is_unwell and self._is_rackwrights
 
     @property
     def is_unwell(self) -> bool:
-        """Whether it drained itself because one of its checks failed."""
+        """Return whether the node drained itself after a failed check."""
         return bool(BY_A_CHECK.match(self.reason))
 
     @property
@@ -108,7 +109,7 @@ class Node(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A job that still occupies a node."""
+    """A job on a node."""
 
     id: str
     user: str
@@ -120,7 +121,7 @@ class Job(NamedTuple):
 
 
 def parse_nodes(text: str) -> dict[str, Node]:
-    """`scontrol --oneliner show nodes`, by node name.
+    """Parse `scontrol --oneliner show nodes`; return nodes by name.
 
     >>> parse_nodes("NodeName=w1 Arch=x State=IDLE*+DRAIN ThreadsPerCore=1 Reason=bad disk [root@2026-11-21T03:00:00]")["w1"].reason
     'bad disk'
@@ -130,7 +131,7 @@ def parse_nodes(text: str) -> dict[str, Node]:
         name = re.match(r"NodeName=(\S+)", line)
         state = re.search(r" State=(\S+)", line)
         if not name or not state:
-            raise SlurmError(f"scontrol: cannot read its line {line[:120]!r} as a node - has its output format changed?")
+            raise SlurmError(f"scontrol: cannot parse line {line[:120]!r} as a node - check the Slurm version")
         reason = re.search(r" Reason=(.*?)(?: \[([^@\]]+)@[^\]]*\]|$)", line)
         flags = state.group(1).split("+")
         unresponsive = {"NOT_RESPONDING"} if flags[0].endswith("*") else set()
@@ -142,62 +143,62 @@ def parse_nodes(text: str) -> dict[str, Node]:
 
 
 def parse_jobs(text: str) -> list[Job]:
-    """`squeue --format=%i|%u|%N|%j`; the name comes last, since it may hold anything."""
+    """Parse `squeue --format=%i|%u|%N|%j`; the name comes last, because it may contain any character."""
     jobs = []
     for line in filter(None, text.splitlines()):
         fields = line.split("|", 3)
         if len(fields) != 4:
-            raise SlurmError(f"squeue: cannot read its line {line!r} as id|user|nodes|name - has its output format changed?")
+            raise SlurmError(f"squeue: cannot parse line {line!r} as id|user|nodes|name - check the Slurm version")
         jobs.append(Job(*fields))
     return jobs
 
 
 def named(jobs: list[Job]) -> str:
-    """The jobs in words, the first few of many."""
+    """Return the first jobs, and the number of the others."""
     rest = f" and {len(jobs) - JOBS_SHOWN} more" if len(jobs) > JOBS_SHOWN else ""
     return ", ".join(str(job) for job in jobs[:JOBS_SHOWN]) + rest
 
 
 def warning(node: Node) -> str:
-    """What keeps a node out of service, and until when."""
-    until = "it comes back by itself once that check is good" if node.is_unwell else "out of service until whoever did that resumes it"
+    """Return why a node is out of service, and until when."""
+    until = "returns to service when that check passes" if node.is_unwell else "out of service until an administrator resumes it"
     return f"{node}: {until}"
 
 
 class Slurm:
-    """The controller, through its own commands."""
+    """Access slurmctld through its commands."""
 
     def call(self, *words: str) -> str:
-        """What a command prints; its complaint where it fails."""
+        """Return the output of a command. Raise SlurmError if it fails."""
         try:
             done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
         except FileNotFoundError:
-            raise SlurmError(f"{words[0]}: there is no such command - is slurm-client installed on this node?") from None
+            raise SlurmError(f"{words[0]}: command not found - install slurm-client on this node") from None
         except subprocess.TimeoutExpired:
             raise SlurmError(f"{' '.join(words)}: no answer in 60 s - see `journalctl -u slurmctld`") from None
         if done.returncode:
             said = (done.stderr.strip() or done.stdout.strip()).replace("\n", "; ")
-            raise SlurmError(f"{' '.join(words)}: {said} - does slurmctld run? See `journalctl -u slurmctld`")
+            raise SlurmError(f"{' '.join(words)}: {said} - check that slurmctld runs; see `journalctl -u slurmctld`")
         return done.stdout
 
     def nodes(self) -> dict[str, Node]:
-        """Every node that Slurm knows."""
+        """Return all nodes known to Slurm."""
         return parse_nodes(self.call("scontrol", "--oneliner", "--all", "show", "nodes"))
 
     def jobs_on(self, names: Iterable[str]) -> list[Job]:
-        """Jobs that occupy one of the nodes, pending ones left out."""
+        """Return jobs on the nodes, without pending ones."""
         states = "--states=RUNNING,COMPLETING,CONFIGURING,SUSPENDED,STOPPED"
         listing = self.call("squeue", "--noheader", "--all", states, f"--nodelist={','.join(names)}", "--format=%i|%u|%N|%j")
         return parse_jobs(listing)
 
     def update(self, names: Iterable[str], state: str, reason: str = "") -> None:
-        """A new state for some nodes."""
+        """Set the state of nodes."""
         words = ["scontrol", "update", f"NodeName={','.join(names)}", f"State={state}"]
         self.call(*words, *([f"Reason={reason}"] if reason else []))
 
 
 class Service:
-    """One task: some nodes, and what is done to them."""
+    """Change the nodes of one task, and record the actions."""
 
     def __init__(self, slurm: Slurm, nodes: list[str], check: bool) -> None:
         self.slurm = slurm
@@ -210,19 +211,19 @@ class Service:
         self.found: dict[str, str] = {}
 
     def known(self) -> dict[str, Node]:
-        """Those of the task's nodes that Slurm knows."""
+        """Return those of the task's nodes that are known to Slurm."""
         everything = self.slurm.nodes()
         known = {name: everything[name] for name in self.names if name in everything}
         self.found = {**{name: str(node) for name, node in known.items()}, **self.found}
         return known
 
     def changed_hosts(self) -> dict[str, str]:
-        """The nodes that something is done to, as they were at the first look."""
+        """Return the changed nodes with their initial state."""
         names = [action.partition(": ")[0] for action in self.actions]
-        return {name: self.found.get(name, "Slurm does not know it") for name in names}
+        return {name: self.found.get(name, "not known to Slurm") for name in names}
 
     def set(self, names: list[str], action: str, state: str, reason: str = "") -> None:
-        """Notes an action on nodes, and carries it out outside check mode."""
+        """Record an action on nodes, and execute it outside check mode."""
         if not names:
             return
         self.actions += [f"{name}: {action}" for name in names]
@@ -230,11 +231,11 @@ class Service:
             self.slurm.update(names, state, reason)
 
     def drain(self, reason: str, timeout: int) -> None:
-        """No more jobs for the nodes, and none left on them."""
+        """Drain the nodes, and wait until their jobs have ended."""
         nodes = self.known()
         taking = [
             name for name, node in nodes.items() if "DRAIN" not in node.state or node.is_unwell
-        ]  # an unwell one may end its drain itself
+        ]  # an unhealthy node may lift its drain itself
         self.set(taking, "drain", "DRAIN", f"{OURS} {reason}")
         if not nodes or self.check:
             return
@@ -243,35 +244,35 @@ class Service:
             if time.monotonic() > until:
                 raise SlurmError(
                     f"{', '.join(nodes)}: still occupied after {timeout} s by job {named(jobs)}"
-                    " - wait for them or cancel them with scancel, then run again; the nodes take no new jobs meanwhile"
+                    " - wait for these jobs or cancel them with scancel, then run again; the nodes stay drained"
                 )
             time.sleep(0.5)
 
     def remove(self, reason: str) -> None:
-        """The nodes down, so that nothing waits for them."""
+        """Set the nodes to DOWN, so that Slurm does not wait for them."""
         nodes = self.known()
         self.set([name for name, node in nodes.items() if "DOWN" not in node.state], "down", "DOWN", f"{OURS} {reason}")
 
     def resume(self, timeout: int) -> None:
-        """The nodes registered, and free of what rackwright may lift."""
+        """Wait until the nodes are registered, and resume those that rackwright may resume."""
         until = time.monotonic() + timeout
         while True:
             nodes = self.known()
             unknown = [name for name in self.names if name not in nodes]
             if unknown and not self.check:
-                raise SlurmError(f"{', '.join(unknown)}: not in Slurm's configuration - is the controller converged?")
+                raise SlurmError(f"{', '.join(unknown)}: not in Slurm's configuration - check that the controller was configured")
             waiting = self.lift(nodes) + unknown
             if not waiting:
                 return
             if self.check:
-                self.actions += [f"{name}: wait until it is registered" for name in waiting]
+                self.actions += [f"{name}: wait for its registration" for name in waiting]
                 return
             if time.monotonic() > until:
                 raise SlurmError(f"{'; '.join(str(nodes[name]) for name in waiting)} after {timeout} s - see `journalctl -u slurmd` there")
             time.sleep(0.1)
 
     def lift(self, nodes: dict[str, Node]) -> list[str]:
-        """Resumes what may be resumed; returns the nodes that are still to be waited for."""
+        """Resume the nodes that may be resumed; return the nodes to wait for."""
         held = [node for node in nodes.values() if node.is_held and not node.is_ours]
         self.held, self.warnings = [str(node) for node in held], [warning(node) for node in held]
         ours = [name for name, node in nodes.items() if node.is_held and node.is_ours]
@@ -279,14 +280,14 @@ class Service:
         self.set([name for name in ready if name not in self.lifted], "resume", "RESUME")
         self.lifted.update(ready)
         given_up = [name for name in ours if nodes[name].is_given_up]
-        self.set([name for name in given_up if name not in self.lifted], "have it asked again", "RESUME")
+        self.set([name for name in given_up if name not in self.lifted], "resume a node that slurmctld gave up", "RESUME")
         self.lifted.update(given_up)
         lost = [name for name, node in nodes.items() if not node.is_registered and (node.is_ours or not node.is_held)]
         return lost + ([] if self.check else ready)
 
 
 def bring_about(service: Service, wanted: dict[str, Any]) -> None:
-    """The nodes in the state that the task declares."""
+    """Bring the nodes into the declared state."""
     if not wanted["nodes"]:
         return
     if wanted["state"] == "drained":
@@ -298,7 +299,7 @@ def bring_about(service: Service, wanted: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """One task."""
+    """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     service = Service(Slurm(), module.params["nodes"], bool(module.check_mode))
     told: dict[str, Any] = {}
@@ -313,7 +314,9 @@ def main() -> None:
     if module._diff and service.actions:
         told["diff"] = {"prepared": "".join(f"{action}\n" for action in service.actions)}
     if failure and module.check_mode:
-        module.exit_json(**{**told, "changed": True}, msg=f"cannot be looked up now, a run starts slurmctld first: {failure}")
+        module.exit_json(
+            **{**told, "changed": True}, msg=f"cannot be queried in check mode, because a run starts slurmctld first: {failure}"
+        )
     if failure:
         module.fail_json(msg=failure, **told)
     module.exit_json(**told)

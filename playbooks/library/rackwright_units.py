@@ -1,7 +1,7 @@
-"""The systemd units of one role, and the files they are made of, brought to their declared state, in order, in one task.
+"""Manage the systemd units of a role and their files, in order, in one task.
 
-Whether a daemon needs a restart is decided by comparing its configuration's digest with the one stamped when it was started, never
-by what this run happened to write: a run killed between the writing and the restart is healed by the next, and check mode sees it.
+A daemon is restarted if the digest of its configuration differs from the digest recorded at its start, not because this run wrote a
+file: the next run completes a run that was killed between writing and restart, and check mode reports it.
 Standard library only, Python 3.9 or newer on the node.
 """
 
@@ -18,60 +18,60 @@ from ansible.module_utils.rackwright_tree import TREE_ARGUMENTS, PathError, Tree
 
 DOCUMENTATION = r"""
 module: rackwright_units
-short_description: systemd units of a role and the files they are made of, in order, in one task
+short_description: Manage systemd units of a role and their files, in order, in one task
 description:
-  - C(files), C(directories), C(links) and C(absent) are those of M(rackwright_files) and are brought about before the units are looked at.
-    A role whose files and units belong together needs but one task. In check mode a unit whose C(config)
-    would be altered counts as changed.
+  - C(files), C(directories), C(links) and C(absent) are those of M(rackwright_files) and are applied before the units are queried.
+    A role whose files and units belong together needs one task only. In check mode, a unit whose C(config)
+    would change counts as changed.
 options:
   units:
-    description: Units in the order in which they are brought to their state.
+    description: Units, in the order in which they are managed.
     type: list
     elements: dict
     required: true
     suboptions:
-      name: {type: str, required: true, description: Unit name; C(.service) is added where it has no suffix.}
-      enabled: {type: bool, description: Started at boot or not; left alone when not given. A masked unit is unmasked for it.}
+      name: {type: str, required: true, description: Unit name; C(.service) is added if it has no suffix.}
+      enabled: {type: bool, description: Whether the unit starts at boot; unchanged if omitted. A masked unit is unmasked.}
       state:
         description:
-          - C(started), C(stopped); C(absent-ok) is C(stopped) for a unit that need not exist.
-          - C(ran) is for one that does its work and ends. It is started where C(ready) says that the work is not done, and awaited.
+          - C(started), C(stopped); C(absent-ok) is C(stopped) for a unit that may be missing.
+          - C(ran) is for a oneshot unit. It is started if C(ready) fails, and the module waits for its end.
         choices: [started, stopped, absent-ok, ran]
         default: started
       config:
-        description: Files and directories the daemon reads at its start; the unit file and its drop-ins are always counted among them.
+        description: Files and directories that the daemon reads at its start; the unit file and its drop-ins are always included.
         type: list
-      reload: {type: bool, default: false, description: Changed C(config) is met by a reload; a changed unit file still restarts.}
+      reload: {type: bool, default: false, description: Whether changed C(config) triggers a reload; a changed unit file always restarts.}
       ready:
-        description: What tells that the unit answers after it was started, one of C(tcp) ([host, port]), C(command) ([argv]), C(path).
+        description: Readiness probe after a start, one of C(tcp) ([host, port]), C(command) ([argv]), C(path).
         type: dict
       alive:
         description:
-          - Same shape as C(ready), looked at in every run, check mode too. A running unit that fails it is restarted.
-          - No answer in 5 s is an error, since a restart seldom cures a hang.
+          - Liveness probe, in the format of C(ready), used in every run and in check mode. A running unit that fails it is restarted.
+          - No answer within 5 s is an error, because a restart seldom fixes a hang.
         type: dict
-      ready_timeout: {type: int, default: 30, description: Seconds until an unready unit is an error.}
+      ready_timeout: {type: int, default: 30, description: "Timeout of C(ready), in seconds."}
       wait:
         description:
-          - C(false) queues the start and goes on; its outcome and readiness are awaited at the end of the task.
+          - C(false) queues the start and continues; the module waits for its result and readiness at the end of the task.
         type: bool
         default: true
   daemon_reload_on:
-    description: Unit files and drop-ins of units that are not in C(units). For those that are, systemd itself tells.
+    description: Unit files and drop-ins of units that are not in C(units). For units in C(units), systemd reports changes itself.
     type: list
     elements: path
 """
 
 RETURN = r"""
-changed_paths: {description: Every path that was, or in check mode would be, altered., returned: always, type: list}
+changed_paths: {description: "Paths that were, or in check mode would be, changed.", returned: always, type: list}
 actions:
-  description: What was, or in check mode would be, done, as unit, action and reason.
+  description: Actions that were, or in check mode would be, executed, as unit, action and reason.
   returned: always
   type: list
-started: {description: Units that were down and were started., returned: always, type: list}
-restarted: {description: Units that ran and were restarted., returned: always, type: list}
-reloaded: {description: Units that ran and were reloaded., returned: always, type: list}
-stopped: {description: Units that ran and were stopped., returned: always, type: list}
+started: {description: Stopped units that were started., returned: always, type: list}
+restarted: {description: Running units that were restarted., returned: always, type: list}
+reloaded: {description: Running units that were reloaded., returned: always, type: list}
+stopped: {description: Running units that were stopped., returned: always, type: list}
 """
 
 PROBE = {
@@ -103,19 +103,19 @@ STARTS_AT_BOOT = ("enabled", "static", "generated", "alias", "indirect", "transi
 
 
 class Units:
-    """One task's units and what it did to them."""
+    """Manage the units of one task, and record the actions."""
 
     def __init__(self, systemd: Systemd, check: bool, stamps: str = STAMPS) -> None:
         self.systemd = systemd
         self.check = check
         self.stamps = stamps
-        self.pending: tuple[str, ...] = ()  # paths that a real run would have altered by now
+        self.pending: tuple[str, ...] = ()  # paths that a real run would have changed by now
         self.actions: list[dict[str, str]] = []
         self.live: dict[str, Live] = {}
         self.changed_units: list[dict[str, Any]] = []
 
     def bring_about(self, units: list[dict[str, Any]], reload_on: list[str]) -> None:
-        """All units in their declared state."""
+        """Bring all units into their declared state."""
         names = [unit["name"] for unit in units]
         self.live = self.systemd.show(names)
         self.reread(names, reload_on)
@@ -128,12 +128,12 @@ class Units:
         self.stamp_changed()
 
     def noted(self, unit: str, action: str, reason: str) -> bool:
-        """Notes an action; True where it is to be carried out."""
+        """Record an action; return True outside check mode."""
         self.actions.append({"unit": unit, "action": action, "reason": reason})
         return not self.check
 
     def reread(self, names: list[str], reload_on: list[str]) -> None:
-        """daemon-reload where unit files are newer than what the manager holds."""
+        """Run daemon-reload if unit files are newer than the manager's state."""
         stale = [name for name in names if self.live[name].stale]
         if reload_on and not stale:
             loaded_at = self.systemd.loaded_at()
@@ -143,10 +143,10 @@ class Units:
             self.live = self.systemd.show(names)
 
     def boot_states(self, units: list[dict[str, Any]]) -> None:
-        """Masks, then what starts at boot, one call for all."""
+        """Unmask, enable and disable units, with one call per action."""
         for word, wanted in (("unmask", None), ("enable", True), ("disable", False)):
             names = [unit["name"] for unit in units if boot_step(unit, self.live[unit["name"]]) == word]
-            reason = "it is masked" if wanted is None else f"it is declared {'' if wanted else 'not '}to start at boot"
+            reason = "the unit is masked" if wanted is None else f"the unit is declared {'' if wanted else 'not '}to start at boot"
             for name in names:
                 self.noted(name, word, reason)
             if names and not self.check:
@@ -155,7 +155,7 @@ class Units:
                 self.live = self.systemd.show(list(self.live))
 
     def bring_unit(self, unit: dict[str, Any]) -> None:
-        """One unit in its declared running state."""
+        """Bring one unit into its declared running state."""
         name = unit["name"]
         live = self.live[name]
         if not live.exists:
@@ -165,7 +165,7 @@ class Units:
             self.run_once(unit)
             return
         if unit["state"] != "started":
-            if live.active not in ("inactive", "failed") and self.noted(name, "stop", f"it is {live.active}"):
+            if live.active not in ("inactive", "failed") and self.noted(name, "stop", f"the unit is {live.active}"):
                 self.systemd.must("stop", "--", name)
             return
         digests = digests_of(unit, live)
@@ -176,35 +176,35 @@ class Units:
             self.carry_out(unit, action)
 
     def run_once(self, unit: dict[str, Any]) -> None:
-        """A unit that ends by itself: started where what it does is not done."""
+        """Start a oneshot unit if its work is not done."""
         done, said = probe(unit["ready"])
         if not done and self.noted(unit["name"], "start", said):
             self.carry_out({**unit, "wait": True}, "start")
 
     def missing(self, unit: dict[str, Any]) -> None:
-        """A unit that is not there: fine where declared so, to come in check mode, else an error."""
+        """Handle a missing unit: ignored if absent-ok, a change in check mode, otherwise UnitError."""
         if unit["state"] == "absent-ok":
             return
-        if self.noted(unit["name"], "start" if unit["state"] in ("started", "ran") else "stop", "it does not exist yet"):
-            raise UnitError(f"{unit['name']}: there is no such unit - is its package installed?")
+        if self.noted(unit["name"], "start" if unit["state"] in ("started", "ran") else "stop", "the unit does not exist yet"):
+            raise UnitError(f"{unit['name']}: unit not found - check that its package is installed")
 
     def judge(self, unit: dict[str, Any], live: Live, digests: Digests) -> tuple[str, str]:
-        """The action a unit declared started needs, with its reason; empty where it is as declared."""
+        """Return action and reason for a unit declared started; empty if it is as declared."""
         stamp = read_stamp(self.stamps, unit["name"])
         action, reason = needed_action(unit, live, digests, stamp)
         for path in self.pending:
             if not action and concerns(path, unit, live):
-                return "reload" if unit["reload"] else "restart", f"{path} changes"
+                return "reload" if unit["reload"] else "restart", f"{path} would change"
         if not action and unit["alive"]:
             answered, said = probe(unit["alive"])
             if answered is None:
-                raise UnitError(f"{unit['name']}: runs, but {said} - it waits for something else: for a mount, is its server up?")
+                raise UnitError(f"{unit['name']}: runs, but {said} - check what the unit waits for, such as the server of a mount")
             if not answered:
-                return "restart", f"it runs, but {said}"
+                return "restart", f"the unit runs, but {said}"
         return action, reason
 
     def adopt(self, unit: dict[str, Any], live: Live, digests: Digests) -> None:
-        """Stamps a unit that was started by others, and waits for one whose starter was killed while it waited."""
+        """Stamp a unit that was started by others, and wait for one whose previous run was killed while waiting."""
         if self.check or read_stamp(self.stamps, unit["name"]).get("invocation") == live.invocation:
             return
         if unit["ready"]:
@@ -212,7 +212,7 @@ class Units:
         write_stamp(self.stamps, unit["name"], live.invocation, digests)
 
     def carry_out(self, unit: dict[str, Any], action: str) -> None:
-        """Starts, restarts or reloads, and waits for the unit unless it said not to."""
+        """Start, restart or reload the unit, and wait for it unless `wait` is false."""
         name = unit["name"]
         remove_stamp(self.stamps, name)
         if self.live[name].active == "failed":
@@ -226,7 +226,7 @@ class Units:
             self.await_ready(unit)
 
     def await_unit(self, unit: dict[str, Any]) -> None:
-        """Waits for a start that was only queued."""
+        """Wait for a queued start."""
         until = time.monotonic() + unit["ready_timeout"]
         for _ in ticks(until):
             live = self.systemd.show([unit["name"]])[unit["name"]]
@@ -235,12 +235,12 @@ class Units:
             if live.active in UP:
                 break
         else:
-            raise self.failure(unit, f"is not up after {unit['ready_timeout']} s")
+            raise self.failure(unit, f"not running after {unit['ready_timeout']} s")
         if unit["ready"]:
             self.await_ready(unit)
 
     def await_ready(self, unit: dict[str, Any]) -> None:
-        """Waits until the unit answers; gives up early on one that has died."""
+        """Wait until the unit is ready. Raise UnitError at once if it has failed."""
         said = ""
         looked = time.monotonic()
         for now in ticks(looked + unit["ready_timeout"]):
@@ -250,17 +250,17 @@ class Units:
             if now - looked > 0.5:
                 looked = now
                 if self.systemd.show([unit["name"]])[unit["name"]].active == "failed":
-                    raise self.failure(unit, "died before it answered")
+                    raise self.failure(unit, "failed before it was ready")
         raise self.failure(unit, f"runs, but after {unit['ready_timeout']} s {said}")
 
     def failure(self, unit: dict[str, Any], what: str) -> UnitError:
-        """The error with the unit's own last words."""
+        """Return the error with the last lines of the unit's journal."""
         live = self.systemd.show([unit["name"]])[unit["name"]]
-        lines = self.systemd.last_words(unit["name"]) or "(its journal is empty)"
-        return UnitError(f"{unit['name']}: {what} ({live.active}, {live.result}); its journal ends:\n{lines}")
+        lines = self.systemd.last_words(unit["name"]) or "(the journal is empty)"
+        return UnitError(f"{unit['name']}: {what} ({live.active}, {live.result}); last lines of its journal:\n{lines}")
 
     def stamp_changed(self) -> None:
-        """Stamps what this task started, with the configuration that it was started on."""
+        """Stamp the units that this task started with the digests of their files."""
         if not self.changed_units:
             return
         fresh = self.systemd.show([unit["name"] for unit in self.changed_units])
@@ -270,7 +270,7 @@ class Units:
 
 
 def boot_step(unit: dict[str, Any], live: Live) -> str:
-    """What a unit's boot state needs: unmask, enable, disable or nothing."""
+    """Return the change of a unit's boot state: unmask, enable, disable or empty."""
     if live.load == "masked" and (unit["enabled"] or unit["state"] == "started"):
         return "unmask"
     if unit["enabled"] is None or not live.exists:
@@ -281,44 +281,44 @@ def boot_step(unit: dict[str, Any], live: Live) -> str:
 
 
 def concerns(path: str, unit: dict[str, Any], live: Live) -> bool:
-    """Whether the path is part of what the unit is started on."""
+    """Return whether the unit reads the path at its start."""
     parts = [*unit["config"], *live.unit_files, f"/etc/systemd/system/{unit['name']}", f"/etc/systemd/system/{unit['name']}.d"]
     return any(path == part or path.startswith(f"{part}/") for part in parts)
 
 
 def needed_action(unit: dict[str, Any], live: Live, digests: Digests, stamp: dict[str, Any]) -> tuple[str, str]:
-    """What a unit declared started needs, by its state and by what it was started on."""
+    """Return action and reason for a unit declared started, from its state and the recorded digests."""
     if live.active not in UP:
-        return "start", f"it is {live.active} ({live.detail})"
+        return "start", f"the unit is {live.active} ({live.detail})"
     again = "reload" if unit["reload"] else "restart"
     if stamp.get("invocation") == live.invocation:
         if stamp.get("unit") != digests.unit:
-            return "restart", "its unit file changed since it was started"
+            return "restart", "the unit file changed after the start"
         if stamp.get("config") != digests.config:
-            return again, "its configuration changed since it was started"
+            return again, "the configuration changed after the start"
         return "", ""
     for path in live.unit_files:
         if changed_at(path) > live.started_at:
-            return "restart", f"{path} is newer than its start"
+            return "restart", f"{path} is newer than the start of the unit"
     for path in files_under(unit["config"]):
         if changed_at(path) > live.started_at:
-            return again, f"{path} is newer than its start"
+            return again, f"{path} is newer than the start of the unit"
     return "", ""
 
 
 def digests_of(unit: dict[str, Any], live: Live) -> Digests:
-    """What the unit would be started on now."""
+    """Return the current digests of the unit's files."""
     return Digests(config=digest(unit["config"]), unit=digest(list(live.unit_files)))
 
 
 def full_name(name: str) -> str:
-    """The unit's name with its suffix."""
+    """Return the unit's name with its suffix."""
     return name if name.endswith(SUFFIXES) else f"{name}.service"
 
 
 def main() -> None:
-    """One task."""
-    # As in rackwright_files, contents of files are kept from the node's journal and from the result.
+    """Run the module."""
+    # As in rackwright_files: neither the node's journal nor the result may contain file contents.
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True, no_log=True)
     check = bool(module.check_mode)
     wanted = [{**unit, "name": full_name(unit["name"])} for unit in module.params["units"]]
@@ -331,7 +331,7 @@ def main() -> None:
         failure = str(error)
     told = report(tree, units)
     if module._diff and told["changed"]:
-        told["diff"] = [*tree.diffs, {"prepared": "".join(f"{d['unit']}: {d['action']}, since {d['reason']}\n" for d in units.actions)}]
+        told["diff"] = [*tree.diffs, {"prepared": "".join(f"{d['unit']}: {d['action']}, because {d['reason']}\n" for d in units.actions)}]
     told["invocation"] = {"module_args": {"units": [unit["name"] for unit in wanted]}}
     if failure:
         module.fail_json(msg=failure, **told)
@@ -339,7 +339,7 @@ def main() -> None:
 
 
 def report(tree: Tree, units: Units) -> dict[str, Any]:
-    """The task's result."""
+    """Return the task's result."""
     past = {"started": "start", "restarted": "restart", "reloaded": "reload", "stopped": "stop"}
     return {
         "changed": bool(tree.changed_paths or units.actions),

@@ -1,7 +1,7 @@
-"""The cluster's users and their groups on one node, in one task.
+"""Manage the cluster's users and their groups on a node, in one task.
 
-Same numbers on every node, no passwords. Of a user who is no longer declared the account goes and the files stay. Accounts that this
-module has not made are none of its business. Standard library only, Python 3.9 or newer on the node.
+Ids are the same on every node; there are no passwords. The account of a user that is no longer declared is deleted, the files stay.
+Accounts that this module did not create are not changed. Standard library only, Python 3.9 or newer on the node.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: rackwright_users
-short_description: The cluster's users on one node
+short_description: Manage the cluster's users on a node
 options:
   users:
     description:
-      - Users with C(name), C(uid), C(gid) (of the group of the same name), C(shell), C(admin), who is in the admins' group, and C(groups),
-        further ones.
+      - Users with C(name), C(uid), C(gid) (of the group of the same name), C(shell), C(admin) (member of the admins' group) and C(groups)
+        (further groups).
     type: list
     elements: dict
     required: true
   groups:
-    description: Groups that users share, with C(name) and C(gid). Nobody but the users who say so is in one.
+    description: Shared groups, with C(name) and C(gid). Only users that declare the group are members.
     type: list
     elements: dict
     default: []
   admins:
-    description: Groups whose members may become root, by distribution; the first that the node has is used.
+    description: Groups whose members may become root, by distribution; the first existing group is used.
     type: list
     elements: str
     default: [sudo, wheel]
   home:
-    description: Where home directories are made.
+    description: Parent folder of the home directories.
     type: path
     default: /home
   known:
-    description: Where the names of the users that this module has made are kept, so that it knows who has left.
+    description: File with the names of the users that this module created; used to detect removed users.
     type: path
     default: /var/lib/rackwright/users.json
   known_groups:
-    description: The same of the groups that it has made, or has put users into.
+    description: File with the names of the groups that this module created or added users to.
     type: path
     default: /var/lib/rackwright/groups.json
 """
 
 RETURN = r"""
-changes: {description: What was, or in check mode would be, done, in words., returned: always, type: list}
+changes: {description: "Changes that were, or in check mode would be, made.", returned: always, type: list}
 """
 
 USER = {
@@ -74,30 +74,30 @@ ARGUMENTS = {
 
 
 class UserError(Exception):
-    """A user that cannot be brought to the declared state: where, what, what now."""
+    """A user error: place, problem, hint."""
 
 
 class Database(NamedTuple):
-    """The node's users and groups as they are."""
+    """Current users and groups of the node."""
 
     users: dict[str, pwd.struct_passwd]
     groups: dict[str, grp.struct_group]
 
 
 class Step(NamedTuple):
-    """One command, with what it is for in words."""
+    """A command and its description."""
 
     what: str
     command: tuple[str, ...]
 
 
 def read_database() -> Database:
-    """The node's users and groups, one look at each."""
+    """Return the node's users and groups."""
     return Database(users={user.pw_name: user for user in pwd.getpwall()}, groups={group.gr_name: group for group in grp.getgrall()})
 
 
 def steps_for(user: dict[str, Any], home: str, admins: list[str], database: Database) -> list[Step]:
-    """What brings one user and the group of the same name to the declared state."""
+    """Return the steps for one user and the group of the same name."""
     name, uid, gid = user["name"], user["uid"], user["gid"]
     for other in database.users.values():
         if other.pw_uid == uid and other.pw_name != name:
@@ -107,90 +107,93 @@ def steps_for(user: dict[str, Any], home: str, admins: list[str], database: Data
 
 
 def refuse_taken(whose: str, name: str, gid: int, database: Database) -> None:
-    """A number has one name on a node."""
+    """Raise UserError if another group has the gid."""
     for other in database.groups.values():
         if other.gr_gid == gid and other.gr_name != name:
             raise UserError(f"{whose}: gid {gid} belongs to group {other.gr_name} on this node - choose another in the stack file")
 
 
 def shared_steps(groups: list[dict[str, Any]], database: Database) -> list[Step]:
-    """What brings the groups that users share to their numbers."""
+    """Return the steps for shared groups."""
     for group in groups:
         refuse_taken(f"group {group['name']}", group["name"], group["gid"], database)
     return [step for group in groups for step in group_steps(group["name"], group["gid"], database)]
 
 
 def member_steps(wanted: dict[str, Any], known: list[str], database: Database) -> list[Step]:
-    """What puts users into their further groups, and takes out of those that are known here whoever does not belong."""
+    """Return the steps that add users to their further groups and remove others from known groups."""
     shared, steps = {group["name"] for group in wanted["groups"]}, []
     asked = {name: [user["name"] for user in wanted["users"] if name in user["groups"]] for name in names_of_groups(wanted)}
     for name, members in asked.items():
         if name not in database.groups and name not in shared:
             raise UserError(
-                f"user {members[0]}: there is no group {name} on this node - declare it in `user_groups`, or install what makes it"
+                f"user {members[0]}: group {name} not found on this node"
+                " - declare the group in `user_groups`, or install the package that creates it"
             )
     for name in dict.fromkeys([*asked, *sorted(shared), *known]):
         live, members = database.groups[name].gr_mem if name in database.groups else [], asked.get(name, [])
-        steps += [Step(f"put user {user} into group {name}", ("gpasswd", "--add", user, name)) for user in members if user not in live]
-        # In a group of the system, whoever is no user of ours is none of our business.
+        steps += [Step(f"add user {user} to group {name}", ("gpasswd", "--add", user, name)) for user in members if user not in live]
+        # In a system group, members that rackwright does not manage stay.
         ours = live if name in shared else [user["name"] for user in wanted["users"] if user["name"] in live]
         gone = [user for user in ours if user not in members]
-        steps += [Step(f"take user {user} out of group {name}", ("gpasswd", "--delete", user, name)) for user in gone]
+        steps += [Step(f"remove user {user} from group {name}", ("gpasswd", "--delete", user, name)) for user in gone]
     return steps
 
 
 def names_of_groups(wanted: dict[str, Any]) -> list[str]:
-    """Further groups that users say they are in, each once."""
+    """Return the further groups of all users, each once."""
     return list(dict.fromkeys(name for user in wanted["users"] for name in user["groups"]))
 
 
 def group_steps(name: str, gid: int, database: Database) -> list[Step]:
-    """What brings the user's own group to its number."""
+    """Return the steps for the user's own group."""
     group = database.groups.get(name)
     if group is None:
-        return [Step(f"make group {name}", ("groupadd", "--gid", str(gid), name))]
+        return [Step(f"create group {name}", ("groupadd", "--gid", str(gid), name))]
     if group.gr_gid != gid:
-        return [Step(f"give group {name} gid {gid}", ("groupmod", "--gid", str(gid), name))]
+        return [Step(f"set gid {gid} of group {name}", ("groupmod", "--gid", str(gid), name))]
     return []
 
 
 def user_steps(user: dict[str, Any], home: str, database: Database) -> list[Step]:
-    """What brings the user's entry to the declared values."""
+    """Return the steps for the user's account."""
     name, uid, gid, shell = user["name"], str(user["uid"]), str(user["gid"]), user["shell"]
     live = database.users.get(name)
     if live is None:
         words = ("useradd", "--uid", uid, "--gid", gid, "--shell", shell, "--create-home", "--home-dir", os.path.join(home, name), name)
-        return [Step(f"make user {name}", words)]
+        return [Step(f"create user {name}", words)]
     if (live.pw_uid, live.pw_gid, live.pw_shell) == (user["uid"], user["gid"], shell):
         return []
-    return [Step(f"give user {name} uid {uid}, gid {gid}, shell {shell}", ("usermod", "--uid", uid, "--gid", gid, "--shell", shell, name))]
+    return [
+        Step(f"set uid {uid}, gid {gid} and shell {shell} of user {name}", ("usermod", "--uid", uid, "--gid", gid, "--shell", shell, name))
+    ]
 
 
 def admin_steps(user: dict[str, Any], admins: list[str], database: Database) -> list[Step]:
-    """What puts the user into the admins' group, or takes the user out of it."""
+    """Return the steps that add the user to the admins' group or remove the user from it."""
     name = user["name"]
     group = next((database.groups[group] for group in admins if group in database.groups), None)
     if group is None:
         if user["admin"]:
             raise UserError(
-                f"user {name}: is to be an admin, but there is none of the groups {', '.join(admins)} on this node - install sudo"
+                f"user {name}: declared as admin, but none of the groups {', '.join(admins)} exists on this node - install sudo"
             )
         return []
     if user["admin"] == (name in group.gr_mem):
         return []
     if user["admin"]:
-        return [Step(f"make user {name} an admin", ("usermod", "--append", "--groups", group.gr_name, name))]
-    return [Step(f"make user {name} an ordinary user", ("gpasswd", "--delete", name, group.gr_name))]
+        return [Step(f"grant admin rights to user {name}", ("usermod", "--append", "--groups", group.gr_name, name))]
+    return [Step(f"revoke admin rights of user {name}", ("gpasswd", "--delete", name, group.gr_name))]
 
 
 def leaving_steps(declared: set[str], known: list[str], database: Database) -> list[Step]:
-    """What removes users that were made here and are no longer declared; their files stay."""
+    """Return the steps that delete users that are no longer declared; their files stay."""
     gone = [name for name in known if name not in declared and name in database.users]
-    return [Step(f"remove user {name}, who is no longer declared", ("userdel", name)) for name in gone]
+    return [Step(f"delete user {name}, which is no longer declared", ("userdel", name)) for name in gone]
 
 
 def read_known(path: str) -> list[str]:
-    """Users that were made here before."""
+    """Return the names that earlier runs recorded."""
     try:
         with open(path, encoding="utf-8") as stream:
             known = json.load(stream)
@@ -200,7 +203,7 @@ def read_known(path: str) -> list[str]:
 
 
 def remember(path: str, known: list[str], names: list[str]) -> None:
-    """Writes down who was made here, where that has changed."""
+    """Record the managed names if they changed."""
     if known == names:
         return
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
@@ -210,14 +213,14 @@ def remember(path: str, known: list[str], names: list[str]) -> None:
 
 
 def carry_out(step: Step) -> None:
-    """Runs one step."""
+    """Run one step. Raise UserError if it fails."""
     done = subprocess.run(step.command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise UserError(f"{step.what}: {step.command[0]} says: {(done.stderr or done.stdout).strip()}")
+        raise UserError(f"{step.what}: {step.command[0]} failed: {(done.stderr or done.stdout).strip()}")
 
 
 def bring_about(wanted: dict[str, Any], check: bool) -> list[str]:
-    """What was done, in words."""
+    """Apply the changes; return their descriptions."""
     database, known, known_groups = read_database(), read_known(wanted["known"]), read_known(wanted["known_groups"])
     declared = [user["name"] for user in wanted["users"]]
     groups = sorted({*names_of_groups(wanted), *(group["name"] for group in wanted["groups"])})
@@ -225,7 +228,7 @@ def bring_about(wanted: dict[str, Any], check: bool) -> list[str]:
     steps += [step for user in wanted["users"] for step in steps_for(user, wanted["home"], wanted["admins"], database)]
     steps += member_steps(wanted, known_groups, database)
     if not check:
-        # Before the making: a killed run must know whom it made.
+        # Recorded before the changes, so that a killed run knows which users it created.
         remember(wanted["known"], known, sorted({*known, *declared}))
         remember(wanted["known_groups"], known_groups, sorted({*known_groups, *groups}))
         for step in steps:
@@ -233,11 +236,11 @@ def bring_about(wanted: dict[str, Any], check: bool) -> list[str]:
         remember(wanted["known"], sorted({*known, *declared}), sorted(declared))
         remember(wanted["known_groups"], sorted({*known_groups, *groups}), groups)
     told = [step.what for step in steps]
-    return told if told or (sorted(known), sorted(known_groups)) == (sorted(declared), groups) else ["remember who was made here"]
+    return told if told or (sorted(known), sorted(known_groups)) == (sorted(declared), groups) else ["record the managed users"]
 
 
 def main() -> None:
-    """One task."""
+    """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     try:
         actions = bring_about(module.params, bool(module.check_mode))

@@ -1,4 +1,4 @@
-"""Takes an addon out of a Kubernetes cluster: hooks first, so that nothing asks a service that is gone; definitions and namespaces last."""
+"""Remove an add-on from a Kubernetes cluster: webhooks first, which would call a deleted service; definitions and namespaces last."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ WORK = {
     "kueue": ({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload"}, ("Finished",)),
     "jobset": ({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}, ("Completed", "Failed")),
 }
-"""What an addon looks after, in the version in which it is stored, and the conditions of which one says that it is over."""
+"""Work of an add-on, in its storage version, and the conditions that mark it as finished."""
 DERIVED = {"kueue": WORK["kueue"][0]}
-"""What an addon makes of other objects by itself: gone with it, and made anew by the next one."""
+"""Objects that an add-on derives from others: deleted with it, and recreated by the next installation."""
 
 
 def unfinished(applying: Applying, addon: str) -> list[str]:
-    """Work that waits for an addon, or is done under it, in words."""
+    """Return descriptions of unfinished work of an add-on."""
     kind, ends = WORK.get(addon, (None, ()))
     found = _items(applying, kind) if kind else []
     return sorted(_named(one) for one in found if not _is_over(one, ends))
@@ -51,7 +51,7 @@ def _is_over(one: dict[str, Any], ends: tuple[str, ...]) -> bool:
 
 
 def _named(one: dict[str, Any]) -> str:
-    """Whose it is: a workload belongs to the job that somebody made."""
+    """Return the owner of an object: a workload belongs to a user's job."""
     owners = one["metadata"].get("ownerReferences") or []
     kind, name = (owners[0]["kind"], owners[0]["name"]) if owners else (one.get("kind", "Workload"), one["metadata"]["name"])
     return f"{kind} {one['metadata'].get('namespace', '')}/{name}"
@@ -66,7 +66,7 @@ def _items(applying: Applying, kind: dict[str, str], label: str = "") -> list[di
 
 
 class Removal:
-    """One task. `patience`: seconds that what is deleted may take to be gone."""
+    """Remove add-ons. `patience`: seconds for deleted objects to disappear."""
 
     def __init__(self, applying: Applying, patience: int) -> None:
         self.applying = applying
@@ -75,12 +75,12 @@ class Removal:
         self.kept: list[str] = []
 
     def strangers(self, names: list[str]) -> list[str]:
-        """Addons that are in the cluster and not wanted."""
+        """Return installed add-ons that are not declared."""
         marked = {one["metadata"]["labels"][LABEL] for kind in (DEPLOYMENT, DEFINITION) for one in _items(self.applying, kind, LABEL)}
         return sorted(marked - set(names))
 
     def run(self, names: list[str], said: list[dict[str, Any]]) -> None:
-        """Delete what belongs to addons that are not wanted, and what wanted ones no longer say."""
+        """Delete objects of undeclared add-ons, and objects that declared add-ons no longer contain."""
         leaving = self.strangers(names)
         for kind in HOOKS:
             self._delete(kind, said)
@@ -118,7 +118,7 @@ class Removal:
                 self._gone(kind, one)
 
     def _await_deleted(self, leaving: list[str]) -> None:
-        """Until what is being deleted is gone: its addon alone can let it go."""
+        """Wait for deletions in progress: only the running add-on can remove its finalizers."""
         if self.applying.check:
             return
         definitions = [one for one in _items(self.applying, DEFINITION, LABEL) if one["metadata"]["labels"][LABEL] in leaving]
@@ -127,7 +127,7 @@ class Removal:
             going = [told(one) for each in definitions for one in _items(self.applying, _kind_of(each)) if self._goes(one)]
             if not going:
                 return
-        raise ObjectsError(f"deleted, and after {self.patience} s still there: {', '.join(going)} - see its finalizers, then again")
+        raise ObjectsError(f"still present {self.patience} s after deletion: {', '.join(going)} - check the finalizers, then apply again")
 
     def _definitions(self, said: list[dict[str, Any]]) -> None:
         for one in self._unsaid(DEFINITION, said):
@@ -140,7 +140,7 @@ class Removal:
                 self._gone(DEFINITION, one)
 
     def _leave(self, one: dict[str, Any]) -> None:
-        """A definition that stays must not have its objects translated by a service that is gone, and is no longer an addon's."""
+        """Detach a definition that is kept: remove the conversion webhook of the deleted service, and the add-on's label."""
         body = {"metadata": {"labels": {LABEL: None}}, "spec": {"conversion": {"strategy": "None", "webhook": None}}}
         self.applying.client.patch(
             self.applying.known(DEFINITION), body=body, name=one["metadata"]["name"], content_type="application/merge-patch+json"
@@ -148,7 +148,7 @@ class Removal:
 
 
 def _kind_of(definition: dict[str, Any]) -> dict[str, str]:
-    """The kind that a definition defines, in the version in which it is stored."""
+    """Return the kind of a definition, in its storage version."""
     spec = definition["spec"]
     stored = next(each["name"] for each in spec["versions"] if each["storage"])
     return {"apiVersion": f"{spec['group']}/{stored}", "kind": spec["names"]["kind"]}

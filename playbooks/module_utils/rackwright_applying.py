@@ -1,6 +1,6 @@
-"""Applies objects to a Kubernetes cluster on the server's side, so that only what they say is ours and what others add stays.
+"""Apply objects to a Kubernetes cluster with server-side apply: rackwright owns the declared fields only, fields of others stay.
 
-Needs python3-kubernetes where it is used, which is on a controller.
+Needs python3-kubernetes on the controller where it runs.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ OURS = "app.kubernetes.io/managed-by=rackwright"
 
 
 class ObjectsError(Exception):
-    """What the cluster refuses: where, what, what now."""
+    """A cluster error: place, problem, hint."""
 
 
 def told(found: dict[str, Any]) -> str:
-    """An object in words."""
+    """Return kind, namespace and name of an object."""
     metadata = found["metadata"]
     return f"{found['kind']} {metadata['namespace'] + '/' if metadata.get('namespace') else ''}{metadata['name']}"
 
 
 def bare(found: dict[str, Any]) -> dict[str, Any]:
-    """An object without what changes at every look at it."""
+    """Return an object without fields that change at every read."""
     metadata = {
         key: value for key, value in found.get("metadata", {}).items() if key not in ("managedFields", "resourceVersion", "generation")
     }
@@ -33,7 +33,7 @@ def bare(found: dict[str, Any]) -> dict[str, Any]:
 
 
 class Applying:
-    """One task."""
+    """Execute one task."""
 
     def __init__(self, client: Any, check: bool, patience: int) -> None:
         self.client = client
@@ -44,9 +44,9 @@ class Applying:
         self.absent: list[str] = []
 
     def apply(self, wanted: dict[str, Any]) -> None:
-        """Bring one object to what it says."""
+        """Apply one object."""
         kind = self._kind(wanted)
-        if kind is None:  # its kind comes with an object before it, which check mode did not apply
+        if kind is None:  # an earlier object defines its kind, which check mode did not apply
             self.applied.append(told(wanted))
             return
         metadata = wanted["metadata"]
@@ -66,7 +66,7 @@ class Applying:
             self.applied.append(told(wanted))
 
     def prune(self, kind: dict[str, str], wanted: list[dict[str, Any]]) -> None:
-        """Delete what is ours and no longer said. A kind that the cluster does not know has nothing to delete."""
+        """Delete rackwright's objects of a kind that are no longer declared. An unknown kind has none."""
         resource = self.known(kind)
         if resource is None:
             return
@@ -80,12 +80,12 @@ class Applying:
                 resource.delete(name=metadata["name"], namespace=metadata.get("namespace"))
 
     def found(self, wanted: dict[str, Any]) -> dict[str, Any] | None:
-        """An object as the cluster has it; None where it has none."""
+        """Return an object of the cluster; None if it does not exist."""
         kind = self.known(wanted)
         return None if kind is None else self._get(kind, wanted["metadata"]["name"], wanted["metadata"].get("namespace"))
 
     def known(self, wanted: dict[str, Any]) -> Any:
-        """The resource of a kind; None where the cluster does not know it."""
+        """Return the resource of a kind; None if the cluster does not know it."""
         from kubernetes.dynamic.exceptions import ResourceNotFoundError
 
         try:
@@ -94,15 +94,15 @@ class Applying:
             return None
 
     def _kind(self, wanted: dict[str, Any]) -> Any:
-        """As `known`; a definition that was applied a moment ago is not served at once."""
+        """Return the resource of a kind as `known` does, but wait for a new definition. Raise ObjectsError after the timeout."""
         for _ in ticks(time.monotonic() + (0 if self.check else self.patience)):
             found = self.known(wanted)
             if found is not None or self.check:
                 return found
-        raise ObjectsError(f"{wanted['apiVersion']} {wanted['kind']}: the cluster knows no such kind")
+        raise ObjectsError(f"{wanted['apiVersion']} {wanted['kind']}: unknown kind in this cluster")
 
     def _registered(self, kind: Any, name: str) -> dict[str, Any] | None:
-        """A node, which may be about to register itself."""
+        """Return a node, and wait for its registration; None after the timeout."""
         found = self._get(kind, name, None)
         for _ in ticks(time.monotonic() + (0 if self.check else self.patience)):
             if found is not None:
@@ -120,7 +120,7 @@ class Applying:
         return found
 
     def _sent(self, kind: Any, wanted: dict[str, Any], *, dry: bool) -> dict[str, Any]:
-        """The object as the server has it, or would have it, afterwards."""
+        """Apply the object, or dry-run it; return the result of the server."""
         from kubernetes.dynamic.exceptions import DynamicApiError
 
         refused = ""

@@ -1,4 +1,4 @@
-"""The control plane's certificates on this node, and when they end. Standard library only, Python 3.9 or newer."""
+"""Read the control plane's certificates on this node and their expiry. Standard library only, Python 3.9 or newer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KUBECONFIGS = ("admin.conf", "controller-manager.conf", "scheduler.conf", "super
 
 
 def certificates(folder: str) -> Iterator[tuple[str, bytes]]:
-    """The control plane's own, with their names: files, and those inside kubeconfigs. The authorities' last ten years."""
+    """Yield the control plane's certificates with their names, from files and kubeconfigs, without CAs, which last ten years."""
     for part in ("pki", "pki/etcd"):
         for name in sorted(os.listdir(f"{folder}/{part}") if os.path.isdir(f"{folder}/{part}") else []):
             if name.endswith(".crt") and not name.endswith("ca.crt"):
@@ -30,6 +30,6 @@ def certificates(folder: str) -> Iterator[tuple[str, bytes]]:
 
 
 def ends_within(certificate: bytes, days: int) -> bool:
-    """Whether a certificate ends within so many days; one that cannot be read counts as ended. FileNotFoundError without openssl."""
+    """Return whether a certificate expires within so many days, or is unreadable. Raise FileNotFoundError without openssl."""
     command = ["openssl", "x509", "-noout", "-checkend", str(days * 86400)]
     return subprocess.run(command, input=certificate, capture_output=True, check=False).returncode != 0

@@ -1,4 +1,4 @@
-"""Members of etcd, as the one on this node knows them; those that are gone are taken out. Standard library only, Python 3.9 or newer."""
+"""Query etcd's members through the local one, and remove members that are gone. Standard library only, Python 3.9 or newer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ansible.module_utils.rackwright_probe import ticks
 HERE = "https://127.0.0.1:2379"
 CLIENT = 2379
 PASSING = ("unhealthy cluster", "context deadline exceeded", "request timed out")
-SETTLES = 40  # seconds: etcd takes a member out only once it has heard from the others for five
+SETTLES = 40  # seconds: etcd removes a member only after five seconds of contact with the others
 
 
 class Member(NamedTuple):
-    """One member; a name is its own once it has started."""
+    """A member of etcd; it has a name once it has started."""
 
     number: str
     name: str
@@ -27,12 +27,12 @@ class Member(NamedTuple):
 
 
 def trust(pki: str) -> list[str]:
-    """etcdctl's options for a client of this node."""
+    """Return the TLS options of etcdctl on this node."""
     return [f"--cacert={pki}/ca.crt", f"--cert={pki}/healthcheck-client.crt", f"--key={pki}/healthcheck-client.key"]
 
 
 def parse_members(text: str) -> list[Member]:
-    """`etcdctl member list --write-out=json`.
+    """Parse `etcdctl member list --write-out=json`.
 
     >>> parse_members('{"members":[{"ID":255,"name":"c1","peerURLs":["https://10.1.0.17:2380"]}]}')
     [Member(number='ff', name='c1', address='10.1.0.17')]
@@ -44,26 +44,27 @@ def parse_members(text: str) -> list[Member]:
 
 
 def answers(address: str) -> bool:
-    """Whether something listens there on etcd's port for clients."""
+    """Return whether etcd's client port is open there."""
     with socket.socket() as probe:
         probe.settimeout(2)
         return probe.connect_ex((address, CLIENT)) == 0
 
 
 def without_majority(controllers: dict[str, str]) -> str:
-    """What to do where too few of etcd's members answer for anything to change; empty where that is not it."""
+    """Return a recovery hint if etcd has lost its majority; empty otherwise."""
     there = [name for name, address in controllers.items() if answers(address)]
     if len(controllers) < 2 or len(there) * 2 > len(controllers):
         return ""
     return (
-        f"etcd has lost its majority: of {', '.join(controllers)} only {', '.join(there) or 'none'} answers, and nothing in the cluster "
-        "can change - bring the others back with their disks and run the same again; where those are lost, `rackwright etcd backup` takes "
-        "what is left, `rackwright etcd restore --force` begins anew with it on those that answer, and `rackwright up` has the others join"
+        f"etcd has lost its majority: of {', '.join(controllers)} only {', '.join(there) or 'none'} answers, and the cluster cannot "
+        "change - restore the failed controllers with their disks and run the command again; if the disks are lost, run "
+        "`rackwright etcd backup` to save the remaining data, `rackwright etcd restore --force` to recreate etcd from it on the reachable "
+        "controllers, and `rackwright up` to rejoin the others"
     )
 
 
 class Members:
-    """etcd's members, through etcdctl on a node that is one. `run` runs a command, and raises `refusal` where it fails."""
+    """Manage etcd's members through etcdctl on a member. `run` runs a command and raises `refusal` if it fails."""
 
     def __init__(self, run: Callable[..., str], refusal: type[Exception], folder: str) -> None:
         self._run = run
@@ -71,11 +72,11 @@ class Members:
         self._trust = trust(os.path.join(folder, "pki", "etcd"))
 
     def found(self) -> list[Member]:
-        """All of them, as a majority agrees."""
+        """Return all members, as agreed by a majority."""
         return parse_members(self._etcdctl("member", "list", "--write-out=json"))
 
     def gone(self, leaving: dict[str, str]) -> list[Member]:
-        """Those of the leaving nodes, name to address; who answers no more comes first, so that the others are a majority longer."""
+        """Return members of the removed nodes (name to address); unreachable ones come first, which keeps the majority longer."""
         found = [one for one in self.found() if one.name in leaving or one.address in leaving.values()]
         return sorted(found, key=lambda one: answers(one.address))
 
@@ -92,13 +93,13 @@ class Members:
             self._etcdctl("move-leader", here, endpoint=f"https://{found.address}:{CLIENT}")
 
     def remove(self, member: Member) -> None:
-        """Take one out; refused while the others have not settled, which is waited for."""
+        """Remove a member; retry while etcd refuses because the other members have not settled."""
         until = time.monotonic() + SETTLES
         for now in ticks(until):
             try:
                 self._etcdctl("member", "remove", member.number)
             except self._refusal as error:
-                if "not found" in str(error).lower():  # An attempt whose answer came too late had done it.
+                if "not found" in str(error).lower():  # An earlier attempt succeeded after its timeout.
                     return
                 if not any(word in str(error) for word in PASSING) or now > until:
                     raise

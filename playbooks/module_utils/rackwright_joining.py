@@ -1,4 +1,4 @@
-"""What kubeadm is told by a node that joins, and what it prints for one that is to. Pure; standard library only, Python 3.9 or newer."""
+"""Build kubeadm's JoinConfiguration, and parse the join token that kubeadm prints. Pure; standard library only, Python 3.9 or newer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def invitation(said: str) -> dict[str, str] | None:
-    """Token and digest out of the join command that kubeadm prints; None where it printed none."""
+    """Return token and CA digest from the join command that kubeadm prints; None without one."""
     token = re.search(r"--token (\S+)", said)
     authority = re.search(r"--discovery-token-ca-cert-hash (\S+)", said)
     return {"token": token[1], "authority": authority[1]} if token and authority else None

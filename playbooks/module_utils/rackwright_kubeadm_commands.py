@@ -1,19 +1,19 @@
-"""kubeadm and kubectl on a controller or a node, and why they failed. Standard library only, Python 3.9 or newer."""
+"""Run kubeadm and kubectl on a node, and extract the reason of a failure. Standard library only, Python 3.9 or newer."""
 
 from __future__ import annotations
 
 import subprocess
 
 FOLDER = "/etc/kubernetes"
-HERE = "https://127.0.0.1:6443"  # this controller's own API: the address that all know may be another's
+HERE = "https://127.0.0.1:6443"  # the local API: another controller may hold the cluster's address
 
 
 class KubeadmError(Exception):
-    """What kubeadm or the cluster refuses: where, what, what now."""
+    """An error of kubeadm or the cluster: place, problem, hint."""
 
 
 def complaint(text: str) -> str:
-    """The decisive lines of what kubeadm printed: its preflight's errors, else its last words.
+    """Return the decisive lines of kubeadm's output: its preflight errors, otherwise its last lines.
 
     >>> complaint("[preflight] Running\\nerror execution phase preflight\\n\\t[ERROR Port-6443]: Port is in use\\n")
     '[ERROR Port-6443]: Port is in use'
@@ -21,22 +21,22 @@ def complaint(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "[ERROR" in line] or [line for line in lines if line.lower().startswith("error")]
     hints = ("To see the stack trace", "[preflight] If you know")
-    return "; ".join((errors or [line for line in lines if not line.startswith(hints)][-3:])[:5]) or "it said nothing"
+    return "; ".join((errors or [line for line in lines if not line.startswith(hints)][-3:])[:5]) or "no output"
 
 
 def run(*words: str, patience: int = 240) -> str:
-    """What a command prints; its complaint where it fails."""
+    """Return the output of a command. Raise KubeadmError if it fails."""
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=patience)
     except FileNotFoundError:
-        raise KubeadmError(f"{words[0]}: there is no such command - are the install steps done on this node?") from None
+        raise KubeadmError(f"{words[0]}: command not found - check that the install steps ran on this node") from None
     except subprocess.TimeoutExpired:
-        raise KubeadmError(f"{' '.join(words[:3])}: no end after {patience} s - see `journalctl -u kubelet`") from None
+        raise KubeadmError(f"{' '.join(words[:3])}: not finished after {patience} s - see `journalctl -u kubelet`") from None
     if done.returncode:
         raise KubeadmError(f"{' '.join(words[:3])}: {complaint(done.stdout + done.stderr)} - see `journalctl -u kubelet`")
     return done.stdout
 
 
 def kubectl(*words: str) -> str:
-    """kubectl as the cluster's administrator, at this controller's own API."""
+    """Run kubectl as the cluster's administrator, against the local API."""
     return run("kubectl", f"--kubeconfig={FOLDER}/admin.conf", f"--server={HERE}", "--request-timeout=10s", *words, patience=60)

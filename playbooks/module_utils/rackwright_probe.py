@@ -1,4 +1,4 @@
-"""Whether something on this node answers: a port, a command, a path."""
+"""Probe a port, a command or a path on this node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANSWER_TIMEOUT = 5  # seconds one probe may take
 
 
 def ticks(until: float) -> Iterator[float]:
-    """Moments to look again, close together at first, at least one."""
+    """Yield the times of retries, at growing intervals, at least once."""
     pause = 0.02
     while True:
         now = time.monotonic()
@@ -25,16 +25,16 @@ def ticks(until: float) -> Iterator[float]:
 
 
 def probe(question: dict[str, Any]) -> tuple[bool | None, str]:
-    """Whether the subject answers, None where it left us waiting, and what is wrong."""
+    """Return whether the subject answers (None after a timeout), and the error."""
     if question["tcp"]:
         return probe_tcp(*question["tcp"])
     if question["command"]:
         return probe_command(question["command"])
-    return os.path.exists(question["path"]), f"{question['path']} is not there"
+    return os.path.exists(question["path"]), f"{question['path']} does not exist"
 
 
 def probe_tcp(host: str, port: str) -> tuple[bool | None, str]:
-    """Whether a connection is accepted."""
+    """Return whether a connection is accepted, and the error."""
     try:
         socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT).close()
     except OSError as error:
@@ -43,7 +43,7 @@ def probe_tcp(host: str, port: str) -> tuple[bool | None, str]:
 
 
 def probe_command(command: list[str]) -> tuple[bool | None, str]:
-    """Whether a command succeeds. One that hangs is left behind: a process stuck in the kernel cannot be waited for."""
+    """Return whether a command succeeds, and the error. A hanging command is abandoned: a process stuck in the kernel cannot be reaped."""
     try:
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     except OSError as error:
@@ -52,5 +52,5 @@ def probe_command(command: list[str]) -> tuple[bool | None, str]:
         _, complaint = child.communicate(timeout=ANSWER_TIMEOUT)
     except subprocess.TimeoutExpired:
         child.kill()
-        return None, f"`{' '.join(command)}` gave no answer in {ANSWER_TIMEOUT} s"
-    return child.returncode == 0, f"`{' '.join(command)}` says: {complaint.strip() or f'exit code {child.returncode}'}"
+        return None, f"`{' '.join(command)}` did not answer within {ANSWER_TIMEOUT} s"
+    return child.returncode == 0, f"`{' '.join(command)}` failed: {complaint.strip() or f'exit code {child.returncode}'}"

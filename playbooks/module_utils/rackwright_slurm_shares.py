@@ -1,6 +1,6 @@
-"""Accounts with their shares, limits and members, and qualities of service: what has to be done for them to be as declared.
+"""Plan the changes of accounts with shares, limits and members, and of qualities of service.
 
-Pure: it reads what sacctmgr printed, and answers with words for sacctmgr.
+Pure: input is the output of sacctmgr, output are arguments of sacctmgr.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ QOS = {
     "preempts": {"type": "list", "elements": "str", "required": True},
 }
 NO_LIMIT = "-1"
-ORDINARY = "normal"  # the quality of service that Slurm makes itself
-Step = tuple[str, list[str]]  # what it is in words, and the words for sacctmgr
+ORDINARY = "normal"  # the quality of service that Slurm creates itself
+Step = tuple[str, list[str]]  # description, and arguments of sacctmgr
 
 
 class Live(NamedTuple):
-    """The accounting as it is. Settings are those that are declared here, by sacctmgr's names for them."""
+    """Current accounting. Settings are the declared ones, by their names in sacctmgr."""
 
     qos: dict[str, dict[str, str]]
     accounts: dict[str, dict[str, str]]
@@ -44,7 +44,7 @@ class Live(NamedTuple):
 
 
 def rows(text: str, count: int) -> list[list[str]]:
-    """Lines of `sacctmgr --parsable2`; raises ValueError where one has not so many fields."""
+    """Parse lines of `sacctmgr --parsable2`. Raise ValueError if a line has another number of fields."""
     found = [line.split("|") for line in text.splitlines() if line]
     for row in found:
         if len(row) != count:
@@ -53,7 +53,7 @@ def rows(text: str, count: int) -> list[list[str]]:
 
 
 def read(qos: str, associations: str, users: str) -> Live:
-    """The three listings, each in its format above."""
+    """Parse the three listings, each in its format above."""
     accounts, members = {}, {}
     for account, user, parent, share, tres, jobs, levels, default in rows(associations, 8):
         if user:
@@ -81,7 +81,7 @@ def read(qos: str, associations: str, users: str) -> Live:
 
 
 def gpus_of(tres: str) -> str:
-    """The limit on GPUs; other limits of the same list are somebody else's.
+    """Return the limit on GPUs; other limits of the list are not managed.
 
     >>> gpus_of("cpu=4,gres/gpu=16"), gpus_of("")
     ('gres/gpu=16', 'gres/gpu=-1')
@@ -91,7 +91,7 @@ def gpus_of(tres: str) -> str:
 
 
 def duration(shown: str) -> str:
-    """A time of sacctmgr in minutes, in which it also takes it.
+    """Convert a duration of sacctmgr to minutes, which sacctmgr accepts as input.
 
     >>> duration("1-02:00:00"), duration("01:30:00"), duration("")
     ('1560', '90', '-1')
@@ -104,17 +104,17 @@ def duration(shown: str) -> str:
 
 
 def ordered(names: str) -> str:
-    """A list of names, in one order."""
+    """Return a list of names in a fixed order."""
     return ",".join(sorted(filter(None, names.split(","))))
 
 
 def limit(number: int | None) -> str:
-    """A number as sacctmgr takes it, which knows no empty one."""
+    """Return a number for sacctmgr, which has no empty value."""
     return NO_LIMIT if number is None else str(number)
 
 
 def of_account(row: dict[str, Any]) -> dict[str, str]:
-    """The settings of a declared account."""
+    """Return the settings of a declared account."""
     return {
         "parent": row["parent"],
         "Fairshare": str(row["fairshare"]),
@@ -126,7 +126,7 @@ def of_account(row: dict[str, Any]) -> dict[str, str]:
 
 
 def of_qos(row: dict[str, Any]) -> dict[str, str]:
-    """The settings of a declared quality of service; a limit is in whole minutes, rounded up."""
+    """Return the settings of a declared quality of service; time limits are whole minutes, rounded up."""
     minutes = None if row["max_time_s"] is None else -(-row["max_time_s"] // 60)
     return {
         "Priority": str(row["priority"]),
@@ -138,7 +138,7 @@ def of_qos(row: dict[str, Any]) -> dict[str, str]:
 
 
 def settings(kind: str, name: str, where: list[str], live: dict[str, str], wanted: dict[str, str]) -> list[Step]:
-    """What has to be set anew of one account or quality of service."""
+    """Return the settings to change of one account or quality of service."""
     apart = {key: value for key, value in wanted.items() if live.get(key) != value}
     if not apart:
         return []
@@ -147,14 +147,14 @@ def settings(kind: str, name: str, where: list[str], live: dict[str, str], wante
 
 
 def qos_steps(live: Live, declared: list[dict[str, Any]]) -> list[Step]:
-    """Qualities of service, all there before one is told which it may preempt."""
+    """Return the steps for qualities of service; all are created before preemption is set."""
     new = [(f"qos {row['name']}", ["add", "qos", row["name"]]) for row in declared if row["name"] not in live.qos]
     fresh = {"Priority": "0", "MaxTRESPU": "gres/gpu=-1", "MaxJobsPU": NO_LIMIT, "MaxWall": NO_LIMIT, "Preempt": ""}
     return new + [step for row in declared for step in settings("qos", row["name"], [], live.qos.get(row["name"], fresh), of_qos(row))]
 
 
 def account_steps(live: Live, declared: list[dict[str, Any]], cluster: str) -> list[Step]:
-    """Accounts, in their order: a parent stands before its children."""
+    """Return the steps for accounts, parents before children."""
     where, steps = [f"cluster={cluster}"], []
     for row in declared:
         name, there = row["name"], live.accounts.get(row["name"])
@@ -167,9 +167,9 @@ def account_steps(live: Live, declared: list[dict[str, Any]], cluster: str) -> l
 
 
 def member_steps(live: Live, declared: dict[str, list[str]], cluster: str) -> list[Step]:
-    """Who may charge which account, the first of them by default; who moved is taken out of where they were, and nobody else.
+    """Return the steps for members of accounts, the first account being the default; only users who moved are removed.
 
-    `declared`: users by account, every account of ours in it.
+    `declared`: users by account, with all managed accounts.
     """
     steps = []
     homes: dict[str, list[str]] = {}
@@ -188,5 +188,5 @@ def member_steps(live: Live, declared: dict[str, list[str]], cluster: str) -> li
         moved = sorted(user for user in live.members.get(account, set()) if user in homes and account not in homes[user])
         if moved:
             words = ["delete", "user", "where", f"name={','.join(moved)}", f"account={account}", f"cluster={cluster}"]
-            steps.append((", ".join(f"user {user} out of {account}" for user in moved), words))
+            steps.append((", ".join(f"user {user} removed from {account}" for user in moved), words))
     return steps

@@ -1,4 +1,4 @@
-"""On what a unit was started: the digest of its files, stamped when it was, for comparison with the files as they are now."""
+"""Record the digest of a unit's files at its start, for comparison with the current files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Digests(NamedTuple):
 
 
 def files_under(paths: list[str]) -> Iterator[str]:
-    """Each path, a directory followed by the files in it."""
+    """Yield each path, a directory followed by its files."""
     for path in paths:
         yield path
         if os.path.isdir(path):
@@ -28,7 +28,7 @@ def files_under(paths: list[str]) -> Iterator[str]:
 
 
 def changed_at(path: str) -> float:
-    """When the path was last written, seconds since the epoch; 0 where it is missing."""
+    """Return the modification time in seconds since the epoch; 0 if the path is missing."""
     try:
         return os.stat(path).st_mtime
     except OSError:
@@ -36,7 +36,7 @@ def changed_at(path: str) -> float:
 
 
 def digest(paths: list[str]) -> str:
-    """SHA-256 over names and contents; a missing file counts by its absence."""
+    """Return the SHA-256 of names and contents; missing files are included as missing."""
     whole = hashlib.sha256()
     for path in files_under(paths):
         whole.update(path.encode() + b"\0")
@@ -49,7 +49,7 @@ def digest(paths: list[str]) -> str:
 
 
 def read_stamp(folder: str, name: str) -> dict[str, Any]:
-    """What was written when the unit was last started here; empty where nothing, or nothing readable, is."""
+    """Return the stamp of the unit's last start; empty if missing or unreadable."""
     try:
         with open(os.path.join(folder, f"{name}.json"), encoding="utf-8") as stream:
             stamp = json.load(stream)
@@ -59,7 +59,7 @@ def read_stamp(folder: str, name: str) -> dict[str, Any]:
 
 
 def write_stamp(folder: str, name: str, invocation: str, digests: Digests) -> None:
-    """Records, for this run of the unit, what it was started on; on a memory file system, since a boot starts everything anew."""
+    """Record the digests of this start of the unit, in a memory file system, because a boot restarts all units."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     path = os.path.join(folder, f"{name}.json")
     with open(f"{path}.new", "w", encoding="utf-8") as stream:
@@ -68,6 +68,6 @@ def write_stamp(folder: str, name: str, invocation: str, digests: Digests) -> No
 
 
 def remove_stamp(folder: str, name: str) -> None:
-    """Forgets what the unit was started on."""
+    """Delete the stamp."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(folder, f"{name}.json"))

@@ -1,4 +1,4 @@
-"""The control plane's static pods, stopped and started by where their manifests lie: the kubelet runs those in its folder and no others."""
+"""Stop and start the control plane's static pods by moving their manifests: the kubelet runs those in its folder only."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from ansible.module_utils.rackwright_probe import ticks
 
 PORTS = {"etcd": 2379, "kube-apiserver": 6443, "kube-controller-manager": 10257, "kube-scheduler": 10259}
 PODS = "/var/lib/kubelet/pods"
-FORGETTING = 40  # seconds the kubelet may take to clear away what a pod that ended left
-PATIENCE = 120  # seconds: the kubelet looks at its folder every 20, and gives a pod 30 to end
+FORGETTING = 40  # seconds for the kubelet to clean up an ended pod
+PATIENCE = 120  # seconds: the kubelet reads its folder every 20 s, and a pod has 30 s to end
 
 
 class StaticPodsError(Exception):
-    """What does not stop: where, what, what now."""
+    """A static pod that does not stop: place, problem, hint."""
 
 
 def is_open(port: int) -> bool:
-    """Whether something listens there on this node."""
+    """Return whether the port is open on this node."""
     with socket.socket() as probe:
         probe.settimeout(2)
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 class StaticPods:
-    """The manifests of this node, which while they are held lie outside the kubelet's folder, on the same file system."""
+    """Manage this node's manifests; stopped ones are in a folder outside the kubelet's, on the same file system."""
 
     def __init__(self, manifests: str, held: str) -> None:
         self.manifests = manifests
         self.held = held
 
     def interrupted(self) -> bool:
-        """Whether somebody stopped them and was cut off."""
+        """Return whether an interrupted run left the static pods stopped."""
         return bool(self._in(self.held))
 
     def stop(self) -> None:
-        """Take them away from the kubelet and wait until they are gone."""
+        """Stop the static pods, and wait until they have ended."""
         os.makedirs(self.held, mode=0o700, exist_ok=True)
         for name in self._in(self.manifests):
             os.rename(os.path.join(self.manifests, name), os.path.join(self.held, name))
@@ -49,16 +49,16 @@ class StaticPods:
                 self._await_forgotten()
                 return
         self.start()
-        raise StaticPodsError(f"after {PATIENCE} s still running: {', '.join(running)} - see `journalctl -u kubelet`; nothing was changed")
+        raise StaticPodsError(f"still running after {PATIENCE} s: {', '.join(running)} - run `journalctl -u kubelet`; nothing was changed")
 
     def _await_forgotten(self) -> None:
-        """A pod that comes back while the kubelet still ends it stays pending for minutes."""
+        """Wait until the kubelet has cleaned up: a pod that returns earlier stays pending for minutes."""
         for _ in ticks(time.monotonic() + FORGETTING):
             if not any(glob.glob(f"{PODS}/*/containers/{part}") for part in PORTS):
                 return
 
     def start(self) -> None:
-        """Give them back to the kubelet."""
+        """Start the static pods."""
         for name in self._in(self.held):
             os.rename(os.path.join(self.held, name), os.path.join(self.manifests, name))
 

@@ -1,4 +1,4 @@
-"""A node's service manager: what it says about units, and how it is told to act on them."""
+"""Query and control a node's systemd."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ WHOLE_SECONDS = 2.0
 
 
 class UnitError(Exception):
-    """A unit that cannot be brought to its declared state: where, what, what now."""
+    """A unit error: place, problem, hint."""
 
 
 class Live(NamedTuple):
-    """What systemd says about one unit."""
+    """State of one unit in systemd."""
 
     load: str
     active: str
@@ -45,54 +45,56 @@ class Live(NamedTuple):
 
 
 class Systemd:
-    """The node's service manager, through systemctl and journalctl."""
+    """Access systemd through systemctl and journalctl."""
 
     def call(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """One systemctl call. A job that waits for another which never ends, or a mount for its server, would hold up the run for ever."""
+        """Run systemctl with a timeout: a job that waits for another, or a mount for its server, would block the run forever."""
         try:
             return run(*words)
         except subprocess.TimeoutExpired as endless:
             waiting = "; ".join(run("list-jobs", "--no-legend", "--no-pager").stdout.strip().splitlines()[:8])
-            raise UnitError(f"systemctl {' '.join(words)}: no end after {endless.timeout:.0f} s; systemd's queue: {waiting}") from None
+            raise UnitError(
+                f"systemctl {' '.join(words)}: not finished after {endless.timeout:.0f} s; systemd's queue: {waiting}"
+            ) from None
 
     def show(self, names: list[str]) -> dict[str, Live]:
-        """The units as they are now, one call for all."""
+        """Return the state of all units, with one call."""
         if not names:
-            return {}  # Asked about none, systemctl tells of its own manager.
+            return {}  # Without names, systemctl shows the manager itself.
         told = self.call("show", f"--property={FIELDS}", "--", *names)
         records = [parse_record(block) for block in told.stdout.strip().split("\n\n")]
         if told.returncode or len(records) != len(names):
-            raise UnitError(f"systemctl show: {told.stderr.strip() or 'no answer for every unit'} - is systemd running on this node?")
+            raise UnitError(f"systemctl show: {told.stderr.strip() or 'no answer for every unit'} - check that systemd runs on this node")
         return {names[place]: record for place, record in enumerate(records)}
 
     def loaded_at(self) -> float:
-        """When the manager last read its unit files, seconds since the epoch; 0 where it does not tell (systemd before 250).
+        """Return when the manager last read its unit files, in seconds since the epoch; 0 before systemd 250, which does not report it.
 
-        That is its last reload (UnitsLoad), which is 0 until there was one, or its own start (UnitsLoadFinish).
+        This is its last reload (UnitsLoad, 0 before the first one) or its own start (UnitsLoadFinish).
         """
         told = self.call("show", "--value", "--property=UnitsLoadTimestampMonotonic,UnitsLoadFinishTimestampMonotonic").stdout
         return max(map(since_epoch, told.split()), default=0.0)
 
     def must(self, *words: str) -> None:
-        """One systemctl call that has to succeed."""
+        """Run systemctl. Raise UnitError if it fails."""
         done = self.call(*words)
         if done.returncode:
             raise UnitError(f"systemctl {' '.join(words)}: {done.stderr.strip()}")
 
     def last_words(self, name: str) -> str:
-        """The unit's newest journal lines."""
+        """Return the last journal lines of the unit."""
         command = ("journalctl", "--no-pager", "--quiet", "--output=cat", "--lines=15", f"--unit={name}")
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    """What systemctl says; raises TimeoutExpired where it has no end."""
+    """Run systemctl. Raise TimeoutExpired if it does not finish."""
     environ = {**os.environ, "TZ": "UTC"}
     return subprocess.run(("systemctl", *words), capture_output=True, text=True, check=False, timeout=LONGEST_CALL, env=environ)
 
 
 def parse_record(block: str) -> Live:
-    """One unit of `systemctl show`."""
+    """Parse one unit of `systemctl show`."""
     told = dict(line.partition("=")[::2] for line in block.splitlines())
     return Live(
         load=told.get("LoadState", ""),
@@ -122,7 +124,7 @@ def started_at(monotonic: str, recorded: str) -> float:
 
 
 def since_epoch(monotonic: str) -> float:
-    """systemd's monotonic microseconds as seconds since the epoch; 0 for none."""
+    """Convert systemd's monotonic microseconds to seconds since the epoch; 0 for none."""
     if not monotonic.isdigit() or monotonic == "0":
         return 0.0
     return int(monotonic) / 1e6 + time.time() - time.monotonic()

@@ -1,4 +1,4 @@
-"""Directories, files, links and absences of a node, brought about atomically, and told truly in check mode."""
+"""Manage directories, files, links and absent paths of a node atomically, with exact results in check mode."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ TREE_ARGUMENTS = {
     "absent": {"type": "list", "elements": "path", "default": []},
 }
 SELINUX = "/sys/fs/selinux/enforce"
-LARGEST_DIFF = 100_000  # bytes of one file; more than that helps nobody who reads a diff
+LARGEST_DIFF = 100_000  # bytes of one file; longer diffs are not readable
 
 
 class PathError(Exception):
-    """A path that cannot be brought to its declared state: where, what, what now."""
+    """A path error: place, problem, hint."""
 
 
 class Attributes(NamedTuple):
@@ -53,7 +53,7 @@ class Attributes(NamedTuple):
 
 
 class Tree:
-    """The node's files as this task leaves them, and the list of what it altered."""
+    """Manage the node's files, and record the changed paths."""
 
     def __init__(self, check: bool) -> None:
         self.check = check
@@ -61,7 +61,7 @@ class Tree:
         self.diffs: list[dict[str, str]] = []
 
     def bring_about(self, wanted: dict[str, Any]) -> None:
-        """All declared things, containers before what they contain."""
+        """Apply all declared paths, parents before their content."""
         try:
             for spec in wanted["directories"]:
                 self.directory(spec)
@@ -75,16 +75,16 @@ class Tree:
             raise PathError(f"{error.filename}: {error.strerror}") from error
 
     def altered(self, path: str, before: str, after: str) -> None:
-        """Notes one change with what a reader of `--diff` should see."""
+        """Record one change with its diff."""
         self.changed_paths.append(path)
         self.diffs.append({"before_header": path, "after_header": path, "before": before, "after": after})
 
     def directory(self, spec: dict[str, Any]) -> None:
-        """A directory with its attributes."""
+        """Manage a directory and its attributes."""
         path, wanted = spec["path"], wanted_attributes(spec, self.check)
         live = status(path)
         if live is not None and not stat.S_ISDIR(live.st_mode):
-            raise PathError(f"{path}: a directory is declared, but something else is there - remove it")
+            raise PathError(f"{path}: expected a directory, found another file type - remove it")
         if live is not None and attributes(live) == wanted:
             return
         self.altered(path, "absent\n" if live is None else f"{attributes(live)}\n", f"directory {wanted}\n")
@@ -96,11 +96,11 @@ class Tree:
         set_attributes(path, wanted)
 
     def file(self, spec: dict[str, Any]) -> None:
-        """A regular file with its content and attributes."""
+        """Manage a regular file, its content and attributes."""
         path, wanted, content = spec["path"], wanted_attributes(spec, self.check), wanted_bytes(spec)
         live = status(path)
         if live is not None and stat.S_ISDIR(live.st_mode):
-            raise PathError(f"{path}: a file is declared, but a directory is there - remove it")
+            raise PathError(f"{path}: expected a file, found a directory - remove it")
         present = read(path) if live is not None and stat.S_ISREG(live.st_mode) else None
         if live is not None and present == content and attributes(live) == wanted:
             return
@@ -113,10 +113,10 @@ class Tree:
             self.replace(spec, content, wanted)
 
     def replace(self, spec: dict[str, Any], content: bytes, wanted: Attributes) -> None:
-        """Puts the content in place through a sibling file, so that a reader, or a killed run, never sees half of it."""
+        """Replace the content through a sibling file, so that no reader and no killed run leaves a partial file."""
         path = spec["path"]
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-        # A fixed name: what a killed run left is taken over by the next one. The dot keeps it out of *.conf globs.
+        # A fixed name, so that the next run overwrites the file of a killed run. The dot keeps it out of *.conf globs.
         sibling = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.rackwright")
         remove_if_there(sibling)
         descriptor = os.open(sibling, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -133,19 +133,19 @@ class Tree:
             remove_if_there(sibling)
 
     def judge(self, spec: dict[str, Any], candidate: str) -> None:
-        """Runs the file's own checker on the candidate."""
+        """Run the validation command on the new file."""
         command = [word.replace("%s", candidate) for word in shlex.split(spec["validate"])]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             said = "(its words are withheld: the file is sensitive)" if spec["sensitive"] else (done.stderr or done.stdout).strip()
-            raise PathError(f"{spec['path']}: `{spec['validate']}` refuses the new content, the old one stays - {said}")
+            raise PathError(f"{spec['path']}: `{spec['validate']}` rejects the new content, the old content stays - {said}")
 
     def link(self, spec: dict[str, Any]) -> None:
-        """A symbolic link to its target."""
+        """Manage a symbolic link."""
         path, target = spec["path"], spec["target"]
         live = status(path)
         if live is not None and stat.S_ISDIR(live.st_mode):
-            raise PathError(f"{path}: a link is declared, but a directory is there - remove it")
+            raise PathError(f"{path}: expected a link, found a directory - remove it")
         present = os.readlink(path) if live is not None and stat.S_ISLNK(live.st_mode) else None
         if present == target:
             return
@@ -159,12 +159,14 @@ class Tree:
         os.replace(sibling, path)
 
     def absent(self, path: str) -> None:
-        """Nothing at the path."""
+        """Remove the path."""
         live = status(path)
         if live is None:
             return
         if stat.S_ISDIR(live.st_mode) and os.listdir(path):
-            raise PathError(f"{path}: declared absent, but it is a directory with content - remove it by hand if it may go")
+            raise PathError(
+                f"{path}: declared absent, found a directory with content - remove the directory by hand if its content is not needed"
+            )
         self.altered(path, "present\n", "absent\n")
         if self.check:
             return
@@ -175,7 +177,7 @@ class Tree:
 
 
 def status(path: str) -> os.stat_result | None:
-    """The path's own status, links not followed; None where nothing is there."""
+    """Return the status of the path without following links; None if it is missing."""
     try:
         return os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -183,14 +185,14 @@ def status(path: str) -> os.stat_result | None:
 
 
 def attributes(live: os.stat_result) -> Attributes:
-    """What the path carries now."""
+    """Return the current attributes of the path."""
     return Attributes(stat.S_IMODE(live.st_mode), live.st_uid, live.st_gid)
 
 
 def wanted_attributes(spec: dict[str, Any], check: bool) -> Attributes:
-    """What the path shall carry; in check mode an owner may still be missing, a real run needs it."""
+    """Return the declared attributes; the owner may be missing in check mode only."""
     if not re.fullmatch(r"[0-7]{4}", spec["mode"]):
-        raise PathError(f'{spec["path"]}: mode {spec["mode"]!r} is not four octal digits - write it quoted, like "0644"')
+        raise PathError(f'{spec["path"]}: mode {spec["mode"]!r} is not four octal digits - quote it, like "0644"')
     uid = os.geteuid() if spec["owner"] is None else number_of(spec["owner"], "user")
     gid = os.getegid() if spec["group"] is None else number_of(spec["group"], "group")
     if not check and (uid is None or gid is None):
@@ -200,7 +202,7 @@ def wanted_attributes(spec: dict[str, Any], check: bool) -> Attributes:
 
 
 def number_of(name: str, kind: str) -> int | None:
-    """Numeric id of a user or group; None where it does not exist."""
+    """Return the id of a user or group; None if it does not exist."""
     if name.isdigit():
         return int(name)
     try:
@@ -210,7 +212,7 @@ def number_of(name: str, kind: str) -> int | None:
 
 
 def set_attributes(path: str, wanted: Attributes) -> None:
-    """Ownership first: changing it clears the setuid and setgid bits of the mode."""
+    """Set ownership, then the mode: changing ownership clears the setuid and setgid bits."""
     live = os.lstat(path)
     assert wanted.uid is not None
     assert wanted.gid is not None
@@ -220,7 +222,7 @@ def set_attributes(path: str, wanted: Attributes) -> None:
 
 
 def put_in_place(sibling: str, path: str, content: bytes, wanted: Attributes) -> None:
-    """Renames the sibling over the path, or rewrites the path where it is a mount point and cannot be renamed over."""
+    """Rename the sibling over the path, or rewrite a path that is a mount point."""
     try:
         os.replace(sibling, path)
     except OSError as error:
@@ -229,36 +231,36 @@ def put_in_place(sibling: str, path: str, content: bytes, wanted: Attributes) ->
         with open(path, "wb") as stream:
             stream.write(content)
         set_attributes(path, wanted)
-    if os.path.exists(SELINUX):  # a renamed file keeps the label of a nameless one; never run on a system that has labels
+    if os.path.exists(SELINUX):  # a renamed file keeps the label of the temporary file; untested on a system with SELinux labels
         subprocess.run(("restorecon", path), check=False)
 
 
 def remove_if_there(path: str) -> None:
-    """Removes a file that may be gone already."""
+    """Delete a file if it exists."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
 
 def read(path: str) -> bytes:
-    """The file's bytes."""
+    """Return the bytes of the file."""
     with open(path, "rb") as stream:
         return stream.read()
 
 
 def wanted_bytes(spec: dict[str, Any]) -> bytes:
-    """The bytes a file shall hold."""
+    """Return the declared bytes of a file."""
     if not spec["base64"]:
         return str(spec["content"]).encode()
     try:
         return base64.b64decode(spec["content"], validate=True)
     except ValueError:
-        raise PathError(f"{spec['path']}: its content is declared as base64 but is not - encode it, or drop `base64: true`") from None
+        raise PathError(f"{spec['path']}: content is not valid base64 - encode it, or remove `base64: true`") from None
 
 
 def shown_change(
     spec: dict[str, Any], live: os.stat_result | None, present: bytes | None, content: bytes, wanted: Attributes
 ) -> tuple[str, str]:
-    """Before and after, as a reader may see them."""
+    """Return the diff, without sensitive content."""
     if present == content and live is not None:
         return f"{attributes(live)}\n", f"{wanted}\n"
     if spec["sensitive"]:
@@ -269,7 +271,7 @@ def shown_change(
 
 
 def shown(content: bytes) -> str:
-    """Text for a diff."""
+    """Return the text for a diff."""
     if len(content) > LARGEST_DIFF:
         return f"({len(content)} bytes)\n"
     try:

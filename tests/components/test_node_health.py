@@ -194,7 +194,7 @@ def test_a_drain_that_slurm_did_not_take_is_tried_again(node: Node) -> None:
     node.gpus(7)
     node.tool("scontrol", "#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
     said = node.look()
-    assert said.returncode == 1 and "Unable to contact slurm controller - the next look tries again" in said.stderr
+    assert said.returncode == 1 and "Unable to contact slurm controller - the next health check retries" in said.stderr
     node.tool("scontrol", SCONTROL.format(folder=node.folder))
     node.look()
     assert len(node.updates()) == 1
@@ -233,7 +233,7 @@ def test_what_cannot_be_told_foresees_nothing_and_is_told_like_that(node: Node) 
 def test_a_node_without_expectations_says_what_to_do(node: Node) -> None:
     os.unlink(node.folder / "etc/rackwright/health.json")
     said = node.look()
-    assert said.returncode == 2 and "`rackwright up` writes it" in said.stderr and "Traceback" not in said.stderr
+    assert said.returncode == 2 and "run `rackwright up` to write the file" in said.stderr and "Traceback" not in said.stderr
     assert node.look("--now").returncode == 2
 
 
@@ -281,7 +281,7 @@ def test_a_rolled_node_that_an_administrator_took_stays_theirs(node: Node) -> No
 def test_a_rolled_node_that_cannot_tell_is_named(node: Node) -> None:
     node.hang()
     said = node.look("--rolled")
-    assert (said.returncode, said.stderr) == (3, "gpu.count_matches_plan: could not tell\n")
+    assert (said.returncode, said.stderr) == (3, "gpu.count_matches_plan: unknown\n")
 
 
 class TestRest:

@@ -45,7 +45,9 @@ def test_nccl_tests_that_nobody_fetched_yet(steps: Any, archive: str) -> None:
     }
     done = steps("nccl", "tests", variables=variables, tools={}, words="--check")
     assert done.good, done.said
-    assert [done.told[name] for name in ("Make room for the source", "Build the tests against this CUDA and this NCCL")] == ["changed"] * 2
+    assert [
+        done.told[name] for name in ("Create the folder for the nccl-tests source", "Build nccl-tests against the installed CUDA and NCCL")
+    ] == ["changed"] * 2
     assert not Path("/opt/nccl-tests/0.0.0-cuda0.0-nccl0.0.0").exists()
 
 
@@ -58,4 +60,4 @@ def test_pyxis_before_there_is_a_slurm(steps: Any) -> None:
     done = steps("containers", "pyxis", variables=variables, tools=FRESH, words="--check")
     assert done.good, done.said
     assert {"libslurm-dev"} <= {name for step in done.recorded for name in step.get("name", [])}
-    assert [done.told[name] for name in ("Make a place for its source", "Build it")] == ["changed"] * 2
+    assert [done.told[name] for name in ("Create the folder for the pyxis source", "Build and install pyxis")] == ["changed"] * 2

@@ -156,7 +156,7 @@ def test_one_device_with_something_else_keeps_all_from_being_written_to(targets:
     empty = {"device": targets.device("empty"), "kind": "ost", "index": 0, "mount": "/lustre/ost0"}
     taken = {"device": targets.device("taken", "somebody's"), "kind": "ost", "index": 1, "mount": "/lustre/ost1"}
     code, said = targets.configure(empty, taken, lustre_server_format_empty_devices=True)
-    assert code != 0 and "holds ext4 and is no target of lustre - nothing was written to any device" in said, said
+    assert code != 0 and "holds ext4 and is not a target of lustre - nothing was written to any device" in said, said
     assert targets.asked.read_text() == ""
 
 
@@ -200,7 +200,7 @@ def test_a_target_of_another_kind_or_of_another_file_system_is_refused(targets: 
         ("ost", "lustre-MDT0000", ours),
     )
     code, said = targets.configure(*others)
-    assert code != 0 and [other for other in others if f"{other['device']}: it holds" not in said] == [], said
+    assert code != 0 and [other for other in others if f"{other['device']}: holds" not in said] == [], said
     assert targets.asked.read_text() == ""
 
 
@@ -209,5 +209,5 @@ def test_a_target_of_this_file_system_is_left_as_it_is_and_one_of_another_is_ref
     other = {"device": targets.device("other", "Target: scratch-OST0000"), "kind": "ost", "index": 0, "mount": "/lustre/ost1"}
     assert targets.configure(ours, lustre_server_format_empty_devices=True)[0] == 0
     code, said = targets.configure(ours, other, lustre_server_format_empty_devices=True)
-    assert code != 0 and "is no target of lustre" in said, said
+    assert code != 0 and "is not a target of lustre" in said, said
     assert targets.asked.read_text() == ""

@@ -83,9 +83,9 @@ def test_errors_are_counted(order):
         ((), "usage"),
         (("break", "all"), "usage"),
         (("errors", "leaf-su1-r0:1", "many"), "usage"),
-        (("unplug", "worker9/mlx5_0"), "worker9/mlx5_0 is no end of a cable"),
-        (("unplug", "leaf-su1-r0:60"), "leaf-su1-r0:60 is no end of a cable"),
-        (("errors", "leaf-su1-r0"), "leaf-su1-r0 is no end of a cable"),
+        (("unplug", "worker9/mlx5_0"), "worker9/mlx5_0: not an end of a cable"),
+        (("unplug", "leaf-su1-r0:60"), "leaf-su1-r0:60: not an end of a cable"),
+        (("errors", "leaf-su1-r0"), "leaf-su1-r0: not an end of a cable"),
     ],
 )
 def test_what_is_no_order_changes_nothing(order, capsys, words, said):
@@ -98,4 +98,4 @@ def test_without_the_simulation_it_says_so(command, capsys, tmp_path, monkeypatc
     netlist = tmp_path / "fabric.netlist"
     netlist.write_text(NETLIST)
     assert command.main(["unplug", "worker0/mlx5_0"], str(netlist)) == 2
-    assert "is rackwright-ibsim running?" in capsys.readouterr().err
+    assert "check that rackwright-ibsim runs" in capsys.readouterr().err

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Stops and starts EC2 instances as Slurm's power saving asks: one request file for each node, removed when it has been carried out.
+"""Stop and start EC2 instances for Slurm's power saving: one request file per node, deleted when the request has been executed.
 
-usage: ec2_power.py SETTINGS      a JSON file with `stack`, `nodes` and, if the instance shall not be asked, `region`
+usage: ec2_power.py SETTINGS      a JSON file with `stack`, `nodes` and, to skip the query of the instance metadata, `region`
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 
 FOLDER = Path("/var/lib/rackwright/power")
 POLL = 2.0
-"""Seconds between looks at the folder; AWS is asked only while something is wanted."""
+"""Seconds between reads of the folder; AWS is queried only while there are requests."""
 TROUBLE = 10.0
-"""Seconds until AWS is asked again where it refused."""
+"""Seconds until a retry after an error of AWS."""
 METADATA = "http://169.254.169.254/latest"
 
 
 def region() -> str:
-    """The region this instance is in (EC2 user guide: instance metadata, IMDSv2)."""
+    """Return the region of this instance (EC2 user guide: instance metadata, IMDSv2)."""
     asked = urllib.request.Request(f"{METADATA}/api/token", method="PUT", headers={"X-aws-ec2-metadata-token-ttl-seconds": "60"})
     with urllib.request.urlopen(asked, timeout=5) as answer:
         token = answer.read().decode()
@@ -33,7 +33,7 @@ def region() -> str:
 
 
 def requests(folder: Path, nodes: list[str]) -> dict[str, tuple[str, int]]:
-    """Node -> (wish, when in ns since 1970), the latest for each; links and names that are no node of ours are not looked at."""
+    """Return the latest request per node as (action, time in ns since 1970); links and unknown names are ignored."""
     found: dict[str, tuple[str, int]] = {}
     for wish in ("suspend", "resume"):
         for node in nodes:
@@ -47,7 +47,7 @@ def requests(folder: Path, nodes: list[str]) -> dict[str, tuple[str, int]]:
 
 
 def instances(ec2: object, stack: str, nodes: list[str]) -> dict[str, dict]:
-    """The living instances of these nodes, found by the stack's tag and their names."""
+    """Return the instances of these nodes that are not terminated, by the stack's tag and their names."""
     names = [f"{stack}-{node}" for node in nodes]
     asked = [
         {"Name": "tag:rackwright.stack", "Values": [stack]},
@@ -60,7 +60,7 @@ def instances(ec2: object, stack: str, nodes: list[str]) -> dict[str, dict]:
 
 
 def carry_out(ec2: object, wish: str, asked: int, instance: dict | None) -> bool:
-    """Do what is wanted of one instance; whether that is all there is to do."""
+    """Execute the request for one instance; return whether it is done."""
     if instance is None:
         return True
     state, chosen = instance["State"]["Name"], {"InstanceIds": [instance["InstanceId"]]}
@@ -76,7 +76,7 @@ def carry_out(ec2: object, wish: str, asked: int, instance: dict | None) -> bool
 
 
 def settle(folder: Path, node: str, wish: str, asked: int) -> None:
-    """Remove a request that was carried out, unless it was made anew meanwhile."""
+    """Delete an executed request, unless a newer one has replaced it."""
     file = folder / wish / node
     try:
         if os.lstat(file).st_mtime_ns == asked:
@@ -86,21 +86,21 @@ def settle(folder: Path, node: str, wish: str, asked: int) -> None:
 
 
 def round_(ec2: object, folder: Path, stack: str, nodes: list[str]) -> None:
-    """One look: everything that is wanted and can be done now."""
+    """Execute all requests that can be executed now."""
     wanted = requests(folder, nodes)
     if not wanted:
         return
     there = instances(ec2, stack, list(wanted))
     for node, (wish, asked) in sorted(wanted.items()):
         if node not in there:
-            print(f"{wish} {node}: there is no such instance", flush=True)
+            print(f"{wish} {node}: instance not found", flush=True)
         if carry_out(ec2, wish, asked, there.get(node)):
-            print(f"{wish} {node}: asked for", flush=True)
+            print(f"{wish} {node}: requested", flush=True)
             settle(folder, node, wish, asked)
 
 
 def main() -> None:
-    """For ever; systemd starts it anew when it ends."""
+    """Run forever; systemd restarts the program when it ends."""
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -111,7 +111,7 @@ def main() -> None:
             round_(ec2, FOLDER, settings["stack"], settings["nodes"])
             time.sleep(POLL)
         except (BotoCoreError, ClientError) as refused:
-            print(f"AWS refused: {refused}", file=sys.stderr, flush=True)
+            print(f"AWS error: {refused}", file=sys.stderr, flush=True)
             time.sleep(TROUBLE)
 
 

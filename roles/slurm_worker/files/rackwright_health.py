@@ -1,19 +1,19 @@
 #!/usr/bin/python3
-"""A compute node's look at itself: the cluster's passive checks that need no other node, and what follows for Slurm.
+"""Node health check: run the cluster's passive checks that need no other node, and drain or resume the node in Slurm.
 
-usage: rackwright-health            looks; drains the node where a check fails, with the check's id as the reason; lifts that drain,
-                                    and no other, once all is good again. Slurm runs it every few minutes (HealthCheckProgram). On a slow
-                                    node it rests after a look nine times as long as that took
-       rackwright-health --now      the same, without a rest
-       rackwright-health-prolog     the same before a job: a node that is not as declared does not start it (Prolog)
-       rackwright-health --rolled   looks before a rolled node comes back: where a check fails its id takes the place of rackwright's own
-                                    reason; lifts nothing
-       rackwright-health --look     looks and tells, check by check; changes nothing
-       rackwright-health --foresee  tells what a look would do to the node, `drained` or `back in service`; changes nothing
+usage: rackwright-health            check; drain the node if a check fails, with the check's id as the reason; lift that drain, and no
+                                    other, when all checks pass. Slurm runs it every few minutes (HealthCheckProgram). On a slow node it
+                                    pauses after a check for nine times the check's duration
+       rackwright-health --now      the same, without a pause
+       rackwright-health-prolog     the same before a job: a node that is not as declared does not start the job (Prolog)
+       rackwright-health --rolled   check a node of a rolling update before it is resumed: the id of a failed check replaces rackwright's
+                                    own drain reason; nothing is lifted
+       rackwright-health --look     check and report each result; change nothing
+       rackwright-health --foresee  report what a health check would do to the node, `drained` or `back in service`; change nothing
 
-Exit codes: 0 as declared, 1 not as declared, 2 it was asked or set up wrongly, 3 could not tell; of --foresee 0 or 2.
-What a check could not tell drains the node after 30 s without an answer: a tool that hangs is how a broken GPU shows. On a node that has no
-time for this program either, silence tells nothing of the GPU: it drains after 10 min. On a slow node all times are longer.
+Exit codes: 0 as declared, 1 not as declared, 2 usage or configuration error, 3 unknown; of --foresee 0 or 2.
+An unknown check drains the node after 30 s without an answer, because a hanging tool indicates a broken GPU. If this program itself waits
+for a processor, the missing answer does not indicate a broken GPU, and the limit is 10 min. On a slow node all limits are longer.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ LIBRARY = "/usr/local/lib/rackwright/health"
 EXPECTED = "/etc/rackwright/health.json"
 RECORD = "/var/lib/rackwright/health.json"
 LOCK = "/run/rackwright-health.lock"
-BEGAN = "/run/rackwright-health.prolog"  # its time is that of the last look before a job
-ECHO = 300.0  # seconds after that in which each look asks whether Slurm holds the node for it: slurmd repeats a failed prolog every 15 s
-BUDGET = 1.8  # seconds for all questions together: with starting Python, a look ends within 2
-PATIENCE = 30.0  # seconds without an answer until that counts as a failure
-PATIENCE_IN_A_CROWD = 600.0  # the same on a node that is crowded
-CROWD = 5.0  # times as long as it had a processor it waits for one there: alone up to 3, with answers missing from 28 on (2 cores)
-TURNS = "/proc/thread-self/schedstat"  # nanoseconds on a processor, waiting for one, turns (Documentation/scheduler/sched-stats.rst)
-BURDEN = 3.0  # seconds from which a look burdens its node
-RESTS = 9.0  # times as long as such a look took until Slurm's next call looks again: looks take at most a tenth of a slow node
+BEGAN = "/run/rackwright-health.prolog"  # its mtime is the time of the last check before a job
+ECHO = 300.0  # seconds after that during which each check queries slurmctld for such a drain: slurmd repeats a failed prolog every 15 s
+BUDGET = 1.8  # seconds for all tools together: with the start of Python, a health check ends within 2
+PATIENCE = 30.0  # seconds without an answer until a check counts as failed
+PATIENCE_IN_A_CROWD = 600.0  # the same on an overloaded node
+CROWD = 5.0  # ratio of waiting for a processor to running on one: up to 3 on an idle node, answers are missing from 28 on (2 cores)
+TURNS = "/proc/thread-self/schedstat"  # nanoseconds running, nanoseconds waiting, timeslices (Documentation/scheduler/sched-stats.rst)
+BURDEN = 3.0  # seconds from which a health check burdens its node
+RESTS = 9.0  # ratio of the pause to the duration of such a check: checks take at most a tenth of a slow node's time
 LONGEST_REST = 180.0  # seconds
-FRESH = 2.0  # seconds: of jobs that start together, one looks and the others take its word
+FRESH = 2.0  # seconds: jobs that start together share one health check
 LONGEST_REASON = 160  # characters
-OURS = re.compile(r"rackwright: ([a-z_]+\.[a-z_]+)(:|$)")  # rackwright's other drains name no check
+OURS = re.compile(r"rackwright: ([a-z_]+\.[a-z_]+)(:|$)")  # rackwright's other drains contain no check id
 ROLLING = "rackwright: rolling"
-BY_PROLOG = "Prolog error"  # the words of Slurm itself against a node whose prolog, this program, failed
-ASKED_EVERY = 300.0  # seconds: what slurmctld holds against a node that finds itself well is asked this often
+BY_PROLOG = "Prolog error"  # Slurm's drain reason after a failed prolog, which is this program
+ASKED_EVERY = 300.0  # seconds between queries of slurmctld for a drain of a healthy node
 HELD = {"DRAIN", "DOWN", "FAIL"}
 GOES_ON = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED"}
 
@@ -58,7 +58,7 @@ sys.path.insert(0, LIBRARY)
 
 
 class Finding(NamedTuple):
-    """What one check came to."""
+    """Result of one check."""
 
     check: str
     verdict: str
@@ -67,13 +67,13 @@ class Finding(NamedTuple):
 
 
 class Turns:
-    """How long this program's threads had a processor, and how long they waited for one, in nanoseconds."""
+    """Time that this program's threads ran on a processor and waited for one, in nanoseconds."""
 
     def __init__(self) -> None:
         self.ran = self.waited = 0
 
     def add(self) -> None:
-        """Those of the thread that calls, at its end. Where the kernel does not count them nobody waited."""
+        """Add the times of the calling thread at its end. Without kernel statistics, add nothing."""
         try:
             with open(TURNS, encoding="ascii") as stream:
                 ran, waited = map(int, stream.read().split()[:2])
@@ -83,12 +83,12 @@ class Turns:
 
     @property
     def patience(self) -> float:
-        """Seconds for which a check may be silent."""
+        """Return the seconds for which a check may be without an answer."""
         return PATIENCE_IN_A_CROWD if self.waited > CROWD * self.ran else PATIENCE
 
 
 class Answers:
-    """What the node's tools say: each is asked once, when the first check wants to know."""
+    """Output of the node's tools; each tool runs once, when the first check needs it."""
 
     def __init__(self, place: SimpleNamespace, until: float) -> None:
         from cluster.harness import node_side, probe
@@ -101,7 +101,7 @@ class Answers:
         self._lock = threading.Lock()
 
     def __call__(self, question: Any) -> Any:
-        """The answer as data; raises CouldNotTell where there is none."""
+        """Return the parsed output. Raise CouldNotTell if there is none."""
         with self._lock:
             lock = self._locks.setdefault(question.name, threading.Lock())
         with lock:
@@ -112,9 +112,9 @@ class Answers:
 
 
 def look(expected: dict[str, Any]) -> tuple[tuple[Finding, ...], float]:
-    """All checks at the same time, in the order of the expectations; and for how many seconds one may be silent.
+    """Run all checks concurrently; return the findings in the declared order, and the seconds that a check may be without an answer.
 
-    On a slow node both take as many times longer as starting Python does there.
+    On a slow node both limits are multiplied by the factor by which starting Python is slower there.
     """
     from cluster.harness import node_side
 
@@ -139,7 +139,7 @@ def look(expected: dict[str, Any]) -> tuple[tuple[Finding, ...], float]:
 
 
 def judged(row: dict[str, Any], expected: dict[str, Any], answers: Callable[[Any], Any]) -> Finding:
-    """One function of the cluster's checks, called with what it asks for."""
+    """Call one check function with the arguments that it declares; return its finding."""
     from cluster.harness.compare import Expect, Mismatch
 
     subject, _, name = row["check"].partition(".")
@@ -151,29 +151,29 @@ def judged(row: dict[str, Any], expected: dict[str, Any], answers: Callable[[Any
         check(**{wanted: offered[wanted] for wanted in check.__code__.co_varnames[: check.__code__.co_argcount]})
     except Mismatch as mismatch:
         return Finding(row["check"], "failed", str(mismatch))
-    except Exception as error:  # a check that breaks has told nothing
+    except Exception as error:  # an exception in a check is an unknown result
         return Finding(row["check"], "unknown", str(error) or repr(error))
-    return Finding(row["check"], "passed", "") if expect.compared else Finding(row["check"], "unknown", "it compared nothing")
+    return Finding(row["check"], "passed", "") if expect.compared else Finding(row["check"], "unknown", "the check compared nothing")
 
 
 def record(data: Any) -> Any:
-    """Plain data with its keys as attributes."""
+    """Return plain data with its keys as attributes."""
     return json.loads(json.dumps(data), object_hook=lambda values: SimpleNamespace(**values))
 
 
 class Slurm:
-    """This node, as slurmctld has it."""
+    """Access this node in slurmctld."""
 
     def __init__(self, node: str, *, only_looks: bool = False) -> None:
         self.node, self.only_looks = node, only_looks
 
     def update(self, *words: str) -> None:
-        """Another state for the node; raises OSError where slurmctld does not take it."""
+        """Set the state of the node. Raise OSError if slurmctld rejects it."""
         if not self.only_looks:
             self.call("update", f"NodeName={self.node}", *words)
 
     def call(self, *words: str) -> str:
-        """What scontrol prints; raises OSError where it fails."""
+        """Return the output of scontrol. Raise OSError if it fails."""
         try:
             done = subprocess.run(["scontrol", *words], capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL, check=False)
         except subprocess.TimeoutExpired:
@@ -183,7 +183,7 @@ class Slurm:
         return done.stdout
 
     def seen(self) -> tuple[frozenset[str], str, bool]:
-        """Its states, the reason that is given for them, and whether that is Slurm's own word on this program."""
+        """Return the node's states, their reason, and whether the reason is Slurm's own prolog error."""
         line = self.call("--oneliner", "show", "node", self.node)
         state = re.search(r" State=(\S+)", line)
         reason = re.search(r" Reason=(.*?)(?: \[([^@\]]+)@[^\]]*\]|$)", line.strip())
@@ -192,7 +192,7 @@ class Slurm:
         return frozenset(word.rstrip("*~#!%$@^-") for word in words), text, text == BY_PROLOG and by == "slurm"
 
     def is_over(self, job: str) -> bool:
-        """Whether a job has ended or was cancelled: it will not start here, whatever its prolog says."""
+        """Return whether a job has ended or was cancelled: it does not start here, whatever the prolog returns."""
         try:
             told = re.search(r"JobState=(\w+)", self.call("--oneliner", "show", "job", job))
         except OSError as error:
@@ -200,7 +200,7 @@ class Slurm:
         return told is not None and told.group(1) not in GOES_ON
 
     def drain(self, check: str, why: str, rolled: bool) -> bool:
-        """No new jobs, for the check's sake. What others hold stays as they said it."""
+        """Drain the node because of a check; return whether it did. Drains by others keep their reason."""
         states, reason, prolog = self.seen()
         mine = OURS.match(reason)
         yields = prolog or (rolled and reason == ROLLING) or (mine and mine.group(1) != check)
@@ -211,7 +211,7 @@ class Slurm:
         return True
 
     def lift(self) -> bool:
-        """Back into service, where it was taken out by `drain`, or by Slurm because a look before a job failed."""
+        """Resume the node if `drain` or a failed prolog drained it; return whether it did."""
         states, reason, prolog = self.seen()
         if "DRAIN" not in states or not (OURS.match(reason) or prolog):
             return False
@@ -220,7 +220,7 @@ class Slurm:
 
 
 def remembered() -> dict[str, Any]:
-    """The last look: when, for how long, what was wrong, since when what was not told, may it be held for that, when Slurm was asked."""
+    """Return the last health check: time, duration, failures, start of unknowns, whether Slurm may hold the node, last query."""
     nothing: dict[str, Any] = {"at": 0.0, "took": 0.0, "wrong": [], "unsure": {}, "held": True, "asked": 0.0}
     try:
         with open(RECORD, encoding="utf-8") as stream:
@@ -230,7 +230,7 @@ def remembered() -> dict[str, Any]:
 
 
 def remember(told: dict[str, Any]) -> None:
-    """Puts a look on record."""
+    """Record a health check."""
     with open(f"{RECORD}.new", "w", encoding="utf-8") as stream:
         json.dump(told, stream)
     os.replace(f"{RECORD}.new", RECORD)
@@ -239,14 +239,14 @@ def remember(told: dict[str, Any]) -> None:
 def weighed(
     findings: tuple[Finding, ...], patience: float, unsure: dict[str, float], now: float
 ) -> tuple[list[list[str]], dict[str, float]]:
-    """What is wrong, as [check, why], and since when each check that has not told has not."""
+    """Return the failures as [check, reason], and for each unknown check since when it is unknown."""
     since = {one.check: unsure.get(one.check, now) for one in findings if one.verdict == "unknown"}
     silent = [[one.check, one.why] for one in findings if one.check in since and now - since[one.check] >= patience]
     return [[one.check, one.why] for one in findings if one.verdict == "failed"] + silent, since
 
 
 def may_be_held(last: dict[str, Any], now: float) -> bool:
-    """Whether slurmctld may hold the node out: for a check, for a look before a job, or it was not asked for long."""
+    """Return whether slurmctld may hold the node drained: for a check, for a prolog, or because the last query is too old."""
     try:
         began = os.stat(BEGAN).st_mtime
     except FileNotFoundError:
@@ -255,7 +255,7 @@ def may_be_held(last: dict[str, Any], now: float) -> bool:
 
 
 def act(slurm: Slurm, wrong: list[list[str]], held: bool, rolled: bool) -> bool:
-    """Drains or lifts as needed; whether the node may be held for a check afterwards."""
+    """Drain or resume the node as needed; return whether it may be drained for a check afterwards."""
     try:
         if wrong:
             if slurm.drain(*wrong[0], rolled):
@@ -265,17 +265,17 @@ def act(slurm: Slurm, wrong: list[list[str]], held: bool, rolled: bool) -> bool:
             print("back in service")
         return held and rolled
     except OSError as error:
-        print(f"rackwright-health: {error} - the next look tries again", file=sys.stderr)
+        print(f"rackwright-health: {error} - the next health check retries", file=sys.stderr)
         return True
 
 
 def rest(took: float) -> float:
-    """Seconds from the start of a look that took so long until the next."""
+    """Return the seconds from the start of a health check of this duration to the next."""
     return min(took + RESTS * took, LONGEST_REST) if took > BURDEN else 0.0
 
 
 def run(expected: dict[str, Any], before_a_job: bool, rolled: bool, rests: bool) -> int:
-    """One look with what follows, one at a time. `rests`: none so soon after one that took long."""
+    """Run one health check with its consequences, one at a time. `rests`: skip it soon after a slow one. Return the exit code."""
     if before_a_job:
         with open(BEGAN, "w", encoding="utf-8"):
             pass
@@ -298,9 +298,9 @@ def run(expected: dict[str, Any], before_a_job: bool, rolled: bool, rests: bool)
                     "asked": now if asks else last["asked"],
                 }
             )
-    for check, why in wrong or [[check, "could not tell"] for check in unsure if rolled]:
+    for check, why in wrong or [[check, "unknown"] for check in unsure if rolled]:
         print(f"{check}: {why}", file=sys.stderr)
-    # slurmd repeats a prolog's failure, with a drain each time, until slurmctld takes it, and for a job that is over it never does.
+    # slurmd repeats a prolog's failure, with a drain each time, until slurmctld accepts it, which never happens for a job that has ended.
     job = os.environ.get("SLURM_JOB_ID") if before_a_job and wrong else None
     if job and Slurm(expected["node"]["name"]).is_over(job):
         return 0
@@ -308,7 +308,7 @@ def run(expected: dict[str, Any], before_a_job: bool, rolled: bool, rests: bool)
 
 
 def foresee(expected: dict[str, Any]) -> int:
-    """What a look would do now; that it could not tell does nothing, and is no answer that differs."""
+    """Report what a health check would do now; unknown results do nothing."""
     now = time.time()
     wrong, _ = weighed(*look(expected), remembered()["unsure"], now)
     act(Slurm(expected["node"]["name"], only_looks=True), wrong, held=True, rolled=False)
@@ -316,7 +316,7 @@ def foresee(expected: dict[str, Any]) -> int:
 
 
 def tell(findings: tuple[Finding, ...]) -> int:
-    """All findings, a line each."""
+    """Print all findings, one per line; return the exit code."""
     for one in findings:
         print(f"{one.verdict:<7} {one.check}" + (f": {one.why}" if one.why else ""))
     verdicts = {one.verdict for one in findings}
@@ -324,7 +324,7 @@ def tell(findings: tuple[Finding, ...]) -> int:
 
 
 def main(name: str, words: list[str]) -> int:
-    """One call, by the name it was called with."""
+    """Run the program by its name and options; return the exit code."""
     os.environ.update(LC_ALL="C.UTF-8", PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     if words not in ([], ["--now"], ["--look"], ["--rolled"], ["--foresee"]):
         print((__doc__ or "").strip(), file=sys.stderr)
@@ -333,7 +333,7 @@ def main(name: str, words: list[str]) -> int:
         with open(EXPECTED, encoding="utf-8") as stream:
             expected = json.load(stream)
     except (OSError, ValueError) as error:
-        print(f"{EXPECTED}: {error} - `rackwright up` writes it", file=sys.stderr)
+        print(f"{EXPECTED}: {error} - run `rackwright up` to write the file", file=sys.stderr)
         return 2
     if words == ["--look"]:
         return tell(look(expected)[0])

@@ -80,7 +80,7 @@ def test_disks_of_another_array_are_refused_and_those_of_ours_assembled(run: Any
     real = array.signatures
     monkeypatch.setattr(array, "signatures", lambda device: ["linux_raid_member"] if "disk" in device else real(device))
     told = run(array, {**wanted, "name": "other"})
-    assert told["failed"] and "holds linux_raid_member" in told["msg"]
+    assert told["failed"] and "expected an empty disk, found linux_raid_member" in told["msg"]
     assert not [words for words in asked if "--create" in words]
     assert "mdadm --assemble /md /disk0 /disk1" not in asked
     run(array, wanted)
@@ -96,7 +96,7 @@ def test_one_disk_alone_is_used_as_it_is(run: Any, node: Any) -> None:
 
 def test_a_disk_that_is_not_there_and_files_that_would_be_hidden_are_errors(run: Any, node: Any) -> None:
     wanted, asked = node
-    assert "no such device" in run(array, {**wanted, "devices": [*wanted["devices"], "/dev/nowhere"]})["msg"]
+    assert "device not found" in run(array, {**wanted, "devices": [*wanted["devices"], "/dev/nowhere"]})["msg"]
     Path(wanted["mount"]).mkdir()
     (Path(wanted["mount"]) / "file").touch()
     assert "would hide" in run(array, {**wanted, "devices": wanted["devices"][:1]})["msg"]

@@ -81,7 +81,7 @@ def test_a_disk_with_anything_else_on_it_is_refused_and_left_alone(run: Any, dis
     write(disk)
     before = Path(disk["device"]).read_bytes()
     told = run(disks, {"disks": [disk]})
-    assert told["failed"] and f"but holds {holds} - nothing was written" in told["msg"], told
+    assert told["failed"] and f"found {holds} - nothing was written" in told["msg"], told
     assert "wipefs --all" in told["msg"]
     assert Path(disk["device"]).read_bytes() == before
 
@@ -112,7 +112,7 @@ def test_a_disk_that_is_mounted_hides_nothing(run: Any, disk: dict[str, str], mo
     assert not run(disks, {"disks": [disk]})["failed"]
 
 
-@pytest.mark.parametrize(("there", "words"), [(False, "there is no such device after 0 s"), (True, "it is no block device")])
+@pytest.mark.parametrize(("there", "words"), [(False, "device not found after 0 s"), (True, "not a block device")])
 def test_a_disk_that_is_not_attached_is_told(
     run: Any, disk: dict[str, str], monkeypatch: pytest.MonkeyPatch, there: bool, words: str
 ) -> None:
@@ -131,7 +131,7 @@ def test_a_disk_that_is_attached_late_is_waited_for(run: Any, disk: dict[str, st
 
 def test_a_tool_that_fails_says_why(run: Any, disk: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    assert "wipefs: there is no such command" in run(disks, {"disks": [disk]})["msg"]
+    assert "wipefs: command not found" in run(disks, {"disks": [disk]})["msg"]
     monkeypatch.undo()
     monkeypatch.setattr(disks, "is_block_device", lambda _: True)
     Path(disk["device"]).unlink()

@@ -121,7 +121,7 @@ def test_a_node_without_an_instance_is_told_and_not_asked_for_for_ever(ec2: Any,
     asked = want(folder, "resume", "worker0")
     ec2.terminate_instances(InstanceIds=[one["InstanceId"] for one in POWER["instances"](ec2, "mine", ["worker0"]).values()])
     look(ec2, folder)
-    assert "resume worker0: there is no such instance" in capsys.readouterr().out and not asked.exists()
+    assert "resume worker0: instance not found" in capsys.readouterr().out and not asked.exists()
 
 
 def test_nothing_wanted_asks_nobody(folder: Path) -> None:

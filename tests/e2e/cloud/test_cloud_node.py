@@ -243,5 +243,5 @@ def test_a_disk_with_something_else_on_it_is_refused_in_words(cloud: Cloud) -> N
     subprocess.run(["wipefs", "--quiet", "--all", cloud.disk], check=True)
     subprocess.run(["mkswap", cloud.disk], check=True, capture_output=True)
     reasons = "\n".join(cloud.up().reasons)
-    assert "holds swap - nothing was written" in reasons, reasons
+    assert "found swap - nothing was written" in reasons, reasons
     assert cloud.console("systemctl start slurmctld 2>/dev/null || systemctl is-active slurmctld || true").strip() != "active"

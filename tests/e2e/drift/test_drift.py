@@ -103,7 +103,7 @@ def test_a_look_names_each_difference_by_layer_node_and_subject_and_heal_takes_t
     assert ("resources", "worker0", "node.status") in named, said.end
     assert ("resources", "", f"volume {healthy.stack}-stranger.stranger") in named, said.end
     _podman("volume", "rm", f"{healthy.stack}-stranger")
-    assert ("configuration", "worker1", "scheduler.Run MUNGE with that key") in named, said.end
+    assert ("configuration", "worker1", "scheduler.Run MUNGE") in named, said.end
     assert ("behaviour", "worker1", "munge.service_runs") in named, said.end
     assert (said.status, found["state"]) == (3, "unknown"), "who cannot be asked is not green"
     assert {one["node"] for layer in found["layers"] for one in layer["unknown"]} >= {"worker0"}

@@ -50,7 +50,7 @@ def differs(node: str, layer: Layer, weight: Weight, subject: str) -> Difference
 
 FOUND = (
     differs("worker0", Layer.BEHAVIOUR, Weight.BREAKING, "munge.service_runs"),
-    differs("worker1", Layer.CONFIGURATION, Weight.SECURITY, "bootstrap.Bring the SSH server to what the plan says"),
+    differs("worker1", Layer.CONFIGURATION, Weight.SECURITY, "bootstrap.Configure and run the SSH server"),
     differs("worker1", Layer.BEHAVIOUR, Weight.BENIGN, "tuning.profile_is_kept"),
 )
 

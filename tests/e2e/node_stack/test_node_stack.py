@@ -177,7 +177,7 @@ def test_an_array_that_was_stopped_is_found_again_with_its_files(node: EmulatedM
 def test_a_disk_with_something_on_it_is_refused_and_nothing_is_written(node: EmulatedMachines, stack: Stack) -> None:
     node.on(NODE, "umount /local-scratch && mdadm --stop /dev/md/scratch && wipefs --quiet --all /dev/vdb /dev/vdc && mkswap /dev/vdc")
     code, _, said = stack.run()
-    assert code != 0 and "/dev/vdc: it has to be empty, but holds swap - nothing was written to any disk" in said, said[-3000:]
+    assert code != 0 and "/dev/vdc: expected an empty disk, found swap - nothing was written to any disk" in said, said[-3000:]
     assert node.on(NODE, "wipefs --noheadings --output TYPE /dev/vdb") == ""
     node.on(NODE, "wipefs --quiet --all /dev/vdc")
     stack.describe(scratch={**CLUSTER["scratch"], "use_empty_disks": False})

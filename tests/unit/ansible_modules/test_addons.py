@@ -163,7 +163,7 @@ class TestInstalled:
 
     def test_without_its_files_it_says_which(self, run: Any, cluster: Cluster, tmp_path: Path) -> None:
         told = run(addons, asked("present", tmp_path, KUEUE))
-        assert told["failed"] and told["msg"].startswith(f"{tmp_path}/kueue/manifests.yaml: it is not there")
+        assert told["failed"] and told["msg"].startswith(f"{tmp_path}/kueue/manifests.yaml: not found")
 
 
 class TestTakenAway:
@@ -197,7 +197,7 @@ class TestTakenAway:
         self.workload(there, "a", over=True)
         self.workload(there, "b", over=False)
         told = run(addons, asked("present", folder))
-        assert told["failed"] and "work unfinished: Job research/job-b - wait" in told["msg"] and there.deleted == []
+        assert told["failed"] and "unfinished work: Job research/job-b - wait" in told["msg"] and there.deleted == []
 
     def test_what_it_made_itself_goes_with_it(self, run: Any, there: Cluster, folder: Path) -> None:
         self.workload(there, "a", over=True)
@@ -208,7 +208,7 @@ class TestTakenAway:
         self.workload(there, "a", over=True)
         there.holds = {"a"}
         told = run(addons, asked("absent", folder))
-        assert told["failed"] and "after 5 s still there: Workload research/a" in told["msg"]
+        assert told["failed"] and "still present 5 s after deletion: Workload research/a" in told["msg"]
         assert "Deployment manager" not in there.deleted  # who alone can let it go is still there
 
     def test_a_definition_stays_with_what_people_made(self, run: Any, there: Cluster, folder: Path) -> None:

@@ -100,7 +100,7 @@ class TestSaved:
     def test_half_a_snapshot_is_an_error(self, run: Any, node: Path) -> None:
         (node / "etcdctl").write_text('#!/bin/sh\necho half > "$3"\n')
         told = run(etcd, {"state": "saved", "path": str(node / "new")})
-        assert told["failed"] and "is no snapshot of etcd, or not a whole one" in told["msg"]
+        assert told["failed"] and "not a complete etcd snapshot" in told["msg"]
 
     def test_check_mode_makes_none(self, run: Any, node: Path) -> None:
         assert not run(etcd, {"state": "saved", "path": str(node / "new")}, check=True)["failed"] and not (node / "new").exists()
@@ -126,23 +126,23 @@ class TestRestored:
 
     def test_what_is_no_snapshot_is_refused(self, run: Any, node: Path) -> None:
         told = prepared(run, node, "text")
-        assert told["failed"] and "is no snapshot of etcd" in told["msg"] and "nothing was touched" in told["msg"]
+        assert told["failed"] and "not a complete etcd snapshot" in told["msg"] and "nothing was changed" in told["msg"]
         assert is_as_before(node) and has_nothing_but_data(node)
 
     def test_one_of_another_cluster_is_refused(self, run: Any, node: Path) -> None:
         told = prepared(run, node, f"snapshot of {AUTHORITY.replace('ours', 'theirs')}")
-        assert told["failed"] and "is of another cluster" in told["msg"] and is_as_before(node) and has_nothing_but_data(node)
+        assert told["failed"] and "snapshot of another cluster" in told["msg"] and is_as_before(node) and has_nothing_but_data(node)
 
     def test_a_control_plane_that_does_not_stop_goes_on(self, run: Any, node: Path) -> None:
         (node / "stuck").touch()
         prepared(run, node)
         told = step(run, "stopped")
-        assert "still running: etcd - see `journalctl -u kubelet`; nothing was changed" in told["trouble"] and is_as_before(node)
+        assert "still running after 0 s: etcd - run `journalctl -u kubelet`; nothing was changed" in told["trouble"] and is_as_before(node)
 
     @pytest.mark.parametrize("part", ["kube-apiserver", "kube-controller-manager", "kube-scheduler"])
     def test_it_is_not_ready_before_every_part_is(self, run: Any, node: Path, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
-        monkeypatch.setattr(etcd, "is_well", lambda one: f"{one} says status 500" if one == part else "")
-        assert step(run, "awaited")["trouble"] == f"{part} says status 500"
+        monkeypatch.setattr(etcd, "is_well", lambda one: f"{one} returns status 500" if one == part else "")
+        assert step(run, "awaited")["trouble"] == f"{part} returns status 500"
 
     def test_it_is_not_ready_before_the_api_says_so_of_its_pods(self, run: Any, node: Path) -> None:
         (node / "silent").touch()

@@ -59,12 +59,12 @@ def test_a_list_that_cannot_be_read_is_an_error(run: Any, bundle: Path, text: st
     if text is not None:
         (bundle / "bundle.json").write_text(text)
     told = run(images, asked(bundle, "node"))
-    assert told["failed"] and "bundle.json: cannot be read as the list of a bundle" in told["msg"]
+    assert told["failed"] and "bundle.json: not a valid bundle list" in told["msg"]
 
 
 def test_an_archive_that_is_not_listed_is_an_error(run: Any, bundle: Path) -> None:
     told = run(images, asked(bundle, "node", "other"))
-    assert told["failed"] and "it lists no archive other - run the install step again" in told["msg"] and said(bundle) == []
+    assert told["failed"] and "no archive other in the bundle list - run the install step again" in told["msg"] and said(bundle) == []
 
 
 def test_a_containerd_that_is_away_is_an_error(run: Any, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,4 +72,4 @@ def test_a_containerd_that_is_away_is_an_error(run: Any, bundle: Path, monkeypat
     told = run(images, asked(bundle, "node"))
     assert told["failed"] and "connection refused - see `journalctl -u containerd`" in told["msg"]
     monkeypatch.setenv("PATH", "/nowhere")
-    assert "is containerd installed" in run(images, asked(bundle, "node"))["msg"]
+    assert "command not found - install containerd" in run(images, asked(bundle, "node"))["msg"]

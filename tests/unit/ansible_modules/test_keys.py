@@ -36,5 +36,5 @@ def test_what_is_no_key_is_refused_without_showing_it(spoil: Any) -> None:
     _, private = generate("somebody")
     with pytest.raises(AnsibleFilterError) as refused:
         public_half(spoil(private))
-    assert "no private key" in str(refused.value)
+    assert "not a private key" in str(refused.value)
     assert not any(line in str(refused.value) for line in private.splitlines())

@@ -35,22 +35,22 @@ def first(run: Any, machine: Machine) -> Any:
 class TestFirst:
     def test_makes_the_cluster_once(self, first: Any, machine: Machine) -> None:
         told = first()
-        assert told["actions"] == ["make the cluster"] and told["changed"] and told["joined"]
+        assert told["actions"] == ["create the cluster"] and told["changed"] and told["joined"]
         assert machine.said() == [f"kubeadm init --config {machine.config} --skip-token-print --ignore-preflight-errors=HTTPProxyCIDR"]
         told = first()
         assert not told["changed"] and machine.said() == []
 
     def test_check_mode_makes_none(self, first: Any, machine: Machine) -> None:
-        assert first(check=True)["actions"] == ["make the cluster"] and machine.said() == []
+        assert first(check=True)["actions"] == ["create the cluster"] and machine.said() == []
 
     def test_takes_up_what_etcd_remembers(self, first: Any, machine: Machine) -> None:
         (machine.folder / "etcd" / "member").mkdir(parents=True)
-        assert first()["actions"] == ["take up the cluster that etcd remembers"]
+        assert first()["actions"] == ["recreate the cluster from the etcd data"]
         assert machine.said()[0].endswith("--ignore-preflight-errors=HTTPProxyCIDR,DirAvailable--var-lib-etcd")
 
     def test_finishes_an_init_that_was_cut_off(self, first: Any, machine: Machine) -> None:
         machine.has("admin.conf", "manifests/kube-apiserver.yaml")
-        assert first()["actions"] == ["finish making the cluster"]
+        assert first()["actions"] == ["finish creating the cluster"]
         assert "FileAvailable--etc-kubernetes-manifests-etcd.yaml" in (said := machine.said()[0]) and "Port-6443" in said
         assert not first()["changed"]
 
@@ -64,7 +64,7 @@ class TestFirst:
     def test_an_api_that_stays_silent_is_told(self, first: Any, machine: Machine) -> None:
         (machine.folder / "silent").touch()
         told = first(timeout=0)
-        assert told["failed"] and "the API does not answer within 0 s: kubectl" in told["msg"]
+        assert told["failed"] and "the API did not answer within 0 s: kubectl" in told["msg"]
 
     @pytest.mark.parametrize("part", kubeadm.PARTS)
     def test_a_manifest_that_somebody_edited_is_written_again(self, first: Any, machine: Machine, part: str) -> None:
@@ -72,7 +72,7 @@ class TestFirst:
         machine.said()
         path = machine.kubernetes / "manifests" / f"{part}.yaml"
         path.write_text("edited")
-        assert first(check=True)["actions"] == [f"write the static pods again: {part}"] and machine.said() == []
+        assert first(check=True)["actions"] == [f"rewrite the static pods: {part}"] and machine.said() == []
         assert first()["changed"] and path.read_text() == "as kubeadm makes it\n"
         phases = ("control-plane all", "etcd local", "upload-config all")
         assert machine.said() == [f"kubeadm init phase {phase} --config {machine.config}" for phase in phases]
@@ -81,7 +81,7 @@ class TestFirst:
     def test_a_configuration_that_changed_is_followed(self, first: Any, machine: Machine) -> None:
         first()
         machine.config.write_text("clusterName: lab\nkubernetesVersion: v1.34.2\n")
-        assert first()["actions"] == ["write the static pods again"] and not first()["changed"]
+        assert first()["actions"] == ["rewrite the static pods"] and not first()["changed"]
 
 
 class TestCertificates:
@@ -112,7 +112,7 @@ class TestCertificates:
     @pytest.mark.parametrize("name", ["apiserver.crt", "etcd/server.crt"])
     def test_all_are_renewed_where_one_ends_soon(self, first: Any, made: Machine, name: str) -> None:
         (made.kubernetes / "pki" / name).write_bytes(self.certificate(made.folder, 44))
-        expected = [f"renew the certificates, of which end soon: pki/{name}"]
+        expected = [f"renew all certificates, because these expire soon: pki/{name}"]
         assert first(check=True)["actions"] == expected and made.said() == []
         assert first()["actions"] == expected
         assert made.said() == [f"kubeadm certs renew all --config {made.config}"]
@@ -121,7 +121,7 @@ class TestCertificates:
 
     def test_a_kubeconfigs_counts(self, first: Any, made: Machine) -> None:
         self.give(made, 44)
-        assert first()["actions"] == ["renew the certificates, of which end soon: scheduler.conf"]
+        assert first()["actions"] == ["renew all certificates, because these expire soon: scheduler.conf"]
 
     def test_what_runs_is_stopped_before_it_starts_with_the_new_ones(
         self, first: Any, made: Machine, monkeypatch: pytest.MonkeyPatch
@@ -140,8 +140,8 @@ class TestCertificates:
     def test_a_restart_that_was_cut_off_is_finished(self, first: Any, made: Machine) -> None:
         pods = static_pods.StaticPods(str(made.kubernetes / "manifests"), str(made.kubernetes / "rackwright" / "held"))
         pods.stop()
-        assert first(check=True)["actions"] == ["start the static pods again"] and pods.interrupted()
-        assert first()["actions"] == ["start the static pods again"] and not pods.interrupted() and made.said() == []
+        assert first(check=True)["actions"] == ["restart the static pods"] and pods.interrupted()
+        assert first()["actions"] == ["restart the static pods"] and not pods.interrupted() and made.said() == []
 
 
 def joining(**more: Any) -> dict[str, Any]:
@@ -197,7 +197,11 @@ class TestJoined:
 
     def test_without_an_invitation_it_does_not_try(self, run: Any, machine: Machine) -> None:
         told = run(kubeadm, joining(invitation=None))
-        assert told["failed"] and "there is no invitation - does the first controller answer?" in told["msg"] and machine.said() == []
+        assert (
+            told["failed"]
+            and "no join token - check that the API of the primary controller answers" in told["msg"]
+            and machine.said() == []
+        )
 
     def test_check_mode_only_tells(self, run: Any, machine: Machine) -> None:
         assert run(kubeadm, joining(), check=True)["changed"] and machine.said() == []
@@ -222,7 +226,7 @@ class TestFurtherControllers:
         assert not run(kubeadm, becoming(config=str(machine.config), invitation=None))["changed"]
         machine.said()
         (machine.kubernetes / "manifests" / "etcd.yaml").write_text("edited")
-        assert run(kubeadm, becoming(config=str(machine.config), invitation=None))["actions"] == ["write the static pods again: etcd"]
+        assert run(kubeadm, becoming(config=str(machine.config), invitation=None))["actions"] == ["rewrite the static pods: etcd"]
         assert machine.said() == [f"kubeadm init phase {phase} --config {machine.config}" for phase in ("control-plane all", "etcd local")]
 
     def test_what_its_disks_kept_of_an_earlier_life_is_thrown_away(self, run: Any, machine: Machine) -> None:
@@ -252,13 +256,13 @@ class TestFurtherControllers:
     def test_no_second_cluster_is_made_beside_one_that_answers(self, first: Any, machine: Machine) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             told = first(endpoint=f"127.0.0.1:{taken.getsockname()[1]}", controllers=CONTROLLERS)
-        assert told["failed"] and "an API answers there already" in told["msg"] and machine.said() == []
+        assert told["failed"] and "an API server answers, but no reachable controller runs one" in told["msg"] and machine.said() == []
 
     def test_what_etcd_remembers_is_taken_up_without_its_other_members(self, first: Any, machine: Machine) -> None:
         (machine.folder / "etcd" / "member").mkdir(parents=True)
         machine.config.write_text("kind: ClusterConfiguration\nclusterName: lab\n")
         machine.program("kubeadm", KUBEADM.replace("cd {folder}", 'cd {folder}; [ "$2" != --config ] || cp "$3" used'))
-        assert first(controllers=CONTROLLERS)["actions"] == ["take up the cluster that etcd remembers"]
+        assert first(controllers=CONTROLLERS)["actions"] == ["recreate the cluster from the etcd data"]
         assert "force-new-cluster" in (machine.folder / "used").read_text() and "force-new-cluster" not in machine.config.read_text()
         init, etcd, upload = machine.said()
         assert init.startswith(f"kubeadm init --config {machine.config}.alone ") and not Path(f"{machine.config}.alone").exists()

@@ -88,7 +88,7 @@ class TestLooked:
 
     def test_a_user_who_is_not_there_is_an_error(self, run: Any, homes: Path) -> None:
         told = run(kubeconfigs, {"state": "looked", "users": ["carol"], "endpoint": ENDPOINT})
-        assert told["failed"] and "carol: there is no such user on this node" in told["msg"]
+        assert told["failed"] and "carol: user not found on this node" in told["msg"]
 
 
 class TestDrawn:
@@ -118,7 +118,7 @@ class TestDrawn:
     def test_an_authority_that_is_away_is_an_error(self, run: Any, kubeadm: Path) -> None:
         (kubeadm / "kubeadm").write_text("#!/bin/sh\necho 'error: ca.key: no such file' >&2; exit 1\n")
         told = run(kubeconfigs, {"state": "drawn", "users": ["alice"]})
-        assert told["failed"] and "ca.key: no such file - is the authority's key" in told["msg"]
+        assert told["failed"] and "ca.key: no such file - check that the CA key" in told["msg"]
 
 
 class TestGiven:

@@ -157,7 +157,7 @@ class TestResumed:
         cluster = given(Cluster(node("w0"), node("w1", cordoned=True)))
         told = run(drain, asked("resumed", "w0", "w1"))
         assert cluster.said == [] and not told["changed"] and not told["failed"]
-        assert told["held"] == told["warnings"] and told["held"][0].startswith("w1 is cordoned, and not by rackwright")
+        assert told["held"] == told["warnings"] and told["held"][0].startswith("w1 is cordoned, but not by rackwright")
 
     def test_waits_until_nodes_are_ready(self, run: Any, given: Any) -> None:
         cluster = given(Cluster(node("w1", ready=False, cordoned=True, ours=True), ready_at=3))
@@ -167,7 +167,7 @@ class TestResumed:
     def test_names_nodes_that_never_are(self, run: Any, given: Any) -> None:
         cluster = given(Cluster(node("w0"), node("w1", ready=False, cordoned=True, ours=True)))
         told = run(drain, asked("resumed", "w0", "w1", "w9", timeout=0))
-        assert told["failed"] and "not Ready after 0 s: w1, w9 - see" in told["msg"] and cluster.said == []
+        assert told["failed"] and "not Ready after 0 s: w1, w9 - run" in told["msg"] and cluster.said == []
 
     def test_check_mode_does_not_wait(self, run: Any, given: Any) -> None:
         cluster = given(Cluster(node("w1", ready=False, cordoned=True, ours=True)))
@@ -178,7 +178,7 @@ class TestResumed:
 class TestAbsent:
     def test_forgets_those_that_are_known(self, run: Any, given: Any) -> None:
         cluster = given(Cluster(node("w0"), node("w1")))
-        assert run(drain, asked("absent", "w1", "w9"))["actions"] == ["w1: forget"]
+        assert run(drain, asked("absent", "w1", "w9"))["actions"] == ["w1: delete"]
         assert cluster.said == ["delete node w1 --wait=false"]
 
     def test_check_mode_only_tells(self, run: Any, given: Any) -> None:
@@ -217,7 +217,7 @@ class TestKubectl:
         with pytest.raises(drain.ClusterError, match="connection refused"):
             drain.Api().evict(SERVED)
         told = run(drain, asked("resumed", "w1"))
-        assert told["failed"] and "does the API answer? See `journalctl -u kubelet`" in told["msg"]
+        assert told["failed"] and "check that the API answers; run `journalctl -u kubelet`" in told["msg"]
 
     def test_what_is_over_is_on_no_node(self, says: Any) -> None:
         pod = {"metadata": {"namespace": "n", "name": "p"}, "spec": {"nodeName": "w1"}, "status": {"phase": "Succeeded"}}

@@ -151,7 +151,7 @@ class TestApplied:
         asked = {"objects": [wanted("q", kind="Queue")]}
         assert run(objects, asked, check=True)["applied"] == ["Queue research/q"]
         told = run(objects, asked)
-        assert told["failed"] and "v1 Queue: the cluster knows no such kind" in told["msg"]
+        assert told["failed"] and "v1 Queue: unknown kind in this cluster" in told["msg"]
 
     def test_a_refusal_is_told_at_once(self, run: Any, server: Server) -> None:
         server.errors = [DynamicApiError(422, "Invalid")]

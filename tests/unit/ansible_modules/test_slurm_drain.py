@@ -95,7 +95,7 @@ class TestReading:
 
     @pytest.mark.parametrize("text", ["slurm_load_node error: something", "NodeName=w1 Arch=x86_64"])
     def test_other_output_is_an_error(self, text: str) -> None:
-        with pytest.raises(drain.SlurmError, match="has its output format changed"):
+        with pytest.raises(drain.SlurmError, match="check the Slurm version"):
             drain.parse_nodes(text)
 
     def test_jobs(self) -> None:
@@ -178,7 +178,7 @@ class TestResumed:
         controller = given(monkeypatch, Controller(w0=("IDLE+DRAIN", "rackwright: gpu.count_matches_plan: expected 8, found 7 [root")))
         told = run(drain, asked("resumed", "w0"))
         assert controller.updates == [] and not told["changed"] and not told["failed"]
-        assert told["warnings"] == [f"{told['held'][0]}: it comes back by itself once that check is good"]
+        assert told["warnings"] == [f"{told['held'][0]}: returns to service when that check passes"]
 
     def test_waits_for_a_lost_node_to_register_before_it_lifts(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         controller = given(monkeypatch, Controller(registered_at=3, w1=("DOWN+NOT_RESPONDING", "Node unexpectedly rebooted [slurm")))
@@ -188,7 +188,7 @@ class TestResumed:
     def test_a_node_that_slurm_has_given_up_asking_is_asked_again_and_waited_for(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         controller = given(monkeypatch, Controller(registered_at=3, w1=("DOWN+NOT_RESPONDING", "Not responding [slurm")))
         told = run(drain, asked("resumed", "w1"))
-        assert told["actions"] == ["w1: have it asked again"] and controller.updates == ["w1 RESUME"]
+        assert told["actions"] == ["w1: resume a node that slurmctld gave up"] and controller.updates == ["w1 RESUME"]
         assert controller.looks > 3
 
     def test_a_node_that_is_asked_again_and_says_nothing_is_named(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +218,7 @@ class TestResumed:
         controller = given(monkeypatch, Controller(registered_at=10**9, w0=("IDLE+DRAIN", "rackwright: leaving [root"), w1=("IDLE*", "")))
         told = run(drain, asked("resumed", "w0", "w1", "w2"), check=True)
         assert controller.updates == []
-        assert told["actions"] == ["w0: resume", "w1: wait until it is registered", "w2: wait until it is registered"]
+        assert told["actions"] == ["w0: resume", "w1: wait for its registration", "w2: wait for its registration"]
 
 
 class TestController:
@@ -235,7 +235,7 @@ class TestController:
         monkeypatch.setenv("PATH", str(tmp_path))
         told = run(drain, asked("resumed", "w0"), check=True)
         assert told["changed"] and not told["failed"]
-        assert "is slurm-client installed" in told["msg"]
+        assert "command not found - install slurm-client" in told["msg"]
 
     def test_the_real_commands(self, run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
         """The words that reach scontrol and squeue."""

@@ -117,7 +117,7 @@ def test_a_unit_that_does_its_work_and_ends_is_started_only_where_the_work_is_no
     work.unlink()
     assert lab.converge(wanted, check=True) == [("d.service", "start")]
     monkeypatch.setattr(units, "ticks", lambda until: iter([until]))
-    with pytest.raises(units.UnitError, match="is not there"):
+    with pytest.raises(units.UnitError, match="does not exist"):
         lab.converge(wanted)
     assert lab.manager.calls == ["enable d.service", "start d.service"]
     assert node().converge(wanted, check=True) == [("d.service", "start")]
@@ -225,7 +225,7 @@ def test_an_unknown_unit_is_an_error_a_change_in_check_mode_and_fine_where_decla
     lab = node()
     assert lab.converge(unit(), check=True) == [("d.service", "start")]
     assert lab.converge(unit(state="absent-ok", enabled=False)) == []
-    with pytest.raises(units.UnitError, match="no such unit"):
+    with pytest.raises(units.UnitError, match="unit not found"):
         lab.converge(unit())
 
 
@@ -283,7 +283,7 @@ def test_a_unit_that_runs_but_is_dead_is_restarted_one_that_hangs_is_an_error(no
     assert lab.converge(dead, check=True) == [("d.service", "restart")] == lab.converge(dead)
     assert "no" in lab.last.actions[0]["reason"]
     monkeypatch.setattr("ansible.module_utils.rackwright_probe.ANSWER_TIMEOUT", 0.05)
-    with pytest.raises(units.UnitError, match="gave no answer"):
+    with pytest.raises(units.UnitError, match="did not answer within"):
         lab.converge(unit(alive=command("sleep", "5")), check=True)
 
 
@@ -332,7 +332,7 @@ def test_a_start_that_waits_for_ever_is_an_error_and_shows_what_it_waits_for(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(rackwright_systemd, "LONGEST_CALL", 0.3)
     with pytest.raises(
-        units.UnitError, match=r"start -- slurmd\.service: no end after 0 s; systemd.s queue: 80 remote-fs\.target start waiting"
+        units.UnitError, match=r"start -- slurmd\.service: not finished after 0 s; systemd.s queue: 80 remote-fs\.target start waiting"
     ):
         getattr(units.Systemd(), ask)("start", "--", "slurmd.service")
 

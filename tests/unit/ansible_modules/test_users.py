@@ -118,7 +118,7 @@ def test_of_a_group_of_the_system_only_our_users_are_our_business() -> None:
 
 
 def test_a_group_that_is_nowhere_is_an_error_and_so_is_a_number_that_is_taken() -> None:
-    with pytest.raises(users.UserError, match="declare it in `user_groups`"):
+    with pytest.raises(users.UserError, match="declare the group in `user_groups`"):
         memberships(database(), IN_RESEARCH, [])
     with pytest.raises(users.UserError, match="group research: gid 3001 belongs to group staff"):
         memberships(with_groups(database(), staff_3001=[]), IN_RESEARCH, [RESEARCH])
@@ -141,8 +141,8 @@ def node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 def test_check_mode_tells_and_does_nothing(run: Any, node: Any) -> None:
     ran, wanted = node
     told = run(users, wanted, check=True, diff=True)
-    assert told["changes"] == ["make group alice", "make user alice"]
-    assert "make user alice" in told["diff"]["prepared"]
+    assert told["changes"] == ["create group alice", "create user alice"]
+    assert "create user alice" in told["diff"]["prepared"]
     assert ran == []
     assert not Path(wanted["known"]).exists()
 
@@ -156,7 +156,7 @@ def test_who_is_made_is_remembered_before_the_making(run: Any, node: Any, monkey
     monkeypatch.setattr(users.subprocess, "run", refuse)
     told = run(users, wanted)
     assert told["failed"]
-    assert told["msg"] == "make group alice: groupadd says: groupadd: no space left"
+    assert told["msg"] == "create group alice: groupadd failed: groupadd: no space left"
     assert json.loads(Path(wanted["known"]).read_text()) == ["alice"]
 
 
@@ -173,7 +173,7 @@ def test_who_left_is_forgotten_once_removed(run: Any, node: Any, monkeypatch: py
     ran, wanted = node
     Path(wanted["known"]).write_text('["alice", "bob"]')
     monkeypatch.setattr(users, "read_database", lambda: database(entry("alice", 2001, 2001), entry("bob", 2002, 2002)))
-    assert run(users, wanted)["changes"] == ["remove user bob, who is no longer declared"]
+    assert run(users, wanted)["changes"] == ["delete user bob, which is no longer declared"]
     assert ran == [("userdel", "bob")]
     monkeypatch.setattr(users, "read_database", lambda: database(entry("alice", 2001, 2001)))
     assert run(users, wanted)["changed"] is False

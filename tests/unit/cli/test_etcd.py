@@ -62,9 +62,9 @@ def test_a_backup_is_whole_and_for_its_owner_alone(stack: Stack, tmp_path: Path)
 
 
 def test_a_backup_that_fails_leaves_nothing(stack: Stack, tmp_path: Path) -> None:
-    stack.applied = ansible.Applied(failed=[ansible.TaskResult("login0", "etcd", "Save what etcd holds", "no answer")])
+    stack.applied = ansible.Applied(failed=[ansible.TaskResult("login0", "etcd", "Save an etcd snapshot", "no answer")])
     code, _, err = stack.etcd("backup", "lab", str(tmp_path / "file"))
-    assert code == 1 and "login0: etcd: Save what etcd holds: no answer" in err
+    assert code == 1 and "login0: etcd: Save an etcd snapshot: no answer" in err
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 

@@ -37,8 +37,8 @@ def test_what_a_killed_run_left_is_removed_and_what_a_living_one_uses_is_not(tmp
 
 
 def test_what_changed_where_nothing_is_shown_is_told_without_what_it_holds(capsys: pytest.CaptureFixture[str]) -> None:
-    note = {"host": "worker1", "play": "Share one MUNGE key", "role": "munge", "task": "Write the cluster's MUNGE key"}
-    Reporter({"Share one MUNGE key": "scheduler"}).hidden([json.dumps(note)])
+    note = {"host": "worker1", "play": "Configure MUNGE", "role": "munge", "task": "Write the cluster's MUNGE key"}
+    Reporter({"Configure MUNGE": "scheduler"}).hidden([json.dumps(note)])
     told = json.loads(capsys.readouterr().out)
     assert told == {
         "event": "changed",

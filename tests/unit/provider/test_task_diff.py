@@ -33,9 +33,9 @@ def test_the_lines_that_differ_stand_beside_each_other(result: dict[str, Any], l
 
 
 def test_a_unit_says_how_it_is_and_not_what_would_be_done() -> None:
-    action = {"unit": "munge.service", "action": "start", "reason": "it is inactive (dead)"}
-    result = {"actions": [action], "diff": [{"prepared": "munge.service: start, since it is inactive (dead)\n"}]}
-    assert sides(result) == ("munge.service: it is inactive (dead)", "")
+    action = {"unit": "munge.service", "action": "start", "reason": "the unit is inactive (dead)"}
+    result = {"actions": [action], "diff": [{"prepared": "munge.service: start, because the unit is inactive (dead)\n"}]}
+    assert sides(result) == ("munge.service: the unit is inactive (dead)", "")
 
 
 def test_a_program_says_it_in_its_own_words_where_nothing_else_is_told() -> None:
