@@ -64,8 +64,8 @@ class _Failures:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Write the test and the first line of its error."""
         if report.failed:
-            reason = getattr(getattr(report.longrepr, "reprcrash", None), "message", str(report.longrepr)).strip()
-            self._terminal.write_line(f"\nFAILED {report.nodeid} ({report.when}): {reason.splitlines()[0][:200] if reason else 'no message'}")
+            message = getattr(getattr(report.longrepr, "reprcrash", None), "message", str(report.longrepr)).strip() or "no message"
+            self._terminal.write_line(f"\nFAILED {report.nodeid} ({report.when}): {message.splitlines()[0][:200]}")
 
 
 @pytest.hookimpl(trylast=True)
