@@ -77,7 +77,7 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_the_verdict_on_record(lab, run):
     code, out, _ = run("status", "lab")
-    assert code == 0 and "passed, 1 node; proven" in out
+    assert code == 0 and "passed, 1 node; verified" in out
 
 
 def test_what_a_later_refresh_found_wrong_is_the_status(lab, run):
@@ -92,7 +92,7 @@ def test_what_a_later_refresh_found_wrong_is_the_status(lab, run):
 def test_an_earlier_or_a_good_refresh_takes_nothing_back(lab, run, later):
     paths.refresh_report("lab").write_text(document(*later))
     code, out, _ = run("status", "lab")
-    assert code == 0 and "proven" in out
+    assert code == 0 and "verified" in out
 
 
 def test_a_login_is_ssh_with_the_stack_s_configuration(lab, run, executed):
