@@ -23,6 +23,8 @@ WORDS: Final = {
     "looked": "scanned, queried, read",
 }
 _WORD: Final = re.compile(rf"\b({'|'.join(WORDS)})\b", re.IGNORECASE)
+_CODE: Final = re.compile(r"`[^`]*`|C\([^)]*\)")
+"""Code in Markdown and in Ansible's documentation: `nobody` is an account."""
 _STRINGS: Final = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 
 
@@ -58,7 +60,7 @@ def uses(file: str, text: str) -> list[Use]:
         lines = _markdown(text)
     else:
         lines = enumerate(text.splitlines(), start=1)
-    return [Use(file, number, found[1]) for number, line in lines for found in _WORD.finditer(line)]
+    return [Use(file, number, found[1]) for number, line in lines for found in _WORD.finditer(_CODE.sub("", line))]
 
 
 def _python(text: str) -> Iterator[tuple[int, str]]:
@@ -74,4 +76,4 @@ def _markdown(text: str) -> Iterator[tuple[int, str]]:
         if line.lstrip().startswith("```"):
             fenced = not fenced
         elif not fenced:
-            yield number, re.sub(r"`[^`]*`|\]\([^)]*\)", "", line)
+            yield number, re.sub(r"\]\([^)]*\)", "", line)

@@ -16,8 +16,9 @@ from language import Use, chosen, uses
         ("a.md", "Whoever reads\n```\nnobody\n```\n`told` and [text](nobody.md)\nanew\n", [1, 6]),
         ("a.yml", "- name: Look anew\n  told: 1\n", [1, 2]),
         ("a.py", "x = 'retold, Nobodyness'\n", []),
+        ("a.yml", "description: runs as C(nobody) or `nobody`\n", []),
     ],
-    ids=["string", "docstring", "identifier and comment", "f-string", "Markdown", "YAML", "part of a word"],
+    ids=["string", "docstring", "identifier and comment", "f-string", "Markdown", "YAML", "part of a word", "code"],
 )
 def test_words_are_found_in_text_for_users(file: str, text: str, found: list[int]) -> None:
     assert [use.line for use in uses(file, text)] == found
