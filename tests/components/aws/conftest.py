@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import pytest
 from moto import mock_aws
+from support.cli import CliResult, Run, run_cli
 
-from rackwright.cli import main
 from rackwright.provider.drivers.aws import account as account_room
 from rackwright.provider.drivers.aws.account import Account
-
-
-@dataclass(frozen=True)
-class Ended:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Ended]
 
 
 @pytest.fixture
@@ -69,11 +55,7 @@ _made = account_room._client
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a command in this process."""
 
-    def once(*arguments: str) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["rackwright", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main.app()
-        code = ended.value.code
-        return Ended(code if isinstance(code, int) else 0 if code is None else 1, *capsys.readouterr())
+    def once(*arguments: str) -> CliResult:
+        return run_cli(monkeypatch, capsys, *arguments)
 
     return once

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
+from support.cli import CliResult, Run, run_cli
 
-from rackwright.cli import main
-
-from .homes import Ended, Run, go_to
+from .homes import go_to
 
 
 @pytest.fixture
@@ -18,12 +16,8 @@ def state(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     for name in ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"):
         monkeypatch.delenv(name, raising=False)
 
-    def once(*arguments: str | Path) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["rackwright", "state", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main.app()
-        code = ended.value.code
-        return Ended(code if isinstance(code, int) else 0 if code is None else 1, *capsys.readouterr())
+    def once(*arguments: str | Path) -> CliResult:
+        return run_cli(monkeypatch, capsys, "state", *map(str, arguments))
 
     return once
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,18 +10,6 @@ from rackwright.handover import paths
 
 STATE = ".engine/state/.pulumi"
 """The engine's state in a home."""
-
-
-@dataclass(frozen=True)
-class Ended:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Ended]
 
 
 def go_to(home: Path, monkeypatch: pytest.MonkeyPatch, *stacks: str, passphrase: str = "hush") -> Path:

@@ -6,12 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from support.cli import CliResult, Run, run_cli
 
 from rackwright.cli import main
 from rackwright.handover import paths
@@ -33,28 +32,12 @@ config:
 """
 
 
-@dataclass(frozen=True)
-class Ended:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Ended]
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a command in this process."""
 
-    def once(*arguments: str) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["rackwright", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main.app()
-        code = ended.value.code
-        return Ended(code if isinstance(code, int) else 0 if code is None else 1, *capsys.readouterr())
+    def once(*arguments: str) -> CliResult:
+        return run_cli(monkeypatch, capsys, *arguments)
 
     return once
 
@@ -69,7 +52,7 @@ def bad(tmp_path: Path) -> Path:
 
 def test_a_good_stack_is_valid(run: Run) -> None:
     """By name."""
-    assert run("validate", "lab") == Ended(0, "stack lab: valid, 4 nodes\n", "")
+    assert run("validate", "lab") == CliResult(0, "stack lab: valid, 4 nodes\n", "")
 
 
 @pytest.mark.parametrize("file", sorted(paths.stacks().glob("Pulumi.*.yaml")), ids=lambda file: file.name)

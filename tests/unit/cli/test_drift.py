@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
+from support.cli import CliResult, run_cli
 
-from rackwright.cli import drift_looks, drift_told, main
+from rackwright.cli import drift_looks, drift_told
 from rackwright.cli import stack as judging
 from rackwright.cli.drift_traces import SIMULATED_FABRIC, Traces, lasting
 from rackwright.drift import configuration
@@ -28,15 +27,6 @@ STOPPED = Difference(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active",
 OPENED = Difference(Layer.BEHAVIOUR, "worker1", "sshd.passwords_are_refused", "no", "yes", Weight.SECURITY, "close it")
 INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
 BEGAN = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class Ended:
-    """What a command left behind."""
-
-    code: object
-    out: str
-    err: str
 
 
 class Night:
@@ -58,13 +48,10 @@ class Night:
         self.ran.append(command[1:])
         return SimpleNamespace(returncode=self.status)
 
-    def __call__(self, *words: str) -> Ended:
+    def __call__(self, *words: str) -> CliResult:
         self.monkeypatch.setattr(drift_looks, "look", self.look)
         self.monkeypatch.setattr(subprocess, "run", self.run)
-        self.monkeypatch.setattr(sys, "argv", ["rackwright", *words])
-        with pytest.raises(SystemExit) as ended:
-            main.app()
-        return Ended(ended.value.code, *self.capsys.readouterr())
+        return run_cli(self.monkeypatch, self.capsys, *words)
 
 
 @pytest.fixture
@@ -178,7 +165,7 @@ def has(**listening: str) -> Traces:
     return Traces({"worker0": {"node": {"life": "a"}, "listening": {name.replace("_", " "): value for name, value in listening.items()}}})
 
 
-def subjects(said: Ended) -> list[str]:
+def subjects(said: CliResult) -> list[str]:
     return [one["subject"] for one in json.loads(said.out)["differences"]]
 
 

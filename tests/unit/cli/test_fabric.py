@@ -5,30 +5,23 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
 from pathlib import Path
 
 import pytest
+from support.cli import CliResult, Run, run_cli
 
-from rackwright.cli import main
 from rackwright.handover import paths
 from rackwright.model import load_stack
 from rackwright.plan import expand
 from rackwright.plan.fabric import description, wiring
-
-from .homes import Ended, Run
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """`rackwright fabric` in this process."""
 
-    def once(*arguments: str | Path) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["rackwright", "fabric", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main.app()
-        code = ended.value.code
-        return Ended(code if isinstance(code, int) else 0 if code is None else 1, *capsys.readouterr())
+    def once(*arguments: str | Path) -> CliResult:
+        return run_cli(monkeypatch, capsys, "fabric", *map(str, arguments))
 
     return once
 
@@ -62,7 +55,7 @@ def found(tmp_path: Path) -> Path:
     return tmp_path / "discovered"
 
 
-def diff(run: Run, file: Path, text: str, *more: str) -> Ended:
+def diff(run: Run, file: Path, text: str, *more: str) -> CliResult:
     file.write_text(text)
     return run("lab", "diff", str(file), *more)
 
@@ -107,7 +100,7 @@ def test_a_picture_is_printed_or_written(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_fabric_as_planned_differs_in_nothing(run: Run, found: Path) -> None:
-    assert diff(run, found, discovered()) == Ended(0, "all 81 cables are connected as planned\n", "")
+    assert diff(run, found, discovered()) == CliResult(0, "all 81 cables are connected as planned\n", "")
     managed = discovered().replace("'leaf-su1-r3'", "'MF0;leaf-su1-r3:MQM9700/U1'")
     assert diff(run, found, managed).code == 0
 

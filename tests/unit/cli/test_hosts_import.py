@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.cli import CliResult, Run, run_cli
 
-from rackwright.cli import main
 from rackwright.model import load_stack
 from rackwright.model.hosts import HostsTarget
-
-from .homes import Ended
 
 STACK = """\
 # My rack.
@@ -32,7 +28,6 @@ config:
     users: {alice: {uid: 2001}}
 """
 KEY = "SHA256:" + "k" * 43
-Run = Callable[..., Ended]
 
 
 @pytest.fixture
@@ -47,13 +42,9 @@ def file(tmp_path: Path) -> Path:
 def take(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Import a list of this text."""
 
-    def once(text: str, *more: str) -> Ended:
+    def once(text: str, *more: str) -> CliResult:
         (tmp_path / "m.csv").write_text(text)
-        monkeypatch.setattr(sys, "argv", ["rackwright", "hosts", "import", str(file), str(tmp_path / "m.csv"), *more])
-        with pytest.raises(SystemExit) as ended:
-            main.app()
-        code = ended.value.code
-        return Ended(code if isinstance(code, int) else 0 if code is None else 1, *capsys.readouterr())
+        return run_cli(monkeypatch, capsys, "hosts", "import", str(file), str(tmp_path / "m.csv"), *more)
 
     return once
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.cli import CliResult, Run, run_cli
 
-from rackwright.cli import hosts_scan, main
+from rackwright.cli import hosts_scan
 from rackwright.provider.drivers.machine import Facts
 from rackwright.provider.drivers.survey import Seen
-
-from .homes import Ended
 
 PRINT = {"login0": "SHA256:" + "L" * 43, "worker0": "SHA256:" + "W" * 43, "worker1": "SHA256:" + "X" * 43}
 STACK = f"""\
@@ -39,7 +36,6 @@ config:
 """
 FACTS = Facts("debian-13", 8, 16_000, 90 * 2**20, "m", "none", "systemd", "/usr/bin/python3", 0, ())
 NO_KEY = "no host_key is given for it"
-Run = Callable[..., Ended]
 
 
 def seen(name: str, **more: Any) -> Seen:
@@ -85,12 +81,8 @@ def file(tmp_path: Path) -> Path:
 def scan(rack: Rack, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Look at them."""
 
-    def once(*more: str) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["rackwright", "hosts", "scan", str(file), *more])
-        with pytest.raises(SystemExit) as ended:
-            main.app()
-        code = ended.value.code
-        return Ended(code if isinstance(code, int) else 0 if code is None else 1, *capsys.readouterr())
+    def once(*more: str) -> CliResult:
+        return run_cli(monkeypatch, capsys, "hosts", "scan", str(file), *more)
 
     return once
 

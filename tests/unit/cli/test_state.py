@@ -13,11 +13,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
+from support.cli import Run
 
 from rackwright.cli import backup, holdings
 from rackwright.handover import paths
 
-from .homes import STATE, Run, go_to, write
+from .homes import STATE, go_to, write
 
 
 def members(file: Path) -> set[str]:

@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.cli import Run
 
 from rackwright.cli import move
 from rackwright.handover import paths
 
-from .homes import Run, go_to, write
+from .homes import go_to, write
 
 STAND_IN = f"""\
 #!{sys.executable}

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.cli import Run
 
 from rackwright.handover import paths
 
-from .homes import STATE, Run, contents, go_to, write
+from .homes import STATE, contents, go_to, write
 
 
 def test_there_and_back(state: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
