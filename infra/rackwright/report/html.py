@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import groupby
 
@@ -98,8 +99,16 @@ def _fabric(picture: str) -> list[str]:
 
 
 def _not_run(report: Report) -> list[str]:
-    if not report.not_run:
-        return []
-    left_out = [(item["id"], f"{item['reason']} {item['detail']}") for item in report.not_run]
-    rows = [f"<tr><td>{escape(name)}</td><td class=dim>{escape(why)}</td></tr>" for name, why in left_out]
-    return ["<h2>Not run</h2>", f"<table>{''.join(rows)}</table>"]
+    """Group the checks that did not run by reason; most are about parts that the plan does not have."""
+    reasons: dict[str, list[Mapping[str, str]]] = {}
+    for item in report.not_run:
+        reasons.setdefault(item["reason"], []).append(item)
+    groups = [_of_reason(reason, items) for reason, items in reasons.items()]
+    return ["<h2>Not run</h2>", *groups] if groups else []
+
+
+def _of_reason(reason: str, items: Sequence[Mapping[str, str]]) -> str:
+    rows = [f"<tr><td>{escape(item['id'])}</td><td class=dim>{escape(item['detail'])}</td></tr>" for item in items]
+    return (
+        f"<details><summary><b>{escape(reason)}</b> <span class=dim>{len(items)}</span></summary><table>{''.join(rows)}</table></details>"
+    )
