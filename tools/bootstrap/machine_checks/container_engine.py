@@ -10,7 +10,7 @@ from bootstrap.machine_checks.lab_stack import LabStack
 from bootstrap.machine_checks.observation import Output, run_command
 
 TRIED = (4, 3)
-"""The oldest Podman that ran the labs (docs/lab.md, Limits)."""
+"""The oldest Podman that ran the labs (docs/lab.md, Where it was run)."""
 ROOTLESS_NODES = 12
 """Larger labs raise fs.inotify.max_user_instances, which needs root (infra/rackwright/targets/lab/nodes.py: 8 for each node, 96 in all)."""
 
