@@ -190,7 +190,8 @@ def machine() -> str:
     return (
         f"Measured on {date.today()} with `make bench`: {os.cpu_count()} cores, {memory:.0f} GiB, "
         f"kernel {platform.release().split('-')[0]}, "
-        f"{podman}, Python {platform.python_version()}. Containers on one machine; nothing here says how fast real hardware is."
+        f"{podman}, Python {platform.python_version()}.\n"
+        "All nodes are containers on one machine: the figures do not describe real hardware."
     )
 
 

@@ -126,8 +126,8 @@ def machine(rounds: int) -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
         f"Measured on {date.today()} with `python benchmarks/hosts.py --rounds {rounds}`: {os.cpu_count()} cores, {memory:.0f} GiB, "
-        f"kernel {platform.release().split('-')[0]}, Python {platform.python_version()}. "
-        "The hosts share those cores with whoever looks at them; GPUs and fabric are simulated."
+        f"kernel {platform.release().split('-')[0]}, Python {platform.python_version()}.\n"
+        "The hosts and the control machine share these cores; GPUs and fabric are simulated."
     )
 
 

@@ -266,8 +266,8 @@ def machine() -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
         f"Measured on {date.today()} with `make bench-scale`: {os.cpu_count()} cores, {memory:.0f} GiB, "
-        f"kernel {platform.release().split('-')[0]}, Python {platform.python_version()}, load {os.getloadavg()[2]:.0f}. "
-        "No machine was there: this is what describing them costs."
+        f"kernel {platform.release().split('-')[0]}, Python {platform.python_version()}, load {os.getloadavg()[2]:.0f}.\n"
+        "No machine was contacted: the figures are the cost of planning."
     )
 
 

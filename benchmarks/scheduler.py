@@ -244,8 +244,8 @@ def machine() -> str:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
         f"Measured on {date.today()} with `make bench-scale` (`benchmarks/scheduler.py`): {os.cpu_count()} cores, {total:.0f} GiB, "
-        f"kernel {platform.release().split('-')[0]}, load {os.getloadavg()[2]:.0f}. Emulated nodes: they register, answer and take jobs' "
-        "places, and have no hardware."
+        f"kernel {platform.release().split('-')[0]}, load {os.getloadavg()[2]:.0f}. Emulated nodes register, answer and "
+        "accept jobs; they have no hardware."
     )
 
 
