@@ -9,34 +9,40 @@ from rackwright.catalog import rows
 from rackwright.catalog.figures import Figure, NodeRange, figures
 from rackwright.catalog.thresholds import LEAST_MESSAGE_BYTES, LEAST_SHARE, Threshold, thresholds
 
-_HEAD: Final = f"""# Thresholds of the acceptance
+_HEAD: Final = f"""# Acceptance thresholds
 
-Written by `rackwright.catalog.thresholds_page` from `figures.csv`, `thresholds.csv` and `tolerances.csv` of `infra/rackwright/catalog`;
-`pytest --update-golden tests/unit/catalog/test_thresholds.py` writes it anew.
+`rackwright.catalog.thresholds_page` generates this page from `figures.csv`, `thresholds.csv` and `tolerances.csv` of
+`infra/rackwright/catalog`. `pytest --update-golden tests/unit/catalog/test_thresholds.py` generates it again.
 
-No phase that measures a GPU or a fabric has run on real hardware yet. Parsers and judges were tested on texts, most of them written
-after the tools' sources: `tests/unit/acceptance/captured/SOURCES.yml` says which of them a machine printed.
+Evidence: the programs that measure GPUs ran on an H100 and an H200 ([evidence](evidence/README.md#2026-11-26)). No phase ran on a cluster
+with GPUs or a fabric. Parsers and judges are tested on texts; `tests/unit/acceptance/captured/SOURCES.yml` lists which a machine printed.
 
-## How a number is judged
+## How a value is judged
 
 1. A value above the specification is `unknown`: the measurement is wrong.
-2. Where a threshold is listed below, a value that misses it fails. A threshold is a share of a figure; figure and share each have a
-   source and a date, and a row without one cannot be read.
-3. Where the cluster has its own baseline, the figures of its first run that passed, a value that is worse by more than the tolerance
-   fails.
-4. Where a node has two peers or more, a value that is worse than their median by more than the tolerance fails, and the node is named.
-5. Where none of these is there, the value is told and becomes the baseline.
+2. A value that misses a threshold of this page fails. A threshold is a share of a figure. Figure and share have a source and a date; a row
+   without them is refused.
+3. A value that is worse than the cluster's own baseline by more than the tolerance fails. The baseline is the cluster's first passed run.
+4. A value that is worse than the median of two or more peers by more than the tolerance fails, and the report names the node.
+5. Without threshold, baseline and peers, the value is reported and becomes the baseline.
 
-Bandwidth alone never passes: results must be right, data must go over the declared network (sockets fail whatever the bandwidth),
-NICs must reach GPU memory themselves, and somebody must have looked while it ran. Twice the GPUs must do nearly twice the work.
+Bandwidth alone never passes. Results must be right, data must use the declared network (sockets fail at any bandwidth), NICs must reach GPU
+memory directly, and the run must have been sampled. Twice the GPUs must do nearly twice the work.
 
-In the lab storage is measured and told, and held against nothing: its containers share one machine with whatever else runs there. So
-are main memory and its copies wherever the capacity of nodes is simulated. What needs a GPU or a fabric is skipped there.
+## In the lab
 
-The catalogue refuses a threshold above the specification or above the best figure on record, one below {LEAST_SHARE:.0%} of it, one in a
-unit of something else, one for collectives at messages below {LEAST_MESSAGE_BYTES // 2**30} GiB, one that nobody has a figure for, and two
-that say different things about the same. Thresholds published elsewhere that are wrong for these reasons are rows of
-`tests/unit/catalog/published_thresholds.csv`.
+- Storage, main memory and its copies are measured and reported without a threshold: containers share one machine.
+- Checks of GPU and fabric speed are skipped.
+
+## What the catalogue refuses
+
+- a threshold above the specification or above the best figure on record
+- a threshold below {LEAST_SHARE:.0%} of the best figure
+- a threshold in the unit of another quantity
+- a threshold for collectives at messages below {LEAST_MESSAGE_BYTES // 2**30} GiB
+- a threshold without a figure, and two thresholds for the same quantity
+
+`tests/unit/catalog/published_thresholds.csv` lists published thresholds that are wrong for these reasons.
 """
 
 
