@@ -9,6 +9,7 @@ from typing import Any
 
 from support.project import Project
 
+from rackwright.handover import control_groups
 from rackwright.provider.drivers.podman import limits
 
 PORT = 2200
@@ -48,6 +49,7 @@ class Machines:
         if not self.identity.exists():
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.identity)], check=True)
             podman("network", "create", "--label", f"{_LABEL}={self.name}", "--subnet", f"{self.network}.0/24", self.name)
+        hidden = [] if control_groups.unified() else control_groups.hide_unmounted()
         for name in names:
             address = f"{self.network}.{10 + len(self.found)}"
             podman(
@@ -55,7 +57,7 @@ class Machines:
                 *("--no-hosts", "--http-proxy=false", "--systemd=always", "--network", self.name, "--ip", address, *limits()),
                 *("--cap-add", "SYS_ADMIN,NET_ADMIN,MKNOD", "--device", "/dev/fuse"),
                 *(word for device in self.devices for word in ("--device", device)),
-                *(self.image, "/sbin/init"),
+                *(self.image, "/bin/sh", "-c", "; ".join([*hidden, "exec /sbin/init"])),
             )
             self.found[name] = {"address": address, "host_key": self.set_up(name)}
 

@@ -14,6 +14,7 @@ from typing import Final
 
 _JOINED: Final = ("net_cls", "net_prio")
 """What systemd mounts as one (src/shared/mount-setup.c, join_with)."""
+_HIDE: Final = "mkdir -p /sys/fs/cgroup/{name} && mount -t tmpfs -o ro,size=4k,mode=555 none /sys/fs/cgroup/{name}"
 
 
 def rootless() -> bool:
@@ -49,6 +50,11 @@ def job_constraints(*, rootless: bool, declared_cpus: int, cpus: int | None = No
 def shared() -> list[str]:
     """Where below /sys/fs/cgroup systemd in a node would mount what all nodes share, on a machine that is not `unified`."""
     return unmounted(Path("/proc/cgroups").read_text(encoding="ascii"), Path("/proc/self/mountinfo").read_text(encoding="utf-8"))
+
+
+def hide_unmounted() -> list[str]:
+    """Return the shell commands that a container runs before its systemd: systemd mounts nothing where something is mounted."""
+    return [_HIDE.format(name=name) for name in shared()]
 
 
 def unmounted(controllers: str, mounts: str) -> list[str]:

@@ -204,8 +204,6 @@ _NESTING: Final = ("--privileged", "--cgroupns=private")
 
 _OWN_HIERARCHY: Final = "umount -l /sys/fs/cgroup/systemd"
 """On cgroup v1, podman 4.3 lays the machine's own systemd hierarchy over a private one: nodes would share it."""
-_NO_HIERARCHY: Final = "mkdir -p /sys/fs/cgroup/{name} && mount -t tmpfs -o ro,size=4k,mode=555 none /sys/fs/cgroup/{name}"
-"""systemd mounts nothing where something is mounted."""
 _KEEP_KERNEL: Final = (
     "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys"
     " && mount --bind /proc/sys/net /proc/sys/net && mount -o remount,bind,rw /proc/sys/net"
@@ -219,7 +217,7 @@ def _init(news: Properties) -> list[str]:
     steps = [_KEEP_KERNEL] if nests else []
     if not control_groups.unified() and not rootless():
         steps += [_OWN_HIERARCHY] if nests else []
-        steps += [_NO_HIERARCHY.format(name=name) for name in control_groups.shared()]
+        steps += control_groups.hide_unmounted()
     return ["/bin/sh", "-c", "; ".join([*steps, "exec /sbin/init"])] if steps else ["/sbin/init"]
 
 
