@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from support.machines import podman
 
+from rackwright.drivers.podman import limits
 from rackwright.model import load_cluster
 from rackwright.plan import Plan, expand
-from rackwright.provider.drivers.podman import limits
 
 _BRING_UP = """
 set -eu

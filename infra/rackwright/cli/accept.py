@@ -81,7 +81,7 @@ def _run(stack: str, options: list[str]) -> Path:
 
 async def _accepted(stack: str, options: list[str]) -> tuple[int, str]:
     """Run the acceptance test while the nodes are powered on; return its exit status and standard error."""
-    from rackwright.provider.drivers.awake import awake, handed_over
+    from rackwright.drivers.power import awake, handed_over
 
     inventory = paths.inventory(stack)
     command = [

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 
+from rackwright.drivers.aws import orphans
+from rackwright.drivers.aws.account import Account
 from rackwright.errors import BadInput
 from rackwright.handover import paths
 from rackwright.model import document
 from rackwright.model.load import CONFIG_KEY
-from rackwright.provider.drivers.aws import leftovers
-from rackwright.provider.drivers.aws.account import Account
 
 _NOT_AS_DECLARED, _COULD_NOT_TELL = 1, 3
 
@@ -41,8 +41,8 @@ def sweep(stack: str, region: str, *, yes: bool, as_json: bool) -> int:
     account = Account(region)
     number, _ = account.identity()
     if yes:
-        leftovers.remove(account, stack, lambda line: print(line, file=sys.stderr if as_json else sys.stdout))
-    found = leftovers.find(account, stack)
+        orphans.remove(account, stack, lambda line: print(line, file=sys.stderr if as_json else sys.stdout))
+    found = orphans.find(account, stack)
     if as_json:
         things = [{"kind": thing.kind, "id": thing.id} for thing in found.left]
         print(json.dumps({"stack": stack, "account": number, "region": region, "left": things, "unseen": list(found.unseen)}, indent=2))
@@ -51,8 +51,8 @@ def sweep(stack: str, region: str, *, yes: bool, as_json: bool) -> int:
     return _COULD_NOT_TELL if found.unseen else _NOT_AS_DECLARED if found.left else 0
 
 
-def _said(found: leftovers.Found, stack: str, where: str) -> str:
+def _said(found: orphans.Found, stack: str, where: str) -> str:
     if not (found.left or found.unseen):
         return f"no resource with the tag of stack {stack} in {where}"
     ends = [f"{len(found.left)} resources of stack {stack} remain in {where}; pass --yes to delete them"] if found.left else []
-    return "\n".join([*leftovers.lines(found), *ends])
+    return "\n".join([*orphans.lines(found), *ends])

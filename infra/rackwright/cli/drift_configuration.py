@@ -10,12 +10,12 @@ from typing import Final
 from rackwright.cli.connect import load
 from rackwright.drift import configuration
 from rackwright.drift.difference import CLUSTER, Layer, Look
+from rackwright.drivers import ssh
+from rackwright.drivers.power import awake, handed_over
+from rackwright.drivers.task_diff import cut
 from rackwright.handover import is_baked, paths
 from rackwright.provider.answers.look import OURS, Looked, Phases
 from rackwright.provider.answers.look import look as looked
-from rackwright.provider.drivers import ssh
-from rackwright.provider.drivers.awake import awake, handed_over
-from rackwright.provider.drivers.task_diff import cut
 from rackwright.report.redact import Redactor, redactor
 
 _REACH: Final = 10.0

@@ -20,12 +20,12 @@ from rackwright.cli.drift_traces import Traces, asked, nothing
 from rackwright.drift import behaviour, resources
 from rackwright.drift.difference import CLUSTER, Difference, Layer, Look
 from rackwright.drift.document import Drift
+from rackwright.drivers import podman
+from rackwright.drivers.check_runner import run_checks
+from rackwright.drivers.power import Sleepers, awake
+from rackwright.drivers.process import run
 from rackwright.errors import CouldNotTell, RackwrightError
 from rackwright.handover import paths
-from rackwright.provider.drivers import podman
-from rackwright.provider.drivers.awake import Sleepers, awake
-from rackwright.provider.drivers.process import run
-from rackwright.provider.drivers.pytest_run import run_checks
 from rackwright.provider.resource import ONLY
 from rackwright.provider.stack_lock import StackLock
 from rackwright.report.declared import Declared, from_inventory

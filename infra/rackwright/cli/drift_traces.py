@@ -13,9 +13,9 @@ from rackwright.drift.document import Drift
 from rackwright.drift.history import Seen
 from rackwright.drift.traces import baseline
 from rackwright.drift.traces.compare import Kinds, differences
+from rackwright.drivers import remote_exec, ssh
+from rackwright.drivers.power import awake, handed_over
 from rackwright.handover import paths
-from rackwright.provider.drivers import asking, ssh
-from rackwright.provider.drivers.awake import awake, handed_over
 from rackwright.report.declared import Declared
 
 _TROUBLE = "trouble"
@@ -46,7 +46,7 @@ async def asked(stack: str, declared: Declared) -> Traces:
         lost = await ssh.reach(stack, declared.nodes, within=_REACH)
         there = [name for name in declared.nodes if name not in lost]
         sudo = {name: declared.becomes_root(name) for name in there}
-        told, mute = await asking.ask(stack, dict.fromkeys(there, program), sudo, target=declared.target)
+        told, mute = await remote_exec.ask(stack, dict.fromkeys(there, program), sudo, target=declared.target)
     silent = [(name, f"cannot collect its state: {why}") for name, why in {**lost, **mute}.items()]
     silent += [(name, f"cannot read {kind}: {why}") for name, found in told.items() for kind, why in found[_TROUBLE].items()]
     passing = SIMULATED_FABRIC if "fabric" in declared.simulated else range(0)

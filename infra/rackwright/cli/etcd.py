@@ -93,7 +93,7 @@ def _played(stack: str, cluster: Mapping[str, Any], playbook: str, file: Path, *
 
 
 async def _play(stack: str, controllers: Sequence[str], playbook: str, file: Path, *, needs_all: bool) -> None:
-    from rackwright.provider.drivers import ansible, ssh
+    from rackwright.drivers import ansible, ssh
     from rackwright.provider.stack_lock import StackLock
 
     await StackLock(stack).hold()

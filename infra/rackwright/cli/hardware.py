@@ -54,8 +54,8 @@ def _look(stack: str, section: Section, job: bool) -> Path:
 
 async def _looked(stack: str, section: Section, job: bool) -> tuple[int, Path, str]:
     """Query the nodes while they are powered on; return exit status, report path and output."""
-    from rackwright.provider.drivers.awake import awake, handed_over
-    from rackwright.provider.drivers.hardware_run import run_hardware
+    from rackwright.drivers.hardware_runner import run_hardware
+    from rackwright.drivers.power import awake, handed_over
 
     paths.prepare(stack)
     async with awake(stack, handed_over(paths.inventory(stack)), _silent):

@@ -59,8 +59,8 @@ def remove_by_label(stack: str) -> list[str]:
 
     Raises CouldNotTell without podman, and RackwrightError if something remains.
     """
+    from rackwright.drivers import podman
     from rackwright.provider import lab_limits, stack_files
-    from rackwright.provider.drivers import podman
 
     if shutil.which("podman") is None:
         raise CouldNotTell(

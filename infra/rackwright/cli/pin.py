@@ -17,7 +17,7 @@ from rackwright.model.aws import AwsTarget, Image
 from rackwright.model.load import find_stack_file
 
 if TYPE_CHECKING:
-    from rackwright.provider.drivers.aws.account import Account
+    from rackwright.drivers.aws.account import Account
 
 _NOT_AS_DECLARED = 1
 
@@ -76,7 +76,7 @@ def _target(stack: str) -> AwsTarget:
 
 
 def _pins(target: AwsTarget) -> Iterator[Pin]:
-    from rackwright.provider.drivers.aws.account import Account
+    from rackwright.drivers.aws.account import Account
 
     account = Account(target.region)
     if _can_be_looked_up(target.image):
@@ -91,7 +91,7 @@ def _can_be_looked_up(image: Image) -> bool:
 
 
 def _pin(account: Account, target: AwsTarget, image: Image, group: str | None, path: str) -> Pin:
-    from rackwright.provider.drivers.aws.images import architectures, newest
+    from rackwright.drivers.aws.images import architectures, newest
 
     run = architectures(target, group)
     if len(run) > 1:

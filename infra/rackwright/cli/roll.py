@@ -16,7 +16,7 @@ from rackwright.model.finding import did_you_mean
 from rackwright.report.declared import from_inventory
 
 if TYPE_CHECKING:
-    from rackwright.provider.drivers.rolling import Rolled
+    from rackwright.drivers.rolling_update import Rolled
 
 
 def roll(
@@ -64,9 +64,9 @@ def _chosen(asked: str, workers: Sequence[str]) -> list[str]:
 
 async def _rolled(stack: str, cluster: Mapping[str, Any], nodes: Sequence[str], reboot: bool) -> Rolled:
     """Roll the nodes while holding the stack's lock, with the nodes powered on and connected."""
-    from rackwright.provider.drivers import ssh
-    from rackwright.provider.drivers.awake import awake, handed_over
-    from rackwright.provider.drivers.rolling import Roll
+    from rackwright.drivers import ssh
+    from rackwright.drivers.power import awake, handed_over
+    from rackwright.drivers.rolling_update import Roll
     from rackwright.provider.stack_lock import StackLock
 
     await StackLock(stack).hold()

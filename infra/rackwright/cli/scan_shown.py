@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from rackwright.cli.table import table
+from rackwright.drivers.host_facts import MEMORY_SHOWN, Declared, Facts
+from rackwright.drivers.preflight import Seen
 from rackwright.model.hosts import HostsTarget, Machine
 from rackwright.plan import Plan, PlanNode
-from rackwright.provider.drivers.machine import MEMORY_SHOWN, Declared, Facts
-from rackwright.provider.drivers.survey import Seen
 
 _WORDS = {"fit": "match", "do_not_fit": "differ", "not_reached": "unreachable", "out_and_not_looked_at": "out (not scanned)"}
 _HEADS = ["node", "machine", "address", "login", "os", "cpus", "memory", "gpus", "free", "host key", "matches"]

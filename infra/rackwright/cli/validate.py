@@ -56,13 +56,15 @@ def _asked(stack: str, cluster: Cluster) -> tuple[tuple[Finding, ...], bool]:
             "use --online with target aws",
         )
         return (nobody,), False
-    from rackwright.provider.drivers.aws import online
-    from rackwright.provider.drivers.aws.account import Account, NoAccount
+    from rackwright.drivers.aws import account_checks
+    from rackwright.drivers.aws.account import Account, NoAccount
 
     try:
-        return tuple(online.look(online.Look(Account(cluster.target.region), cluster, cluster.target, stack, datetime.now(UTC)))), False
+        return tuple(
+            account_checks.look(account_checks.Look(Account(cluster.target.region), cluster, cluster.target, stack, datetime.now(UTC)))
+        ), False
     except NoAccount as nobody_home:
-        return (online.no_account(nobody_home),), True
+        return (account_checks.no_account(nobody_home),), True
 
 
 def schema() -> None:

@@ -10,8 +10,8 @@ import sys
 import grpc
 from pulumi.runtime.proto import provider_pb2_grpc
 
+from rackwright.drivers.supervision import current
 from rackwright.provider.engine_log import EngineLog
-from rackwright.provider.lifetime import current
 from rackwright.provider.servicer import ProviderServicer
 
 _LARGEST_MESSAGE = 400 * 1024 * 1024

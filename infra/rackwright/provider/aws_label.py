@@ -9,9 +9,9 @@ import asyncio
 import time
 from typing import ClassVar, Final
 
+from rackwright.drivers.aws import orphans
+from rackwright.drivers.aws.account import Account
 from rackwright.errors import RackwrightError
-from rackwright.provider.drivers.aws import leftovers
-from rackwright.provider.drivers.aws.account import Account
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import UNKNOWN, Properties
 
@@ -51,7 +51,7 @@ def _prove_empty(account: Account, stack: str, expected: object) -> None:
             hint=f"use the credentials of {expected} and look with `rackwright down --by-label {stack}`",
         )
     for _ in range(_LOOKS - 1):
-        if not leftovers.find(account, stack).left:
+        if not orphans.find(account, stack).left:
             break
         time.sleep(_PAUSE)
-    leftovers.prove_empty(account, stack)
+    orphans.prove_empty(account, stack)

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
+from rackwright.drivers import ansible, ssh
+from rackwright.drivers.power import Sleepers, awake
+from rackwright.drivers.rolling_update import Roll
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
 from rackwright.provider import lab_node_failure, stack_files
 from rackwright.provider.answers.look import Phases, look
 from rackwright.provider.diff import Change, Difference, compare
-from rackwright.provider.drivers import ansible, ssh
-from rackwright.provider.drivers.awake import Sleepers, awake
-from rackwright.provider.drivers.rolling import Roll
 from rackwright.provider.resource import Made, Operation, Resource, State, only_resources
 from rackwright.provider.wire import UNKNOWN, Properties
 

@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar, Final
 
+from rackwright.drivers import host_facts, ssh
+from rackwright.drivers.ssh_client import Refused, Session, Unreachable, Way, login
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
-from rackwright.provider.drivers import machine, ssh
-from rackwright.provider.drivers.remote import Refused, Session, Unreachable, Way, login
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import UNKNOWN, Properties
 
@@ -94,9 +94,9 @@ def _adopt(stack: str, news: Properties) -> Made:
 def _look(stack: str, inputs: Properties, *, adopted: bool) -> Properties:
     """What the machine shows; raises with all that is wrong with it."""
     with _session(stack, inputs) as session:
-        machine.may_become_root(session)
-        found = machine.facts(session)
-        declared = machine.Declared(
+        host_facts.may_become_root(session)
+        found = host_facts.facts(session)
+        declared = host_facts.Declared(
             os=inputs["os"],
             cpus=int(inputs["cpus"]),
             memory_mib=int(inputs["memory_mib"]),
@@ -104,18 +104,18 @@ def _look(stack: str, inputs: Properties, *, adopted: bool) -> Properties:
             container=inputs["container"],
             serial=inputs.get("serial"),
         )
-        if wrong := machine.faults(found, declared, adopted=adopted):
+        if wrong := host_facts.faults(found, declared, adopted=adopted):
             raise Refused(f"{session.way}: " + "; ".join(wrong), hint="declare what is there, or change the machine")
         if not adopted:
-            machine.let_in(session, inputs["authorized_key"])
+            host_facts.let_in(session, inputs["authorized_key"])
         return {"public_key": session.public_key, "incarnation": found.machine_id}
 
 
 def _let_go(stack: str, inputs: Properties) -> None:
     with _session(stack, inputs) as session:
         if inputs["leave"] == _CLEAN:
-            machine.clean(session)
-        machine.shut_out(session, inputs["authorized_key"])
+            host_facts.clean(session)
+        host_facts.shut_out(session, inputs["authorized_key"])
 
 
 def _session(stack: str, inputs: Properties) -> AbstractContextManager[Session]:

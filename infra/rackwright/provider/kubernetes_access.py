@@ -6,10 +6,10 @@ from typing import Any, ClassVar, Final
 
 import yaml
 
+from rackwright.drivers import api_tunnel
+from rackwright.drivers.process import run
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
-from rackwright.provider.drivers import api_way
-from rackwright.provider.drivers.process import run
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import UNKNOWN, Properties, Secret
 
@@ -31,7 +31,7 @@ class Access(Resource):
     async def create(self, operation: Operation, news: Properties) -> Made:
         """Fetch the administrator's configuration, and open the way that it names."""
         written = await _fetched(operation.stack, news["controller"])
-        await api_way.record(operation.stack, api_way.Way(news["port"], news["through"], news["endpoint"]))
+        await api_tunnel.record(operation.stack, api_tunnel.Way(news["port"], news["through"], news["endpoint"]))
         config = _kubeconfig(operation.stack, news["port"], written)
         return Made(operation.name, {**news, "kubeconfig": Secret(config)})
 
@@ -49,7 +49,7 @@ class Access(Resource):
 
     async def delete(self, operation: Operation, state: State) -> None:
         """The way is closed; the credentials were in the state only."""
-        await api_way.forget(operation.stack)
+        await api_tunnel.forget(operation.stack)
 
 
 async def _fetched(stack: str, controller: str) -> str:
@@ -64,7 +64,7 @@ def _kubeconfig(stack: str, port: int, written: str) -> str:
     """The administrator's configuration with the way from here; one cluster, one user, one context, each named like the stack."""
     found: dict[str, Any] = yaml.safe_load(written)
     cluster, user = found["clusters"][0]["cluster"], found["users"][0]["user"]
-    reached = {"server": f"https://{api_way.HERE}:{port}", "tls-server-name": _NAME_IN_CERTIFICATE}
+    reached = {"server": f"https://{api_tunnel.HERE}:{port}", "tls-server-name": _NAME_IN_CERTIFICATE}
     return yaml.safe_dump(
         {
             "apiVersion": "v1",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rackwright.provider.drivers import bake, base_image
-from rackwright.provider.drivers.podman import image_exists
+from rackwright.drivers import bake, base_image
+from rackwright.drivers.podman import image_exists
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import Properties
 

@@ -6,8 +6,8 @@ import ipaddress
 import json
 from typing import ClassVar
 
+from rackwright.drivers.podman import STACK_LABEL, must, podman
 from rackwright.errors import RackwrightError
-from rackwright.provider.drivers.podman import STACK_LABEL, must, podman
 from rackwright.provider.resource import Finding, Made, Operation, Resource, State
 from rackwright.provider.wire import UNKNOWN, Properties
 

@@ -6,12 +6,9 @@ import hashlib
 import json
 from typing import ClassVar, Final
 
-from rackwright.handover import control_groups, paths
-from rackwright.handover.control_groups import rootless
-from rackwright.provider import lab_node_found, lab_power
-from rackwright.provider.diff import Difference
-from rackwright.provider.drivers import ssh
-from rackwright.provider.drivers.podman import (
+from rackwright.drivers import cgroups, ssh
+from rackwright.drivers.cgroups import rootless
+from rackwright.drivers.podman import (
     NODE_LABEL,
     SECRET_PREFIX,
     SPEC_LABEL,
@@ -24,6 +21,9 @@ from rackwright.provider.drivers.podman import (
     must,
     podman,
 )
+from rackwright.handover import paths
+from rackwright.provider import lab_node_found, lab_power
+from rackwright.provider.diff import Difference
 from rackwright.provider.lab_nodes_now import nodes_now
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import UNKNOWN, Properties
@@ -215,9 +215,9 @@ def _init(news: Properties) -> list[str]:
     """The first process."""
     nests = news.get("nests")
     steps = [_KEEP_KERNEL] if nests else []
-    if not control_groups.unified() and not rootless():
+    if not cgroups.unified() and not rootless():
         steps += [_OWN_HIERARCHY] if nests else []
-        steps += control_groups.hide_unmounted()
+        steps += cgroups.hide_unmounted()
     return ["/bin/sh", "-c", "; ".join([*steps, "exec /sbin/init"])] if steps else ["/sbin/init"]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from rackwright.drivers.podman import exit_status, inspect, podman
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
-from rackwright.provider.drivers.podman import exit_status, inspect, podman
 
 _LINES: Final = 5
 """Last lines of a container's output that are quoted."""

@@ -7,8 +7,8 @@ import struct
 from pathlib import Path
 from typing import Final
 
+from rackwright.drivers.podman import Container, must
 from rackwright.errors import RackwrightError
-from rackwright.provider.drivers.podman import Container, must
 from rackwright.provider.resource import State
 from rackwright.provider.wire import Properties
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from rackwright.provider.drivers.podman import Container, inspect_stack
+from rackwright.drivers.podman import Container, inspect_stack
 
 _FRESH: Final = 2.0
 """Seconds that an inspection is reused."""

@@ -11,10 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
+from rackwright.drivers.daemon import end, is_running
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
 from rackwright.provider.diff import Change, Difference
-from rackwright.provider.drivers.processes import end, is_running
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import Properties
 

@@ -16,10 +16,10 @@ from contextlib import suppress
 from logging.handlers import RotatingFileHandler
 from typing import Final
 
+from rackwright.drivers.daemon import born
+from rackwright.drivers.podman import STACK_LABEL, Container, inspect, must
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
-from rackwright.provider.drivers.podman import STACK_LABEL, Container, inspect, must
-from rackwright.provider.drivers.processes import born
 from rackwright.provider.lab_power_requests import Request, is_met, refusal, requests, settle
 
 _LOOK_EVERY: Final = 1.0

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from rackwright.provider.drivers.podman import NODE_LABEL, STACK_LABEL, Container
+from rackwright.drivers.podman import NODE_LABEL, STACK_LABEL, Container
 
 WISHES: Final = ("resume", "suspend")
 FOLDER: Final = ("var", "lib", "rackwright", "power")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rackwright.provider.drivers.podman import STACK_LABEL, must, podman
+from rackwright.drivers.podman import STACK_LABEL, must, podman
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import Properties
 

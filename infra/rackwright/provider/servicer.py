@@ -10,12 +10,12 @@ import grpc
 from google.protobuf import any_pb2, empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 
+from rackwright.drivers import api_tunnel
+from rackwright.drivers.supervision import Lifetime, leave_mark
 from rackwright.errors import RackwrightError
 from rackwright.provider import registry
 from rackwright.provider.diff import Change, Difference
-from rackwright.provider.drivers import api_way
 from rackwright.provider.engine_log import EngineLog
-from rackwright.provider.lifetime import Lifetime, leave_mark
 from rackwright.provider.redaction import Redactor, rewrap
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.stack_lock import StackLock
@@ -154,7 +154,7 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
     async def _open_way(self, stack: str) -> None:
         """What comes after it fails by itself, and says so; other stacks and other resources need no way."""
         try:
-            await api_way.open_way(stack)
+            await api_tunnel.open_way(stack)
         except RackwrightError as error:
             await self._log.warn("", str(error))
 

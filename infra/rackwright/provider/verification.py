@@ -8,13 +8,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from rackwright.drivers.check_runner import run_checks
+from rackwright.drivers.power import awake, handed_over
+from rackwright.drivers.supervision import INTERRUPTED, current
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.handover import paths
 from rackwright.provider import stack_files
 from rackwright.provider.diff import Change, Difference
-from rackwright.provider.drivers.awake import awake, handed_over
-from rackwright.provider.drivers.pytest_run import run_checks
-from rackwright.provider.lifetime import INTERRUPTED, current
 from rackwright.provider.resource import Made, Operation, Resource, State, only_resources
 from rackwright.provider.wire import UNKNOWN, Properties
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from rackwright.drivers.aws.account import Account
 from rackwright.handover import paths
 from rackwright.model import load_stack
-from rackwright.provider.drivers.aws.account import Account
 
 from .conftest import Run
 

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS, wait_until
 
+from rackwright.drivers import daemon
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
 from rackwright.provider import lab_power, lab_power_agent
 from rackwright.provider.diff import Change
-from rackwright.provider.drivers import processes
 from rackwright.provider.lab_power import Agent, Power, living
 from rackwright.provider.lab_power_agent import Agent as Loop
 from rackwright.provider.resource import Made, Operation, State
@@ -185,7 +185,7 @@ def started(containers: Path) -> Iterator[Made]:
     made = asyncio.run(Power().create(OPERATION, dict(INPUTS)))
     yield made
     for agent in {Agent(made.outputs["pid"], made.outputs["born"]), living("lab")} - {None}:
-        assert agent and processes.end(*agent, ("rackwright.provider.lab_power_agent", "lab"), patience=5)
+        assert agent and daemon.end(*agent, ("rackwright.provider.lab_power_agent", "lab"), patience=5)
 
 
 def recorded(made: Made) -> State:
@@ -225,7 +225,7 @@ def test_a_dead_one_is_seen_by_a_refresh_and_by_an_up_and_a_live_one_is_no_news(
 def test_one_that_a_run_left_behind_is_replaced(started: Made) -> None:
     made = asyncio.run(Power().create(OPERATION, dict(INPUTS)))
     assert made.outputs["pid"] != started.outputs["pid"]
-    assert processes.born(started.outputs["pid"]) != started.outputs["born"]
+    assert daemon.born(started.outputs["pid"]) != started.outputs["born"]
 
 
 def test_other_code_is_another_process(started: Made) -> None:
@@ -241,7 +241,7 @@ def test_deletion_leaves_no_process_and_no_file_and_may_be_repeated(started: Mad
         paths.power_lock("lab").unlink()
     for _ in range(2):
         asyncio.run(Power().delete(OPERATION, recorded(started)))
-        assert processes.born(started.outputs["pid"]) != started.outputs["born"]
+        assert daemon.born(started.outputs["pid"]) != started.outputs["born"]
     assert not [file.name for file in paths.folder("lab").iterdir() if file.name.startswith(("power", "asleep", "woken"))]
 
 
@@ -252,8 +252,8 @@ def test_deletion_spares_another_process_with_that_number(containers: Path, word
     """Another program, another stack's agent, an agent that was started later."""
     stranger = subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({ENDLESS_SECONDS})", *words])
     try:
-        wait_until(lambda: processes.born(stranger.pid))
-        since = (processes.born(stranger.pid) or 0) - later
+        wait_until(lambda: daemon.born(stranger.pid))
+        since = (daemon.born(stranger.pid) or 0) - later
         state = State("lab-power", dict(INPUTS), {**INPUTS, "pid": stranger.pid, "born": since})
         asyncio.run(Power().delete(OPERATION, state))
         assert stranger.poll() is None
@@ -279,7 +279,7 @@ def test_it_ends_when_the_stack_s_folder_is_not_the_one_it_knew(started: Made, h
     if how == "replaced":
         paths.prepare("lab")
         paths.power_lock("lab").touch()
-    wait_until(lambda: processes.born(started.outputs["pid"]) != started.outputs["born"])
+    wait_until(lambda: daemon.born(started.outputs["pid"]) != started.outputs["born"])
     assert how == "replaced" or not paths.folder("lab").exists()
 
 

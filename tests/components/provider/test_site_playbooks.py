@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from rackwright.drivers import ansible
 from rackwright.handover import paths
 from rackwright.provider import stack_files
-from rackwright.provider.drivers import ansible
 
 OURS = Path(__file__).parents[3]
 

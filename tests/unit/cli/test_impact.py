@@ -168,7 +168,7 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for level in ("info", "warn"):
         monkeypatch.setattr(pulumi.log, level, lines.append)
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
-    monkeypatch.setattr("rackwright.handover.control_groups.unified", lambda: True)  # whatever this machine has
+    monkeypatch.setattr("rackwright.drivers.cgroups.unified", lambda: True)  # whatever this machine has
     return lines
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rackwright.cli import main
+from rackwright.drivers import power, ssh
+from rackwright.drivers.rolling_update import Roll, Rolled
 from rackwright.handover import paths
-from rackwright.provider.drivers import awake, ssh
-from rackwright.provider.drivers.rolling import Roll, Rolled
 
 INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
 
@@ -49,7 +49,7 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
     monkeypatch.setattr(ssh, "reach", reach)
     monkeypatch.setattr(Roll, "run", run)
-    monkeypatch.setattr(awake, "handed_over", lambda *_: None)
+    monkeypatch.setattr(power, "handed_over", lambda *_: None)
     return found
 
 

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from rackwright.handover import control_groups
-from rackwright.handover.control_groups import unmounted
+from rackwright.drivers import cgroups
+from rackwright.drivers.cgroups import unmounted
 from rackwright.provider import lab_node
 
 KERNEL = "#subsys_name\thierarchy\tnum_cgroups\tenabled\n"
@@ -47,7 +47,7 @@ def test_nodes_are_kept_from_them_before_their_systemd_starts(hybrid: pytest.Mon
     assert 0 < first.index(" /sys/fs/cgroup/hugetlb") < first.index("exec /sbin/init")
 
 
-@pytest.mark.parametrize(("where", "name"), [(control_groups, "unified"), (lab_node, "rootless")])
+@pytest.mark.parametrize(("where", "name"), [(cgroups, "unified"), (lab_node, "rootless")])
 def test_nodes_that_cannot_make_any_start_as_they_are(hybrid: pytest.MonkeyPatch, where: ModuleType, name: str) -> None:
     hybrid.setattr(where, name, lambda: True)
     assert lab_node._init({}) == ["/sbin/init"]
@@ -65,7 +65,7 @@ class TestJobConstraints:
             folder = tmp_path / "sys/fs/cgroup" / user
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "cgroup.controllers").write_text(controllers + "\n")
-            return control_groups.job_constraints(rootless=rootless, declared_cpus=8, cpus=cpus, root=tmp_path)
+            return cgroups.job_constraints(rootless=rootless, declared_cpus=8, cpus=cpus, root=tmp_path)
 
         return judge
 
@@ -86,4 +86,4 @@ class TestJobConstraints:
         assert machine(controllers, rootless=rootless, cpus=cpus) == found
 
     def test_cgroup_v1_confines_nothing(self, tmp_path: Path) -> None:
-        assert control_groups.job_constraints(rootless=False, declared_cpus=1, root=tmp_path) == ()
+        assert cgroups.job_constraints(rootless=False, declared_cpus=1, root=tmp_path) == ()

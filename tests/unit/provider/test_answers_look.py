@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from rackwright.drivers import ansible
 from rackwright.handover import paths
 from rackwright.provider.answers import look as looking
-from rackwright.provider.drivers import ansible
 
 INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
 

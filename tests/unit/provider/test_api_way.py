@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
+from rackwright.drivers import api_tunnel
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
 from rackwright.provider import kubernetes_access
-from rackwright.provider.drivers import api_way
 from rackwright.provider.resource import Operation, State
 from rackwright.provider.wire import UNKNOWN, Secret
 
@@ -45,8 +45,8 @@ def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path(f"{file}.admin").write_text(ADMIN)
     monkeypatch.setenv("PATH", f"{file.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(api_way, "_open", {})
-    monkeypatch.setattr(api_way, "_TAKEN", 0.2)
+    monkeypatch.setattr(api_tunnel, "_open", {})
+    monkeypatch.setattr(api_tunnel, "_TAKEN", 0.2)
     return file
 
 
@@ -87,7 +87,7 @@ def played(act: Callable[[], Awaitable[None]]) -> None:
         try:
             await act()
         finally:
-            await api_way.forget("lab")
+            await api_tunnel.forget("lab")
 
     asyncio.run(whole())
 
@@ -123,16 +123,16 @@ def test_a_later_operation_opens_the_way_before_anybody_asks(ssh: Path) -> None:
     paths.api_way("lab").write_text(json.dumps({"port": port, "through": "login0", "endpoint": "10.77.0.16:6443"}))
 
     async def act() -> None:
-        await api_way.open_way("lab")
-        await api_way.open_way("lab")
+        await api_tunnel.open_way("lab")
+        await api_tunnel.open_way("lab")
         assert await asked(port, b"again\n") == b"AGAIN\n"
 
     played(act)
 
 
 def test_a_stack_without_a_way_listens_nowhere(ssh: Path) -> None:
-    asyncio.run(api_way.open_way("lab"))
-    assert api_way._open == {}
+    asyncio.run(api_tunnel.open_way("lab"))
+    assert api_tunnel._open == {}
 
 
 def test_after_the_deletion_nobody_listens(ssh: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_port_that_somebody_has_is_said(ssh: Path) -> None:
 
         async def act() -> None:
             with pytest.raises(RackwrightError, match=f"127.0.0.1:{port}, the way to its Kubernetes, cannot be opened"):
-                await api_way.record("lab", api_way.Way(port, "login0", "10.77.0.16:6443"))
+                await api_tunnel.record("lab", api_tunnel.Way(port, "login0", "10.77.0.16:6443"))
 
         played(act)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from rackwright.drivers.ssh_client import Unreachable
 from rackwright.provider import hosts_host
-from rackwright.provider.drivers.remote import Unreachable
 from rackwright.provider.hosts_host import Host
 from rackwright.provider.resource import Operation, State
 

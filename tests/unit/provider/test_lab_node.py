@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from rackwright.drivers.podman import Container
 from rackwright.handover import paths
 from rackwright.provider import lab_node, lab_node_found, lab_nodes_now, lab_power
-from rackwright.provider.drivers.podman import Container
 from rackwright.provider.lab_node import Node
 from rackwright.provider.lab_power import Agent
 from rackwright.provider.resource import Made, Operation, State

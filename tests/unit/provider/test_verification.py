@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from rackwright.drivers.check_runner import RunOutcome
+from rackwright.drivers.supervision import INTERRUPTED
 from rackwright.handover import paths
 from rackwright.provider import verification
-from rackwright.provider.drivers.pytest_run import RunOutcome
-from rackwright.provider.lifetime import INTERRUPTED
 from rackwright.provider.resource import Operation, State
 from rackwright.provider.verification import Verification, _reasons
 

@@ -45,7 +45,7 @@ EDITS = {
     "tests/cluster/test_gpu.py": {"converge", "verification", "check mode"},
     "infra/rackwright/errors.py": {"converge", "check mode"},
     "infra/rackwright/provider/lab_power.py": {"power agent"},
-    "infra/rackwright/provider/drivers/base_image.py": {"power agent", "bake slurm", "bake kubernetes"},
+    "infra/rackwright/drivers/base_image.py": {"power agent", "bake slurm", "bake kubernetes"},
     "tools/kubernetes/build": {"bundle", "bake kubernetes"},
     "tools/kubernetes/addons/kueue/kustomization.yaml": {"addon"},
 }

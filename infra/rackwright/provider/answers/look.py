@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import yaml
 
+from rackwright.drivers import ansible, remote_exec
+from rackwright.drivers.ansible_child import own_folder
 from rackwright.handover import paths
 from rackwright.model.ranges import compressed
 from rackwright.provider.answers import again, record, veil
-from rackwright.provider.drivers import ansible, asking
-from rackwright.provider.drivers.ansible_child import own_folder
 
 Saying = Callable[[str], Awaitable[None]]
 OURS: Final = "site.yml"
@@ -111,7 +111,7 @@ async def _others(phases: Phases, kept: record.Record, root: Mapping[str, bool])
     """(node, task) where an answer is another one than it was, or did not come."""
     side = files("rackwright.provider.answers").joinpath("side.py").read_text(encoding="utf-8")
     programs = again.programs(side, paths.project_root(), veil.shown(kept.calls, veil.named(phases.secrets)), record.modules(kept))
-    told, _ = await asking.ask(phases.stack, programs, root, target=phases.target)
+    told, _ = await remote_exec.ask(phases.stack, programs, root, target=phases.target)
     return kept.others({node: each["answers"] for node, each in told.items()})
 
 

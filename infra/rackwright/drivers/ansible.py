@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright import layout
-from rackwright.provider.drivers.process import stream
-from rackwright.provider.lifetime import INTERRUPTED, current
+from rackwright.drivers.process import stream
+from rackwright.drivers.supervision import INTERRUPTED, current
 
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "RACKWRIGHT_HOME", "SSH_AUTH_SOCK")
 _CUT_OFF: Final = ("Context has disconnected", "EOF on stream", "Connection timed out")
@@ -95,7 +95,7 @@ async def play(
         if line.startswith("{"):
             await _take(json.loads(line), applied, on_progress)
 
-    command = [sys.executable, "-m", "rackwright.provider.drivers.ansible_child"]
+    command = [sys.executable, "-m", "rackwright.drivers.ansible_child"]
     ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env={**_environment(root), **_noted(answers)})
     applied.status = applied.status or ended.status
     if ended.status and current.cancelled:

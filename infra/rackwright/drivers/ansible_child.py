@@ -16,7 +16,7 @@ from typing import Any, Final
 import yaml
 
 from rackwright import layout
-from rackwright.provider.drivers.task_diff import sides
+from rackwright.drivers.task_diff import sides
 
 ROLL: Final = "rackwright_roll"
 """The fact by which a role says that it can go on only while the node has no jobs, and why."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright import layout
+from rackwright.drivers.process import stream
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
-from rackwright.provider.drivers.process import stream
 
 Say = Callable[[str], Awaitable[None]]
 CONTENTS: Final = "bundle.json"

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 import yaml
 
+from rackwright.drivers import ssh
+from rackwright.drivers.process import run
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
-from rackwright.provider.drivers import ssh
-from rackwright.provider.drivers.process import run
 
 _POLLS: Final = 4.0
 """Seconds that may pass between two looks of Slurm at its nodes' power, twice (slurm.conf, power_save_interval)."""

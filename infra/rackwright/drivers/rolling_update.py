@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rackwright.provider.drivers import ansible
+from rackwright.drivers import ansible
 
 Say = Callable[[str], Awaitable[None]]
 

@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from rackwright.drivers.process import NoEnd, run
 from rackwright.handover import paths
 from rackwright.handover.crowd import at_once
-from rackwright.provider.drivers.process import NoEnd, run
 
 _LONGEST: Final = 40.0
 """Seconds a node may take: it reads files of some megabytes and asks its package manager."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from rackwright.drivers.supervision import INTERRUPTED, current
 from rackwright.errors import RackwrightError
-from rackwright.provider.lifetime import INTERRUPTED, current
 
 _LONGEST_LINE = 64 * 1024 * 1024
 _AFTERMATH = 2.0

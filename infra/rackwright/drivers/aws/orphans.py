@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from rackwright.drivers.aws import removal
+from rackwright.drivers.aws.account import Account, Unanswered
 from rackwright.errors import CouldNotTell, RackwrightError
-from rackwright.provider.drivers.aws import removal
-from rackwright.provider.drivers.aws.account import Account, Unanswered
 
 STACK_TAG: Final = "rackwright.stack"
 _DYING: Final = frozenset({"terminated", "shutting-down", "deleted", "deleting"})

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rackwright.drivers import ansible
+from rackwright.drivers.podman import SECRET_PREFIX, STACK_LABEL, SecretFile, handed_over, limits, must, podman
+from rackwright.drivers.process import run
 from rackwright.errors import RackwrightError
 from rackwright.handover import BAKED, paths
 from rackwright.handover.slowness import slowness
-from rackwright.provider.drivers import ansible
-from rackwright.provider.drivers.podman import SECRET_PREFIX, STACK_LABEL, SecretFile, handed_over, limits, must, podman
-from rackwright.provider.drivers.process import run
 from rackwright.provider.key_pair import generate
 
 Say = Callable[[str], Awaitable[None]]

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.provider.drivers.remote import Refused, Session
+from rackwright.drivers.ssh_client import Refused, Session
 
 _FACTS: Final = r"""
 . /etc/os-release

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
+from rackwright.drivers.aws.account import Account
 from rackwright.errors import RackwrightError
-from rackwright.provider.drivers.aws.account import Account
 
 _PATIENCE: Final = 90
 """Looks, `_PAUSE` seconds apart, until a file system is gone."""

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from rackwright.drivers.process import Ended, NoEnd, run
 from rackwright.handover import paths
 from rackwright.handover.slowness import slowness
-from rackwright.provider.drivers.process import Ended, NoEnd, run
 
 _PAUSE: Final = 0.15
 """Seconds between attempts while a node boots."""

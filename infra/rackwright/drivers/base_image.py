@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
+from rackwright.drivers.podman import image_exists, must, podman
+from rackwright.drivers.process import run
 from rackwright.errors import RackwrightError
-from rackwright.provider.drivers.podman import image_exists, must, podman
-from rackwright.provider.drivers.process import run
 
 _SUITES: Final = {"debian-12": "bookworm", "debian-13": "trixie"}
 _PACKAGES: Final = (

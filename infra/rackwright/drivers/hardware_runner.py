@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from rackwright import layout
+from rackwright.drivers.check_runner import environment
+from rackwright.drivers.process import run
 from rackwright.handover import paths
-from rackwright.provider.drivers.process import run
-from rackwright.provider.drivers.pytest_run import environment
 
 _LONGEST: Final = 120.0
 """Seconds; a round to a node has a limit far below."""

@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from rackwright.drivers import cgroups
+from rackwright.drivers.process import Ended, Interruption, run
 from rackwright.errors import RackwrightError
-from rackwright.handover import control_groups
-from rackwright.provider.drivers.process import Ended, Interruption, run
 
 STACK_LABEL: Final = "rackwright.stack"
 PASSING_LABEL: Final = "rackwright.passing"
@@ -232,7 +232,7 @@ def _container(found: Mapping[str, Any]) -> Container:
 
 def _runtime() -> Sequence[str]:
     """crun refuses hybrid cgroup hierarchies; runc takes them."""
-    return () if control_groups.unified() else ("--runtime", "runc")
+    return () if cgroups.unified() else ("--runtime", "runc")
 
 
 def _limit(name: str, kind: int, wanted: int) -> list[str]:

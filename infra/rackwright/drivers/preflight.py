@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from rackwright.provider.drivers import machine
-from rackwright.provider.drivers.machine import Declared, Facts
-from rackwright.provider.drivers.remote import Met, Refused, Session, Unreachable, Way, fingerprint, login, meet
+from rackwright.drivers import host_facts
+from rackwright.drivers.host_facts import Declared, Facts
+from rackwright.drivers.ssh_client import Met, Refused, Session, Unreachable, Way, fingerprint, login, meet
 
 _AT_ONCE: Final = 32
 
@@ -101,14 +101,14 @@ def _questioned(seen: Seen, met: Met, keys: list[Path], declared: Declared, *, a
     try:
         session = met.enter(keys)
         seen = replace(seen, logged_in=True)
-        machine.may_become_root(session)
+        host_facts.may_become_root(session)
         seen = replace(seen, root=True)
-        found = machine.facts(session)
+        found = host_facts.facts(session)
     except Refused as error:
         return replace(seen, wrong=(*seen.wrong, _short(error, met.way)))
     except Unreachable as error:
         return replace(seen, reached=False, wrong=(*seen.wrong, _short(error, met.way)))
-    return replace(seen, facts=found, wrong=(*seen.wrong, *machine.faults(found, declared, adopted=adopted)))
+    return replace(seen, facts=found, wrong=(*seen.wrong, *host_facts.faults(found, declared, adopted=adopted)))
 
 
 def _short(error: Unreachable | Refused, way: Way) -> str:
