@@ -168,8 +168,8 @@ def counted_callers() -> Any:
 def texts(file: Path) -> dict[str, float]:
     """Seconds from a plan to the texts that Ansible, ssh and Slurm read; the plan comes over the wire, as in the provider."""
     from rackwright.model import load_stack
+    from rackwright.operations import stack_files
     from rackwright.plan import expand
-    from rackwright.provider import stack_files
     from rackwright.targets import program
 
     cluster = load_stack(file).cluster

@@ -14,9 +14,9 @@ import typer
 
 from rackwright import layout
 from rackwright.catalog.checks import Level
-from rackwright.cli.live import must_be_up
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.handover import paths
+from rackwright.operations.preconditions import must_be_up
 
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "LANG", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK")
 """Environment variables that the acceptance run, and the ssh processes it starts, inherit."""

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from rackwright.cli.live import must_be_up
 from rackwright.errors import BadInput
 from rackwright.handover import paths
 from rackwright.model.finding import did_you_mean
+from rackwright.operations.preconditions import must_be_up
 
 
 def ssh(

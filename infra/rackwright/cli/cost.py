@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rackwright.cli.stack import accepted
+from rackwright.operations.stack import accepted
 
 if TYPE_CHECKING:
     from rackwright.catalog.cost import Cost

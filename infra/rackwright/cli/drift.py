@@ -12,9 +12,6 @@ from typing import Annotated, Final
 
 import typer
 
-from rackwright.cli import drift_told, drift_traces
-from rackwright.cli.drift_proofs import proofs
-from rackwright.cli.live import must_be_up
 from rackwright.drift import allowance, notify
 from rackwright.drift.difference import Layer
 from rackwright.drift.document import Drift
@@ -23,6 +20,9 @@ from rackwright.errors import BadInput, CouldNotTell
 from rackwright.handover import paths
 from rackwright.model.drift import DriftPolicy
 from rackwright.model.finding import did_you_mean
+from rackwright.operations.drift import host_baseline, notification
+from rackwright.operations.drift.last_verified import proofs
+from rackwright.operations.preconditions import must_be_up
 
 _KEPT: Final = timedelta(days=400)
 """Retention of scans and resolved differences: a year and a month, so that a year can be compared with the one before."""
@@ -62,7 +62,7 @@ def history(
 
     if overdue:
         must_be_up(stack)
-        raise typer.Exit(drift_told.overdue(stack, History(paths.drift_history(stack)), overdue))
+        raise typer.Exit(notification.overdue(stack, History(paths.drift_history(stack)), overdue))
     if not paths.drift_history(stack).is_file():
         must_be_up(stack)
         raise BadInput("no drift scan has run yet", path=f"stack {stack}", hint=f"run `rackwright drift {stack}`")
@@ -89,9 +89,9 @@ def _layers(asked: str) -> tuple[Layer, ...]:
 
 def _looked(stack: str, *, accept: bool = False) -> tuple[Drift, Changes]:
     """Scan once, apply the ignore rules of the stack file, record the result and send notifications."""
-    from rackwright.cli.drift_looks import look
+    from rackwright.operations.drift.scan import look
 
-    policy = drift_told.policy(stack)
+    policy = notification.policy(stack)
     if accept and not policy.traces:
         raise BadInput(
             "no baseline to replace: `drift.traces` is false in the stack file",
@@ -104,14 +104,14 @@ def _looked(stack: str, *, accept: bool = False) -> tuple[Drift, Changes]:
         raise CouldNotTell("interrupted: some layers were not scanned", path=f"stack {stack}") from None
     kept = History(paths.drift_history(stack))
     if policy.traces:
-        found = drift_traces.compared(found, traces, kept.seen(), accept=accept)
+        found = host_baseline.compared(found, traces, kept.seen(), accept=accept)
     found = replace(found, proofs=proofs(stack, found.plan))
     found = found.with_looks(allowance.applied(found.looks, _allowed(policy), date.today()))
     changes = kept.record(found)
     kept.forget(_KEPT, found.started)
     _write(found, kept)
-    drift_told.measure(found, policy)
-    drift_told.tell(notify.message(found, changes, paths.drift_page(stack)), policy)
+    notification.measure(found, policy)
+    notification.tell(notify.message(found, changes, paths.drift_page(stack)), policy)
     return found, changes
 
 
@@ -137,14 +137,14 @@ def _allowed(policy: DriftPolicy) -> tuple[allowance.Allowance, ...]:
 
 def _healed(stack: str, layers: Sequence[Layer], found: Drift) -> bool | None:
     """Reconcile these layers. Return whether `pulumi up` succeeded, or None if there was nothing to reconcile."""
-    from rackwright.cli import drift_heal
+    from rackwright.operations.drift import reconcile
 
     if not any(one.layer in layers for one in found.differences) and not any(layer in layers for layer, _, _ in found.unknown):
         typer.echo(f"nothing to heal in {', '.join(layer.value for layer in layers)}", err=True)
         return None
-    way = drift_heal.way(layers)
+    way = reconcile.way(layers)
     typer.echo(f"{way.words}\n  pulumi {' '.join(way.arguments(stack))}", err=True)
-    healed = drift_heal.run(stack, way)
+    healed = reconcile.run(stack, way)
     if not healed:
         typer.echo(f"stack {stack}: some differences remain; errors above, differences below", err=True)
     return healed

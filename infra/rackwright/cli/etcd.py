@@ -13,10 +13,10 @@ from typing import Annotated, Any
 
 import typer
 
-from rackwright.cli import backup, holdings
 from rackwright.cli.connect import load
 from rackwright.errors import BadInput, CouldNotTell, RackwrightError
 from rackwright.handover import paths
+from rackwright.operations.state import backup, files
 
 
 class Action(StrEnum):
@@ -58,7 +58,7 @@ def _backup(stack: str, cluster: Mapping[str, Any], file: Path, *, force: bool) 
         raise backup.exists(file)
     if not file.parent.is_dir():
         raise BadInput("folder does not exist", path=str(file.parent), hint=f"run `mkdir -p {file.parent}`")
-    with holdings.os_errors_told(str(file), "cannot write the snapshot"):
+    with files.os_errors_told(str(file), "cannot write the snapshot"):
         descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # 0600
         os.close(descriptor)
         draft = Path(name)
@@ -94,7 +94,7 @@ def _played(stack: str, cluster: Mapping[str, Any], playbook: str, file: Path, *
 
 async def _play(stack: str, controllers: Sequence[str], playbook: str, file: Path, *, needs_all: bool) -> None:
     from rackwright.drivers import ansible, ssh
-    from rackwright.provider.stack_lock import StackLock
+    from rackwright.operations.stack_lock import StackLock
 
     await StackLock(stack).hold()
     lost = await ssh.reach(stack, controllers, within=15.0)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from rackwright.cli.stack import planned
+from rackwright.operations.stack import planned
 
 if TYPE_CHECKING:
     from rackwright.plan import Plan

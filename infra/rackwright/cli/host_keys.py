@@ -10,10 +10,10 @@ from pathlib import Path
 import typer
 
 from rackwright.cli.scan_shown import machine
-from rackwright.cli.stack_edit import change_machines
 from rackwright.drivers.preflight import Seen
 from rackwright.errors import BadInput, RackwrightError
 from rackwright.model import fingerprints
+from rackwright.operations.stack_edit import change_machines
 from rackwright.plan import Plan
 
 _HINT = "run it on a terminal and compare, or pass --fingerprints FILE, taken from the machines' consoles or their administrator"

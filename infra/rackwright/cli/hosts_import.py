@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from rackwright.cli.stack_edit import change_machines
 from rackwright.errors import BadInput
 from rackwright.handover import paths
 from rackwright.model.cluster import Cluster
@@ -16,6 +15,7 @@ from rackwright.model.finding import Finding, did_you_mean
 from rackwright.model.hosts import HostsTarget
 from rackwright.model.load import find_stack_file, load_stack, stack_name
 from rackwright.model.machine_list import Fields, as_nodes, read
+from rackwright.operations.stack_edit import change_machines
 
 
 def import_machines(

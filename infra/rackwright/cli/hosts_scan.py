@@ -11,13 +11,13 @@ import typer
 
 from rackwright.cli import scan_shown
 from rackwright.cli.host_keys import write_keys
-from rackwright.cli.stack import judge
 from rackwright.drivers.preflight import Asked, Seen, survey
 from rackwright.drivers.ssh_client import Way
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.handover import paths
 from rackwright.model.hosts import HostsTarget
 from rackwright.model.load import find_stack_file
+from rackwright.operations.stack import judge
 from rackwright.plan import Plan, expand
 
 _UNFIT = 1

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from rackwright.cli.stack import described
 from rackwright.handover import applied, paths
 from rackwright.model.finding import Finding, Severity
+from rackwright.operations.stack import described
 from rackwright.plan.impact import ENDS_WORK, Action, Consequence
 from rackwright.plan.impact import impact as worked_out
 

@@ -11,9 +11,10 @@ from typing import Annotated
 
 import typer
 
-from rackwright.cli import cloud, schedule
+from rackwright.cli import schedule
 from rackwright.errors import CouldNotTell
 from rackwright.handover import paths
+from rackwright.operations import sweep_aws
 
 
 def up(stack: Annotated[str, typer.Argument(help="Stack name.")]) -> None:
@@ -36,9 +37,9 @@ def down(
     _tell_of_timers(stack)
     if not by_label:
         raise typer.Exit(_pulumi("destroy", stack))
-    there = region or cloud.region_of(stack)
+    there = region or sweep_aws.region_of(stack)
     if there is not None:
-        raise typer.Exit(cloud.sweep(stack, there, yes=yes, as_json=as_json))
+        raise typer.Exit(sweep_aws.sweep(stack, there, yes=yes, as_json=as_json))
     removed = remove_by_label(stack)
     if as_json:
         typer.echo(json.dumps({"stack": stack, "removed": removed}))
@@ -60,7 +61,8 @@ def remove_by_label(stack: str) -> list[str]:
     Raises CouldNotTell without podman, and RackwrightError if something remains.
     """
     from rackwright.drivers import podman
-    from rackwright.provider import lab_limits, stack_files
+    from rackwright.operations import stack_files
+    from rackwright.provider import lab_limits
 
     if shutil.which("podman") is None:
         raise CouldNotTell(
@@ -75,7 +77,7 @@ def remove_by_label(stack: str) -> list[str]:
 
 
 def _pulumi(verb: str, stack: str) -> int:
-    from rackwright.cli.move import engine
+    from rackwright.operations.state.migrate import engine
 
     command = [str(engine()), verb, "--stack", stack, "--yes", "--skip-preview"]
     # Pulumi handles Ctrl-C itself; subprocess.run would kill it a quarter of a second after KeyboardInterrupt.

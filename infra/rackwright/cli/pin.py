@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rackwright.cli.stack import judge
 from rackwright.errors import BadInput
 from rackwright.handover import paths
 from rackwright.model.aws import AwsTarget, Image
 from rackwright.model.load import find_stack_file
+from rackwright.operations.stack import judge
 
 if TYPE_CHECKING:
     from rackwright.drivers.aws.account import Account

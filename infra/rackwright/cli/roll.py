@@ -67,7 +67,7 @@ async def _rolled(stack: str, cluster: Mapping[str, Any], nodes: Sequence[str], 
     from rackwright.drivers import ssh
     from rackwright.drivers.power import awake, handed_over
     from rackwright.drivers.rolling_update import Roll
-    from rackwright.provider.stack_lock import StackLock
+    from rackwright.operations.stack_lock import StackLock
 
     await StackLock(stack).hold()
     inventory = paths.inventory(stack)

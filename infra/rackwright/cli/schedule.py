@@ -14,11 +14,11 @@ from typing import Annotated, Final
 
 import typer
 
-from rackwright.cli.live import must_be_up
 from rackwright.drift import timer
 from rackwright.errors import BadInput, RackwrightError
 from rackwright.handover import paths
 from rackwright.model.units import parse_seconds
+from rackwright.operations.preconditions import must_be_up
 
 _BOOTED: Final = Path("/run/systemd/system")
 """Exists if and only if systemd is running: sd_booted(3)."""

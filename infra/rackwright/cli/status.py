@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from rackwright.cli.live import not_up
 from rackwright.errors import CouldNotTell, RackwrightError
 from rackwright.handover import paths
+from rackwright.operations.preconditions import not_up
 from rackwright.report.document import Report
 from rackwright.report.verdict import Verdict
 

@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from rackwright.cli.stack import Judged, judge, show
 from rackwright.errors import BadInput
 from rackwright.model.aws import AwsTarget
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity
 from rackwright.model.load import Loaded
+from rackwright.operations.stack import Judged, judge, show
 
 _BAD_INPUT = 2
 _COULD_NOT_TELL = 3

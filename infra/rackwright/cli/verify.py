@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rackwright.catalog.checks import Level
-from rackwright.cli.live import must_be_up
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.handover import paths
+from rackwright.operations.preconditions import must_be_up
 
 if TYPE_CHECKING:
     from rackwright.drivers.check_runner import RunOutcome

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 import yaml
 
-from rackwright.cli.stack import planned
 from rackwright.cli.table import table
+from rackwright.operations.stack import planned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,8 +14,9 @@ from rackwright.drivers.power import Sleepers, awake
 from rackwright.drivers.rolling_update import Roll
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
-from rackwright.provider import lab_node_failure, stack_files
-from rackwright.provider.answers.look import Phases, look
+from rackwright.operations import stack_files
+from rackwright.operations.check_mode.runner import Phases, look
+from rackwright.provider import lab_node_failure
 from rackwright.provider.diff import Change, Difference, compare
 from rackwright.provider.resource import Made, Operation, Resource, State, only_resources
 from rackwright.provider.wire import UNKNOWN, Properties

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rackwright.drivers.podman import sweep
-from rackwright.provider import lab_limits, stack_files
+from rackwright.operations import stack_files
+from rackwright.provider import lab_limits
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import Properties
 

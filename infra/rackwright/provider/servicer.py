@@ -13,12 +13,12 @@ from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, st
 from rackwright.drivers import api_tunnel
 from rackwright.drivers.supervision import Lifetime, leave_mark
 from rackwright.errors import RackwrightError
+from rackwright.operations.stack_lock import StackLock
 from rackwright.provider import registry
 from rackwright.provider.diff import Change, Difference
 from rackwright.provider.engine_log import EngineLog
 from rackwright.provider.redaction import Redactor, rewrap
 from rackwright.provider.resource import Made, Operation, Resource, State
-from rackwright.provider.stack_lock import StackLock
 from rackwright.provider.wire import Properties, decode, encode, reveal
 
 Result = TypeVar("Result")

@@ -13,7 +13,7 @@ from rackwright.drivers.power import awake, handed_over
 from rackwright.drivers.supervision import INTERRUPTED, current
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.handover import paths
-from rackwright.provider import stack_files
+from rackwright.operations import stack_files
 from rackwright.provider.diff import Change, Difference
 from rackwright.provider.resource import Made, Operation, Resource, State, only_resources
 from rackwright.provider.wire import UNKNOWN, Properties

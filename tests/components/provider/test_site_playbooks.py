@@ -12,7 +12,7 @@ import yaml
 
 from rackwright.drivers import ansible
 from rackwright.handover import paths
-from rackwright.provider import stack_files
+from rackwright.operations import stack_files
 
 OURS = Path(__file__).parents[3]
 

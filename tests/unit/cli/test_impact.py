@@ -17,9 +17,9 @@ from rackwright.cli import main
 from rackwright.errors import CouldNotTell
 from rackwright.handover import applied, paths
 from rackwright.model import document, load_stack
+from rackwright.operations import stack_files
 from rackwright.plan import expand
 from rackwright.plan.impact import Action, consequence
-from rackwright.provider import stack_files
 from rackwright.targets import program
 
 Run = Callable[..., tuple[object, str, str]]

@@ -12,7 +12,7 @@ import pytest
 
 from rackwright.drivers import ansible
 from rackwright.handover import paths
-from rackwright.provider.answers import look as looking
+from rackwright.operations.check_mode import runner as looking
 
 INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
 

@@ -14,8 +14,9 @@ import pytest
 from rackwright.drivers import ansible, rolling_update
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
-from rackwright.provider import converge, stack_files
-from rackwright.provider.answers.look import Looked
+from rackwright.operations import stack_files
+from rackwright.operations.check_mode.runner import Looked
+from rackwright.provider import converge
 from rackwright.provider.converge import Converge, _sleepers
 from rackwright.provider.resource import Operation, State
 

@@ -10,9 +10,9 @@ import pytest
 
 from rackwright.handover import paths
 from rackwright.model import load_stack
+from rackwright.operations import stack_files
 from rackwright.plan import expand
 from rackwright.plan.fabric.picture import picture
-from rackwright.provider import stack_files
 from rackwright.targets import program
 
 

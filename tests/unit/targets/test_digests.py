@@ -10,7 +10,7 @@ import pytest
 
 from rackwright import layout
 from rackwright.handover.paths import project_root
-from rackwright.provider.answers import again
+from rackwright.operations.check_mode import replay
 from rackwright.targets import digests
 
 PARTS = (
@@ -29,7 +29,7 @@ DIGESTS: dict[str, Callable[[Path], object]] = {
     "power agent": digests.power_agent,
     "bundle": digests.kubernetes_bundle,
     "addon": lambda root: digests.kubernetes_addon(root, "kueue"),
-    "check mode": lambda root: again.inputs(root, [], []),
+    "check mode": lambda root: replay.inputs(root, [], []),
 }
 EDITS = {
     "roles/base/tasks/main.yml": {"converge", "check mode"},

@@ -20,7 +20,7 @@ from rackwright.drivers import ansible, remote_exec
 from rackwright.drivers.ansible_child import own_folder
 from rackwright.handover import paths
 from rackwright.model.ranges import compressed
-from rackwright.provider.answers import again, record, veil
+from rackwright.operations.check_mode import recording, replay, secret_placeholders
 
 Saying = Callable[[str], Awaitable[None]]
 OURS: Final = "site.yml"
@@ -43,7 +43,7 @@ class Phases:
         if self.site != OURS:
             return ""
         given = [self.inventory, self.secrets, paths.ssh_config(self.stack)]
-        return again.inputs(paths.project_root(), given, [*self.skip_tags, _applied(self.stack)])
+        return replay.inputs(paths.project_root(), given, [*self.skip_tags, _applied(self.stack)])
 
     @cached_property
     def _all(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class Looked:
 
 async def look(phases: Phases, lost: Mapping[str, str], say: Saying) -> Looked:
     """On every node that answers. `lost`: those that do not; then the phases look at the others."""
-    kept, inputs, root = record.read(paths.answers(phases.stack)), phases.inputs, phases.root
+    kept, inputs, root = recording.read(paths.answers(phases.stack)), phases.inputs, phases.root
     why = ""
     if kept and inputs and not lost and kept.usable(inputs, datetime.now(UTC)):
         others = await _others(phases, kept, root)
@@ -107,10 +107,15 @@ def _told(others: Iterable[tuple[str, str]]) -> str:
     return "; ".join(f"{compressed(nodes)} answer{s} otherwise to `{task}`" for task, nodes, s in words)
 
 
-async def _others(phases: Phases, kept: record.Record, root: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
+async def _others(phases: Phases, kept: recording.Record, root: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
     """(node, task) where an answer is another one than it was, or did not come."""
-    side = files("rackwright.provider.answers").joinpath("side.py").read_text(encoding="utf-8")
-    programs = again.programs(side, paths.project_root(), veil.shown(kept.calls, veil.named(phases.secrets)), record.modules(kept))
+    side = files("rackwright.operations.check_mode").joinpath("side.py").read_text(encoding="utf-8")
+    programs = replay.programs(
+        side,
+        paths.project_root(),
+        secret_placeholders.shown(kept.calls, secret_placeholders.named(phases.secrets)),
+        recording.modules(kept),
+    )
     told, _ = await remote_exec.ask(phases.stack, programs, root, target=phases.target)
     return kept.others({node: each["answers"] for node, each in told.items()})
 
@@ -135,9 +140,12 @@ async def _played(phases: Phases, nodes: list[str], say: Saying, notes: Path | N
 def _keep(phases: Phases, inputs: str, root: Mapping[str, bool], notes: Path) -> None:
     """For the next look; what could not be noted whole takes away what was kept before."""
     lines = notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
-    found = record.gathered(lines, inputs, datetime.now(UTC), root)
+    found = recording.gathered(lines, inputs, datetime.now(UTC), root)
     if found:
-        record.write(replace(found, calls=veil.hidden(found.calls, veil.named(phases.secrets))), paths.answers(phases.stack))
+        recording.write(
+            replace(found, calls=secret_placeholders.hidden(found.calls, secret_placeholders.named(phases.secrets))),
+            paths.answers(phases.stack),
+        )
     else:
         paths.answers(phases.stack).unlink(missing_ok=True)
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rackwright.cli import holdings
 from rackwright.errors import BadInput, RackwrightError
 from rackwright.handover import paths
+from rackwright.operations.state import files
 
 FILE: Final = "file://"
 
@@ -72,14 +72,14 @@ def move(url: str) -> list[Moved]:
 
     Raises BadInput before any change if the copy would replace a stack with other resources.
     """
-    stacks = holdings.stacks_with_state()
+    stacks = files.stacks_with_state()
     if not stacks:
         raise BadInput(
             "state directory has no Pulumi state to move",
             path=str(paths.home()),
             hint="run `pulumi stack ls` to list the stacks of the current backend",
         )
-    with holdings.held(stacks), holdings.os_errors_told(url, "cannot move the state"), _scratch() as project:
+    with files.held(stacks), files.os_errors_told(url, "cannot move the state"), _scratch() as project:
         source, target = _Backend(f"{FILE}{paths.engine_state()}", project), _Backend(url, project)
         there = target.stacks()
         states = {stack: source.export(stack) for stack in stacks}
@@ -96,7 +96,7 @@ def move(url: str) -> list[Moved]:
 def _scratch() -> Iterator[Path]:
     """Create a temporary project of the same name, in the state directory, because exported state must stay private."""
     with tempfile.TemporaryDirectory(prefix="move-", dir=paths.engine_state().parent) as folder:
-        (Path(folder) / "Pulumi.yaml").write_text(f"name: {holdings.PROJECT}\nruntime: python\n", encoding="utf-8")
+        (Path(folder) / "Pulumi.yaml").write_text(f"name: {files.PROJECT}\nruntime: python\n", encoding="utf-8")
         yield Path(folder)
 
 

@@ -14,9 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from rackwright.cli import drift_configuration
 from rackwright.cli.connect import load
-from rackwright.cli.drift_traces import Traces, asked, nothing
 from rackwright.drift import behaviour, resources
 from rackwright.drift.difference import CLUSTER, Difference, Layer, Look
 from rackwright.drift.document import Drift
@@ -26,8 +24,10 @@ from rackwright.drivers.power import Sleepers, awake
 from rackwright.drivers.process import run
 from rackwright.errors import CouldNotTell, RackwrightError
 from rackwright.handover import paths
+from rackwright.operations.drift import configuration
+from rackwright.operations.drift.host_baseline import Traces, asked, nothing
+from rackwright.operations.stack_lock import StackLock
 from rackwright.provider.resource import ONLY
-from rackwright.provider.stack_lock import StackLock
 from rackwright.report.declared import Declared, from_inventory
 
 Progress = Callable[[Layer, str], Awaitable[None]]
@@ -59,7 +59,7 @@ async def _look(stack: str, declared: Declared, progress: Progress, *, with_trac
     sleepers = Sleepers.of(declared.cluster["scheduler"])
     looks: dict[Layer, Callable[[str, Saying], Awaitable[Look]]] = {
         Layer.RESOURCES: partial(_resources, sleepers=sleepers),
-        Layer.CONFIGURATION: drift_configuration.look,
+        Layer.CONFIGURATION: configuration.look,
         Layer.BEHAVIOUR: partial(_behaviour, sleepers=sleepers),
     }
     layers = asyncio.gather(*(_told(layer, one, stack, partial(progress, layer)) for layer, one in looks.items()))
@@ -80,7 +80,7 @@ async def _told(layer: Layer, one: Callable[[str, Saying], Awaitable[Look]], sta
 
 async def _resources(stack: str, say: Saying, *, sleepers: Sleepers | None) -> Look:
     """Preview a Pulumi refresh that reads resources only. If it fails, the layer is unknown, even without differences."""
-    from rackwright.cli.move import engine
+    from rackwright.operations.state.migrate import engine
 
     began = time.monotonic()
     await say("reading containers, networks, keys")

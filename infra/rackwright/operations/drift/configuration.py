@@ -14,8 +14,8 @@ from rackwright.drivers import ssh
 from rackwright.drivers.power import awake, handed_over
 from rackwright.drivers.task_diff import cut
 from rackwright.handover import is_baked, paths
-from rackwright.provider.answers.look import OURS, Looked, Phases
-from rackwright.provider.answers.look import look as looked
+from rackwright.operations.check_mode.runner import OURS, Looked, Phases
+from rackwright.operations.check_mode.runner import look as looked
 from rackwright.report.redact import Redactor, redactor
 
 _REACH: Final = 10.0

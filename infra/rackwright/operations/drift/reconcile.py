@@ -50,7 +50,7 @@ def way(layers: Collection[Layer]) -> Way:
 
 def run(stack: str, chosen: Way) -> bool:
     """Run Pulumi and return whether it succeeded. Its output goes to standard error, because JSON may follow on standard output."""
-    from rackwright.cli.move import engine
+    from rackwright.operations.state.migrate import engine
 
     done = subprocess.run(
         [str(engine()), *chosen.arguments(stack)],

@@ -21,7 +21,7 @@ def policy(stack: str) -> DriftPolicy:
 
     Raises BadInput with all findings if the file has errors: it may contain ignore rules or recipients.
     """
-    from rackwright.cli.stack import judge
+    from rackwright.operations.stack import judge
 
     judged = judge(stack)
     if judged.loaded.cluster is None:

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from rackwright.cli.move import engine
 from rackwright.errors import CouldNotTell
 from rackwright.handover import paths
+from rackwright.operations.state.migrate import engine
 
 _STDERR: Final = 2
 

@@ -14,9 +14,9 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from rackwright.cli import holdings
 from rackwright.errors import BadInput
 from rackwright.handover import paths
+from rackwright.operations.state import files as state_files
 
 SCHEMA: Final = "rackwright.backup/1"
 
@@ -47,13 +47,13 @@ def pack(target: Path) -> list[Kept]:
         raise exists(target)
     if not target.parent.is_dir():
         raise BadInput("folder does not exist", path=str(target.parent), hint=f"run `mkdir -p {target.parent}`")
-    stacks = holdings.stacks()
+    stacks = state_files.stacks()
     if not stacks:
         raise BadInput(
             "state directory has no stacks to back up", path=str(paths.home()), hint="set RACKWRIGHT_HOME to use another state directory"
         )
-    with holdings.held(stacks), holdings.os_errors_told(str(target), "cannot write the backup"):
-        files = holdings.files()
+    with state_files.held(stacks), state_files.os_errors_told(str(target), "cannot write the backup"):
+        files = state_files.files()
         kept = [_kept(stack, files) for stack in stacks]
         _write(target, files, json.dumps({"schema": SCHEMA, "stacks": [asdict(entry) for entry in kept]}, indent=2).encode())
     return kept
@@ -63,23 +63,23 @@ def unpack(source: Path, *, force: bool) -> list[Kept]:
     """Restore a backup into the state directory and return its contents by stack. Replace existing stacks only with `force`."""
     if not source.is_file():
         raise BadInput("file does not exist", path=str(source), hint="run `rackwright state backup FILE` to create a backup")
-    with holdings.os_errors_told(str(source), "cannot restore the backup"):
+    with state_files.os_errors_told(str(source), "cannot restore the backup"):
         engine = paths.engine_passphrase().parent
         for folder in (paths.home(), engine):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="restore-", dir=engine) as name:
             staging = Path(name)
             kept = _extract(source, staging)
-            with holdings.held(entry.stack for entry in kept):
+            with state_files.held(entry.stack for entry in kept):
                 _refuse_to_lose(staging, {entry.stack for entry in kept}, force=force)
                 _place(staging, kept)
     return kept
 
 
 def _kept(stack: str, files: list[PurePosixPath]) -> Kept:
-    own = [path for path in files if holdings.stack_of(path) == stack]
+    own = [path for path in files if state_files.stack_of(path) == stack]
     places = (str(paths.folder(stack)), str(paths.socket_folder(stack)))
-    return Kept(stack, any(map(holdings.is_state, own)), any(path.parts[0] == stack for path in own), len(own), places)
+    return Kept(stack, any(map(state_files.is_state, own)), any(path.parts[0] == stack for path in own), len(own), places)
 
 
 def _write(target: Path, files: list[PurePosixPath], contents: bytes) -> None:
@@ -134,8 +134,8 @@ def _extract(source: Path, staging: Path) -> list[Kept]:
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, LookupError, TypeError) as fault:
         raise _no_backup(source, f"not a rackwright backup, or an incomplete one ({fault})") from None
     found = [PurePosixPath(file.relative_to(staging)) for file in staging.rglob("*") if file.is_file()]
-    counted = {entry.stack: sum(holdings.stack_of(path) == entry.stack for path in found) for entry in kept}
-    if counted != {entry.stack: entry.files for entry in kept} or {holdings.stack_of(path) for path in found} - {None, *counted}:
+    counted = {entry.stack: sum(state_files.stack_of(path) == entry.stack for path in found) for entry in kept}
+    if counted != {entry.stack: entry.files for entry in kept} or {state_files.stack_of(path) for path in found} - {None, *counted}:
         raise _no_backup(source, f"files do not match the list in {_CONTENTS}")
     return kept
 
@@ -144,7 +144,7 @@ def _take(source: Path, archive: tarfile.TarFile, member: tarfile.TarInfo, stagi
     """Extract one member, which must be a regular file with a path that the state directory uses."""
     path = PurePosixPath(member.name)
     content = archive.extractfile(member) if member.isreg() else None
-    if content is None or str(path) != member.name or not (path == _CONTENTS or holdings.belongs(path)):
+    if content is None or str(path) != member.name or not (path == _CONTENTS or state_files.belongs(path)):
         raise _no_backup(source, f"contains `{member.name}`, which is not part of a rackwright backup")
     _folder(staging, path)
     with open(os.open(staging / path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -166,11 +166,11 @@ def _no_backup(source: Path, cause: str) -> BadInput:
 
 
 def _refuse_to_lose(staging: Path, names: set[str], *, force: bool) -> None:
-    taken = sorted(names.intersection(holdings.stacks()))
+    taken = sorted(names.intersection(state_files.stacks()))
     if taken and not force:
         hint = "pass `--force` to replace their state, keys and reports, or set RACKWRIGHT_HOME to another state directory"
         raise BadInput(f"state directory already contains {', '.join(taken)}", path=str(paths.home()), hint=hint)
-    others = sorted(set(holdings.stacks_with_state()) - names)
+    others = sorted(set(state_files.stacks_with_state()) - names)
     here, there = paths.engine_passphrase(), staging / ".engine" / "passphrase"
     if others and here.is_file() and there.is_file() and here.read_bytes() != there.read_bytes():
         cause = f"the backup has a different passphrase; restoring it would make the secrets of {', '.join(others)} unreadable"
@@ -185,8 +185,8 @@ def _place(staging: Path, kept: list[Kept]) -> None:
     home, names = paths.home(), {entry.stack for entry in kept}
     for entry in kept:
         _readdress(staging, entry)
-    for path in holdings.files():
-        if holdings.stack_of(path) in names:
+    for path in state_files.files():
+        if state_files.stack_of(path) in names:
             (home / path).unlink()
     for path in sorted(PurePosixPath(file.relative_to(staging)) for file in staging.rglob("*") if file.is_file()):
         _folder(home, path)
