@@ -15,8 +15,8 @@ from rackwright.model.policy import Change
 from rackwright.plan import expand
 from rackwright.plan.impact import Action, Described, impact
 from rackwright.provider import registry
-from rackwright.provider.diff import Difference
-from rackwright.provider.resource import State
+from rackwright.provider.protocol.diff import Difference
+from rackwright.provider.protocol.resource import State
 
 NODE, HOST, VOLUME = "rackwright:lab:Node", "rackwright:hosts:Host", "rackwright:lab:Volume"
 

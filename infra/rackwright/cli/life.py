@@ -62,14 +62,14 @@ def remove_by_label(stack: str) -> list[str]:
     """
     from rackwright.drivers import podman
     from rackwright.operations import stack_files
-    from rackwright.provider import lab_limits
+    from rackwright.provider.lab import inotify_limits
 
     if shutil.which("podman") is None:
         raise CouldNotTell(
             "cannot check for leftovers: podman is not installed", hint="run `make doctor` to see the command that installs podman"
         )
     removed = asyncio.run(podman.sweep(stack))
-    lab_limits.forget(stack)
+    inotify_limits.forget(stack)
     if paths.folder(stack).exists():
         stack_files.remove(stack)
         removed.append(f"folder {stack} of the state directory")

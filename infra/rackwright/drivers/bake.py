@@ -17,7 +17,7 @@ from rackwright.drivers.process import run
 from rackwright.errors import RackwrightError
 from rackwright.handover import BAKED, paths
 from rackwright.handover.slowness import slowness
-from rackwright.provider.key_pair import generate
+from rackwright.provider.generated.ssh_key_pair import generate
 
 Say = Callable[[str], Awaitable[None]]
 _STACK = ".bake"

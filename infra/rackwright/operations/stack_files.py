@@ -20,7 +20,7 @@ from rackwright.handover.site import table_of_contents
 from rackwright.handover.slowness import slowness
 from rackwright.plan import Plan
 from rackwright.plan.fabric.picture import picture
-from rackwright.provider.wire import Properties
+from rackwright.provider.protocol.property_values import Properties
 
 _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 """The C dumper where PyYAML was built with it: a rack's inventory in a tenth of a second instead of one."""

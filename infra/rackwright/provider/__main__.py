@@ -11,8 +11,8 @@ import grpc
 from pulumi.runtime.proto import provider_pb2_grpc
 
 from rackwright.drivers.supervision import current
-from rackwright.provider.engine_log import EngineLog
-from rackwright.provider.servicer import ProviderServicer
+from rackwright.provider.protocol.engine_log import EngineLog
+from rackwright.provider.protocol.servicer import ProviderServicer
 
 _LARGEST_MESSAGE = 400 * 1024 * 1024
 """Bytes; the engine's own limit (sdk/go/common/util/rpcutil)."""

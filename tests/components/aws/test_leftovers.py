@@ -19,9 +19,9 @@ from rackwright.drivers.aws.account import Account, Refused
 from rackwright.drivers.aws.orphans import KINDS
 from rackwright.errors import CouldNotTell, RackwrightError
 from rackwright.handover import paths
-from rackwright.provider import aws_label
-from rackwright.provider.aws_label import AwsLabel
-from rackwright.provider.resource import Operation, State
+from rackwright.provider.aws import stack_marker
+from rackwright.provider.aws.stack_marker import AwsLabel
+from rackwright.provider.protocol.resource import Operation, State
 
 from .conftest import Run
 
@@ -48,7 +48,7 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 def there(account: Account, groups: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Account:
     """An account that can be looked through; nothing sleeps."""
     monkeypatch.setattr("time.sleep", lambda _: None)
-    monkeypatch.setattr(aws_label, "_PAUSE", 0.0)
+    monkeypatch.setattr(stack_marker, "_PAUSE", 0.0)
     return account
 
 

@@ -22,9 +22,9 @@ from rackwright.handover import paths
 from rackwright.model import load_cluster
 from rackwright.model.hosts import HostsTarget
 from rackwright.plan import expand
-from rackwright.provider.converge import Converge
-from rackwright.provider.key_pair import generate
-from rackwright.provider.resource import Made, Operation, State
+from rackwright.provider.generated.ssh_key_pair import generate
+from rackwright.provider.protocol.resource import Made, Operation, State
+from rackwright.provider.stack.converge import Converge
 
 STACK = "cloud"
 METADATA = "169.254.169.254"

@@ -16,9 +16,9 @@ import yaml
 from rackwright.drivers import api_tunnel
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
-from rackwright.provider import kubernetes_access
-from rackwright.provider.resource import Operation, State
-from rackwright.provider.wire import UNKNOWN, Secret
+from rackwright.provider.kubernetes import api_tunnel as kubernetes_api_tunnel
+from rackwright.provider.protocol.property_values import UNKNOWN, Secret
+from rackwright.provider.protocol.resource import Operation, State
 
 ADMIN = """
 clusters: [{name: kubernetes, cluster: {certificate-authority-data: Q0E=, server: "https://10.77.0.16:6443"}}]
@@ -96,7 +96,7 @@ def test_the_access_names_a_port_of_this_machine_and_the_port_leads_to_the_api(s
     port = free()
 
     async def act() -> None:
-        made = await kubernetes_access.Access().create(operation([]), inputs(port))
+        made = await kubernetes_api_tunnel.Access().create(operation([]), inputs(port))
         config = made.outputs["kubeconfig"]
         assert isinstance(config, Secret)
         found = yaml.safe_load(config.value)
@@ -139,7 +139,7 @@ def test_after_the_deletion_nobody_listens(ssh: Path) -> None:
     port = free()
 
     async def act() -> None:
-        access = kubernetes_access.Access()
+        access = kubernetes_api_tunnel.Access()
         await access.create(operation([]), inputs(port))
         await access.delete(operation([]), State("x", inputs(port), {}))
         with pytest.raises(OSError):
@@ -167,7 +167,7 @@ def test_a_controller_that_does_not_answer_is_an_error_when_made_and_a_warning_w
     said: list[str] = []
 
     async def act() -> None:
-        access, port = kubernetes_access.Access(), free()
+        access, port = kubernetes_api_tunnel.Access(), free()
         with pytest.raises(RackwrightError, match=r"control0: .*no route"):
             await access.create(operation([]), inputs(port))
         found = await access.read(operation(said), State("x", inputs(port), {**inputs(port), "kubeconfig": "OLD"}))
@@ -178,4 +178,4 @@ def test_a_controller_that_does_not_answer_is_an_error_when_made_and_a_warning_w
 
 
 def test_a_preview_knows_everything_but_the_credentials() -> None:
-    assert kubernetes_access.Access().foresee(inputs(1)) == {**inputs(1), "kubeconfig": Secret(UNKNOWN)}
+    assert kubernetes_api_tunnel.Access().foresee(inputs(1)) == {**inputs(1), "kubeconfig": Secret(UNKNOWN)}

@@ -16,9 +16,9 @@ from rackwright.errors import RackwrightError
 from rackwright.handover import paths
 from rackwright.operations import stack_files
 from rackwright.operations.check_mode.runner import Looked
-from rackwright.provider import converge
-from rackwright.provider.converge import Converge, _sleepers
-from rackwright.provider.resource import Operation, State
+from rackwright.provider.protocol.resource import Operation, State
+from rackwright.provider.stack import converge
+from rackwright.provider.stack.converge import Converge, _sleepers
 
 
 async def said(_: str) -> None:

@@ -11,9 +11,9 @@ import pytest
 from rackwright.drivers.check_runner import RunOutcome
 from rackwright.drivers.supervision import INTERRUPTED
 from rackwright.handover import paths
-from rackwright.provider import verification
-from rackwright.provider.resource import Operation, State
-from rackwright.provider.verification import Verification, _reasons
+from rackwright.provider.protocol.resource import Operation, State
+from rackwright.provider.stack import verification
+from rackwright.provider.stack.verification import Verification, _reasons
 
 
 def check(name: str, node: str, verdict: str, reason: str = "") -> dict[str, Any]:

@@ -44,7 +44,7 @@ EDITS = {
     "tests/cluster/test_slurm.py": {"verification", "check mode"},
     "tests/cluster/test_gpu.py": {"converge", "verification", "check mode"},
     "infra/rackwright/errors.py": {"converge", "check mode"},
-    "infra/rackwright/provider/lab_power.py": {"power agent"},
+    "infra/rackwright/provider/lab/power.py": {"power agent"},
     "infra/rackwright/drivers/base_image.py": {"power agent", "bake slurm", "bake kubernetes"},
     "tools/kubernetes/build": {"bundle", "bake kubernetes"},
     "tools/kubernetes/addons/kueue/kustomization.yaml": {"addon"},

@@ -11,7 +11,7 @@ from typing import Final
 
 from rackwright.drift.difference import Layer
 from rackwright.handover import paths
-from rackwright.provider.resource import ONLY
+from rackwright.provider.protocol.resource import ONLY
 
 _HOSTS: Final = ("**::rackwright:ansible:Converge::*", "**::rackwright:test:Verification::*")
 """The two resources that represent the state of the hosts."""

@@ -27,7 +27,7 @@ from rackwright.handover import paths
 from rackwright.operations.drift import configuration
 from rackwright.operations.drift.host_baseline import Traces, asked, nothing
 from rackwright.operations.stack_lock import StackLock
-from rackwright.provider.resource import ONLY
+from rackwright.provider.protocol.resource import ONLY
 from rackwright.report.declared import Declared, from_inventory
 
 Progress = Callable[[Layer, str], Awaitable[None]]

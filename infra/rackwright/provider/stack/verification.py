@@ -14,9 +14,9 @@ from rackwright.drivers.supervision import INTERRUPTED, current
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.handover import paths
 from rackwright.operations import stack_files
-from rackwright.provider.diff import Change, Difference
-from rackwright.provider.resource import Made, Operation, Resource, State, only_resources
-from rackwright.provider.wire import UNKNOWN, Properties
+from rackwright.provider.protocol.diff import Change, Difference
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State, only_resources
 
 _PASSED: Final = "passed"
 _SHOWN: Final = 12

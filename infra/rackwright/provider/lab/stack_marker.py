@@ -9,9 +9,9 @@ from typing import ClassVar
 
 from rackwright.drivers.podman import sweep
 from rackwright.operations import stack_files
-from rackwright.provider import lab_limits
-from rackwright.provider.resource import Made, Operation, Resource, State
-from rackwright.provider.wire import Properties
+from rackwright.provider.lab import inotify_limits
+from rackwright.provider.protocol.property_values import Properties
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
 
 
 class Label(Resource):
@@ -28,5 +28,5 @@ class Label(Resource):
     async def delete(self, operation: Operation, state: State) -> None:
         """The last of the stack to go: afterwards nothing with its label may be left."""
         await sweep(state.inputs["stack"])
-        lab_limits.forget(state.inputs["stack"])
+        inotify_limits.forget(state.inputs["stack"])
         stack_files.remove(operation.stack)

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from rackwright.drivers import bake, base_image
 from rackwright.drivers.podman import image_exists
-from rackwright.provider.resource import Made, Operation, Resource, State
-from rackwright.provider.wire import Properties
+from rackwright.provider.protocol.property_values import Properties
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
 
 
 class Image(Resource):

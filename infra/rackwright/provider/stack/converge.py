@@ -16,10 +16,10 @@ from rackwright.errors import RackwrightError
 from rackwright.handover import paths
 from rackwright.operations import stack_files
 from rackwright.operations.check_mode.runner import Phases, look
-from rackwright.provider import lab_node_failure
-from rackwright.provider.diff import Change, Difference, compare
-from rackwright.provider.resource import Made, Operation, Resource, State, only_resources
-from rackwright.provider.wire import UNKNOWN, Properties
+from rackwright.provider.lab import node_failure
+from rackwright.provider.protocol.diff import Change, Difference, compare
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State, only_resources
 
 _BUSY: Final = 45.0
 """Seconds a node that lives already may take to answer before it is changed; a new one has as long as its target says."""
@@ -203,7 +203,7 @@ def _cause(stack: str) -> ssh.Cause:
     """Why a container of the stack does not answer, as the container engine knows it."""
 
     async def cause(name: str, last: bool) -> str | None:
-        return await lab_node_failure.failure_of(stack, name, last=last)
+        return await node_failure.failure_of(stack, name, last=last)
 
     return cause
 

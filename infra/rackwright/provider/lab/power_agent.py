@@ -1,6 +1,6 @@
 """The power agent of a lab: stops and starts worker containers as Slurm's power saving asks.
 
-usage: python -m rackwright.provider.lab_power_agent STACK CONTROLLER NODE …
+usage: python -m rackwright.provider.lab.power_agent STACK CONTROLLER NODE …
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rackwright.drivers.daemon import born
 from rackwright.drivers.podman import STACK_LABEL, Container, inspect, must
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
-from rackwright.provider.lab_power_requests import Request, is_met, refusal, requests, settle
+from rackwright.provider.lab.power_requests import Request, is_met, refusal, requests, settle
 
 _LOOK_EVERY: Final = 1.0
 _ABSENT_EVERY: Final = 5.0

@@ -9,8 +9,8 @@ from typing import Final
 
 from rackwright.drivers.podman import Container, must
 from rackwright.errors import RackwrightError
-from rackwright.provider.resource import State
-from rackwright.provider.wire import Properties
+from rackwright.provider.protocol.property_values import Properties
+from rackwright.provider.protocol.resource import State
 
 REPLACED: Final = "replaced"
 """The status of a container that nobody of ours made: another one, from another image, under the node's name."""

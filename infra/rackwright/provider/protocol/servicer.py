@@ -15,11 +15,11 @@ from rackwright.drivers.supervision import Lifetime, leave_mark
 from rackwright.errors import RackwrightError
 from rackwright.operations.stack_lock import StackLock
 from rackwright.provider import registry
-from rackwright.provider.diff import Change, Difference
-from rackwright.provider.engine_log import EngineLog
-from rackwright.provider.redaction import Redactor, rewrap
-from rackwright.provider.resource import Made, Operation, Resource, State
-from rackwright.provider.wire import Properties, decode, encode, reveal
+from rackwright.provider.protocol.diff import Change, Difference
+from rackwright.provider.protocol.engine_log import EngineLog
+from rackwright.provider.protocol.property_values import Properties, decode, encode, reveal
+from rackwright.provider.protocol.redaction import Redactor, rewrap
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
 
 Result = TypeVar("Result")
 _VERSION = "0.1.0"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from rackwright.drivers import bundle
-from rackwright.provider.resource import Made, Operation, Resource, State
-from rackwright.provider.wire import UNKNOWN, Properties
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
 
 
 class Bundle(Resource):

@@ -6,8 +6,8 @@ import base64
 import secrets
 from typing import ClassVar
 
-from rackwright.provider.resource import Finding, Made, Operation, Resource, State
-from rackwright.provider.wire import UNKNOWN, Properties, Secret
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties, Secret
+from rackwright.provider.protocol.resource import Finding, Made, Operation, Resource, State
 
 _MOST = 65_536
 

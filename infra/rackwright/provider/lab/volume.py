@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rackwright.drivers.podman import STACK_LABEL, must, podman
-from rackwright.provider.resource import Made, Operation, Resource, State
-from rackwright.provider.wire import Properties
+from rackwright.provider.protocol.property_values import Properties
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
 
 
 class Volume(Resource):

@@ -22,11 +22,11 @@ from rackwright.drivers.podman import (
     podman,
 )
 from rackwright.handover import paths
-from rackwright.provider import lab_node_found, lab_power
-from rackwright.provider.diff import Difference
-from rackwright.provider.lab_nodes_now import nodes_now
-from rackwright.provider.resource import Made, Operation, Resource, State
-from rackwright.provider.wire import UNKNOWN, Properties
+from rackwright.provider.lab import node_drift, power
+from rackwright.provider.lab.live_nodes import nodes_now
+from rackwright.provider.protocol.diff import Difference
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
 
 _SIMULATED_GPU_MAJOR: Final = 61
 """A character-device major for local and experimental use (kernel: Documentation/admin-guide/devices.txt): never a real driver's."""
@@ -63,7 +63,7 @@ class Node(Resource):
 
     def diff(self, state: State, news: Properties) -> Difference:
         """What moved under a node that was made as it is wanted can be brought back; what is wanted otherwise needs a new one."""
-        made_so = [name for name in lab_node_found.BROUGHT_BACK if state.outputs.get(name) == news.get(name)]
+        made_so = [name for name in node_drift.BROUGHT_BACK if state.outputs.get(name) == news.get(name)]
         return super().diff(state, news).in_place(made_so)
 
     async def add_live_changes(self, stack: str, state: State, found: Difference) -> Difference:
@@ -103,16 +103,16 @@ class Node(Resource):
             return None
         if _sleeps_or_was_woken(operation.stack, state, found, slept=slept):
             return Made(state.id, state.outputs, inputs={**state.inputs, "status": _RUNNING})
-        if lab_node_found.replaced(found, state):
-            news = {"status": lab_node_found.REPLACED, "image": found.image}
-            return Made(state.id, {**state.outputs, "status": lab_node_found.REPLACED}, inputs={**state.inputs, **news})
-        inputs = {**state.inputs, "status": found.status, **lab_node_found.differs(found, state)}
+        if node_drift.replaced(found, state):
+            news = {"status": node_drift.REPLACED, "image": found.image}
+            return Made(state.id, {**state.outputs, "status": node_drift.REPLACED}, inputs={**state.inputs, **news})
+        inputs = {**state.inputs, "status": found.status, **node_drift.differs(found, state)}
         return Made(state.id, _made(found, {**state.inputs, **state.outputs}).outputs, inputs=inputs)
 
     async def update(self, operation: Operation, state: State, news: Properties) -> Made:
         """Make it run again, as it was made."""
         found = await inspect(news["name"])
-        if found is not None and lab_node_found.replaced(found, state):
+        if found is not None and node_drift.replaced(found, state):
             await self._remove(news["stack"], news["hostname"], news["name"])
             found = None
         if found is None:
@@ -125,7 +125,7 @@ class Node(Resource):
         await ssh.close(operation.stack, news["hostname"])
         found = await inspect(news["name"])
         assert found is not None
-        await lab_node_found.bring_back(found, news)
+        await node_drift.bring_back(found, news)
         return _made(found, news)
 
     async def delete(self, operation: Operation, state: State) -> None:
@@ -146,7 +146,7 @@ def _is_as_recorded(stack: str, state: State, found: Container | None, *, slept:
     if found is None:
         return False
     unchanged = found.running and not found.paused and found.incarnation == state.outputs.get("incarnation")
-    wakes = found.running or lab_power.living(stack) is not None
+    wakes = found.running or power.living(stack) is not None
     return unchanged or (wakes and _sleeps_or_was_woken(stack, state, found, slept=slept))
 
 
@@ -230,7 +230,7 @@ def _identity(news: Properties) -> list[SecretFile]:
     """The host key and the one key that opens it, there before sshd starts for the first time."""
     prefix = f"{SECRET_PREFIX}.{news['stack']}.{news['hostname']}"
     return [
-        SecretFile(f"{prefix}.host-key", lab_node_found.KEY_FILE, news["host_key"]),
-        SecretFile(f"{prefix}.host-public-key", f"{lab_node_found.KEY_FILE}.pub", news["host_public_key"] + "\n"),
+        SecretFile(f"{prefix}.host-key", node_drift.KEY_FILE, news["host_key"]),
+        SecretFile(f"{prefix}.host-public-key", f"{node_drift.KEY_FILE}.pub", news["host_public_key"] + "\n"),
         SecretFile(f"{prefix}.authorized-key", "/root/.ssh/authorized_keys", news["authorized_key"] + "\n"),
     ]

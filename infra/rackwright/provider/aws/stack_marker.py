@@ -12,8 +12,8 @@ from typing import ClassVar, Final
 from rackwright.drivers.aws import orphans
 from rackwright.drivers.aws.account import Account
 from rackwright.errors import RackwrightError
-from rackwright.provider.resource import Made, Operation, Resource, State
-from rackwright.provider.wire import UNKNOWN, Properties
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
 
 _LOOKS: Final = 4
 _PAUSE: Final = 5.0

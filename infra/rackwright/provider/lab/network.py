@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from rackwright.drivers.podman import STACK_LABEL, must, podman
 from rackwright.errors import RackwrightError
-from rackwright.provider.resource import Finding, Made, Operation, Resource, State
-from rackwright.provider.wire import UNKNOWN, Properties
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties
+from rackwright.provider.protocol.resource import Finding, Made, Operation, Resource, State
 
 
 class Network(Resource):

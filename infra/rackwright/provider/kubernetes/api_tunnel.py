@@ -10,8 +10,8 @@ from rackwright.drivers import api_tunnel
 from rackwright.drivers.process import run
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
-from rackwright.provider.resource import Made, Operation, Resource, State
-from rackwright.provider.wire import UNKNOWN, Properties, Secret
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties, Secret
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
 
 _ADMIN: Final = "/etc/kubernetes/admin.conf"
 _NAME_IN_CERTIFICATE: Final = "kubernetes"

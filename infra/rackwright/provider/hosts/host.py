@@ -11,8 +11,8 @@ from rackwright.drivers import host_facts, ssh
 from rackwright.drivers.ssh_client import Refused, Session, Unreachable, Way, login
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
-from rackwright.provider.resource import Made, Operation, Resource, State
-from rackwright.provider.wire import UNKNOWN, Properties
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
 
 _USABLE: Final = "usable"
 _CLEAN: Final = "clean"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rackwright.provider.resource import Made, Operation, Resource, State
-from rackwright.provider.wire import UNKNOWN, Properties, Secret
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties, Secret
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
 
 
 class KeyPair(Resource):

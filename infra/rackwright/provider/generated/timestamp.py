@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import ClassVar
 
-from rackwright.provider.resource import Made, Operation, Resource, State
-from rackwright.provider.wire import UNKNOWN, Properties
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
 
 
 class Moment(Resource):

@@ -14,11 +14,11 @@ from typing import ClassVar, Final, NamedTuple
 from rackwright.drivers.daemon import end, is_running
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
-from rackwright.provider.diff import Change, Difference
-from rackwright.provider.resource import Made, Operation, Resource, State
-from rackwright.provider.wire import Properties
+from rackwright.provider.protocol.diff import Change, Difference
+from rackwright.provider.protocol.property_values import Properties
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
 
-_AGENT: Final = "rackwright.provider.lab_power_agent"
+_AGENT: Final = "rackwright.provider.lab.power_agent"
 _COMMAND: Final = (sys.executable, "-m", _AGENT)
 _START: Final = 15.0
 """Seconds until a started agent must have said who it is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rackwright.provider.wire import Properties, Secret, reveal, secrets_in
+from rackwright.provider.protocol.property_values import Properties, Secret, reveal, secrets_in
 
 _MASK = "[secret]"
 _SHORTEST = 8

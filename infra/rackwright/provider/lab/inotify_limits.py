@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from rackwright.errors import RackwrightError
-from rackwright.provider.diff import Difference
-from rackwright.provider.resource import Made, Operation, Resource, State
-from rackwright.provider.wire import Properties
+from rackwright.provider.protocol.diff import Difference
+from rackwright.provider.protocol.property_values import Properties
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
 
 SETTING: Final = Path("/proc/sys/fs/inotify/max_user_instances")
 LEDGER: Final = Path("/run/rackwright/inotify.json")

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
-from rackwright.provider.diff import Difference, compare
-from rackwright.provider.wire import Properties
+from rackwright.provider.protocol.diff import Difference, compare
+from rackwright.provider.protocol.property_values import Properties
 
 ONLY: Final = "RACKWRIGHT_REFRESH"
 """Set to `resources`, a refresh looks at nothing else, whatever the stack says: somebody looks at the other layers beside it."""
