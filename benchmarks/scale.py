@@ -201,8 +201,8 @@ def growth(_: Path) -> dict[str, float]:
 
 def planned(data: dict[str, Any]) -> float:
     """CPU seconds from a description to all that is handed over."""
-    from rackwright import handover, rules
-    from rackwright.handover import Host
+    from rackwright import inventory, rules
+    from rackwright.inventory import Host
     from rackwright.model import load_cluster
     from rackwright.plan import expand
 
@@ -212,9 +212,9 @@ def planned(data: dict[str, Any]) -> float:
     assert loaded.cluster is not None
     plan = expand(loaded.cluster, "rack-bench")
     there = {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", node.name) for node in plan.nodes}
-    handover.inventory(plan, there)
-    handover.ssh_config(plan, there)
-    handover.known_hosts(plan, there)
+    inventory.inventory(plan, there)
+    inventory.ssh_config(plan, there)
+    inventory.known_hosts(plan, there)
     return time.process_time() - started
 
 

@@ -4,7 +4,7 @@ import pulumi
 
 from rackwright import targets
 from rackwright.cli import outcome
-from rackwright.handover import applied
+from rackwright.inventory import applied
 from rackwright.targets import kubernetes, program, secrets
 from rackwright.targets.resources import Converge, KeyPair, Verification
 

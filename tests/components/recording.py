@@ -10,7 +10,7 @@ from typing import Any
 import pulumi
 
 from rackwright import targets
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import load_stack
 from rackwright.plan import Plan, expand
 from rackwright.targets import kubernetes

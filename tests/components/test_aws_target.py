@@ -13,7 +13,7 @@ import pytest
 from recording import Recording, built, committed
 
 from rackwright.catalog.instances import InstanceType, instance_types
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import load_stack
 from rackwright.model.aws import AwsTarget, Instances
 from rackwright.model.groups import NodeOverride, State

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from recording import Recording, built
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import document, load_cluster
 from rackwright.model.edits import edits
 from rackwright.model.policy import Change

@@ -13,7 +13,7 @@ import pytest
 from kubernetes_schemas import breaches
 from recording import Recording, built, committed
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model.kubernetes import ObjectsBy
 from rackwright.plan import Plan
 from rackwright.plan.kubernetes_shape import Kubernetes

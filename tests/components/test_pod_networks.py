@@ -10,7 +10,7 @@ from kubernetes_schemas import breaches
 from network_schemas import breaches as refused
 from recording import built, committed
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import load_cluster
 from rackwright.model.load import CONFIG_KEY
 from rackwright.plan import Plan, expand

@@ -16,7 +16,7 @@ from rackwright.catalog.addons import NEVER, addons
 from rackwright.cli import workloads as cli
 from rackwright.cli.main import _program
 from rackwright.errors import BadInput
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import load_cluster, load_stack
 from rackwright.model.kubernetes import Kubernetes, Namespace
 from rackwright.plan import Plan, expand

@@ -11,7 +11,7 @@ import yaml
 from goldens import Goldens, compact
 
 from rackwright.catalog.compatibility import profiles
-from rackwright.handover import Host, breaches, inventory
+from rackwright.inventory import Host, breaches, inventory
 from rackwright.model import load_cluster
 from rackwright.plan import expand
 

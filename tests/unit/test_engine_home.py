@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.operations.state import directory
 from rackwright.operations.state.directory import Home
 

@@ -15,7 +15,7 @@ import typer
 from rackwright import layout
 from rackwright.catalog.checks import Level
 from rackwright.errors import BadInput, CouldNotTell
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.operations.preconditions import must_be_up
 
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "LANG", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK")

@@ -12,7 +12,7 @@ import typer
 import yaml
 
 from rackwright.errors import BadInput
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model.finding import did_you_mean
 from rackwright.operations.preconditions import must_be_up
 

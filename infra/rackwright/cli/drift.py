@@ -17,7 +17,7 @@ from rackwright.drift.difference import Layer
 from rackwright.drift.document import Drift
 from rackwright.drift.history import Changes, History
 from rackwright.errors import BadInput, CouldNotTell
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model.drift import DriftPolicy
 from rackwright.model.finding import did_you_mean
 from rackwright.operations.drift import host_baseline, notification
@@ -121,7 +121,7 @@ def _write(found: Drift, kept: History) -> None:
     from rackwright.drift.junit import as_junit
     from rackwright.drift.page.document import page
     from rackwright.drift.store import as_json, write
-    from rackwright.report.declared import from_inventory
+    from rackwright.inventory.reader import from_inventory
 
     declared = from_inventory(load(found.stack))
     write(as_json(found), paths.drift(found.stack))

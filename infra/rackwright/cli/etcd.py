@@ -15,7 +15,7 @@ import typer
 
 from rackwright.cli.connect import load
 from rackwright.errors import BadInput, CouldNotTell, RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.operations.state import backup, files
 
 

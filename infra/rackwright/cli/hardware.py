@@ -11,7 +11,7 @@ import typer
 
 from rackwright.cli.connect import must_run_slurm
 from rackwright.errors import BadInput, CouldNotTell
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.operations.preconditions import must_be_up
 from rackwright.report.hardware.document import Section
 from rackwright.report.verdict import Verdict

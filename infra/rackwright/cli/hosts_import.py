@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rackwright.errors import BadInput
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, did_you_mean
 from rackwright.model.hosts import HostsTarget

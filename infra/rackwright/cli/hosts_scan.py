@@ -14,7 +14,7 @@ from rackwright.cli.host_keys import write_keys
 from rackwright.drivers.preflight import Asked, Seen, survey
 from rackwright.drivers.ssh_client import Way
 from rackwright.errors import BadInput, CouldNotTell
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model.hosts import HostsTarget
 from rackwright.model.load import find_stack_file
 from rackwright.operations.stack import judge

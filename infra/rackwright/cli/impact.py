@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from rackwright.handover import applied, paths
+from rackwright.inventory import applied, paths
 from rackwright.model.finding import Finding, Severity
 from rackwright.operations.stack import described
 from rackwright.plan.impact import ENDS_WORK, Action, Consequence

@@ -13,7 +13,7 @@ import typer
 
 from rackwright.cli import schedule
 from rackwright.errors import CouldNotTell
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.operations import sweep_aws
 
 

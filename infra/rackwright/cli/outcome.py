@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pulumi
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.plan import Plan
 from rackwright.report import age, store
 from rackwright.report.document import Report

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rackwright.errors import BadInput
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model.aws import AwsTarget, Image
 from rackwright.model.load import find_stack_file
 from rackwright.operations.stack import judge

@@ -11,9 +11,9 @@ import typer
 
 from rackwright.cli.connect import load
 from rackwright.errors import BadInput, CouldNotTell, RackwrightError
-from rackwright.handover import is_baked, paths
+from rackwright.inventory import is_baked, paths
+from rackwright.inventory.reader import from_inventory
 from rackwright.model.finding import did_you_mean
-from rackwright.report.declared import from_inventory
 
 if TYPE_CHECKING:
     from rackwright.drivers.rolling_update import Rolled

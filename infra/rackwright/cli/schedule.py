@@ -16,7 +16,7 @@ import typer
 
 from rackwright.drift import timer
 from rackwright.errors import BadInput, RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model.units import parse_seconds
 from rackwright.operations.preconditions import must_be_up
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from rackwright.errors import BadInput
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.operations.state import backup, migrate
 
 

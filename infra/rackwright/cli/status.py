@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rackwright.errors import CouldNotTell, RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.operations.preconditions import not_up
 from rackwright.report.document import Report
 from rackwright.report.verdict import Verdict
@@ -67,7 +67,7 @@ def _show(report: Report, *, changed: bool, every: bool) -> None:
 
 def _plan_changed(stack: str, report: Report) -> bool:
     """Return whether the inventory belongs to another plan than the report; True if the inventory cannot be read."""
-    from rackwright.report.declared import load
+    from rackwright.inventory.reader import load
 
     try:
         return load(paths.inventory(stack)).plan != report.plan

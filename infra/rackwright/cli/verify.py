@@ -11,7 +11,7 @@ import typer
 
 from rackwright.catalog.checks import Level
 from rackwright.errors import BadInput, CouldNotTell
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.operations.preconditions import must_be_up
 
 if TYPE_CHECKING:

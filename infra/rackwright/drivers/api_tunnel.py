@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 
 HERE: Final = "127.0.0.1"
 _CHUNK: Final = 65536

@@ -15,8 +15,8 @@ from rackwright.drivers import ansible
 from rackwright.drivers.podman import SECRET_PREFIX, STACK_LABEL, SecretFile, handed_over, limits, must, podman
 from rackwright.drivers.process import run
 from rackwright.errors import RackwrightError
-from rackwright.handover import BAKED, paths
-from rackwright.handover.slowness import slowness
+from rackwright.inventory import BAKED, paths
+from rackwright.inventory.time_limits import slowness
 from rackwright.provider.generated.ssh_key_pair import generate
 
 Say = Callable[[str], Awaitable[None]]

@@ -10,7 +10,7 @@ from typing import Any, Final
 from rackwright import layout
 from rackwright.drivers.process import stream
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 
 Say = Callable[[str], Awaitable[None]]
 CONTENTS: Final = "bundle.json"

@@ -12,7 +12,7 @@ from typing import Final
 
 from rackwright import layout
 from rackwright.drivers.process import stream
-from rackwright.handover import paths
+from rackwright.inventory import paths
 
 _LONGEST: Final = 900.0
 """Seconds a run may take; each check has a time-out of its own far below."""

@@ -9,7 +9,7 @@ from typing import Final
 from rackwright import layout
 from rackwright.drivers.check_runner import environment
 from rackwright.drivers.process import run
-from rackwright.handover import paths
+from rackwright.inventory import paths
 
 _LONGEST: Final = 120.0
 """Seconds; a round to a node has a limit far below."""

@@ -19,7 +19,7 @@ import yaml
 from rackwright.drivers import ssh
 from rackwright.drivers.process import run
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 
 _POLLS: Final = 4.0
 """Seconds that may pass between two looks of Slurm at its nodes' power, twice (slurm.conf, power_save_interval)."""

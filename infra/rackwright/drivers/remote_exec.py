@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rackwright.drivers.process import NoEnd, run
-from rackwright.handover import paths
-from rackwright.handover.crowd import at_once
+from rackwright.inventory import paths
+from rackwright.inventory.concurrency import at_once
 
 _LONGEST: Final = 40.0
 """Seconds a node may take: it reads files of some megabytes and asks its package manager."""

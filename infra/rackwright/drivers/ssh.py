@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from rackwright.drivers.process import Ended, NoEnd, run
-from rackwright.handover import paths
-from rackwright.handover.slowness import slowness
+from rackwright.inventory import paths
+from rackwright.inventory.time_limits import slowness
 
 _PAUSE: Final = 0.15
 """Seconds between attempts while a node boots."""

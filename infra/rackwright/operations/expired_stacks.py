@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from rackwright.errors import CouldNotTell
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.operations.state.migrate import engine
 
 _STDERR: Final = 2

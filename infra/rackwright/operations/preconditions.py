@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rackwright.errors import BadInput
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model.load import find_stack_file, stack_name
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rackwright import rules
 from rackwright.errors import BadInput
-from rackwright.handover import paths, site
+from rackwright.inventory import paths, site_playbooks
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, has_errors
 from rackwright.model.load import Loaded, find_stack_file, load_stack, stack_name
@@ -38,7 +38,7 @@ def judge(asked: str) -> Judged:
     """Load and validate a stack by name or path; raise BadInput if the file does not exist."""
     file = find_stack_file(asked, paths.stacks())
     loaded = load_stack(file)
-    return Judged(loaded, rules.check(loaded, date.today(), _neighbours(file), absent=site.absent(loaded.cluster or loaded.rest)))
+    return Judged(loaded, rules.check(loaded, date.today(), _neighbours(file), absent=site_playbooks.absent(loaded.cluster or loaded.rest)))
 
 
 def planned(asked: str) -> Plan:

@@ -13,11 +13,12 @@ from typing import Any, Final
 import yaml
 from pydantic import ValidationError
 
-from rackwright import handover, layout
+from rackwright import inventory as rackwright_inventory
+from rackwright import layout
 from rackwright.errors import RackwrightError
-from rackwright.handover import applied, paths
-from rackwright.handover.site import table_of_contents
-from rackwright.handover.slowness import slowness
+from rackwright.inventory import applied, paths
+from rackwright.inventory.site_playbooks import table_of_contents
+from rackwright.inventory.time_limits import slowness
 from rackwright.plan import Plan
 from rackwright.plan.fabric.picture import picture
 from rackwright.provider.protocol.property_values import Properties
@@ -86,15 +87,15 @@ def _write(stack: str, inputs: Properties, inventory: Path, settled: Collection[
         plan = Plan.from_data(json.loads(inputs["plan"]))
     except ValidationError as error:
         raise OtherVersion(error.error_count()) from None
-    hosts = {name: handover.Host(name=name, **record) for name, record in inputs["hosts"].items()}
+    hosts = {name: rackwright_inventory.Host(name=name, **record) for name, record in inputs["hosts"].items()}
     paths.prepare(stack)
     secrets = {name: value for name, value in inputs["secrets"].items() if name != "access_key"}
     _private(paths.identity(stack), inputs["secrets"]["access_key"])
     _private(paths.secrets(stack), yaml.safe_dump({"secrets": secrets}))
-    _private(paths.known_hosts(stack), handover.known_hosts(plan, hosts, settled=settled))
-    _private(paths.ssh_config(stack), handover.ssh_config(plan, hosts, slowness=slowness()))
+    _private(paths.known_hosts(stack), rackwright_inventory.known_hosts(plan, hosts, settled=settled))
+    _private(paths.ssh_config(stack), rackwright_inventory.ssh_config(plan, hosts, slowness=slowness()))
     brought = {key: inputs.get(key) for key in ("sources", "bundle", "addons")}
-    handed_over = handover.inventory(plan, hosts, **brought)
+    handed_over = rackwright_inventory.inventory(plan, hosts, **brought)
     _private(inventory, yaml.dump(handed_over, Dumper=_DUMPER, sort_keys=False))
     _draw(stack, plan)
     return StackFiles(
@@ -105,7 +106,7 @@ def _write(stack: str, inputs: Properties, inventory: Path, settled: Collection[
         hosts=tuple(node.name for node in plan.nodes if node.is_in),
         boots_within=plan.target.boots_within,
         target=plan.target.kind,
-        skip_tags=("install",) if handover.is_baked(handed_over["all"]["vars"]["cluster"]) else (),
+        skip_tags=("install",) if rackwright_inventory.is_baked(handed_over["all"]["vars"]["cluster"]) else (),
     )
 
 

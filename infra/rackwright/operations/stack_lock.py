@@ -8,7 +8,7 @@ import os
 from typing import Final
 
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 
 _PATIENCE: Final = 10.0
 """Seconds: an orphaned provider notices its engine's death within half a second and ends its children within two more."""

@@ -8,7 +8,7 @@ import sys
 from rackwright.drivers.aws import orphans
 from rackwright.drivers.aws.account import Account
 from rackwright.errors import BadInput
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import document
 from rackwright.model.load import CONFIG_KEY
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rackwright.catalog.checks import CheckSpec, Kind, Level
-from rackwright.report.declared import Declared
+from rackwright.inventory.reader import Declared
 from rackwright.report.verdict import PARTIAL, Evidence, NotRunReason
 
 

@@ -12,8 +12,8 @@ from acceptance.harness import baseline, files
 from acceptance.harness.scope import Submission, absent
 from acceptance.harness.stage import Played, Stage, play
 from acceptance.phase import Finding, Phase
+from rackwright.inventory.reader import Declared
 from rackwright.report.acceptance import Acceptance, PhaseReport, PhaseState
-from rackwright.report.declared import Declared
 from rackwright.report.document import NOT_ENDED, assemble
 from rackwright.report.manifest import Expected, Manifest, NotRun
 from rackwright.report.redact import Redactor

@@ -18,7 +18,7 @@ from rackwright.drivers.aws import orphans
 from rackwright.drivers.aws.account import Account, Refused
 from rackwright.drivers.aws.orphans import KINDS
 from rackwright.errors import CouldNotTell, RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.provider.aws import stack_marker
 from rackwright.provider.aws.stack_marker import AwsLabel
 from rackwright.provider.protocol.resource import Operation, State

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rackwright.drivers.aws.account import Account
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import load_stack
 
 from .conftest import Run

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rackwright.drivers.aws.account import Account
-from rackwright.handover import paths
+from rackwright.inventory import paths
 
 from .conftest import Run
 

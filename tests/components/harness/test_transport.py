@@ -17,8 +17,8 @@ from cluster.harness.gather import Gathering
 from cluster.harness.probe import PROBES, Probe, Stage
 from cluster.harness.transport import BoundedSsh, ask_node, ask_node_in_rounds
 from rackwright.drivers.daemon import born
-from rackwright.handover.slowness import SLOWEST
-from rackwright.report.declared import load
+from rackwright.inventory.reader import load
+from rackwright.inventory.time_limits import SLOWEST
 
 from . import standin
 

@@ -18,7 +18,7 @@ from support.hang import ENDLESS_SECONDS, HANG_SECONDS, wait_until
 
 from rackwright.drivers import daemon
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.provider.lab import power, power_agent
 from rackwright.provider.lab.power import Agent, Power, living
 from rackwright.provider.lab.power_agent import Agent as Loop

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from rackwright.drivers import ansible
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.operations import stack_files
 
 OURS = Path(__file__).parents[3]

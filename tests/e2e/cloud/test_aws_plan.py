@@ -13,8 +13,8 @@ import pytest
 import yaml
 from support.project import Project, clone
 
-from rackwright import handover
-from rackwright.handover import Host, paths
+from rackwright import inventory
+from rackwright.inventory import Host, paths
 from rackwright.model import load_stack
 from rackwright.plan import Plan, expand
 
@@ -64,7 +64,7 @@ def handed_over(project: Project) -> dict[str, Any]:
 def of(aws: Plan) -> dict[str, Any]:
     """The inventory that instances of the same names would have got."""
     hosts = {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", f"i-{node.name}") for node in aws.nodes}
-    found: dict[str, Any] = handover.inventory(aws, hosts)["all"]
+    found: dict[str, Any] = inventory.inventory(aws, hosts)["all"]
     return found
 
 

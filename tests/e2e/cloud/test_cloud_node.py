@@ -18,7 +18,7 @@ import pytest
 from support.machines import PORT, USER, Machines, podman
 from support.project import ROOT, Project
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import load_cluster
 from rackwright.model.hosts import HostsTarget
 from rackwright.plan import expand

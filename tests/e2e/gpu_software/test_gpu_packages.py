@@ -18,7 +18,7 @@ import yaml
 from support.machines import PORT, USER, Machines
 from support.project import ROOT
 
-from rackwright.handover import Host, inventory
+from rackwright.inventory import Host, inventory
 from rackwright.model import load_cluster
 from rackwright.plan import expand
 

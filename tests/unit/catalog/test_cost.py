@@ -10,7 +10,7 @@ import pytest
 from rackwright.catalog.cost import Cost, CostLine, cost, spent
 from rackwright.catalog.instances import instance_types
 from rackwright.catalog.prices import prices
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import Cluster, load_cluster, load_stack
 from rackwright.plan import expand
 

@@ -17,7 +17,7 @@ from support.cli import CliResult, run_cli
 from rackwright.drift import configuration
 from rackwright.drift.difference import Difference, Layer, Look, Weight
 from rackwright.drift.document import Drift
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model.drift import DriftPolicy
 from rackwright.operations import stack as judging
 from rackwright.operations.drift import notification, scan

@@ -11,7 +11,7 @@ import yaml
 
 from rackwright.cli import main
 from rackwright.drivers import ansible, ssh
-from rackwright.handover import paths
+from rackwright.inventory import paths
 
 
 class Stack:

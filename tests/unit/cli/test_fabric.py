@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.cli import CliResult, Run, run_cli
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import load_stack
 from rackwright.plan import expand
 from rackwright.plan.fabric import description, wiring

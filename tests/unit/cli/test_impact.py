@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 
 from rackwright.cli import main
 from rackwright.errors import CouldNotTell
-from rackwright.handover import applied, paths
+from rackwright.inventory import applied, paths
 from rackwright.model import document, load_stack
 from rackwright.operations import stack_files
 from rackwright.plan import expand

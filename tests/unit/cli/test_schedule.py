@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rackwright.cli import life, main, schedule
-from rackwright.handover import paths
+from rackwright.inventory import paths
 
 TIMERS = ["rackwright-drift-lab.timer", "rackwright-drift-lab-overdue.timer"]
 Run = Callable[..., tuple[object, str, str]]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from support.cli import Run
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.operations.state import backup, files
 
 from .homes import STATE, go_to, write

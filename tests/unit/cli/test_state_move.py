@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.cli import Run
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.operations.state import migrate
 
 from .homes import go_to, write

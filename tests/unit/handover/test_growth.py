@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from rackwright import handover, rules
-from rackwright.handover import Host, paths
+from rackwright import inventory, rules
+from rackwright.inventory import Host, paths
 from rackwright.model import document, load_cluster
 from rackwright.plan import expand
 from rackwright.targets import hosts as target
@@ -50,9 +50,9 @@ def calls(workers: int) -> int:
         plan = expand(loaded.cluster, "rack")
         ways = {node.name: target.way(plan.target, node) for node in plan.nodes}  # type: ignore[arg-type]
         there = {name: Host(name, way["address"], "ssh-ed25519 AAAA", name) for name, way in ways.items()}
-        assert plan.node("login0") and handover.inventory(plan, there)
-        handover.ssh_config(plan, there)
-        handover.known_hosts(plan, there)
+        assert plan.node("login0") and inventory.inventory(plan, there)
+        inventory.ssh_config(plan, there)
+        inventory.known_hosts(plan, there)
     finally:
         sys.setprofile(None)
         gc.enable()

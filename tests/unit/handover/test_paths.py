@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.operations.state.directory import Home
 
 

@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from rackwright import catalog
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import document, schema
 
 

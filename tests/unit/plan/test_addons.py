@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import load_cluster
 from rackwright.plan import Plan, expand
 from rackwright.plan.kubernetes_shape import Kubernetes

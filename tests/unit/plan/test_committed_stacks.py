@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import Role, document, load_cluster
 from rackwright.model.layout import capacity_of
 from rackwright.plan import Plan, expand

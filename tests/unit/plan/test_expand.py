@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import Cluster, Role, load_cluster, load_stack
 from rackwright.plan import Plan, expand
 from rackwright.plan.node_stack import PARTS

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rackwright.errors import BadInput
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import load_cluster, load_stack
 from rackwright.model.fabric import FabricTopology
 from rackwright.model.fabric_layout import lay_out

@@ -14,7 +14,7 @@ import pytest
 
 from rackwright.catalog.switches import media
 from rackwright.errors import BadInput
-from rackwright.handover import Host, breaches, inventory, paths
+from rackwright.inventory import Host, breaches, inventory, paths
 from rackwright.model import load_cluster, load_stack
 from rackwright.model.ranges import compressed
 from rackwright.plan import Plan, expand

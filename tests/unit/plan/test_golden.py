@@ -13,7 +13,7 @@ import yaml
 from goldens import FOLDER, Goldens, compact, digest
 
 from rackwright import rules
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import Severity, load_stack
 from rackwright.plan import Plan, PlanNode, expand
 

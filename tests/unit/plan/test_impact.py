@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import document, load_cluster
 from rackwright.model.edits import Edit, Kind, edits
 from rackwright.model.policy import Change

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rackwright.handover import Host, breaches, inventory
+from rackwright.inventory import Host, breaches, inventory
 from rackwright.model import load_cluster
 from rackwright.plan import Plan, expand
 from rackwright.plan.node_stack import PARTS

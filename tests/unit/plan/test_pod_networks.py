@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from rackwright.catalog.networks import between, encapsulations, overhead
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import load_cluster
 from rackwright.model.kubernetes import Cni, Encapsulation
 from rackwright.plan import expand

@@ -14,7 +14,7 @@ from rackwright.drivers import ansible
 from rackwright.drivers.ansible_child import Reporter, own_folder
 from rackwright.drivers.process import Ended
 from rackwright.drivers.supervision import INTERRUPTED
-from rackwright.handover import paths
+from rackwright.inventory import paths
 
 _NOBODY = 2**22 + 1
 """Above the highest process id of Linux (man 5 proc_sys_kernel, pid_max)."""

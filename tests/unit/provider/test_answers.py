@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from rackwright import layout
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.operations.check_mode import recording, remote_replay
 from rackwright.operations.check_mode import replay as answers
 

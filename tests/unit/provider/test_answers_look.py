@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rackwright.drivers import ansible
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.operations.check_mode import runner as looking
 
 INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"

@@ -15,7 +15,7 @@ import yaml
 
 from rackwright.drivers import api_tunnel
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.provider.kubernetes import api_tunnel as kubernetes_api_tunnel
 from rackwright.provider.protocol.property_values import UNKNOWN, Secret
 from rackwright.provider.protocol.resource import Operation, State

@@ -13,7 +13,7 @@ import pytest
 
 from rackwright.drivers import ansible, rolling_update
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.operations import stack_files
 from rackwright.operations.check_mode.runner import Looked
 from rackwright.provider.protocol.resource import Operation, State

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rackwright.drivers.podman import Container
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.provider.lab import live_nodes, node, node_drift, power
 from rackwright.provider.lab.node import Node
 from rackwright.provider.lab.power import Agent

@@ -10,7 +10,7 @@ import pytest
 from rackwright.drivers.podman import Container
 from rackwright.drivers.process import Ended
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.provider.lab import node_failure
 
 JOURNAL = """Server listening on 0.0.0.0 port 22.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import load_stack
 from rackwright.operations import stack_files
 from rackwright.plan import expand

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from rackwright.catalog.checks import Kind, Level, checks
 from rackwright.errors import CouldNotTell
+from rackwright.inventory.reader import from_inventory
 from rackwright.report import age
 from rackwright.report.contracts import breaches
-from rackwright.report.declared import from_inventory
 from rackwright.report.document import assemble, invalidate, report_from_dict
 from rackwright.report.manifest import Kinds, manifest
 from rackwright.report.result import read_lines, result

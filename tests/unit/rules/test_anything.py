@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rackwright import rules
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model import document, load_cluster
 from rackwright.model.load import CONFIG_KEY
 from rackwright.plan import expand

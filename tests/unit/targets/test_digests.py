@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rackwright import layout
-from rackwright.handover.paths import project_root
+from rackwright.inventory.paths import project_root
 from rackwright.operations.check_mode import replay
 from rackwright.targets import digests
 

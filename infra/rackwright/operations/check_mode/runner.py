@@ -18,7 +18,7 @@ import yaml
 
 from rackwright.drivers import ansible, remote_exec
 from rackwright.drivers.ansible_child import own_folder
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model.ranges import compressed
 from rackwright.operations.check_mode import recording, replay, secret_placeholders
 

@@ -13,7 +13,7 @@ from rackwright.drift.difference import CLUSTER, Layer, Look
 from rackwright.drivers import ssh
 from rackwright.drivers.power import awake, handed_over
 from rackwright.drivers.task_diff import cut
-from rackwright.handover import is_baked, paths
+from rackwright.inventory import is_baked, paths
 from rackwright.operations.check_mode.runner import OURS, Looked, Phases
 from rackwright.operations.check_mode.runner import look as looked
 from rackwright.report.redact import Redactor, redactor

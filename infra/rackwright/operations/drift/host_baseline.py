@@ -15,8 +15,8 @@ from rackwright.drift.traces import baseline
 from rackwright.drift.traces.compare import Kinds, differences
 from rackwright.drivers import remote_exec, ssh
 from rackwright.drivers.power import awake, handed_over
-from rackwright.handover import paths
-from rackwright.report.declared import Declared
+from rackwright.inventory import paths
+from rackwright.inventory.reader import Declared
 
 _TROUBLE = "trouble"
 _REACH: Final = 10.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rackwright.drift.document import Proof
 from rackwright.errors import CouldNotTell
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.report import acceptance, store
 from rackwright.report.document import Report
 from rackwright.report.verdict import Verdict

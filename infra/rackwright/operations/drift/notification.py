@@ -11,7 +11,7 @@ from rackwright.drift import notify
 from rackwright.drift.document import Drift
 from rackwright.drift.history import History
 from rackwright.errors import BadInput
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model.drift import DriftPolicy, Notify
 from rackwright.model.units import parse_seconds
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rackwright.drift.difference import Layer
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.provider.protocol.resource import ONLY
 
 _HOSTS: Final = ("**::rackwright:ansible:Converge::*", "**::rackwright:test:Verification::*")

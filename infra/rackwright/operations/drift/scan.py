@@ -23,12 +23,12 @@ from rackwright.drivers.check_runner import run_checks
 from rackwright.drivers.power import Sleepers, awake
 from rackwright.drivers.process import run
 from rackwright.errors import CouldNotTell, RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
+from rackwright.inventory.reader import Declared, from_inventory
 from rackwright.operations.drift import configuration
 from rackwright.operations.drift.host_baseline import Traces, asked, nothing
 from rackwright.operations.stack_lock import StackLock
 from rackwright.provider.protocol.resource import ONLY
-from rackwright.report.declared import Declared, from_inventory
 
 Progress = Callable[[Layer, str], Awaitable[None]]
 _LAB: Final = "rackwright:lab:Label"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright.errors import BadInput, RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.operations.state import files
 
 FILE: Final = "file://"

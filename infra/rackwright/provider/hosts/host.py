@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from rackwright.drivers import host_facts, ssh
 from rackwright.drivers.ssh_client import Refused, Session, Unreachable, Way, login
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
 from rackwright.provider.protocol.resource import Made, Operation, Resource, State
 

@@ -9,7 +9,7 @@ import yaml
 from rackwright.drivers import api_tunnel
 from rackwright.drivers.process import run
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties, Secret
 from rackwright.provider.protocol.resource import Made, Operation, Resource, State
 

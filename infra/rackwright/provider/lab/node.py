@@ -21,7 +21,7 @@ from rackwright.drivers.podman import (
     must,
     podman,
 )
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.provider.lab import node_drift, power
 from rackwright.provider.lab.live_nodes import nodes_now
 from rackwright.provider.protocol.diff import Difference

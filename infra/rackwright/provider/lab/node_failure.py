@@ -6,7 +6,7 @@ from typing import Final
 
 from rackwright.drivers.podman import exit_status, inspect, podman
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 
 _LINES: Final = 5
 """Last lines of a container's output that are quoted."""

@@ -13,7 +13,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from rackwright.drivers.daemon import end, is_running
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.provider.protocol.diff import Change, Difference
 from rackwright.provider.protocol.property_values import Properties
 from rackwright.provider.protocol.resource import Made, Operation, Resource, State

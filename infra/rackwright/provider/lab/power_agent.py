@@ -19,7 +19,7 @@ from typing import Final
 from rackwright.drivers.daemon import born
 from rackwright.drivers.podman import STACK_LABEL, Container, inspect, must
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.provider.lab.power_requests import Request, is_met, refusal, requests, settle
 
 _LOOK_EVERY: Final = 1.0

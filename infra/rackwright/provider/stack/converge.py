@@ -13,7 +13,7 @@ from rackwright.drivers import ansible, ssh
 from rackwright.drivers.power import Sleepers, awake
 from rackwright.drivers.rolling_update import Roll
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.operations import stack_files
 from rackwright.operations.check_mode.runner import Phases, look
 from rackwright.provider.lab import node_failure

@@ -12,7 +12,7 @@ from rackwright.drivers.check_runner import run_checks
 from rackwright.drivers.power import awake, handed_over
 from rackwright.drivers.supervision import INTERRUPTED, current
 from rackwright.errors import BadInput, CouldNotTell
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.operations import stack_files
 from rackwright.provider.protocol.diff import Change, Difference
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pulumi
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model.kubernetes import Cni, ObjectsBy
 from rackwright.plan import Plan
 from rackwright.plan.kubernetes_shape import Kubernetes

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from rackwright.handover import paths
-from rackwright.handover.host import Host, reach
+from rackwright.inventory import paths
+from rackwright.inventory.host import Host, reach
 from rackwright.plan import Plan
 
 _EVERYWHERE: Final = (

@@ -1,15 +1,15 @@
 """(plan, hosts) -> inventory, SSH configuration, pinned keys: the contract with Ansible and testinfra. Pure, but for `paths.prepare`.
 
-Names are looked up when they are asked for, so that `from rackwright.handover import paths` loads the standard library alone.
+Names are looked up when they are asked for, so that `from rackwright.inventory import paths` loads the standard library alone.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rackwright.handover.contract import BAKED, SCHEMA, breaches, inventory, is_baked, schema
-    from rackwright.handover.host import Host, Reach, reach
-    from rackwright.handover.ssh import alias, known_hosts, ssh_config
+    from rackwright.inventory.contract import BAKED, SCHEMA, breaches, inventory, is_baked, schema
+    from rackwright.inventory.host import Host, Reach, reach
+    from rackwright.inventory.ssh_config import alias, known_hosts, ssh_config
 
 __all__ = ["BAKED", "SCHEMA", "Host", "Reach", "alias", "breaches", "inventory", "is_baked", "known_hosts", "reach", "schema", "ssh_config"]
 

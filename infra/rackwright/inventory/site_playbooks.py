@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright import layout
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model.cluster import Cluster
 from rackwright.model.kubernetes import Kubernetes
 from rackwright.model.phases import AfterPhase

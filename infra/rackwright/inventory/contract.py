@@ -1,4 +1,4 @@
-"""(plan, hosts) -> Ansible inventory, `rackwright.handover/6`. Each host has one variable of its own, `node`: the plan's record."""
+"""(plan, hosts) -> Ansible inventory, `rackwright.inventory/6`. Each host has one variable of its own, `node`: the plan's record."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright.catalog.checks import checks
-from rackwright.handover import paths
-from rackwright.handover.host import Host
+from rackwright.inventory import paths
+from rackwright.inventory.host import Host
 from rackwright.plan import Plan
 from rackwright.plan.fabric import netlist, wiring
 from rackwright.plan.kubernetes_shape import Kubernetes
 from rackwright.plan.shape import PlanNode, Slurm
 
-SCHEMA: Final = "rackwright.handover/6"
+SCHEMA: Final = "rackwright.inventory/6"
 _ALWAYS: Final = ("base", "volumes", "sshd", "firewall", "gpu", "fabric", "storage_server", "storage_client")
 BAKED: Final[Mapping[str, tuple[str, ...]]] = {
     "slurm": (*_ALWAYS, "munge", "slurm_controller", "slurm_accounting", "slurm_worker", "slurm_login"),

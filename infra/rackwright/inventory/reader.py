@@ -15,7 +15,7 @@ from rackwright.catalog.checks import Feature, Level
 from rackwright.errors import BadInput
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-HANDOVER: Final = "rackwright.handover/6"
+HANDOVER: Final = "rackwright.inventory/6"
 
 
 @dataclass(frozen=True)
