@@ -15,7 +15,7 @@ from rackwright.operations.stack import planned
 
 if TYPE_CHECKING:
     from rackwright.plan import Plan
-    from rackwright.report.fabric import Difference, Live
+    from rackwright.report.fabric_diff import Difference, Live
 
 SCHEMA: Final = "rackwright.fabric/1"
 _DIFFERS: Final = 1
@@ -83,7 +83,7 @@ def diff_(
     Exit codes: 0 all cables as planned, 1 some differ, 2 invalid input, 3 file cannot be interpreted.
     """
     from rackwright.plan.fabric.wiring import wiring
-    from rackwright.report.fabric import differences
+    from rackwright.report.fabric_diff import differences
 
     plan = _planned(context)
     assert plan.fabric is not None
@@ -106,7 +106,7 @@ def _told(found: tuple[Difference, ...]) -> Iterable[str]:
 def _discovered(file: str) -> Live:
     """Return the fabric in the file; raise CouldNotTell if the file is empty, truncated or has another format."""
     from rackwright.errors import CouldNotTell
-    from rackwright.report.fabric import read
+    from rackwright.report.fabric_diff import read
 
     try:
         return read(_read(file))

@@ -8,7 +8,7 @@ import pulumi
 
 from rackwright.inventory import paths
 from rackwright.plan import Plan
-from rackwright.report import age, store
+from rackwright.report import humanize, store
 from rackwright.report.document import Report
 from rackwright.targets.resources import Converge, Verification
 
@@ -32,7 +32,7 @@ def _last_words(stack: str) -> str:
         return f"no verdict recorded: run `rackwright verify {stack}`"
     report = store.read(file)
     ended = report.started + timedelta(seconds=report.seconds)
-    return _table(report) if ended > _BEGAN else f"no changes. {stack}: {age.proof(report)}"
+    return _table(report) if ended > _BEGAN else f"no changes. {stack}: {humanize.proof(report)}"
 
 
 def _table(report: Report) -> str:

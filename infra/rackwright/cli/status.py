@@ -55,7 +55,7 @@ def _later_and_worse(stack: str, report: Report) -> Report | None:
 def _show(report: Report, *, changed: bool, every: bool) -> None:
     from rich.console import Console
 
-    from rackwright.report.age import proof
+    from rackwright.report.humanize import proof
     from rackwright.report.terminal import show
 
     console = Console()

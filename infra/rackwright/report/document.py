@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from rackwright.catalog.checks import Kind
 from rackwright.inventory.reader import Declared
-from rackwright.report.manifest import Manifest
+from rackwright.report.check_plan import Manifest
 from rackwright.report.result import Result, from_dict, result
 from rackwright.report.verdict import PARTIAL, NotRunReason, Verdict, worst
 

@@ -14,8 +14,8 @@ from acceptance.harness.stage import Played, Stage, play
 from acceptance.phase import Finding, Phase
 from rackwright.inventory.reader import Declared
 from rackwright.report.acceptance import Acceptance, PhaseReport, PhaseState
+from rackwright.report.check_plan import Expected, Manifest, NotRun
 from rackwright.report.document import NOT_ENDED, assemble
-from rackwright.report.manifest import Expected, Manifest, NotRun
 from rackwright.report.redact import Redactor
 from rackwright.report.result import Result, result
 from rackwright.report.store import write_acceptance

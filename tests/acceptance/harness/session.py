@@ -26,7 +26,7 @@ from rackwright.catalog.checks import Level, acceptance
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.inventory.reader import Declared, load
 from rackwright.model.finding import did_you_mean
-from rackwright.report.manifest import Manifest, NotRun, manifest
+from rackwright.report.check_plan import Manifest, NotRun, manifest
 from rackwright.report.redact import redactor
 from rackwright.report.verdict import NotRunReason
 

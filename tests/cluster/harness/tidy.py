@@ -7,7 +7,7 @@ from cluster.probes.smoke import SMOKE, as_user
 from rackwright.catalog.checks import Kind
 from rackwright.errors import CouldNotTell
 from rackwright.inventory.reader import Declared
-from rackwright.report.manifest import Manifest
+from rackwright.report.check_plan import Manifest
 
 
 def tidy(declared: Declared, owed: Manifest, gathering: Gathering) -> None:

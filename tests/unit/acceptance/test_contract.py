@@ -18,7 +18,7 @@ from acceptance.phases import phases
 from rackwright.catalog.checks import Kind, Level, acceptance
 from rackwright.errors import BadInput
 from rackwright.inventory.reader import from_inventory
-from rackwright.report.contracts import schema
+from rackwright.report.schemas import schema
 from rackwright.report.verdict import NotRunReason
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"

@@ -9,8 +9,8 @@ import pytest
 
 from rackwright.catalog.checks import checks
 from rackwright.inventory.reader import from_inventory
+from rackwright.report.check_plan import manifest
 from rackwright.report.document import assemble
-from rackwright.report.manifest import manifest
 from rackwright.report.result import result
 from rackwright.report.verdict import Verdict
 

@@ -6,7 +6,7 @@ import pytest
 
 from rackwright.catalog.checks import Kind, Level, checks
 from rackwright.inventory.reader import from_inventory
-from rackwright.report.manifest import Kinds, manifest
+from rackwright.report.check_plan import Kinds, manifest
 from rackwright.report.verdict import Evidence, NotRunReason
 
 
