@@ -12,7 +12,7 @@ from typing import Annotated, Final
 
 import typer
 
-from rackwright.drift import allowance, notify
+from rackwright.drift import ignore_rules, notify
 from rackwright.drift.difference import Layer
 from rackwright.drift.document import Drift
 from rackwright.drift.history import Changes, History
@@ -58,7 +58,7 @@ def history(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON (schema rackwright.history/1).")] = False,
 ) -> None:
     """Show the history of drift: for each difference when it was first seen, whether it is still open, and when it was resolved."""
-    from rackwright.drift import past
+    from rackwright.drift import history_view
 
     if overdue:
         must_be_up(stack)
@@ -68,11 +68,11 @@ def history(
         raise BadInput("no drift scan has run yet", path=f"stack {stack}", hint=f"run `rackwright drift {stack}`")
     kept = History(paths.drift_history(stack))
     if as_json:
-        typer.echo(json.dumps(past.as_dict(stack, kept.looks(looks), kept.seen()), indent=1, ensure_ascii=False))
+        typer.echo(json.dumps(history_view.as_dict(stack, kept.looks(looks), kept.seen()), indent=1, ensure_ascii=False))
         return
     from rich.console import Console
 
-    Console().print(past.render(kept.looks(looks), kept.seen()))
+    Console().print(history_view.render(kept.looks(looks), kept.seen()))
 
 
 def _layers(asked: str) -> tuple[Layer, ...]:
@@ -106,7 +106,7 @@ def _looked(stack: str, *, accept: bool = False) -> tuple[Drift, Changes]:
     if policy.traces:
         found = host_baseline.compared(found, traces, kept.seen(), accept=accept)
     found = replace(found, proofs=proofs(stack, found.plan))
-    found = found.with_looks(allowance.applied(found.looks, _allowed(policy), date.today()))
+    found = found.with_looks(ignore_rules.applied(found.looks, _allowed(policy), date.today()))
     changes = kept.record(found)
     kept.forget(_KEPT, found.started)
     _write(found, kept)
@@ -131,8 +131,8 @@ def _write(found: Drift, kept: History) -> None:
     write(page(found, planned, nodes, kept.looks(_SHOWN), kept.seen()), paths.drift_page(found.stack))
 
 
-def _allowed(policy: DriftPolicy) -> tuple[allowance.Allowance, ...]:
-    return tuple(allowance.Allowance(one.subject, one.node, one.reason, one.until) for one in policy.allow)
+def _allowed(policy: DriftPolicy) -> tuple[ignore_rules.Allowance, ...]:
+    return tuple(ignore_rules.Allowance(one.subject, one.node, one.reason, one.until) for one in policy.allow)
 
 
 def _healed(stack: str, layers: Sequence[Layer], found: Drift) -> bool | None:

@@ -11,8 +11,8 @@ from typing import Final
 from rackwright.drift.difference import CLUSTER, Difference, Layer, Weight
 from rackwright.drift.document import Drift
 from rackwright.drift.history import Seen
-from rackwright.drift.traces import baseline
-from rackwright.drift.traces.compare import Kinds, differences
+from rackwright.drift.host_baseline import baseline
+from rackwright.drift.host_baseline.compare import Kinds, differences
 from rackwright.drivers import remote_exec, ssh
 from rackwright.drivers.power import awake, handed_over
 from rackwright.inventory import paths
@@ -41,7 +41,7 @@ async def nothing() -> Traces:
 
 async def asked(stack: str, declared: Declared) -> Traces:
     """Collect the state of every node that is `in`, in parallel, over existing SSH connections, with the nodes powered on."""
-    program = files("rackwright.drift.traces").joinpath("side.py").read_text(encoding="utf-8")
+    program = files("rackwright.drift.host_baseline").joinpath("side.py").read_text(encoding="utf-8")
     async with awake(stack, handed_over(paths.inventory(stack)), _silently):
         lost = await ssh.reach(stack, declared.nodes, within=_REACH)
         there = [name for name in declared.nodes if name not in lost]

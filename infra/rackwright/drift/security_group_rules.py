@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from rackwright.drift.categories import weights
 from rackwright.drift.difference import CLUSTER, Difference, Layer
-from rackwright.drift.weights import weights
 
 _GROUP: Final = "aws:ec2/securityGroup:SecurityGroup"
 _RULES: Final = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
+from rackwright.drift.categories import weights
 from rackwright.drift.difference import Difference, Layer, Weight
-from rackwright.drift.weights import weights
 
 _INSTANCE: Final = "aws:ec2/instance:Instance"
 _WELL: Final = frozenset({"pending", "running"})

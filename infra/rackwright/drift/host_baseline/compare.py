@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from rackwright.drift.categories import weights
 from rackwright.drift.difference import Difference, Layer, Weight
-from rackwright.drift.weights import weights
 
 Kinds = Mapping[str, Mapping[str, str]]
 """State of one node: kind -> name -> value."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright.drift import store
-from rackwright.drift.traces.compare import LIFE, NOTHING, Kinds, subject
+from rackwright.drift.host_baseline.compare import LIFE, NOTHING, Kinds, subject
 
 SCHEMA: Final = "rackwright.traces/1"
 
