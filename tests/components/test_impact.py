@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from recording import Recording, built
 
+from rackwright.impact import Action, Described, impact
 from rackwright.inventory import paths
 from rackwright.model import document, load_cluster
 from rackwright.model.edits import edits
 from rackwright.model.policy import Change
 from rackwright.plan import expand
-from rackwright.plan.impact import Action, Described, impact
 from rackwright.provider import registry
 from rackwright.provider.protocol.diff import Difference
 from rackwright.provider.protocol.resource import State

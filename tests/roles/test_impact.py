@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from rackwright.impact import Action, Described, impact
 from rackwright.inventory import Host, inventory, paths
 from rackwright.model import document, load_cluster
 from rackwright.plan import expand
-from rackwright.plan.impact import Action, Described, impact
 
 from .conftest import play
 

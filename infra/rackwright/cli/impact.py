@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from rackwright.impact import ENDS_WORK, Action, Consequence
+from rackwright.impact import impact as worked_out
 from rackwright.inventory import applied, paths
 from rackwright.model.finding import Finding, Severity
 from rackwright.operations.stack import described
-from rackwright.plan.impact import ENDS_WORK, Action, Consequence
-from rackwright.plan.impact import impact as worked_out
 
 SCHEMA: Final = "rackwright.impact/1"
 _ENDS_WORK, _REFUSED = 1, 2

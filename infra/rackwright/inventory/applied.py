@@ -9,9 +9,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from rackwright.errors import CouldNotTell
+from rackwright.impact import Described
 from rackwright.model.cluster import Cluster
 from rackwright.plan import Plan
-from rackwright.plan.impact import Described
 
 SCHEMA: Final = "rackwright.applied/1"
 

@@ -17,8 +17,8 @@ from rackwright.model.finding import Finding, has_errors
 from rackwright.model.load import Loaded, find_stack_file, load_stack, stack_name
 
 if TYPE_CHECKING:
+    from rackwright.impact import Described
     from rackwright.plan import Plan
-    from rackwright.plan.impact import Described
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ def planned(asked: str) -> Plan:
 def described(asked: str) -> Described:
     """Return a stack with its plan; raise BadInput with all findings if it has errors. Print warnings on standard error."""
     stack, cluster = accepted(asked)
+    from rackwright.impact import Described
     from rackwright.plan import expand
-    from rackwright.plan.impact import Described
 
     return Described(cluster, expand(cluster, stack))
 

@@ -15,16 +15,16 @@ from jsonschema import Draft202012Validator
 
 from rackwright.cli import main
 from rackwright.errors import CouldNotTell
+from rackwright.impact import Action, planned_change
 from rackwright.inventory import applied, paths
 from rackwright.model import document, load_stack
 from rackwright.operations import stack_files
 from rackwright.plan import expand
-from rackwright.plan.impact import Action, consequence
 from rackwright.targets import program
 
 Run = Callable[..., tuple[object, str, str]]
 Edit = Callable[..., str]
-SCHEMA = Draft202012Validator(json.loads(Path(consequence.__file__).with_name("impact.schema.json").read_text()))
+SCHEMA = Draft202012Validator(json.loads(Path(planned_change.__file__).with_name("impact.schema.json").read_text()))
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rackwright.impact import Action, Described, impact
+from rackwright.impact.planned_change import Step, named
 from rackwright.inventory import paths
 from rackwright.model import document, load_cluster
 from rackwright.model.edits import Edit, Kind, edits
 from rackwright.model.policy import Change
 from rackwright.plan import expand
-from rackwright.plan.impact import Action, Described, impact
-from rackwright.plan.impact.consequence import Step, named
 
 calm = settings(derandomize=True)
 

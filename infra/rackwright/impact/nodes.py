@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rackwright.impact.planned_change import Action, Consequence, Described, Step, alike, named
 from rackwright.model.groups import Role
 from rackwright.model.hosts import HostsTarget
 from rackwright.model.policy import Change
 from rackwright.model.target import LabTarget
-from rackwright.plan.impact.consequence import Action, Consequence, Described, Step, alike, named
 from rackwright.plan.shape import Plan, PlanNode
 
 _SCHEDULERS = {"slurm": "Slurm", "kubernetes": "Kubernetes"}

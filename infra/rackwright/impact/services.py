@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from rackwright.impact.nodes import replaced
+from rackwright.impact.planned_change import Action, Consequence, Step, named
 from rackwright.model.groups import Role
 from rackwright.model.policy import Change
 from rackwright.plan.fabric import netlist
-from rackwright.plan.impact.consequence import Action, Consequence, Step, named
-from rackwright.plan.impact.nodes import replaced
 from rackwright.plan.shape import Plan, PlanNode, Slurm
 
 _RESTARTED_ON_EVERY_CHANGE: Final = ("debian-12", "ubuntu-22.04", "rocky-9")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rackwright.plan.impact.consequence import Action, Consequence, Step, named
+from rackwright.impact.planned_change import Action, Consequence, Step, named
 from rackwright.plan.shape import Plan, Storage, Volume
 
 

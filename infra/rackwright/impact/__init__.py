@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rackwright.impact import data, fabric, nodes, refusals, services, settings
+from rackwright.impact.planned_change import ENDS_WORK, Action, Consequence, Described, Step, named
 from rackwright.model.hosts import HostsTarget
-from rackwright.plan.impact import data, fabric, nodes, refusals, services, settings
-from rackwright.plan.impact.consequence import ENDS_WORK, Action, Consequence, Described, Step, named
 
 __all__ = ["ENDS_WORK", "Action", "Consequence", "Described", "impact"]
 

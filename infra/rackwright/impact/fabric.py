@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from rackwright.impact.planned_change import Action, Consequence, Step
 from rackwright.model.policy import Change
 from rackwright.plan.fabric import Cable, Wiring, wiring
-from rackwright.plan.impact.consequence import Action, Consequence, Step
 from rackwright.plan.shape import Plan
 
 _LIST: Final = "run `rackwright fabric STACK cables` to list the cables; jobs that use a cable end when it is unplugged"
