@@ -20,7 +20,7 @@ from rackwright.inventory import paths
 from rackwright.model import load_cluster, load_stack
 from rackwright.model.kubernetes import Kubernetes, Namespace
 from rackwright.plan import Plan, expand
-from rackwright.plan.workloads import WORKLOADS, render
+from rackwright.workloads import WORKLOADS, render
 
 OBJECTS = [name for name, one in WORKLOADS.items() if not one.values and name != "rdma-plugin"]
 

@@ -14,7 +14,7 @@ from rackwright.operations.stack import planned
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rackwright.plan.workloads import Workload
+    from rackwright.workloads import Workload
 
 SCHEMA: Final = "rackwright.workloads/1"
 _NEVER: Final = "never run by this project"
@@ -27,7 +27,7 @@ def workloads(
     as_json: Annotated[bool, typer.Option("--json", help=f"Print JSON (schema {SCHEMA}).")] = False,
 ) -> None:
     """Print Kubernetes manifests of jobs, queues and services for a stack."""
-    from rackwright.plan.workloads import WORKLOADS, render
+    from rackwright.workloads import WORKLOADS, render
 
     plan = planned(stack)
     if name is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from rackwright.catalog.addons import addons
-from rackwright.plan.workloads import pods
-from rackwright.plan.workloads.site import Site
+from rackwright.workloads import pods
+from rackwright.workloads.site import Site
 
 Object = dict[str, Any]
 _NAME: Final = "vllm"

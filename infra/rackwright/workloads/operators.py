@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rackwright.errors import BadInput
-from rackwright.plan.workloads.network import selector
-from rackwright.plan.workloads.site import RDMA, Site
+from rackwright.workloads.network import selector
+from rackwright.workloads.site import RDMA, Site
 
 Object = dict[str, Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from rackwright.plan.workloads import pods
-from rackwright.plan.workloads.site import QUEUE, Site
+from rackwright.workloads import pods
+from rackwright.workloads.site import QUEUE, Site
 
 Object = dict[str, Any]
 _NAME: Final = "train"

@@ -11,7 +11,7 @@ from rackwright.errors import BadInput
 from rackwright.model.kubernetes import Cni
 from rackwright.model.layout import FIRST_OFFSET
 from rackwright.plan.kubernetes_network import cilium_values
-from rackwright.plan.workloads.site import RDMA, Site
+from rackwright.workloads.site import RDMA, Site
 
 Object = dict[str, Any]
 _NVIDIA: Final = "15b3"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rackwright.plan import kubernetes_queues
-from rackwright.plan.workloads.site import Site
+from rackwright.workloads.site import Site
 
 Object = dict[str, Any]
 

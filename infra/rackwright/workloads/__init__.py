@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from rackwright.errors import BadInput
 from rackwright.plan.shape import Plan
-from rackwright.plan.workloads import batch, network, operators, queues, serving
-from rackwright.plan.workloads.site import Site
+from rackwright.workloads import batch, network, operators, queues, serving
+from rackwright.workloads.site import Site
 
 Object = dict[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from rackwright.plan.workloads.site import GPU, HOST, Site
+from rackwright.workloads.site import GPU, HOST, Site
 
 Object = dict[str, Any]
 IMAGE: Final = "pytorch/pytorch:2.7.1-cuda12.8-cudnn9-runtime"
