@@ -16,7 +16,7 @@ from recording import Recording, built, committed
 from rackwright.inventory import paths
 from rackwright.model.kubernetes import ObjectsBy
 from rackwright.plan import Plan
-from rackwright.plan.kubernetes_shape import Kubernetes
+from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.targets import kubernetes, plugins
 from rackwright.targets.kubernetes.objects import port, resource_name
 

@@ -62,7 +62,7 @@ def plan_(context: typer.Context, nodes: Nodes = None, as_json: AsJson = False) 
 @fabric.command("cables")
 def cables_(context: typer.Context, nodes: Nodes = None, as_json: AsJson = False) -> None:
     """List every cable of both planes with its ends, racks and length, as CSV."""
-    from rackwright.plan.fabric.listing import as_csv, rows
+    from rackwright.plan.fabric.cable_list import as_csv, rows
 
     plan = _planned(context)
     found = rows(plan, nodes)
@@ -131,7 +131,7 @@ def svg_(
     file: Annotated[Path | None, typer.Option("--output", "-o", help="Output file (default: standard output).")] = None,
 ) -> None:
     """Draw racks, leaves, spines and both planes as SVG."""
-    from rackwright.plan.fabric.picture import picture
+    from rackwright.plan.fabric.svg import picture
 
     text = picture(_planned(context), nodes)
     if file is None:

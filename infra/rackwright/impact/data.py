@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rackwright.impact.planned_change import Action, Consequence, Step, named
-from rackwright.plan.shape import Plan, Storage, Volume
+from rackwright.plan.schema import Plan, Storage, Volume
 
 
 def lost(step: Step) -> Iterator[Consequence]:

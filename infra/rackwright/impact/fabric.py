@@ -8,7 +8,7 @@ from typing import Final
 from rackwright.impact.planned_change import Action, Consequence, Step
 from rackwright.model.policy import Change
 from rackwright.plan.fabric import Cable, Wiring, wiring
-from rackwright.plan.shape import Plan
+from rackwright.plan.schema import Plan
 
 _LIST: Final = "run `rackwright fabric STACK cables` to list the cables; jobs that use a cable end when it is unplugged"
 _MOST_MOVED: Final = "set `fabric.nodes` from the start: a fabric planned for more nodes moves no cables"

@@ -10,7 +10,7 @@ from rackwright.model.groups import Role
 from rackwright.model.hosts import HostsTarget
 from rackwright.model.policy import Change
 from rackwright.model.target import LabTarget
-from rackwright.plan.shape import Plan, PlanNode
+from rackwright.plan.schema import Plan, PlanNode
 
 _SCHEDULERS = {"slurm": "Slurm", "kubernetes": "Kubernetes"}
 _SHAPE = (Change.REPLACE, Change.MEMBERS, Change.DATA_LOSS)

@@ -12,7 +12,7 @@ from rackwright.model.cluster import Cluster
 from rackwright.model.edits import Edit, edits
 from rackwright.model.hosts import HostsTarget
 from rackwright.model.policy import Change
-from rackwright.plan.shape import Plan, PlanNode
+from rackwright.plan.schema import Plan, PlanNode
 
 _NAMED: Final = 6
 """Maximum number of names listed; of more, only the first and the last are shown."""

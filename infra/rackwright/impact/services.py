@@ -14,7 +14,7 @@ from rackwright.impact.planned_change import Action, Consequence, Step, named
 from rackwright.model.groups import Role
 from rackwright.model.policy import Change
 from rackwright.plan.fabric import netlist
-from rackwright.plan.shape import Plan, PlanNode, Slurm
+from rackwright.plan.schema import Plan, PlanNode, Slurm
 
 _RESTARTED_ON_EVERY_CHANGE: Final = ("debian-12", "ubuntu-22.04", "rocky-9")
 """Releases whose slurmctld cannot reload a changed list of nodes (roles/slurm_controller, `_slurm_controller_reloads`)."""

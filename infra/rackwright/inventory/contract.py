@@ -14,8 +14,8 @@ from rackwright.inventory import paths
 from rackwright.inventory.host import Host
 from rackwright.plan import Plan
 from rackwright.plan.fabric import netlist, wiring
-from rackwright.plan.kubernetes_shape import Kubernetes
-from rackwright.plan.shape import PlanNode, Slurm
+from rackwright.plan.kubernetes.schema import Kubernetes
+from rackwright.plan.schema import PlanNode, Slurm
 
 SCHEMA: Final = "rackwright.inventory/6"
 _ALWAYS: Final = ("base", "volumes", "sshd", "firewall", "gpu", "fabric", "storage_server", "storage_client")

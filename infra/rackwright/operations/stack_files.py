@@ -20,7 +20,7 @@ from rackwright.inventory import applied, paths
 from rackwright.inventory.site_playbooks import table_of_contents
 from rackwright.inventory.time_limits import slowness
 from rackwright.plan import Plan
-from rackwright.plan.fabric.picture import picture
+from rackwright.plan.fabric.svg import picture
 from rackwright.provider.protocol.property_values import Properties
 
 _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

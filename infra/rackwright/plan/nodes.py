@@ -16,9 +16,9 @@ from rackwright.model.layout import blocks
 from rackwright.model.target import Target
 from rackwright.model.units import mebibytes
 from rackwright.plan.addresses import address, mac
-from rackwright.plan.fabric.shape import FabricPlan
-from rackwright.plan.node_stack import PARTS, carriers
-from rackwright.plan.shape import NodeGpu, PlanNode
+from rackwright.plan.fabric.schema import FabricPlan
+from rackwright.plan.node_features import PARTS, carriers
+from rackwright.plan.schema import NodeGpu, PlanNode
 from rackwright.plan.software import driver_version, modules
 
 

@@ -12,11 +12,11 @@ from rackwright.model.scheduler import Partition as Declared
 from rackwright.model.scheduler import PowerSaving as DeclaredSaving
 from rackwright.model.scheduler import Slurm as DeclaredSlurm
 from rackwright.plan.fabric.labels import labels_of
-from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.fabric.slurm import domains_of, topology
-from rackwright.plan.kubernetes import expand_kubernetes
-from rackwright.plan.kubernetes_shape import Kubernetes
-from rackwright.plan.shape import Account, Partition, PlanNode, PowerSaving, Qos, SchedulerNode, Slurm, Storage
+from rackwright.plan.kubernetes.cluster import expand_kubernetes
+from rackwright.plan.kubernetes.schema import Kubernetes
+from rackwright.plan.schema import Account, Partition, PlanNode, PowerSaving, Qos, SchedulerNode, Slurm, Storage
 
 
 def expand_scheduler(

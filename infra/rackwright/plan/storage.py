@@ -10,8 +10,8 @@ from rackwright.model.groups import Role
 from rackwright.model.storage import Nfs
 from rackwright.model.storage import Storage as Declared
 from rackwright.model.units import mebibytes
-from rackwright.plan.kubernetes import CARRIES
-from rackwright.plan.shape import PlanNode, Storage, Volume
+from rackwright.plan.kubernetes.cluster import CARRIES
+from rackwright.plan.schema import PlanNode, Storage, Volume
 
 DATA_PATH = "/srv/rackwright"
 METADATA_PATH = "/var/lib/mfs"

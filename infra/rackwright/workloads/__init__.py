@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rackwright.errors import BadInput
-from rackwright.plan.shape import Plan
+from rackwright.plan.schema import Plan
 from rackwright.workloads import batch, network, operators, queues, serving
 from rackwright.workloads.site import Site
 

@@ -10,7 +10,7 @@ from rackwright.catalog.addons import addons
 from rackwright.errors import BadInput
 from rackwright.model.kubernetes import Cni
 from rackwright.model.layout import FIRST_OFFSET
-from rackwright.plan.kubernetes_network import cilium_values
+from rackwright.plan.kubernetes.network import cilium_values
 from rackwright.workloads.site import RDMA, Site
 
 Object = dict[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rackwright.plan import kubernetes_queues
+from rackwright.plan.kubernetes import queues as kubernetes_queues
 from rackwright.workloads.site import Site
 
 Object = dict[str, Any]

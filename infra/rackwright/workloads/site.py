@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Final, Self
 
 from rackwright.errors import BadInput
-from rackwright.plan import kubernetes_queues
-from rackwright.plan.kubernetes_queues import GPU, HOST, QUEUE
-from rackwright.plan.kubernetes_shape import Kubernetes, KubernetesNode
-from rackwright.plan.shape import Plan
+from rackwright.plan.kubernetes import queues
+from rackwright.plan.kubernetes.queues import GPU, HOST, QUEUE
+from rackwright.plan.kubernetes.schema import Kubernetes, KubernetesNode
+from rackwright.plan.schema import Plan
 
 RDMA: Final = "rdma/hca_shared_devices_a"
 EFA: Final = "vpc.amazonaws.com/efa"
@@ -43,7 +43,7 @@ class Site:
     @cached_property
     def workers(self) -> tuple[KubernetesNode, ...]:
         """Nodes with GPUs that users' pods run on."""
-        found = kubernetes_queues.workers(self.cluster)
+        found = queues.workers(self.cluster)
         if not found:
             raise BadInput(f"stack {self.plan.stack} has no GPUs for pods", hint="add `gpus` to a group of workers")
         return found
@@ -62,12 +62,12 @@ class Site:
     @property
     def products(self) -> tuple[str, ...]:
         """Their GPUs' names, as labels say them."""
-        return kubernetes_queues.products(self.workers)
+        return queues.products(self.workers)
 
     @property
     def levels(self) -> tuple[str, ...]:
         """Labels that say who is close to whom, widest first."""
-        return kubernetes_queues.levels(self.workers)
+        return queues.levels(self.workers)
 
     @property
     def rdma(self) -> dict[str, str]:

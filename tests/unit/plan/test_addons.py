@@ -10,7 +10,7 @@ import yaml
 from rackwright.inventory import paths
 from rackwright.model import load_cluster
 from rackwright.plan import Plan, expand
-from rackwright.plan.kubernetes_shape import Kubernetes
+from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.workloads import render
 
 KUEUE = "kueue.x-k8s.io/v1beta2"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rackwright.inventory import paths
 from rackwright.model import Cluster, Role, load_cluster, load_stack
 from rackwright.plan import Plan, expand
-from rackwright.plan.node_stack import PARTS
+from rackwright.plan.node_features import PARTS
 from rackwright.rules.names import _OWN_GROUPS
 
 calm = settings(derandomize=True)

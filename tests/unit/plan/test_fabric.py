@@ -23,7 +23,7 @@ from rackwright.plan.fabric.expand import expand_fabric
 from rackwright.plan.fabric.growth import bisection_gbps, grown, room, steps
 from rackwright.plan.fabric.management import management
 from rackwright.plan.fabric.physical import positions
-from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.fabric.wiring import taken
 
 calm = settings(derandomize=True)

@@ -7,7 +7,7 @@ from typing import Any
 from rackwright.inventory import Host, breaches, inventory
 from rackwright.model import load_cluster
 from rackwright.plan import Plan, expand
-from rackwright.plan.node_stack import PARTS
+from rackwright.plan.node_features import PARTS
 
 LAB: dict[str, Any] = {
     "target": {"kind": "lab"},

@@ -13,8 +13,8 @@ from rackwright.inventory import paths
 from rackwright.model import load_cluster
 from rackwright.model.kubernetes import Cni, Encapsulation
 from rackwright.plan import expand
-from rackwright.plan.kubernetes_network import cilium_values
-from rackwright.plan.kubernetes_shape import Kubernetes
+from rackwright.plan.kubernetes.network import cilium_values
+from rackwright.plan.kubernetes.schema import Kubernetes
 
 
 def planned(**scheduler: Any) -> Kubernetes:

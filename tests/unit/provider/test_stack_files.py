@@ -12,7 +12,7 @@ from rackwright.inventory import paths
 from rackwright.model import load_stack
 from rackwright.operations import stack_files
 from rackwright.plan import expand
-from rackwright.plan.fabric.picture import picture
+from rackwright.plan.fabric.svg import picture
 from rackwright.targets import program
 
 

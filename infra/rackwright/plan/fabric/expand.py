@@ -6,7 +6,7 @@ from rackwright.catalog.fabric import domains_of, hcas_of, manages_apart, measur
 from rackwright.catalog.switches import switches
 from rackwright.model.cluster import Cluster
 from rackwright.model.fabric import Floor, Management
-from rackwright.plan.fabric.shape import Dpu, FabricPlan, FloorPlan, ManagementPlan
+from rackwright.plan.fabric.schema import Dpu, FabricPlan, FloorPlan, ManagementPlan
 
 
 def expand_fabric(cluster: Cluster) -> FabricPlan | None:

@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from rackwright.model.fabric import FabricTopology
-from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.fabric.schema import FabricPlan
 
 if TYPE_CHECKING:
-    from rackwright.plan.shape import Plan, PlanNode
+    from rackwright.plan.schema import Plan, PlanNode
 
 
 class Level(StrEnum):

@@ -9,7 +9,7 @@ from typing import Any, Final
 from rackwright.catalog.networks import between, encapsulations, flannel_image, overhead, version
 from rackwright.model.kubernetes import Cni, Encapsulation
 from rackwright.model.kubernetes import Kubernetes as Declared
-from rackwright.plan.kubernetes_shape import Kubernetes, Manifest, PodNetwork
+from rackwright.plan.kubernetes.schema import Kubernetes, Manifest, PodNetwork
 
 Object = dict[str, Any]
 ENFORCING: Final = frozenset({Cni.CALICO, Cni.CILIUM})

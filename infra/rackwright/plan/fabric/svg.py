@@ -17,8 +17,8 @@ from rackwright.plan.fabric.summary import counts, headline
 from rackwright.plan.fabric.wiring import Level, Switch, Wiring
 
 if TYPE_CHECKING:
-    from rackwright.plan.fabric.shape import FabricPlan
-    from rackwright.plan.shape import Plan
+    from rackwright.plan.fabric.schema import FabricPlan
+    from rackwright.plan.schema import Plan
 
 _WIDTH: Final = 1200
 _MARGIN: Final = 20

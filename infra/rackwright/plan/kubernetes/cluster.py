@@ -16,10 +16,10 @@ from rackwright.model.kubernetes import Cni, Source
 from rackwright.model.kubernetes import Kubernetes as Declared
 from rackwright.model.kubernetes import Namespace as DeclaredNamespace
 from rackwright.model.units import mebibytes
-from rackwright.plan.kubernetes_network import pod_network
-from rackwright.plan.kubernetes_objects import GPU_PRESENT, folders, objects
-from rackwright.plan.kubernetes_shape import Addon, Kubernetes, KubernetesNode, Namespace
-from rackwright.plan.shape import PlanNode, Storage
+from rackwright.plan.kubernetes.network import pod_network
+from rackwright.plan.kubernetes.objects import GPU_PRESENT, folders, objects
+from rackwright.plan.kubernetes.schema import Addon, Kubernetes, KubernetesNode, Namespace
+from rackwright.plan.schema import PlanNode, Storage
 
 API_PORT: Final = 6443
 CARRIES: Final = frozenset({Role.CONTROLLER, Role.WORKER})

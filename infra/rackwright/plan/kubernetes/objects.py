@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from rackwright.catalog.kubernetes import device_plugin, own_image
 from rackwright.model.kubernetes import Addon
-from rackwright.plan.kubernetes_network import network_objects
-from rackwright.plan.kubernetes_policies import policies
-from rackwright.plan.kubernetes_queues import queues
-from rackwright.plan.kubernetes_shape import Folder, Kubernetes, Namespace
-from rackwright.plan.shape import PlanNode, Storage
+from rackwright.plan.kubernetes.network import network_objects
+from rackwright.plan.kubernetes.policies import policies
+from rackwright.plan.kubernetes.queues import queues
+from rackwright.plan.kubernetes.schema import Folder, Kubernetes, Namespace
+from rackwright.plan.schema import PlanNode, Storage
 
 Object = dict[str, Any]
 GPU_PRESENT: Final = "nvidia.com/gpu.present"

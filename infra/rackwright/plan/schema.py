@@ -22,9 +22,9 @@ from rackwright.model.software import GpuModules
 from rackwright.model.target import Target
 from rackwright.model.tools import Tool
 from rackwright.model.tuning import Tuning
-from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.fabric.slurm import Topology
-from rackwright.plan.kubernetes_shape import Kubernetes
+from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.plan.software import SoftwareStack
 
 

@@ -14,7 +14,7 @@ from rackwright.plan.fabric.physical import length, node_racks, positions
 from rackwright.plan.fabric.wiring import Cable, Wiring, wiring
 
 if TYPE_CHECKING:
-    from rackwright.plan.shape import Plan
+    from rackwright.plan.schema import Plan
 
 
 class Plane(StrEnum):

@@ -8,7 +8,7 @@ from typing import Final
 from rackwright.catalog.members import Member, members
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role, State
-from rackwright.plan.shape import NodeStack, PlannedPytorch
+from rackwright.plan.schema import NodeStack, PlannedPytorch
 
 PARTS: Final = ("directory", "tuning", "scratch", "doca", "efa", "roce", "containers", "tools", "pytorch")
 """Every part that can be asked for; its group is `with_<part>`."""

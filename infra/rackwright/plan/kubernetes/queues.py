@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from rackwright.plan.kubernetes_shape import Kubernetes, KubernetesNode
-from rackwright.plan.shape import PlanNode
+from rackwright.plan.kubernetes.schema import Kubernetes, KubernetesNode
+from rackwright.plan.schema import PlanNode
 
 Object = dict[str, Any]
 GPU: Final = "nvidia.com/gpu"
