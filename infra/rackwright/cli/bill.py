@@ -7,8 +7,8 @@ import textwrap
 from rich.console import Console
 from rich.table import Table
 
-from rackwright.catalog.cost import Cost, CostLine
-from rackwright.catalog.economics import Balance, Rented
+from rackwright.derive.cost import Cost, CostLine
+from rackwright.derive.ownership_cost import Balance, Rented
 from rackwright.model.cluster import Cluster
 from rackwright.model.units import format_seconds
 

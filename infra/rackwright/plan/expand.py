@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rackwright.catalog.cost import cost
-from rackwright.catalog.members import members
+from rackwright.derive.cost import cost
+from rackwright.derive.layout import login_ports
+from rackwright.derive.nodes import members
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
-from rackwright.model.layout import login_ports
 from rackwright.plan.fabric.expand import expand_fabric
 from rackwright.plan.groups import expand_groups
 from rackwright.plan.node_features import expand_node_stack

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from rackwright.catalog.members import Member, members
+from rackwright.derive.nodes import Member, members
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role, State
 from rackwright.plan.schema import NodeStack, PlannedPytorch

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field
 
-from rackwright.catalog.cost import Cost
+from rackwright.derive.cost import Cost
 from rackwright.model.base import Part
 from rackwright.model.budget import Budget, StateKept
 from rackwright.model.cluster import Level, Refresh

@@ -8,8 +8,8 @@ from itertools import combinations
 from typing import Final
 
 from rackwright import catalog
+from rackwright.derive.layout import login_ports
 from rackwright.model.finding import Severity
-from rackwright.model.layout import login_ports
 from rackwright.rules.registry import Case, Complaint, rule
 
 _PRIVILEGED: Final = 1024

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from rackwright.catalog.instances import InstanceType, instance_types
-from rackwright.catalog.members import SCHEDULABLE, Member
 from rackwright.catalog.regions import regions
+from rackwright.derive.nodes import SCHEDULABLE, Member
 from rackwright.model.finding import Severity, did_you_mean, nearest
 from rackwright.model.groups import Role
 from rackwright.model.units import format_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rackwright.catalog.cost import Cost, cost
+from rackwright.derive.cost import Cost, cost
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.hosts import HostsTarget
 from rackwright.model.units import format_seconds

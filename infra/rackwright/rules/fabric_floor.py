@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rackwright.catalog.fabric import groups_of, measures_of, nodes_of, racks_to_come, rails_of, switch_of
-from rackwright.catalog.members import Member
 from rackwright.catalog.switches import Use, switches
+from rackwright.derive.fabric import groups_of, measures_of, nodes_of, racks_to_come, rails_of, switch_of
+from rackwright.derive.fabric_layout import RACK_UNITS
+from rackwright.derive.nodes import Member
 from rackwright.model.fabric import FabricTopology
-from rackwright.model.fabric_layout import RACK_UNITS
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.hosts import HostsTarget
 from rackwright.rules.registry import Case, Complaint, rule

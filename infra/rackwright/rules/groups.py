@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from rackwright.catalog.members import Member
+from rackwright.derive.layout import capacity_of
+from rackwright.derive.nodes import Member
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role, roles_of
-from rackwright.model.layout import capacity_of
 from rackwright.model.units import format_bytes
 from rackwright.rules.registry import Case, Complaint, rule
 

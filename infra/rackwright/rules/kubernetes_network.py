@@ -7,8 +7,8 @@ from ipaddress import IPv4Address
 from itertools import combinations
 from typing import Final
 
+from rackwright.derive.layout import FIRST_OFFSET, blocks, capacity_of
 from rackwright.model.kubernetes import Cni
-from rackwright.model.layout import FIRST_OFFSET, blocks, capacity_of
 from rackwright.rules.registry import Case, Complaint, rule
 
 _NODE: Final = 24

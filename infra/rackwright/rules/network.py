@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network
 from typing import Final
 
+from rackwright.derive.layout import FIRST_OFFSET, capacity_of, login_ports, space, tier_of
 from rackwright.model.finding import Severity
-from rackwright.model.layout import FIRST_OFFSET, capacity_of, login_ports, space, tier_of
 from rackwright.rules.registry import Case, Complaint, rule
 
 _UNUSABLE: Final = {

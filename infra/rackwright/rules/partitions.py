@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rackwright.catalog.members import Member
+from rackwright.derive.nodes import Member
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role, roles_of
 from rackwright.model.scheduler import Gres, Partition

@@ -8,7 +8,7 @@ from datetime import date
 from functools import cached_property
 from typing import Final
 
-from rackwright.catalog.members import Member, members
+from rackwright.derive.nodes import Member, members
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity
 from rackwright.model.groups import Role

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from rackwright import catalog
-from rackwright.catalog.members import Member
+from rackwright.derive.nodes import Member
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role, roles_of
 from rackwright.model.storage import MooseFs, Nfs, Storage

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rackwright.catalog.cost import Cost, CostLine, cost, spent
 from rackwright.catalog.instances import instance_types
 from rackwright.catalog.prices import prices
+from rackwright.derive.cost import Cost, CostLine, cost, spent
 from rackwright.inventory import paths
 from rackwright.model import Cluster, load_cluster, load_stack
 from rackwright.plan import expand

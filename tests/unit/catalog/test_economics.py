@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rackwright.catalog.cost import cost
-from rackwright.catalog.economics import Balance, Rented, alike, balance
 from rackwright.catalog.instances import instance_types
+from rackwright.derive.cost import cost
+from rackwright.derive.ownership_cost import Balance, Rented, alike, balance
 from rackwright.model import Cluster, load_cluster
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from rackwright.derive.layout import capacity_of
 from rackwright.inventory import paths
 from rackwright.model import Role, document, load_cluster
-from rackwright.model.layout import capacity_of
 from rackwright.plan import Plan, expand
 
 STACKS = sorted(file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in paths.stacks().glob("Pulumi.*.yaml"))

@@ -6,8 +6,8 @@ from collections import Counter
 from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rackwright.catalog.fabric import racks_to_come
 from rackwright.catalog.switches import media
+from rackwright.derive.fabric import racks_to_come
 from rackwright.plan.fabric.schema import FabricPlan, FloorPlan
 from rackwright.plan.fabric.wiring import Seat, Switch, Wiring, leaves_of, spines_of
 

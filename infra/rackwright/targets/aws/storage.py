@@ -8,7 +8,7 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from rackwright.catalog.cost import SMALL_DISK_GIB
+from rackwright.derive.cost import SMALL_DISK_GIB
 from rackwright.model.fsx import DataRepository, Deployment, FsxLustre, Medium
 from rackwright.model.tier import Tier
 from rackwright.plan.schema import Volume

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from rackwright.catalog.cost import HOURS_PER_YEAR, spent
 from rackwright.catalog.instances import InstanceType, instance_types
-from rackwright.catalog.members import Member, members
 from rackwright.catalog.prices import HOURS_PER_MONTH
+from rackwright.derive.cost import HOURS_PER_YEAR, spent
+from rackwright.derive.nodes import Member, members
 from rackwright.model.cluster import Cluster
 from rackwright.model.economics import Economics
 from rackwright.model.hosts import HostsTarget
