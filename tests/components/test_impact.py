@@ -10,20 +10,21 @@ from recording import Recording, built
 
 from rackwright.impact import Action, Described, impact
 from rackwright.inventory import paths
-from rackwright.model import document, load_cluster
-from rackwright.model.edits import edits
+from rackwright.model import load_cluster
 from rackwright.model.policy import Change
 from rackwright.plan import expand
 from rackwright.provider import registry
 from rackwright.provider.protocol.diff import Difference
 from rackwright.provider.protocol.resource import State
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.diff import edits
 
 NODE, HOST, VOLUME = "rackwright:lab:Node", "rackwright:hosts:Host", "rackwright:lab:Volume"
 
 
 def written(stack: str) -> dict[str, Any]:
     """What a committed stack file says."""
-    data, _ = document.read(paths.stack_file(stack))
+    data, _ = yaml_reader.read(paths.stack_file(stack))
     found: dict[str, Any] = data["config"]["rackwright:cluster"]
     return found
 

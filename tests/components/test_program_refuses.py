@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from rackwright.inventory import paths
-from rackwright.model.load import CONFIG_KEY
+from rackwright.stackfile.load import CONFIG_KEY
 from rackwright.targets import program
 from rackwright.targets.lab import machine
 

@@ -16,9 +16,9 @@ from rackwright.drivers.ssh_client import Way
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.inventory import paths
 from rackwright.model.hosts import HostsTarget
-from rackwright.model.load import find_stack_file
 from rackwright.operations.stack import judge
 from rackwright.plan import Plan, expand
+from rackwright.stackfile.load import find_stack_file
 
 _UNFIT = 1
 

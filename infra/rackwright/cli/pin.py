@@ -13,8 +13,8 @@ import typer
 from rackwright.errors import BadInput
 from rackwright.inventory import paths
 from rackwright.model.aws import AwsTarget, Image
-from rackwright.model.load import find_stack_file
 from rackwright.operations.stack import judge
+from rackwright.stackfile.load import find_stack_file
 
 if TYPE_CHECKING:
     from rackwright.drivers.aws.account import Account
@@ -104,12 +104,12 @@ def _pin(account: Account, target: AwsTarget, image: Image, group: str | None, p
 
 
 def _write(file: Path, pins: tuple[Pin, ...]) -> None:
-    from rackwright.model import edit
+    from rackwright.stackfile import set_value
 
     text = before = file.read_bytes().decode()
     for one in pins:
         if not one.current:
-            text = edit.put(text, one.path.split("."), "id", one.newest, name=file.name)
+            text = set_value.put(text, one.path.split("."), "id", one.newest, name=file.name)
     if text != before:
         file.write_bytes(text.encode())
 

@@ -13,8 +13,8 @@ from rackwright.errors import BadInput
 from rackwright.model.aws import AwsTarget
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity
-from rackwright.model.load import Loaded
 from rackwright.operations.stack import Judged, judge, show
+from rackwright.stackfile.load import Loaded
 
 _BAD_INPUT = 2
 _COULD_NOT_TELL = 3
@@ -69,7 +69,7 @@ def _asked(stack: str, cluster: Cluster) -> tuple[tuple[Finding, ...], bool]:
 
 def schema() -> None:
     """Print the JSON schema of stack files, for editors."""
-    from rackwright.model.schema import text
+    from rackwright.stackfile.schema import text
 
     print(text(), end="")
 

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from rackwright.model.cluster import Cluster
-from rackwright.model.edits import Edit, edits
 from rackwright.model.hosts import HostsTarget
 from rackwright.model.policy import Change
 from rackwright.plan.schema import Plan, PlanNode
+from rackwright.stackfile.diff import Edit, edits
 
 _NAMED: Final = 6
 """Maximum number of names listed; of more, only the first and the last are shown."""

@@ -7,8 +7,8 @@ from typing import Final
 
 from rackwright.impact.nodes import replaced
 from rackwright.impact.planned_change import Action, Consequence, Step, alike, named
-from rackwright.model.edits import Edit, Kind
 from rackwright.model.policy import Change
+from rackwright.stackfile.diff import Edit, Kind
 
 _UNDO: Final = "undo the edit, or run `rackwright down`, which deletes the stack's data, and then `rackwright up`"
 _USER: Final = "remove the user, run `up`, then add the user with the new UID; files keep the old UID"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from rackwright.impact.planned_change import Action, Consequence, Step
-from rackwright.model.edits import Edit, Kind
 from rackwright.model.policy import Change
+from rackwright.stackfile.diff import Edit, Kind
 
 _COUNTED: Final = ("groups", "nodes", "access", "scheduler")
 """Parts of which the plan itself tells whose daemons or nodes they change: where it names none, none does."""

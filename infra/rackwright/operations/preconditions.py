@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rackwright.errors import BadInput
 from rackwright.inventory import paths
-from rackwright.model.load import find_stack_file, stack_name
+from rackwright.stackfile.load import find_stack_file, stack_name
 
 
 def must_be_up(stack: str) -> Path:

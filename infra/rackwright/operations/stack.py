@@ -14,7 +14,7 @@ from rackwright.errors import BadInput
 from rackwright.inventory import paths, site_playbooks
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, has_errors
-from rackwright.model.load import Loaded, find_stack_file, load_stack, stack_name
+from rackwright.stackfile.load import Loaded, find_stack_file, load_stack, stack_name
 
 if TYPE_CHECKING:
     from rackwright.impact import Described

@@ -13,8 +13,8 @@ from typing import Final
 from rackwright import rules
 from rackwright.errors import BadInput
 from rackwright.model.finding import Finding
-from rackwright.model.load import load_text
-from rackwright.model.rewrite import Rows, with_machines
+from rackwright.stackfile.load import load_text
+from rackwright.stackfile.update_machines import Rows, with_machines
 
 _STILL_TO_COME: Final = frozenset({"machine-key-missing", "machine-missing", "capacity-undeclared"})
 """Rules that a stack file may violate while its machines are being added."""

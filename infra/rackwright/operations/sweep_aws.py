@@ -9,8 +9,8 @@ from rackwright.drivers.aws import orphans
 from rackwright.drivers.aws.account import Account
 from rackwright.errors import BadInput
 from rackwright.inventory import paths
-from rackwright.model import document
-from rackwright.model.load import CONFIG_KEY
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.load import CONFIG_KEY
 
 _NOT_AS_DECLARED, _COULD_NOT_TELL = 1, 3
 
@@ -21,7 +21,7 @@ def region_of(stack: str) -> str | None:
     Raises BadInput if target aws has no region.
     """
     try:
-        data, _ = document.read(paths.stack_file(stack))
+        data, _ = yaml_reader.read(paths.stack_file(stack))
         target = data["config"][CONFIG_KEY]["target"]
         kind, region = target["kind"], target.get("region")
     except (BadInput, KeyError, TypeError, AttributeError):

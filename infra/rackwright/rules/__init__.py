@@ -7,7 +7,6 @@ from datetime import date
 
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding
-from rackwright.model.load import Loaded
 from rackwright.rules import (
     access,
     accounts,
@@ -45,6 +44,7 @@ from rackwright.rules import (
     users,
 )
 from rackwright.rules.registry import RULES, Case, Rule
+from rackwright.stackfile.load import Loaded
 
 __all__ = ["RULES", "Case", "Rule", "check", "examine"]
 

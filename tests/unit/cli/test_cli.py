@@ -14,8 +14,9 @@ from support.cli import CliResult, Run, run_cli
 
 from rackwright.cli import main
 from rackwright.inventory import paths
-from rackwright.model import Severity, schema
+from rackwright.model import Severity
 from rackwright.rules import RULES
+from rackwright.stackfile import schema
 
 BAD = """\
 config:

@@ -17,9 +17,10 @@ from rackwright.cli import main
 from rackwright.errors import CouldNotTell
 from rackwright.impact import Action, planned_change
 from rackwright.inventory import applied, paths
-from rackwright.model import document, load_stack
+from rackwright.model import load_stack
 from rackwright.operations import stack_files
 from rackwright.plan import expand
+from rackwright.stackfile import yaml_reader
 from rackwright.targets import program
 
 Run = Callable[..., tuple[object, str, str]]
@@ -61,7 +62,7 @@ def record(file: Path, *, settled: bool = True) -> None:
 
 def edit(file: Path, change: Callable[[dict[str, Any]], object]) -> str:
     """Edit the file as a person would; its path."""
-    data, _ = document.read(file)
+    data, _ = yaml_reader.read(file)
     change(data["config"]["rackwright:cluster"])
     file.write_text(yaml.safe_dump(data, sort_keys=False))
     return str(file)
@@ -175,7 +176,7 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def load(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The stack as the program loads it."""
     monkeypatch.setattr(paths, "stack_file", lambda _: file)
-    data, _ = document.read(file)
+    data, _ = yaml_reader.read(file)
     program.load(data["config"]["rackwright:cluster"], "lab")
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from rackwright import inventory, rules
 from rackwright.inventory import Host, paths
-from rackwright.model import document, load_cluster
+from rackwright.model import load_cluster
 from rackwright.plan import expand
+from rackwright.stackfile import yaml_reader
 from rackwright.targets import hosts as target
 
 _KEY = "SHA256:0123456789012345678901234567890123456789012"
@@ -24,7 +25,7 @@ _ROOM = "fabric-floor-room"
 
 def described(workers: int) -> dict[str, Any]:
     """Stack rack-h100 with so many workers."""
-    cluster: dict[str, Any] = document.read(paths.stack_file("rack-h100"))[0]["config"]["rackwright:cluster"]
+    cluster: dict[str, Any] = yaml_reader.read(paths.stack_file("rack-h100"))[0]["config"]["rackwright:cluster"]
     cluster["groups"]["worker"]["count"] = workers
     machines = {name: {**row, "host_key": _KEY} for name, row in cluster["target"]["machines"].items() if not name.startswith("worker")}
     machines[f"worker[0-{workers - 1}]"] = {"address": "10.30.1.1", "rack": "r01"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import paramiko
 
 from rackwright.drivers.ssh_client import fingerprint
-from rackwright.model.fingerprints import read
+from rackwright.stackfile.fingerprints import read
 
 _KEY = paramiko.RSAKey.generate(1024)
 _PRINT = "SHA256:" + "k" * 43

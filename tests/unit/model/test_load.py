@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from rackwright.derive.nodes import members
 from rackwright.errors import BadInput
 from rackwright.model import Role, find_stack_file, load_cluster, load_configured, load_stack
-from rackwright.model.explain import walk
+from rackwright.stackfile.field_errors import walk
 
 LAB = """\
 config:

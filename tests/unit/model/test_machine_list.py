@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rackwright.model import Cluster, load_cluster
-from rackwright.model.machine_list import Row, as_nodes, read
+from rackwright.stackfile.machine_list import Row, as_nodes, read
 
 KEY = "SHA256:" + "k" * 43
 

@@ -10,9 +10,9 @@ import pytest
 
 from rackwright.model import Cluster, load_cluster
 from rackwright.model.base import Part
-from rackwright.model.edits import Kind, edits, policy_of
 from rackwright.model.policy import Change, Except
 from rackwright.model.target import Target
+from rackwright.stackfile.diff import Kind, edits, policy_of
 
 LAB: dict[str, Any] = {
     "target": {"kind": "lab"},

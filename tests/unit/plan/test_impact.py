@@ -12,17 +12,18 @@ from hypothesis import strategies as st
 from rackwright.impact import Action, Described, impact
 from rackwright.impact.planned_change import Step, named
 from rackwright.inventory import paths
-from rackwright.model import document, load_cluster
-from rackwright.model.edits import Edit, Kind, edits
+from rackwright.model import load_cluster
 from rackwright.model.policy import Change
 from rackwright.plan import expand
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.diff import Edit, Kind, edits
 
 calm = settings(derandomize=True)
 
 
 def written(stack: str) -> dict[str, Any]:
     """What a committed stack file says."""
-    data, _ = document.read(paths.stack_file(stack))
+    data, _ = yaml_reader.read(paths.stack_file(stack))
     found: dict[str, Any] = data["config"]["rackwright:cluster"]
     return found
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright.model.cluster import Cluster
-from rackwright.model.load import CONFIG_KEY
+from rackwright.stackfile.load import CONFIG_KEY
 
 COMMITTED: Final = Path(__file__).parent / "stack.schema.json"
 """Schema file that the first lines of stack files refer to; `rackwright schema` prints it."""

@@ -14,8 +14,8 @@ from typing import Any, Final
 import yaml
 
 from rackwright.errors import BadInput
-from rackwright.model import document
-from rackwright.model.load import CONFIG_KEY
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.load import CONFIG_KEY
 
 Rows = Mapping[str, Mapping[str, str | int]]
 """Machine -> field -> value."""
@@ -139,13 +139,13 @@ def _scalar(value: str | int) -> str:
     """Return a value as YAML: plain if it is parsed as the same text, else quoted."""
     if isinstance(value, int):
         return str(value)
-    plain = _PLAIN.fullmatch(value) is not None and document.parse(f"x: {value}", "")[0] == {"x": value}
+    plain = _PLAIN.fullmatch(value) is not None and yaml_reader.parse(f"x: {value}", "")[0] == {"x": value}
     return value if plain else json.dumps(value)
 
 
 def _wanted(root: Any, rows: Rows) -> Any:
     """Return the data that the edited text must contain."""
-    data = deepcopy(document.parse(yaml.serialize(root), "")[0])
+    data = deepcopy(yaml_reader.parse(yaml.serialize(root), "")[0])
     target = data["config"][CONFIG_KEY]["target"]
     machines = target.get("machines") or {}
     target["machines"] = machines | {name: {**(machines.get(name) or {}), **fields} for name, fields in rows.items()}
@@ -153,7 +153,7 @@ def _wanted(root: Any, rows: Rows) -> Any:
 
 
 def _must_say(text: str, wanted: Any) -> None:
-    said, findings = document.parse(text, "the changed file")
+    said, findings = yaml_reader.parse(text, "the changed file")
     if findings or said != wanted:
         raise BadInput(
             "cannot be edited automatically",

@@ -8,8 +8,8 @@ from typing import Any, Final
 import yaml
 
 from rackwright.errors import BadInput
-from rackwright.model import document
-from rackwright.model.load import CONFIG_KEY
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.load import CONFIG_KEY
 
 _SECTION: Final = ("config", CONFIG_KEY)
 
@@ -70,7 +70,7 @@ def _edited(text: str, node: yaml.MappingNode, key: str, value: str) -> str | No
 
 def _says(text: str, edited: str, path: Sequence[str], key: str, value: str) -> bool:
     """Return whether the edited text differs from the original in this key only."""
-    before, after = document.parse(text, ""), document.parse(edited, "")
+    before, after = yaml_reader.parse(text, ""), yaml_reader.parse(edited, "")
     if before[1] or after[1]:
         return False
     inner = before[0]

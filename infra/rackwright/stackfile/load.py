@@ -11,10 +11,10 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from rackwright.errors import BadInput
-from rackwright.model import document
 from rackwright.model.cluster import Cluster
-from rackwright.model.explain import Place, Problem, explain
 from rackwright.model.finding import Finding, Severity, did_you_mean, has_errors
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.field_errors import Place, Problem, explain
 
 CONFIG_KEY: Final = "rackwright:cluster"
 _OWN_PREFIX: Final = "rackwright:"
@@ -50,12 +50,12 @@ def load_cluster(described: object, stack: str = "") -> Loaded:
 
 def load_stack(file: Path) -> Loaded:
     """Read and validate a stack file; the stack name follows from the file name."""
-    return _loaded(file, *document.read(file))
+    return _loaded(file, *yaml_reader.read(file))
 
 
 def load_text(file: Path, text: str) -> Loaded:
     """Validate the text of a stack file."""
-    return _loaded(file, *document.parse(text, file.name))
+    return _loaded(file, *yaml_reader.parse(text, file.name))
 
 
 def _loaded(file: Path, data: object, findings: list[Finding]) -> Loaded:
