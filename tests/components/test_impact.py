@@ -11,7 +11,7 @@ from recording import Recording, built
 from rackwright.impact import Action, Described, impact
 from rackwright.inventory import paths
 from rackwright.model import load_cluster
-from rackwright.model.policy import Change
+from rackwright.model.update_policy import Change
 from rackwright.plan import expand
 from rackwright.provider import registry
 from rackwright.provider.protocol.diff import Difference

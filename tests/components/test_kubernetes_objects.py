@@ -14,7 +14,7 @@ from kubernetes_schemas import breaches
 from recording import Recording, built, committed
 
 from rackwright.inventory import paths
-from rackwright.model.kubernetes import ObjectsBy
+from rackwright.model.scheduler.kubernetes import ObjectsBy
 from rackwright.plan import Plan
 from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.targets import kubernetes, plugins

@@ -18,7 +18,7 @@ from rackwright.cli.main import _program
 from rackwright.errors import BadInput
 from rackwright.inventory import paths
 from rackwright.model import load_cluster, load_stack
-from rackwright.model.kubernetes import Kubernetes, Namespace
+from rackwright.model.scheduler.kubernetes import Kubernetes, Namespace
 from rackwright.plan import Plan, expand
 from rackwright.workloads import WORKLOADS, render
 

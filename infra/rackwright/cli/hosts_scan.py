@@ -15,7 +15,7 @@ from rackwright.drivers.preflight import Asked, Seen, survey
 from rackwright.drivers.ssh_client import Way
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.inventory import paths
-from rackwright.model.hosts import HostsTarget
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.operations.stack import judge
 from rackwright.plan import Plan, expand
 from rackwright.stackfile.load import find_stack_file

@@ -12,7 +12,7 @@ import typer
 
 from rackwright.errors import BadInput
 from rackwright.inventory import paths
-from rackwright.model.aws import AwsTarget, Image
+from rackwright.model.targets.aws import AwsTarget, Image
 from rackwright.operations.stack import judge
 from rackwright.stackfile.load import find_stack_file
 

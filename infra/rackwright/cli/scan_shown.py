@@ -9,7 +9,7 @@ from typing import Any
 from rackwright.cli.table import table
 from rackwright.drivers.host_facts import MEMORY_SHOWN, Declared, Facts
 from rackwright.drivers.preflight import Seen
-from rackwright.model.hosts import HostsTarget, Machine
+from rackwright.model.targets.hosts import HostsTarget, Machine
 from rackwright.plan import Plan, PlanNode
 
 _WORDS = {"fit": "match", "do_not_fit": "differ", "not_reached": "unreachable", "out_and_not_looked_at": "out (not scanned)"}
@@ -24,7 +24,7 @@ def machine(plan: Plan, name: str) -> Machine:
 
 def declared(plan: Plan, node: PlanNode) -> Declared:
     """Return the declared properties of a node's machine."""
-    from rackwright.model.hosts import HostsTarget
+    from rackwright.model.targets.hosts import HostsTarget
 
     assert isinstance(plan.target, HostsTarget)
     gpus = node.gpus.count if node.gpus else 0

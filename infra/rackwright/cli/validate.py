@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from rackwright.errors import BadInput
-from rackwright.model.aws import AwsTarget
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity
+from rackwright.model.targets.aws import AwsTarget
 from rackwright.operations.stack import Judged, judge, show
 from rackwright.stackfile.load import Loaded
 

@@ -8,13 +8,13 @@ from typing import Final
 from rackwright.catalog.fsx import DeploymentType, DriveCache, StorageType
 from rackwright.catalog.instances import InstanceType, instance_types
 from rackwright.catalog.prices import HOURS_PER_MONTH, UnitPrice, lustre_storage, prices
-from rackwright.model.aws import AwsTarget, CapacityBlock, Instances, Nat, RootVolume, Spot
 from rackwright.model.base import Part
 from rackwright.model.cluster import Cluster
-from rackwright.model.fsx import FsxLustre
 from rackwright.model.groups import Group, Role, roles_of
-from rackwright.model.hosts import HostsTarget
-from rackwright.model.storage import MooseFs
+from rackwright.model.storage.exports import MooseFs
+from rackwright.model.storage.fsx import FsxLustre
+from rackwright.model.targets.aws import AwsTarget, CapacityBlock, Instances, Nat, RootVolume, Spot
+from rackwright.model.targets.hosts import HostsTarget
 
 HOURS_PER_YEAR: Final = 8760
 SMALL_DISK_GIB: Final = 20

@@ -10,7 +10,7 @@ from rackwright.catalog.switches import Switch, switches
 from rackwright.derive.fabric_layout import Layout, lay_out
 from rackwright.derive.layout import capacity_of
 from rackwright.model.cluster import Cluster
-from rackwright.model.fabric import DEFAULT_SWITCH, Fabric, FabricKind
+from rackwright.model.fabric.switches import DEFAULT_SWITCH, Fabric, FabricKind
 
 
 def switch_of(declared: Fabric) -> Switch | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from rackwright.model.fabric import FabricTopology
+from rackwright.model.fabric.switches import FabricTopology
 
 RACK_UNITS: Final = 42
 

@@ -10,8 +10,8 @@ from rackwright.catalog.prices import HOURS_PER_MONTH
 from rackwright.derive.cost import HOURS_PER_YEAR, spent
 from rackwright.derive.nodes import Member, members
 from rackwright.model.cluster import Cluster
-from rackwright.model.economics import Economics
-from rackwright.model.hosts import HostsTarget
+from rackwright.model.targets.hosts import HostsTarget
+from rackwright.model.targets.ownership_cost import Economics
 
 NO_RACK = "no rack"
 

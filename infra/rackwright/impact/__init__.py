@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rackwright.impact import data, fabric, nodes, refusals, services, settings
 from rackwright.impact.planned_change import ENDS_WORK, Action, Consequence, Described, Step, named
-from rackwright.model.hosts import HostsTarget
+from rackwright.model.targets.hosts import HostsTarget
 
 __all__ = ["ENDS_WORK", "Action", "Consequence", "Described", "impact"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from rackwright.impact.planned_change import Action, Consequence, Described, Step, alike, named
 from rackwright.model.groups import Role
-from rackwright.model.hosts import HostsTarget
-from rackwright.model.policy import Change
 from rackwright.model.target import LabTarget
+from rackwright.model.targets.hosts import HostsTarget
+from rackwright.model.update_policy import Change
 from rackwright.plan.schema import Plan, PlanNode
 
 _SCHEDULERS = {"slurm": "Slurm", "kubernetes": "Kubernetes"}

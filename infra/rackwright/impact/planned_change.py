@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from rackwright.model.cluster import Cluster
-from rackwright.model.hosts import HostsTarget
-from rackwright.model.policy import Change
+from rackwright.model.targets.hosts import HostsTarget
+from rackwright.model.update_policy import Change
 from rackwright.plan.schema import Plan, PlanNode
 from rackwright.stackfile.diff import Edit, edits
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from rackwright.impact.nodes import replaced
 from rackwright.impact.planned_change import Action, Consequence, Step, alike, named
-from rackwright.model.policy import Change
+from rackwright.model.update_policy import Change
 from rackwright.stackfile.diff import Edit, Kind
 
 _UNDO: Final = "undo the edit, or run `rackwright down`, which deletes the stack's data, and then `rackwright up`"

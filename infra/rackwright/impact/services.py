@@ -12,7 +12,7 @@ from typing import Any, Final
 from rackwright.impact.nodes import replaced
 from rackwright.impact.planned_change import Action, Consequence, Step, named
 from rackwright.model.groups import Role
-from rackwright.model.policy import Change
+from rackwright.model.update_policy import Change
 from rackwright.plan.fabric import netlist
 from rackwright.plan.schema import Plan, PlanNode, Slurm
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rackwright.impact.planned_change import Action, Consequence, Step
-from rackwright.model.policy import Change
+from rackwright.model.update_policy import Change
 from rackwright.stackfile.diff import Edit, Kind
 
 _COUNTED: Final = ("groups", "nodes", "access", "scheduler")

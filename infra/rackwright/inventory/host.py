@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
-from rackwright.model.hosts import SSH_PORT
+from rackwright.model.targets.hosts import SSH_PORT
 from rackwright.plan import Plan
 
 

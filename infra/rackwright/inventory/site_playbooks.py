@@ -9,8 +9,8 @@ from typing import Any, Final
 from rackwright import layout
 from rackwright.inventory import paths
 from rackwright.model.cluster import Cluster
-from rackwright.model.kubernetes import Kubernetes
 from rackwright.model.phases import AfterPhase
+from rackwright.model.scheduler.kubernetes import Kubernetes
 
 _BESIDE: Final = ("roles", "tasks", "handlers", "files", "templates", "vars", "group_vars", "host_vars", "library", "filter_plugins")
 """Folders beside a playbook that Ansible looks into."""

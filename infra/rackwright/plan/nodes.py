@@ -12,8 +12,8 @@ from rackwright.derive.layout import blocks
 from rackwright.derive.nodes import Member, members
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Gpus
-from rackwright.model.hosts import SSH_PORT, HostsTarget
 from rackwright.model.target import Target
+from rackwright.model.targets.hosts import SSH_PORT, HostsTarget
 from rackwright.model.units import mebibytes
 from rackwright.plan.addresses import address, mac
 from rackwright.plan.fabric.schema import FabricPlan

@@ -11,17 +11,17 @@ from rackwright.derive.cost import Cost
 from rackwright.model.base import Part
 from rackwright.model.budget import Budget, StateKept
 from rackwright.model.cluster import Level, Refresh
-from rackwright.model.containers import ContainerRuntime
-from rackwright.model.directory import UsersFrom
-from rackwright.model.fsx import FsxLustre
+from rackwright.model.fabric.rdma import Rdma
 from rackwright.model.groups import Role, State
-from rackwright.model.rdma import Rdma
-from rackwright.model.scheduler import Gres
-from rackwright.model.scratch import Scratch
-from rackwright.model.software import GpuModules
+from rackwright.model.node.containers import ContainerRuntime
+from rackwright.model.node.directory import UsersFrom
+from rackwright.model.node.software import GpuModules
+from rackwright.model.node.tools import Tool
+from rackwright.model.node.tuning import Tuning
+from rackwright.model.scheduler.slurm import Gres
+from rackwright.model.storage.fsx import FsxLustre
+from rackwright.model.storage.scratch import Scratch
 from rackwright.model.target import Target
-from rackwright.model.tools import Tool
-from rackwright.model.tuning import Tuning
 from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.fabric.slurm import Topology
 from rackwright.plan.kubernetes.schema import Kubernetes

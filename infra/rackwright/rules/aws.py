@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rackwright.catalog.instances import InstanceType, instance_types
-from rackwright.model.aws import AwsTarget, Instances
 from rackwright.model.groups import Group, Role, roles_of
+from rackwright.model.targets.aws import AwsTarget, Instances
 from rackwright.rules.registry import Case
 
 

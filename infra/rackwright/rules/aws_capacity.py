@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from rackwright.catalog.instances import UsageClass
-from rackwright.model.aws import CapacityBlock, OnDemand, Spot
 from rackwright.model.finding import Severity
 from rackwright.model.groups import Role
+from rackwright.model.targets.aws import CapacityBlock, OnDemand, Spot
 from rackwright.rules.aws import Fleet, fleets, target
 from rackwright.rules.registry import Case, Complaint, rule
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from rackwright.model.aws import AwsTarget
 from rackwright.model.finding import Severity
-from rackwright.model.storage import MooseFs
+from rackwright.model.storage.exports import MooseFs
+from rackwright.model.targets.aws import AwsTarget
 from rackwright.model.units import format_bytes
 from rackwright.rules.aws import target
 from rackwright.rules.registry import Case, Complaint, rule

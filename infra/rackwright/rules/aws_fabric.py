@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rackwright.model.aws import CapacityBlock
 from rackwright.model.finding import Severity
 from rackwright.model.groups import Role
+from rackwright.model.targets.aws import CapacityBlock
 from rackwright.rules.aws import Fleet, fleets
 from rackwright.rules.registry import Case, Complaint, rule
 

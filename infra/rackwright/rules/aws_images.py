@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.model.aws import Image
 from rackwright.model.finding import Severity
+from rackwright.model.targets.aws import Image
 from rackwright.rules.aws import Fleet, fleets, target
 from rackwright.rules.registry import Case, Complaint, rule
 

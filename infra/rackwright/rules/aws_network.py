@@ -7,8 +7,8 @@ from ipaddress import IPv4Network
 from typing import Final
 
 from rackwright.catalog.regions import regions
-from rackwright.model.aws import Nat
 from rackwright.model.finding import Severity, did_you_mean
+from rackwright.model.targets.aws import Nat
 from rackwright.rules.aws import target
 from rackwright.rules.registry import Case, Complaint, rule
 

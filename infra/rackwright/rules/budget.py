@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from rackwright.catalog.fsx import DeploymentType
-from rackwright.model.aws import CapacityBlock, Spot
 from rackwright.model.budget import StateKept
 from rackwright.model.finding import Severity
+from rackwright.model.targets.aws import CapacityBlock, Spot
 from rackwright.model.units import format_seconds
 from rackwright.rules.aws import fleets
 from rackwright.rules.fsx import deployment_of, lustres

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rackwright.derive.cost import Cost, cost
 from rackwright.model.finding import Severity, did_you_mean
-from rackwright.model.hosts import HostsTarget
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.model.units import format_seconds
 from rackwright.rules.registry import Case, Complaint, rule
 

@@ -8,7 +8,7 @@ from typing import Final
 from rackwright.catalog.switches import Use, switches
 from rackwright.derive.fabric import gpus_of, groups_of, hcas_of, manages_apart, measures_of, nodes_of, places_of, rails_of, switch_of
 from rackwright.derive.fabric_layout import lay_out
-from rackwright.model.fabric import DEFAULT_SWITCH, Fabric, FabricKind
+from rackwright.model.fabric.switches import DEFAULT_SWITCH, Fabric, FabricKind
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import MOST_NODES, Role
 from rackwright.model.target import LabOs, LabTarget

@@ -8,9 +8,9 @@ from rackwright.catalog.switches import Use, switches
 from rackwright.derive.fabric import groups_of, measures_of, nodes_of, racks_to_come, rails_of, switch_of
 from rackwright.derive.fabric_layout import RACK_UNITS
 from rackwright.derive.nodes import Member
-from rackwright.model.fabric import FabricTopology
+from rackwright.model.fabric.switches import FabricTopology
 from rackwright.model.finding import Severity, did_you_mean
-from rackwright.model.hosts import HostsTarget
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.rules.registry import Case, Complaint, rule
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rackwright.catalog.fsx import DeploymentType, StorageType, capacities, metadata_iops, storage_types, takes_efa, throughputs
 from rackwright.catalog.regions import regions
 from rackwright.model.finding import Severity
-from rackwright.model.fsx import FsxLustre, Medium
+from rackwright.model.storage.fsx import FsxLustre, Medium
 from rackwright.model.units import format_bytes
 from rackwright.rules.aws import fleets, target
 from rackwright.rules.registry import Case, Complaint, rule

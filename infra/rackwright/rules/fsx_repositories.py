@@ -11,7 +11,7 @@ from itertools import combinations
 from pathlib import PurePosixPath
 from typing import Final
 
-from rackwright.model.fsx import DataRepository
+from rackwright.model.storage.fsx import DataRepository
 from rackwright.rules.fsx import lustres
 from rackwright.rules.registry import Case, Complaint, rule
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from rackwright.model import ranges
 from rackwright.model.finding import Severity, did_you_mean
-from rackwright.model.hosts import HostsTarget
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.rules.registry import Case, Complaint, rule
 
 _OF_ONE: Final = ("reach", "host_key", "serial", "label")

@@ -9,7 +9,7 @@ from typing import Final
 from rackwright.catalog.kubernetes import containerd, releases
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role
-from rackwright.model.kubernetes import Source
+from rackwright.model.scheduler.kubernetes import Source
 from rackwright.rules.registry import Case, Complaint, rule
 
 _RESERVED: Final = re.compile(r"default|kube-.*")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rackwright.catalog.addons import addons
 from rackwright.model.groups import Role
-from rackwright.model.kubernetes import Addon, Source
+from rackwright.model.scheduler.kubernetes import Addon, Source
 from rackwright.rules.registry import Case, Complaint, rule
 
 

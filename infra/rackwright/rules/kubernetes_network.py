@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Final
 
 from rackwright.derive.layout import FIRST_OFFSET, blocks, capacity_of
-from rackwright.model.kubernetes import Cni
+from rackwright.model.scheduler.kubernetes import Cni
 from rackwright.rules.registry import Case, Complaint, rule
 
 _NODE: Final = 24

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from rackwright import catalog
-from rackwright.model.containers import ContainerRuntime
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role
-from rackwright.model.scratch import RaidLevel
+from rackwright.model.node.containers import ContainerRuntime
+from rackwright.model.storage.scratch import RaidLevel
 from rackwright.rules.registry import Case, Complaint, rule
 
 

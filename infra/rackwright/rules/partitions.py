@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rackwright.derive.nodes import Member
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role, roles_of
-from rackwright.model.scheduler import Gres, Partition
+from rackwright.model.scheduler.slurm import Gres, Partition
 from rackwright.rules.registry import Case, Complaint, rule
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from rackwright.catalog.networks import default_cni, encapsulations, overhead, source, version
 from rackwright.model.finding import Severity
-from rackwright.model.kubernetes import Cni, Encapsulation, Kubernetes
+from rackwright.model.scheduler.kubernetes import Cni, Encapsulation, Kubernetes
 from rackwright.rules.registry import Case, Complaint, rule
 
 _INSTALLED: Final = frozenset({Cni.CALICO, Cni.CILIUM})

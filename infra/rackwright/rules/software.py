@@ -7,8 +7,8 @@ from typing import Final
 
 from rackwright.catalog import compatibility
 from rackwright.catalog.compatibility import Advice
-from rackwright.model.aws import AwsTarget
 from rackwright.model.finding import Severity, did_you_mean
+from rackwright.model.targets.aws import AwsTarget
 from rackwright.rules.registry import Case, Complaint, rule
 
 FULL: Final = {"driver": 3, "cuda": 2, "nccl": 3, "nccl-cuda": 2}

@@ -12,7 +12,7 @@ from rackwright import catalog
 from rackwright.catalog import GpuModel, compatibility, version_key
 from rackwright.catalog.compatibility import Branch, Profile, major, requirement
 from rackwright.model.finding import Severity
-from rackwright.model.software import GpuDirect, GpuModules, Software
+from rackwright.model.node.software import GpuDirect, GpuModules, Software
 from rackwright.rules.registry import Case, Complaint, rule
 
 

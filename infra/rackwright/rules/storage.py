@@ -10,7 +10,7 @@ from rackwright import catalog
 from rackwright.derive.nodes import Member
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role, roles_of
-from rackwright.model.storage import MooseFs, Nfs, Storage
+from rackwright.model.storage.exports import MooseFs, Nfs, Storage
 from rackwright.model.units import format_bytes
 from rackwright.rules.registry import Case, Complaint, rule
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rackwright.model.groups import Role
-from rackwright.model.tuning import PAGE_BYTES, Tuning
+from rackwright.model.node.tuning import PAGE_BYTES, Tuning
 from rackwright.model.units import format_bytes
 from rackwright.rules.registry import Case, Complaint, rule
 

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from rackwright.model.base import Part
 from rackwright.model.cluster import Cluster
-from rackwright.model.policy import Change, Except
+from rackwright.model.update_policy import Change, Except
 
 
 class Kind(StrEnum):

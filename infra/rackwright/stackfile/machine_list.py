@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity, did_you_mean
 from rackwright.model.groups import MOST_NODES
-from rackwright.model.hosts import HostsTarget, Machine
+from rackwright.model.targets.hosts import HostsTarget, Machine
 from rackwright.stackfile.field_errors import explain
 
 COLUMNS: Final = ("name", "address", "reach", "port", "user", "host_key", "serial", "rack", "os", "label")

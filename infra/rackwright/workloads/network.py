@@ -9,7 +9,7 @@ from typing import Any, Final
 from rackwright.catalog.addons import addons
 from rackwright.derive.layout import FIRST_OFFSET
 from rackwright.errors import BadInput
-from rackwright.model.kubernetes import Cni
+from rackwright.model.scheduler.kubernetes import Cni
 from rackwright.plan.kubernetes.network import cilium_values
 from rackwright.workloads.site import RDMA, Site
 

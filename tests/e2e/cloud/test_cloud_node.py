@@ -20,7 +20,7 @@ from support.project import ROOT, Project
 
 from rackwright.inventory import paths
 from rackwright.model import load_cluster
-from rackwright.model.hosts import HostsTarget
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.plan import expand
 from rackwright.provider.generated.ssh_key_pair import generate
 from rackwright.provider.protocol.resource import Made, Operation, State

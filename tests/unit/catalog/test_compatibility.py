@@ -14,7 +14,7 @@ from catalog.software import tables
 from rackwright import catalog, rules
 from rackwright.catalog import compatibility
 from rackwright.model import load_cluster
-from rackwright.model.software import GpuModules
+from rackwright.model.node.software import GpuModules
 
 ROOT = Path(__file__).parents[3]
 FOLDER = Path(catalog.__file__).parent

@@ -8,7 +8,7 @@ import pytest
 from support.cli import CliResult, Run, run_cli
 
 from rackwright.model import load_stack
-from rackwright.model.hosts import HostsTarget
+from rackwright.model.targets.hosts import HostsTarget
 
 STACK = """\
 # My rack.

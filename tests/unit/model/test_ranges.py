@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rackwright.model import Cluster, load_cluster
-from rackwright.model.hosts import HostsTarget
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.plan import expand
 
 _KEY = "SHA256:" + "A" * 43

@@ -16,7 +16,7 @@ from rackwright.derive.fabric_layout import lay_out
 from rackwright.errors import BadInput
 from rackwright.inventory import paths
 from rackwright.model import load_cluster, load_stack
-from rackwright.model.fabric import FabricTopology
+from rackwright.model.fabric.switches import FabricTopology
 from rackwright.plan import Plan, expand
 from rackwright.plan.fabric import Level, Wiring, wired, wiring
 from rackwright.plan.fabric.expand import expand_fabric

@@ -11,7 +11,7 @@ import yaml
 from rackwright.catalog.networks import between, encapsulations, overhead
 from rackwright.inventory import paths
 from rackwright.model import load_cluster
-from rackwright.model.kubernetes import Cni, Encapsulation
+from rackwright.model.scheduler.kubernetes import Cni, Encapsulation
 from rackwright.plan import expand
 from rackwright.plan.kubernetes.network import cilium_values
 from rackwright.plan.kubernetes.schema import Kubernetes

@@ -16,10 +16,10 @@ from rackwright.catalog.quotas import Quota, quota
 from rackwright.drivers.aws.account import Account, NoAccount, Unanswered
 from rackwright.drivers.aws.images import architectures
 from rackwright.errors import CouldNotTell
-from rackwright.model.aws import AwsTarget, CapacityBlock, Image, Instances, Spot
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity
-from rackwright.model.fsx import FsxLustre
+from rackwright.model.storage.fsx import FsxLustre
+from rackwright.model.targets.aws import AwsTarget, CapacityBlock, Image, Instances, Spot
 
 _LINUX: Final = "Linux/UNIX"
 _RUNNING: Final = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]

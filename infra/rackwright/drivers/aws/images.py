@@ -5,7 +5,7 @@ from __future__ import annotations
 from rackwright.catalog.instances import instance_types
 from rackwright.drivers.aws.account import Account, Unanswered
 from rackwright.errors import BadInput
-from rackwright.model.aws import AwsTarget, Image
+from rackwright.model.targets.aws import AwsTarget, Image
 
 
 def newest(account: Account, image: Image, architecture: str | None, path: str) -> str:

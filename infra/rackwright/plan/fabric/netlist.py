@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from rackwright.errors import BadInput
-from rackwright.model.fabric import MOST_RAILS, FabricKind
+from rackwright.model.fabric.switches import MOST_RAILS, FabricKind
 from rackwright.plan.fabric.wiring import Cable, Level, Switch, Wiring, wiring
 
 if TYPE_CHECKING:

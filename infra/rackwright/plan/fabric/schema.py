@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rackwright.model.base import Part
-from rackwright.model.fabric import DpuMode, FabricKind, FabricTopology
+from rackwright.model.fabric.switches import DpuMode, FabricKind, FabricTopology
 
 
 class FloorPlan(Part):

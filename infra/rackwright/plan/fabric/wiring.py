@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from rackwright.model.fabric import FabricTopology
+from rackwright.model.fabric.switches import FabricTopology
 from rackwright.plan.fabric.schema import FabricPlan
 
 if TYPE_CHECKING:

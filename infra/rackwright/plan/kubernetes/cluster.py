@@ -11,10 +11,10 @@ from rackwright.catalog.kubernetes import own_image
 from rackwright.catalog.networks import default_cni
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
-from rackwright.model.kubernetes import Addon as AddonName
-from rackwright.model.kubernetes import Cni, Source
-from rackwright.model.kubernetes import Kubernetes as Declared
-from rackwright.model.kubernetes import Namespace as DeclaredNamespace
+from rackwright.model.scheduler.kubernetes import Addon as AddonName
+from rackwright.model.scheduler.kubernetes import Cni, Source
+from rackwright.model.scheduler.kubernetes import Kubernetes as Declared
+from rackwright.model.scheduler.kubernetes import Namespace as DeclaredNamespace
 from rackwright.model.units import mebibytes
 from rackwright.plan.kubernetes.network import pod_network
 from rackwright.plan.kubernetes.objects import GPU_PRESENT, folders, objects

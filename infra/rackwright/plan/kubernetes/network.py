@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from rackwright.catalog.networks import between, encapsulations, flannel_image, overhead, version
-from rackwright.model.kubernetes import Cni, Encapsulation
-from rackwright.model.kubernetes import Kubernetes as Declared
+from rackwright.model.scheduler.kubernetes import Cni, Encapsulation
+from rackwright.model.scheduler.kubernetes import Kubernetes as Declared
 from rackwright.plan.kubernetes.schema import Kubernetes, Manifest, PodNetwork
 
 Object = dict[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from rackwright.catalog.kubernetes import device_plugin, own_image
-from rackwright.model.kubernetes import Addon
+from rackwright.model.scheduler.kubernetes import Addon
 from rackwright.plan.kubernetes.network import network_objects
 from rackwright.plan.kubernetes.policies import policies
 from rackwright.plan.kubernetes.queues import queues

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from rackwright.model.base import Part
-from rackwright.model.kubernetes import Cni, Encapsulation, ObjectsBy, PodSecurity
+from rackwright.model.scheduler.kubernetes import Cni, Encapsulation, ObjectsBy, PodSecurity
 
 
 class KubernetesNode(Part):

@@ -9,7 +9,7 @@ import pulumi
 import pulumi_aws as aws
 
 from rackwright.derive.cost import SMALL_DISK_GIB
-from rackwright.model.fsx import DataRepository, Deployment, FsxLustre, Medium
+from rackwright.model.storage.fsx import DataRepository, Deployment, FsxLustre, Medium
 from rackwright.model.tier import Tier
 from rackwright.plan.schema import Volume
 from rackwright.targets.aws.account import Site

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pulumi
 
 from rackwright.inventory import paths
-from rackwright.model.kubernetes import Cni, ObjectsBy
+from rackwright.model.scheduler.kubernetes import Cni, ObjectsBy
 from rackwright.plan import Plan
 from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.targets import Built, digests, plugins, resources

@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from rackwright.model.base import Part
-from rackwright.model.policy import Change
 from rackwright.model.units import Label
+from rackwright.model.update_policy import Change
 
 _VERSION = r"^[0-9]+\.[0-9]+\.[0-9]+$"
 

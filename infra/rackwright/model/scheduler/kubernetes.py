@@ -9,8 +9,8 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from rackwright.model.base import Part
-from rackwright.model.policy import Change
 from rackwright.model.units import Address4, Bytes, Label, Network4, Seconds, UserName
+from rackwright.model.update_policy import Change
 
 DEFAULT_VERSION: Final = "1.34.1"
 

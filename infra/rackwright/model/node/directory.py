@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from rackwright.model.base import Part
-from rackwright.model.policy import Change
+from rackwright.model.update_policy import Change
 
 DistinguishedName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9-]*=[^\n]+$", max_length=500)]
 

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from rackwright.model.base import Part
-from rackwright.model.kubernetes import Kubernetes
-from rackwright.model.policy import Change
+from rackwright.model.scheduler.kubernetes import Kubernetes
 from rackwright.model.units import Label, Seconds, UserName
+from rackwright.model.update_policy import Change
 
 
 class Gres(StrEnum):

@@ -8,8 +8,8 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, StringConstraints
 
 from rackwright.model.base import Part
-from rackwright.model.policy import Change
 from rackwright.model.units import Label
+from rackwright.model.update_policy import Change
 
 
 class TunedProfile(StrEnum):

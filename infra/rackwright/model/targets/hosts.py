@@ -11,11 +11,11 @@ from pydantic import Field
 
 from rackwright.model import ranges
 from rackwright.model.base import Part
-from rackwright.model.economics import Economics
-from rackwright.model.policy import Change
 from rackwright.model.ranges import MachineName
+from rackwright.model.targets.ownership_cost import Economics
 from rackwright.model.tier import Tier
 from rackwright.model.units import Address4, HostKey, Label, UserName
+from rackwright.model.update_policy import Change
 
 SSH_PORT = 22
 _LAST_ADDRESS: Final = IPv4Address("255.255.255.255")

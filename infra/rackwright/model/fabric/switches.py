@@ -9,8 +9,8 @@ from pydantic import Field
 
 from rackwright.model.base import Part
 from rackwright.model.groups import MOST_NODES
-from rackwright.model.policy import Change, Except
 from rackwright.model.units import Label
+from rackwright.model.update_policy import Change, Except
 
 MOST_RAILS: Final = 16
 """Maximum number of HCAs per node: one per GPU; no server has more than 16 GPUs."""

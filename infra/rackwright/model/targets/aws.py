@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 
 from rackwright.model.base import Part
-from rackwright.model.policy import Change
 from rackwright.model.tier import Tier
 from rackwright.model.units import Bytes, Label, Seconds
+from rackwright.model.update_policy import Change
 
 _REGION: Final = r"[a-z]{2}(-[a-z]+)+-[1-9]"
 _AMI: Final = r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$"
