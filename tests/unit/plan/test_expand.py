@@ -14,7 +14,7 @@ from rackwright.inventory import paths
 from rackwright.model import Cluster, Role, load_cluster, load_stack
 from rackwright.plan import Plan, expand
 from rackwright.plan.node_features import PARTS
-from rackwright.rules.names import _OWN_GROUPS
+from rackwright.rules.common.names import _OWN_GROUPS
 
 calm = settings(derandomize=True)
 """No clock and no chance: a slow or lucky machine must not decide a test."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from rackwright.rules.aws import target
+from rackwright.rules.aws.groups import target
 from rackwright.rules.registry import Case, Complaint, rule
 
 _LONGEST_KEY: Final = 128

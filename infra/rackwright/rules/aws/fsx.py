@@ -9,7 +9,7 @@ from rackwright.catalog.regions import regions
 from rackwright.model.finding import Severity
 from rackwright.model.storage.fsx import FsxLustre, Medium
 from rackwright.model.units import format_bytes
-from rackwright.rules.aws import fleets, target
+from rackwright.rules.aws.groups import fleets, target
 from rackwright.rules.registry import Case, Complaint, rule
 
 _GIB = 2**30

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from rackwright.model.storage.fsx import DataRepository
-from rackwright.rules.fsx import lustres
+from rackwright.rules.aws.fsx import lustres
 from rackwright.rules.registry import Case, Complaint, rule
 
 _MOST: Final = 8

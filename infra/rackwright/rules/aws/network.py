@@ -9,7 +9,7 @@ from typing import Final
 from rackwright.catalog.regions import regions
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.targets.aws import Nat
-from rackwright.rules.aws import target
+from rackwright.rules.aws.groups import target
 from rackwright.rules.registry import Case, Complaint, rule
 
 _WIDEST, _NARROWEST = 16, 28

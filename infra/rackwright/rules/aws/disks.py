@@ -12,7 +12,7 @@ from rackwright.model.finding import Severity
 from rackwright.model.storage.exports import MooseFs
 from rackwright.model.targets.aws import AwsTarget
 from rackwright.model.units import format_bytes
-from rackwright.rules.aws import target
+from rackwright.rules.aws.groups import target
 from rackwright.rules.registry import Case, Complaint, rule
 
 _GIB: Final = 2**30

@@ -11,7 +11,7 @@ from rackwright.derive.nodes import SCHEDULABLE, Member
 from rackwright.model.finding import Severity, did_you_mean, nearest
 from rackwright.model.groups import Role
 from rackwright.model.units import format_bytes
-from rackwright.rules.aws import fleets, target
+from rackwright.rules.aws.groups import fleets, target
 from rackwright.rules.registry import Case, Complaint, rule
 
 _FRACTIONAL: Final = frozenset({"g6f", "gr6f"})

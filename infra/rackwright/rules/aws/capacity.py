@@ -10,7 +10,7 @@ from rackwright.catalog.instances import UsageClass
 from rackwright.model.finding import Severity
 from rackwright.model.groups import Role
 from rackwright.model.targets.aws import CapacityBlock, OnDemand, Spot
-from rackwright.rules.aws import Fleet, fleets, target
+from rackwright.rules.aws.groups import Fleet, fleets, target
 from rackwright.rules.registry import Case, Complaint, rule
 
 _MOST_IN_BLOCK: Final = 64

@@ -9,7 +9,7 @@ from typing import Final
 
 from rackwright.model.finding import Severity
 from rackwright.model.targets.aws import Image
-from rackwright.rules.aws import Fleet, fleets, target
+from rackwright.rules.aws.groups import Fleet, fleets, target
 from rackwright.rules.registry import Case, Complaint, rule
 
 _CODENAMES: Final = {"jammy": "ubuntu-22.04", "noble": "ubuntu-24.04", "bookworm": "debian-12", "trixie": "debian-13"}

@@ -10,8 +10,8 @@ from rackwright.model.budget import StateKept
 from rackwright.model.finding import Severity
 from rackwright.model.targets.aws import CapacityBlock, Spot
 from rackwright.model.units import format_seconds
-from rackwright.rules.aws import fleets
-from rackwright.rules.fsx import deployment_of, lustres
+from rackwright.rules.aws.fsx import deployment_of, lustres
+from rackwright.rules.aws.groups import fleets
 from rackwright.rules.registry import Case, Complaint, rule
 
 _SHORTEST: Final = 30 * 60

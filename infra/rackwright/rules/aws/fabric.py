@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rackwright.model.finding import Severity
 from rackwright.model.groups import Role
 from rackwright.model.targets.aws import CapacityBlock
-from rackwright.rules.aws import Fleet, fleets
+from rackwright.rules.aws.groups import Fleet, fleets
 from rackwright.rules.registry import Case, Complaint, rule
 
 
