@@ -37,9 +37,9 @@ def cost(
     if as_json:
         print(json.dumps(_data(name, cluster, found, own, rented), indent=2))
     else:
-        from rackwright.cli import bill
+        from rackwright.cli.render import cost as render_cost
 
-        bill.show(name, cluster, found, own, rented)
+        render_cost.show(name, cluster, found, own, rented)
 
 
 def _rented(cluster: Cluster, against: str | None) -> Rented | None:

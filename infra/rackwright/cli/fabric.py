@@ -54,7 +54,7 @@ def plan_(context: typer.Context, nodes: Nodes = None, as_json: AsJson = False) 
     if as_json:
         print(json.dumps({"schema": SCHEMA, "stack": plan.stack, **summary(plan, nodes)}, indent=2))
     else:
-        from rackwright.cli.table import table
+        from rackwright.cli.render.table import table
 
         print("\n\n".join(table(*part) if isinstance(part, tuple) else part for part in sections(plan, nodes)))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from rackwright.cli.scan_shown import machine
+from rackwright.cli.render.hosts_scan import machine
 from rackwright.drivers.preflight import Seen
 from rackwright.errors import BadInput, RackwrightError
 from rackwright.operations.stack_edit import change_machines

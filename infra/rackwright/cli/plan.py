@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rackwright.cli.table import table
+from rackwright.cli.render.table import table
 from rackwright.model.units import format_seconds
 from rackwright.operations.stack import planned
 from rackwright.plan import Plan, PlanNode

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 import yaml
 
-from rackwright.cli.table import table
+from rackwright.cli.render.table import table
 from rackwright.operations.stack import planned
 
 if TYPE_CHECKING:

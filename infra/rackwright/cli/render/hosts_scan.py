@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rackwright.cli.table import table
+from rackwright.cli.render.table import table
 from rackwright.drivers.host_facts import MEMORY_SHOWN, Declared, Facts
 from rackwright.drivers.preflight import Seen
 from rackwright.model.targets.hosts import HostsTarget, Machine
