@@ -167,9 +167,9 @@ def counted_callers() -> Any:
 
 def texts(file: Path) -> dict[str, float]:
     """Seconds from a plan to the texts that Ansible, ssh and Slurm read; the plan comes over the wire, as in the provider."""
-    from rackwright.model import load_stack
     from rackwright.operations import stack_files
     from rackwright.plan import expand
+    from rackwright.stackfile.load import load_stack
     from rackwright.targets import program
 
     cluster = load_stack(file).cluster
@@ -203,8 +203,8 @@ def planned(data: dict[str, Any]) -> float:
     """CPU seconds from a description to all that is handed over."""
     from rackwright import inventory, rules
     from rackwright.inventory import Host
-    from rackwright.model import load_cluster
     from rackwright.plan import expand
+    from rackwright.stackfile.load import load_cluster
 
     started = time.process_time()
     loaded = load_cluster(data, "rack-bench")

@@ -16,9 +16,9 @@ def handed_over(described: Mapping[str, Any], stack: str) -> dict[str, Any]:
     from rackwright import inventory as rackwright_inventory
     from rackwright import rules
     from rackwright.inventory import Host
-    from rackwright.model import load_cluster
     from rackwright.model.finding import has_errors
     from rackwright.plan import expand
+    from rackwright.stackfile.load import load_cluster
 
     loaded = load_cluster(dict(described), stack)
     findings = rules.check(loaded, date.today())

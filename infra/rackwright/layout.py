@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final
 
 PACKAGE: Final = "infra/rackwright"
+IMPORT_ROOT: Final = Path(__file__).resolve().parents[1]
+"""The folder that holds the package `rackwright`: PYTHONPATH of processes that the product starts."""
 STACKS: Final = "stacks"
 ANSIBLE_CFG: Final = "ansible.cfg"
 ROLES: Final = "roles"

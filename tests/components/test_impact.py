@@ -10,7 +10,6 @@ from recording import Recording, built
 
 from rackwright.impact import Action, Described, impact
 from rackwright.inventory import paths
-from rackwright.model import load_cluster
 from rackwright.model.update_policy import Change
 from rackwright.plan import expand
 from rackwright.provider import registry
@@ -18,6 +17,7 @@ from rackwright.provider.protocol.diff import Difference
 from rackwright.provider.protocol.resource import State
 from rackwright.stackfile import yaml_reader
 from rackwright.stackfile.diff import edits
+from rackwright.stackfile.load import load_cluster
 
 NODE, HOST, VOLUME = "rackwright:lab:Node", "rackwright:hosts:Host", "rackwright:lab:Volume"
 

@@ -17,9 +17,9 @@ from rackwright.cli import workloads as cli
 from rackwright.cli.main import _program
 from rackwright.errors import BadInput
 from rackwright.inventory import paths
-from rackwright.model import load_cluster, load_stack
 from rackwright.model.scheduler.kubernetes import Kubernetes, Namespace
 from rackwright.plan import Plan, expand
+from rackwright.stackfile.load import load_cluster, load_stack
 from rackwright.workloads import WORKLOADS, render
 
 OBJECTS = [name for name, one in WORKLOADS.items() if not one.values and name != "rdma-plugin"]

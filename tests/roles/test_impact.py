@@ -12,9 +12,9 @@ import yaml
 
 from rackwright.impact import Action, Described, impact
 from rackwright.inventory import Host, inventory, paths
-from rackwright.model import load_cluster
 from rackwright.plan import expand
 from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.load import load_cluster
 
 from .conftest import play
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from support.machines import podman
 
 from rackwright.drivers.podman import limits
-from rackwright.model import load_cluster
 from rackwright.plan import Plan, expand
+from rackwright.stackfile.load import load_cluster
 
 _BRING_UP = """
 set -eu

@@ -10,7 +10,7 @@ from goldens import FOLDER, Goldens, compact
 
 OWNERS = {
     "gpu-software": "roles/test_gpu_software.py",
-    "handover": "unit/handover/test_handover.py",
+    "inventory": "unit/inventory/test_contract.py",
     "hardware": "unit/hardware/test_document.py",
     "plan": "unit/plan/test_golden.py",
     "roles": "roles/test_golden.py",

@@ -16,7 +16,7 @@ from rackwright import layout
 from rackwright.catalog.checks import Level
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.inventory import paths
-from rackwright.operations.preconditions import must_be_up
+from rackwright.inventory.running_stack import must_be_up
 
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "LANG", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK")
 """Environment variables that the acceptance run, and the ssh processes it starts, inherit."""

@@ -6,15 +6,15 @@ import json
 import os
 import shlex
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 import yaml
 
 from rackwright.errors import BadInput
 from rackwright.inventory import paths
+from rackwright.inventory.running_stack import load_inventory
 from rackwright.model.finding import did_you_mean
-from rackwright.operations.preconditions import must_be_up
 
 
 def ssh(
@@ -23,7 +23,7 @@ def ssh(
     command: Annotated[list[str] | None, typer.Argument(help="Command to run (default: a login shell).")] = None,
 ) -> None:
     """Log in to a node, or run a command on it."""
-    everything = load(stack)["all"]
+    everything = load_inventory(stack)["all"]
     user, _, name = node.rpartition("@")
     _known(stack, "node", name, list(everything["hosts"]))
     if user:
@@ -53,21 +53,5 @@ def inventory(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of YAML.")] = False,
 ) -> None:
     """Print the Ansible inventory of a running stack; testinfra reads it as well."""
-    found = load(stack)
+    found = load_inventory(stack)
     typer.echo(json.dumps(found, indent=2) if as_json else yaml.safe_dump(found, sort_keys=False))
-
-
-def must_run_slurm(stack: str, what: str) -> None:
-    """Raise BadInput if the stack's scheduler is not Slurm; `what` supports no other scheduler yet."""
-    scheduler = (load(stack)["all"]["vars"]["cluster"].get("scheduler") or {}).get("kind", "slurm")
-    if scheduler != "slurm":
-        hint = f"run `rackwright verify {stack} --level smoke` to run pods on every idle worker"
-        raise BadInput(f"{what} submits its jobs to Slurm (found scheduler {scheduler.capitalize()})", path=f"stack {stack}", hint=hint)
-
-
-def load(stack: str) -> dict[str, Any]:
-    """Return the inventory of the last run; raise BadInput if the stack is not up."""
-    file = must_be_up(stack)
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found: dict[str, Any] = yaml.load(file.read_text(), Loader=loader)
-    return found

@@ -18,11 +18,11 @@ from rackwright.drift.document import Drift
 from rackwright.drift.history import Changes, History
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.inventory import paths
+from rackwright.inventory.running_stack import must_be_up
 from rackwright.model.drift import DriftPolicy
 from rackwright.model.finding import did_you_mean
 from rackwright.operations.drift import host_baseline, notification
 from rackwright.operations.drift.last_verified import proofs
-from rackwright.operations.preconditions import must_be_up
 
 _KEPT: Final = timedelta(days=400)
 """Retention of scans and resolved differences: a year and a month, so that a year can be compared with the one before."""
@@ -117,13 +117,13 @@ def _looked(stack: str, *, accept: bool = False) -> tuple[Drift, Changes]:
 
 def _write(found: Drift, kept: History) -> None:
     """Write the scan as JSON, as JUnit XML for CI systems, and as an HTML page."""
-    from rackwright.cli.connect import load
     from rackwright.drift.junit import as_junit
     from rackwright.drift.page.document import page
     from rackwright.drift.store import as_json, write
     from rackwright.inventory.reader import from_inventory
+    from rackwright.inventory.running_stack import load_inventory
 
-    declared = from_inventory(load(found.stack))
+    declared = from_inventory(load_inventory(found.stack))
     write(as_json(found), paths.drift(found.stack))
     write(as_junit(found), paths.drift_junit(found.stack))
     planned = {**declared.cluster, "fabric": declared.fabric}

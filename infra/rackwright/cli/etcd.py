@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
-from rackwright.cli.connect import load
 from rackwright.errors import BadInput, CouldNotTell, RackwrightError
 from rackwright.inventory import paths
+from rackwright.inventory.running_stack import load_inventory
 from rackwright.operations.state import backup, files
 
 
@@ -39,7 +39,7 @@ def etcd(
 
     Exit codes: 0 done, 1 refused or failed, 2 invalid input, 3 undetermined.
     """
-    cluster = load(stack)["all"]["vars"]["cluster"]
+    cluster = load_inventory(stack)["all"]["vars"]["cluster"]
     if cluster["scheduler"]["kind"] != "kubernetes":
         hint = "for Slurm's accounting run playbooks/accounting-backup.yml or accounting-restore.yml"
         raise BadInput(

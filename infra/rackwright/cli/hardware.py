@@ -9,10 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from rackwright.cli.connect import must_run_slurm
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.inventory import paths
-from rackwright.operations.preconditions import must_be_up
+from rackwright.inventory.running_stack import must_be_up, require_slurm
 from rackwright.report.hardware.document import Section
 from rackwright.report.verdict import Verdict
 
@@ -29,7 +28,7 @@ def hardware(
     """
     must_be_up(stack)
     if job:
-        must_run_slurm(stack, "--job")
+        require_slurm(stack, "--job")
     text = _look(stack, section, job).read_text(encoding="utf-8")
     report = json.loads(text)
     if as_json:

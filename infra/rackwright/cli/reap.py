@@ -22,7 +22,7 @@ def reap(
     Exit codes: 0 no expired stack remains, 1 a destroy failed, 3 the expiry of a stack is unknown.
     """
     found = []
-    for one in expired_stacks.reap(expired_stacks.pulumi, datetime.now(UTC), dry_run=dry_run):
+    for one in expired_stacks.reap(expired_stacks.run_pulumi, datetime.now(UTC), dry_run=dry_run):
         found.append(one)
         if not as_json:
             typer.echo(str(one))

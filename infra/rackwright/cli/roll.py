@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rackwright.cli.connect import load
 from rackwright.errors import BadInput, CouldNotTell, RackwrightError
 from rackwright.inventory import is_baked, paths
 from rackwright.inventory.reader import from_inventory
+from rackwright.inventory.running_stack import load_inventory
 from rackwright.model.finding import did_you_mean
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def roll(
 
     Exit codes: 0 all workers resumed, 1 stopped, 2 invalid input, 3 undetermined.
     """
-    found = load(stack)
+    found = load_inventory(stack)
     from_inventory(found)  # Refuses an inventory of another version before any node is drained.
     everything = found["all"]
     cluster, workers = everything["vars"]["cluster"], list(everything["children"]["role_worker"]["hosts"])

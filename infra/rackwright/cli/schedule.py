@@ -17,8 +17,8 @@ import typer
 from rackwright.drift import schedule as drift_schedule
 from rackwright.errors import BadInput, RackwrightError
 from rackwright.inventory import paths
+from rackwright.inventory.running_stack import must_be_up
 from rackwright.model.units import parse_seconds
-from rackwright.operations.preconditions import must_be_up
 
 _BOOTED: Final = Path("/run/systemd/system")
 """Exists if and only if systemd is running: sd_booted(3)."""

@@ -8,7 +8,7 @@ import typer
 
 from rackwright.errors import CouldNotTell, RackwrightError
 from rackwright.inventory import paths
-from rackwright.operations.preconditions import not_up
+from rackwright.inventory.running_stack import not_up
 from rackwright.report.document import Report
 from rackwright.report.verdict import Verdict
 

@@ -77,9 +77,9 @@ def remove_by_label(stack: str) -> list[str]:
 
 
 def _pulumi(verb: str, stack: str) -> int:
-    from rackwright.operations.state.migrate import engine
+    from rackwright.drivers import pulumi
 
-    command = [str(engine()), verb, "--stack", stack, "--yes", "--skip-preview"]
+    command = [str(pulumi.executable()), verb, "--stack", stack, "--yes", "--skip-preview"]
     # Pulumi handles Ctrl-C itself; subprocess.run would kill it a quarter of a second after KeyboardInterrupt.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:

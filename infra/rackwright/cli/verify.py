@@ -12,7 +12,7 @@ import typer
 from rackwright.catalog.checks import Level
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.inventory import paths
-from rackwright.operations.preconditions import must_be_up
+from rackwright.inventory.running_stack import must_be_up
 
 if TYPE_CHECKING:
     from rackwright.drivers.check_runner import RunOutcome

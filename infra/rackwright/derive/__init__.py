@@ -1,1 +1,1 @@
-"""TODO."""
+"""What follows from a cluster by arithmetic: nodes, addresses, fabric layout, cost."""

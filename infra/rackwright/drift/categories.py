@@ -1,4 +1,4 @@
-"""Classes of differences by subject, from weights.yml."""
+"""Classes of differences by subject, from categories.yml."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ class Weights:
 
 @cache
 def weights() -> Weights:
-    """As weights.yml has them."""
-    found = yaml.safe_load(files("rackwright.drift").joinpath("weights.yml").read_text(encoding="utf-8"))
+    """As categories.yml has them."""
+    found = yaml.safe_load(files("rackwright.drift").joinpath("categories.yml").read_text(encoding="utf-8"))
     return Weights(**{part: {name: Weight(word) for word, names in found[part].items() for name in names} for part in found})

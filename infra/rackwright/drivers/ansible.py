@@ -130,7 +130,7 @@ def _environment(root: Path) -> dict[str, str]:
         **inherited,
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), inherited.get("PATH", os.defpath)]),
         "LANG": "C.UTF-8",
-        "PYTHONPATH": str(Path(__file__).parents[3]),
+        "PYTHONPATH": str(layout.IMPORT_ROOT),
         "ANSIBLE_CONFIG": str(root / layout.ANSIBLE_CFG),
         "ANSIBLE_STRATEGY_PLUGINS": str(strategies),
         "ANSIBLE_STRATEGY": "mitogen_linear",

@@ -14,10 +14,10 @@ from typing import Any
 from rackwright.drivers import ansible
 from rackwright.drivers.podman import SECRET_PREFIX, STACK_LABEL, SecretFile, handed_over, limits, must, podman
 from rackwright.drivers.process import run
+from rackwright.drivers.ssh_key_pair import generate
 from rackwright.errors import RackwrightError
 from rackwright.inventory import BAKED, paths
 from rackwright.inventory.time_limits import slowness
-from rackwright.provider.generated.ssh_key_pair import generate
 
 Say = Callable[[str], Awaitable[None]]
 _STACK = ".bake"

@@ -18,7 +18,7 @@ from rackwright.errors import RackwrightError
 _LONGEST_LINE = 64 * 1024 * 1024
 _AFTERMATH = 2.0
 """Seconds to wait for the rest of the output of a command that has ended."""
-_GUARD = Path(__file__).with_name("guard.py")
+_GUARD = Path(__file__).with_name("process_guard.py")
 
 
 class NoEnd(RackwrightError):

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rackwright.inventory.contract import BAKED, SCHEMA, breaches, inventory, is_baked, schema
     from rackwright.inventory.host import Host, Reach, reach
-    from rackwright.inventory.ssh_config import alias, known_hosts, ssh_config
+    from rackwright.inventory.ssh_files import alias, known_hosts, ssh_config
 
 __all__ = ["BAKED", "SCHEMA", "Host", "Reach", "alias", "breaches", "inventory", "is_baked", "known_hosts", "reach", "schema", "ssh_config"]
 
 _MODULE_OF = {
     **dict.fromkeys(("Host", "Reach", "reach"), "host"),
     **dict.fromkeys(("BAKED", "SCHEMA", "breaches", "inventory", "is_baked", "schema"), "contract"),
-    **dict.fromkeys(("alias", "known_hosts", "ssh_config"), "ssh"),
+    **dict.fromkeys(("alias", "known_hosts", "ssh_config"), "ssh_files"),
 }
 
 

@@ -129,7 +129,7 @@ def is_baked(cluster: Mapping[str, Any]) -> bool:
 @cache
 def schema() -> dict[str, Any]:
     """The contract as a JSON schema."""
-    loaded: dict[str, Any] = json.loads((Path(__file__).parent / "handover.schema.json").read_text(encoding="utf-8"))
+    loaded: dict[str, Any] = json.loads((Path(__file__).parent / "inventory.schema.json").read_text(encoding="utf-8"))
     return loaded
 
 

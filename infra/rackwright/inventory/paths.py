@@ -211,7 +211,7 @@ def _private(place: Path) -> None:
 
 def project_root() -> Path:
     """The checkout: the folder with Pulumi.yaml, playbooks, roles and stacks."""
-    return Path(__file__).resolve().parents[3]
+    return layout.IMPORT_ROOT.parent
 
 
 def stacks() -> Path:

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from rackwright.drivers import pulumi
 from rackwright.errors import CouldNotTell
 from rackwright.inventory import paths
-from rackwright.operations.state.migrate import engine
 
 _STDERR: Final = 2
 
@@ -64,13 +64,13 @@ class Said:
     err: str
 
 
-Pulumi = Callable[..., Said]
+PulumiCommand = Callable[..., Said]
 """Runs `pulumi` with arguments; with `shown`, its output goes to standard error."""
 
 
-def pulumi(*arguments: str, shown: bool = False) -> Said:
+def run_pulumi(*arguments: str, shown: bool = False) -> Said:
     """Run this environment's `pulumi`."""
-    command = [str(engine()), *arguments, "--non-interactive"]
+    command = [str(pulumi.executable()), *arguments, "--non-interactive"]
     out, err = (_STDERR, None) if shown else (subprocess.PIPE, subprocess.PIPE)
     done = subprocess.run(
         command, cwd=paths.project_root(), stdin=subprocess.DEVNULL, stdout=out, stderr=err, text=True, encoding="utf-8", check=False
@@ -78,7 +78,7 @@ def pulumi(*arguments: str, shown: bool = False) -> Said:
     return Said(done.returncode, done.stdout or "", done.stderr or "")
 
 
-def reap(run: Pulumi, now: datetime, *, dry_run: bool) -> Iterator[Reaped]:
+def reap(run: PulumiCommand, now: datetime, *, dry_run: bool) -> Iterator[Reaped]:
     """Yield the result of every stack of the backend as soon as it is known. Continue after a failure."""
     for stack in _stacks(run):
         yield _one(run, stack, now, dry_run=dry_run)
@@ -89,7 +89,7 @@ def exit_code(fates: Sequence[Fate]) -> int:
     return 3 if Fate.UNKNOWN in fates else 1 if Fate.FAILED in fates else 0
 
 
-def _stacks(run: Pulumi) -> list[str]:
+def _stacks(run: PulumiCommand) -> list[str]:
     """Return the unqualified names of the stacks that have resources; raise CouldNotTell if Pulumi cannot list them."""
     said = run("stack", "ls", "--json")
     try:
@@ -101,7 +101,7 @@ def _stacks(run: Pulumi) -> list[str]:
     return [entry["name"].rpartition("/")[2] for entry in listed if entry.get("resourceCount") != 0]
 
 
-def _one(run: Pulumi, stack: str, now: datetime, *, dry_run: bool) -> Reaped:
+def _one(run: PulumiCommand, stack: str, now: datetime, *, dry_run: bool) -> Reaped:
     said = run("stack", "output", "--json", "--stack", stack)
     try:
         outputs = json.loads(said.out) if said.code == 0 else None

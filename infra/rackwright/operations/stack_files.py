@@ -21,7 +21,6 @@ from rackwright.inventory.site_playbooks import table_of_contents
 from rackwright.inventory.time_limits import slowness
 from rackwright.plan import Plan
 from rackwright.plan.fabric.svg import picture
-from rackwright.provider.protocol.property_values import Properties
 
 _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 """The C dumper where PyYAML was built with it: a rack's inventory in a tenth of a second instead of one."""
@@ -53,12 +52,12 @@ class StackFiles:
     """Where the nodes come from."""
 
 
-def write(stack: str, inputs: Properties, settled: Collection[str] = ()) -> StackFiles:
+def write(stack: str, inputs: Mapping[str, Any], settled: Collection[str] = ()) -> StackFiles:
     """Write all files of the stack; raises OtherVersion. `settled`: incarnations that show their own host key by now."""
     return _write(stack, inputs, paths.inventory(stack), settled)
 
 
-def write_leaving(stack: str, inputs: Properties, settled: Collection[str] = ()) -> StackFiles:
+def write_leaving(stack: str, inputs: Mapping[str, Any], settled: Collection[str] = ()) -> StackFiles:
     """The same from the record, with an inventory of its own: nodes that leave are still in it."""
     return _write(stack, inputs, paths.folder(stack) / "inventory.leaving.yml", settled)
 
@@ -69,7 +68,7 @@ def forget_verdict(stack: str) -> None:
         file.unlink(missing_ok=True)
 
 
-def record(stack: str, inputs: Properties, *, settled: bool) -> None:
+def record(stack: str, inputs: Mapping[str, Any], *, settled: bool) -> None:
     """Put on record what is being applied; what was recorded before it was described is left alone."""
     if inputs.get("described"):
         paths.prepare(stack)
@@ -82,7 +81,7 @@ def remove(stack: str) -> None:
     shutil.rmtree(paths.socket_folder(stack), ignore_errors=True)
 
 
-def _write(stack: str, inputs: Properties, inventory: Path, settled: Collection[str]) -> StackFiles:
+def _write(stack: str, inputs: Mapping[str, Any], inventory: Path, settled: Collection[str]) -> StackFiles:
     try:
         plan = Plan.from_data(json.loads(inputs["plan"]))
     except ValidationError as error:

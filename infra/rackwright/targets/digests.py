@@ -36,7 +36,7 @@ def verification(root: Path) -> dict[str, str]:
 
 def power_agent(root: Path) -> str:
     """Return the digest of the process that outlives the run that starts it, and of the code it uses."""
-    return _digest(root, [f"{layout.PACKAGE}/{part}" for part in ("provider/lab_power*.py", "provider/drivers/*.py", "handover/*.py")])
+    return _digest(root, [f"{layout.PACKAGE}/{part}" for part in ("provider/lab/power*.py", "drivers/*.py", "inventory/*.py")])
 
 
 def bake(root: Path, scheduler: str) -> str:
@@ -45,7 +45,7 @@ def bake(root: Path, scheduler: str) -> str:
     facts = [f"{layout.ROLES}/{role}/vars/*.yml" for role in BAKED[scheduler] if (root / layout.ROLES / role / "vars").is_dir()]
     steps = [f"{layout.PLAYBOOKS}/bake.yml", f"{layout.ACTION_PLUGINS}/rackwright_apt.py", f"{layout.MODULES}/rackwright_packages.py"]
     built = _bundle(root) if scheduler == "kubernetes" else []
-    return _digest(root, [*installs, *facts, *steps, f"{layout.PACKAGE}/provider/drivers/base_image.py", *built])
+    return _digest(root, [*installs, *facts, *steps, f"{layout.PACKAGE}/drivers/base_image.py", *built])
 
 
 def kubernetes_bundle(root: Path) -> str:

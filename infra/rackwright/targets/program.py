@@ -14,9 +14,10 @@ from rackwright import rules
 from rackwright.errors import CouldNotTell
 from rackwright.impact import Action, Consequence, Described, impact
 from rackwright.inventory import applied, paths, site_playbooks
-from rackwright.model import Severity, has_errors, load_configured
+from rackwright.model import Severity, has_errors
 from rackwright.model.budget import StateKept
 from rackwright.plan import Plan, expand
+from rackwright.stackfile.load import load_configured
 from rackwright.targets import digests, kubernetes
 from rackwright.targets.lab import machine
 

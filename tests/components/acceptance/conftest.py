@@ -19,7 +19,7 @@ from rackwright.report.schemas import breaches
 from .standin import Standin
 
 PROJECT = Path(__file__).parents[3]
-GOLDEN = PROJECT / "tests" / "golden" / "handover" / "inventory.yml"
+GOLDEN = PROJECT / "tests" / "golden" / "inventory" / "inventory.yml"
 
 
 @dataclass

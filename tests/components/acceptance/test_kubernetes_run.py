@@ -16,8 +16,8 @@ from support.hang import ENDLESS_SECONDS, HANG_SECONDS, wait_until
 
 from rackwright import inventory
 from rackwright.inventory import Host, paths
-from rackwright.model import load_stack
 from rackwright.plan import expand
+from rackwright.stackfile.load import load_stack
 
 from .api_standin import Cluster, serving
 from .conftest import PROJECT, Bench

@@ -15,8 +15,9 @@ from botocore.stub import Stubber
 from rackwright.catalog.instances import instance_types
 from rackwright.drivers.aws import account_checks
 from rackwright.drivers.aws.account import Account, Refused
-from rackwright.model import Cluster, Finding, Severity, load_cluster
+from rackwright.model import Cluster, Finding, Severity
 from rackwright.model.targets.aws import Image
+from rackwright.stackfile.load import load_cluster
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 _AMI, _RESERVATION = "ami-0123456789abcdef0", "cr-0123456789abcdef0"

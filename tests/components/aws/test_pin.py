@@ -11,7 +11,7 @@ import pytest
 
 from rackwright.drivers.aws.account import Account
 from rackwright.inventory import paths
-from rackwright.model import load_stack
+from rackwright.stackfile.load import load_stack
 
 from .conftest import Run
 

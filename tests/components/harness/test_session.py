@@ -18,7 +18,7 @@ from support.hang import HANG_SECONDS, wait_until
 from . import standin
 
 PROJECT = Path(__file__).parents[3]
-GOLDEN = PROJECT / "tests" / "golden" / "handover" / "inventory.yml"
+GOLDEN = PROJECT / "tests" / "golden" / "inventory" / "inventory.yml"
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from rackwright.inventory.time_limits import SLOWEST
 from . import standin
 
 QUESTIONS = [("one", "true", 1.0), ("two", "true", 1.0)]
-INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
+INVENTORY = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
 
 
 @pytest.fixture(autouse=True)

@@ -52,7 +52,7 @@ else:
 PAUSE = 0.05
 AGENT = f"""
 import sys
-from rackwright.provider import lab_power_agent as agent
+from rackwright.provider.lab import power_agent as agent
 agent._LOOK_EVERY = agent._ABSENT_EVERY = {PAUSE}
 sys.exit(agent.main(*sys.argv[2:]))
 """

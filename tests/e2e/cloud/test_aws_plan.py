@@ -15,8 +15,8 @@ from support.project import Project, clone
 
 from rackwright import inventory
 from rackwright.inventory import Host, paths
-from rackwright.model import load_stack
 from rackwright.plan import Plan, expand
+from rackwright.stackfile.load import load_stack
 
 LIKE = "aws-budget"
 DECIDED_BY_THE_PLACE = {"storage_client"}

@@ -18,13 +18,13 @@ import pytest
 from support.machines import PORT, USER, Machines, podman
 from support.project import ROOT, Project
 
+from rackwright.drivers.ssh_key_pair import generate
 from rackwright.inventory import paths
-from rackwright.model import load_cluster
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.plan import expand
-from rackwright.provider.generated.ssh_key_pair import generate
 from rackwright.provider.protocol.resource import Made, Operation, State
 from rackwright.provider.stack.converge import Converge
+from rackwright.stackfile.load import load_cluster
 
 STACK = "cloud"
 METADATA = "169.254.169.254"

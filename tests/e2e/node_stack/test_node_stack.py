@@ -22,8 +22,8 @@ from cluster import test_tuning
 from rackwright.catalog.checks import checks
 from rackwright.inventory import Host, inventory
 from rackwright.inventory.reader import load
-from rackwright.model import load_cluster
 from rackwright.plan import expand
+from rackwright.stackfile.load import load_cluster
 
 ROOT = Path(__file__).resolve().parents[3]
 NODE, ADDRESS = "worker0", "10.20.0.10"

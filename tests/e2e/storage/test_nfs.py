@@ -23,8 +23,8 @@ from cluster import test_storage
 from rackwright.catalog.checks import Kind, checks
 from rackwright.inventory import Host, inventory
 from rackwright.inventory.reader import load
-from rackwright.model import load_cluster
 from rackwright.plan import expand
+from rackwright.stackfile.load import load_cluster
 
 ROOT = Path(__file__).resolve().parents[3]
 ADDRESSES = {"worker0": "10.20.0.10", "storage0": "10.20.0.5"}

@@ -21,7 +21,7 @@ from rackwright.inventory.reader import from_inventory
 from rackwright.report.schemas import schema
 from rackwright.report.verdict import NotRunReason
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
+GOLDEN = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
 
 
 @pytest.fixture

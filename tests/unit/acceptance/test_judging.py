@@ -18,7 +18,7 @@ from rackwright.errors import CouldNotTell
 from rackwright.inventory.reader import from_inventory
 from rackwright.report.verdict import Verdict
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
+GOLDEN = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
 NODES = ("worker0", "worker1")
 FABRIC = {"rate_gbps": 400, "link_layer": "InfiniBand"}
 

@@ -17,9 +17,9 @@ from rackwright.catalog.checks import acceptance
 from rackwright.errors import CouldNotTell
 from rackwright.inventory import Host, paths
 from rackwright.inventory.reader import from_inventory
-from rackwright.model import load_stack
 from rackwright.plan import expand
 from rackwright.report.verdict import Verdict
+from rackwright.stackfile.load import load_stack
 
 from .test_judging import NODES, answered, bad, judged, spoken
 

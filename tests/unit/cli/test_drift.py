@@ -25,7 +25,7 @@ from rackwright.operations.drift.host_baseline import SIMULATED_FABRIC, Traces, 
 
 STOPPED = Difference(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", "inactive", Weight.BREAKING, "start it")
 OPENED = Difference(Layer.BEHAVIOUR, "worker1", "sshd.passwords_are_refused", "no", "yes", Weight.SECURITY, "close it")
-INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
+INVENTORY = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
 BEGAN = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
 
 

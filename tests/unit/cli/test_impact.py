@@ -17,10 +17,10 @@ from rackwright.cli import main
 from rackwright.errors import CouldNotTell
 from rackwright.impact import Action, planned_change
 from rackwright.inventory import applied, paths
-from rackwright.model import load_stack
 from rackwright.operations import stack_files
 from rackwright.plan import expand
 from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.load import load_stack
 from rackwright.targets import program
 
 Run = Callable[..., tuple[object, str, str]]

@@ -121,7 +121,7 @@ def test_exit_codes_and_words(
     words: str,
 ) -> None:
     """Unknown ranks above failed."""
-    monkeypatch.setattr(expired_stacks, "pulumi", Engine(stacks, frozenset(broken)))
+    monkeypatch.setattr(expired_stacks, "run_pulumi", Engine(stacks, frozenset(broken)))
     monkeypatch.setattr(sys, "argv", ["rackwright", "reap"])
     with pytest.raises(SystemExit) as ended:
         main.app()
@@ -130,7 +130,7 @@ def test_exit_codes_and_words(
 
 
 def test_the_same_for_programs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(expired_stacks, "pulumi", Engine({"old": {"expires": LONG_AGO}}))
+    monkeypatch.setattr(expired_stacks, "run_pulumi", Engine({"old": {"expires": LONG_AGO}}))
     monkeypatch.setattr(sys, "argv", ["rackwright", "reap", "--dry-run", "--json"])
     with pytest.raises(SystemExit):
         main.app()

@@ -13,7 +13,7 @@ from rackwright.drivers import power, ssh
 from rackwright.drivers.rolling_update import Roll, Rolled
 from rackwright.inventory import paths
 
-INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
+INVENTORY = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
 
 
 class Stack:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.cli import Run
 
+from rackwright.drivers import pulumi
 from rackwright.inventory import paths
 from rackwright.operations.state import migrate
 
@@ -51,10 +52,10 @@ def two_stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with two stacks, and the stand-in for the engine."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
-    pulumi = tmp_path / "pulumi"
-    pulumi.write_text(STAND_IN)
-    pulumi.chmod(0o755)
-    monkeypatch.setattr(migrate, "engine", lambda: pulumi)
+    stand_in = tmp_path / "pulumi"
+    stand_in.write_text(STAND_IN)
+    stand_in.chmod(0o755)
+    monkeypatch.setattr(pulumi, "executable", lambda: stand_in)
     made = go_to(tmp_path / "home", monkeypatch, "one", "two")
     for stack in ("one", "two"):
         write(made, f".engine/state/.pulumi/stacks/rackwright/{stack}.json", deployment(stack))

@@ -141,7 +141,7 @@ class TestWeights:
         assert set(weights().configuration) == {path.name for path in (ROOT / "roles").iterdir() if path.is_dir()}
 
     def test_nothing_has_two(self):
-        found = yaml.safe_load((ROOT / "infra/rackwright/drift/weights.yml").read_text())
+        found = yaml.safe_load((ROOT / "infra/rackwright/drift/categories.yml").read_text())
         for part in found.values():
             names = [name for names in part.values() for name in names]
             assert len(names) == len(set(names))

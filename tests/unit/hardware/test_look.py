@@ -13,7 +13,7 @@ from hardware.job import told
 from rackwright.cli import main
 from rackwright.inventory import paths
 
-INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
+INVENTORY = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
 ONE_ANSWERS = 'case "$*" in *login0*) for last; do :; done; eval "$last";; *) echo "ssh: No route to host" >&2; exit 255;; esac'
 """As ssh to the machine of the test for one node; no way to all others."""
 

@@ -8,11 +8,12 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import pytest
 
-from rackwright.model import Cluster, load_cluster
+from rackwright.model import Cluster
 from rackwright.model.base import Part
 from rackwright.model.target import Target
 from rackwright.model.update_policy import Change, Except
 from rackwright.stackfile.diff import Kind, edits, policy_of
+from rackwright.stackfile.load import load_cluster
 
 LAB: dict[str, Any] = {
     "target": {"kind": "lab"},

@@ -18,7 +18,7 @@ calm = settings(derandomize=True)
 
 
 @pytest.mark.parametrize(
-    "module", ["model.units", "model.finding", "model.groups", "model.layout", "plan.addresses", "catalog", "cli.table"]
+    "module", ["model.units", "model.finding", "model.groups", "derive.layout", "plan.addresses", "catalog", "cli.render.table"]
 )
 def test_examples_in_docstrings_are_true(module: str) -> None:
     """An example that is wrong is worse than none."""

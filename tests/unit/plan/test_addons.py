@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from rackwright.inventory import paths
-from rackwright.model import load_cluster
 from rackwright.plan import Plan, expand
 from rackwright.plan.kubernetes.schema import Kubernetes
+from rackwright.stackfile.load import load_cluster
 from rackwright.workloads import render
 
 KUEUE = "kueue.x-k8s.io/v1beta2"

@@ -12,9 +12,10 @@ import pytest
 
 from rackwright.derive.layout import capacity_of
 from rackwright.inventory import paths
-from rackwright.model import Role, load_cluster
+from rackwright.model import Role
 from rackwright.plan import Plan, expand
 from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.load import load_cluster
 
 STACKS = sorted(file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in paths.stacks().glob("Pulumi.*.yaml"))
 of_each_stack = pytest.mark.parametrize("stack", STACKS)

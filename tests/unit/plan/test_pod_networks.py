@@ -10,11 +10,11 @@ import yaml
 
 from rackwright.catalog.networks import between, encapsulations, overhead
 from rackwright.inventory import paths
-from rackwright.model import load_cluster
 from rackwright.model.scheduler.kubernetes import Cni, Encapsulation
 from rackwright.plan import expand
 from rackwright.plan.kubernetes.network import cilium_values
 from rackwright.plan.kubernetes.schema import Kubernetes
+from rackwright.stackfile.load import load_cluster
 
 
 def planned(**scheduler: Any) -> Kubernetes:

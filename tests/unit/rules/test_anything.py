@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from rackwright import rules
 from rackwright.inventory import paths
-from rackwright.model import load_cluster
 from rackwright.plan import expand
 from rackwright.stackfile import yaml_reader
-from rackwright.stackfile.load import CONFIG_KEY
+from rackwright.stackfile.load import CONFIG_KEY, load_cluster
 
 GOOD: list[dict[str, Any]] = yaml_reader.read(Path(__file__).parent / "good.yml")[0]
 TODAY = date(2026, 12, 1)

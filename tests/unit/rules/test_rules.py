@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from rackwright import rules
-from rackwright.model import Finding, load_cluster
+from rackwright.model import Finding
 from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.load import load_cluster
 
 _HERE = Path(__file__).parent
 BAD: list[dict[str, Any]] = yaml_reader.read(_HERE / "bad.yml")[0]

@@ -53,7 +53,8 @@ GONE = {
     layout.ROLES: {"converge", "bake slurm", "bake kubernetes", "check mode"},
     layout.PLAYBOOKS: {"converge", "bake slurm", "bake kubernetes", "check mode"},
     layout.CLUSTER_CHECKS: {"converge", "verification", "check mode"},
-    f"{layout.PACKAGE}/provider": {"power agent", "bake slurm", "bake kubernetes"},
+    f"{layout.PACKAGE}/provider": {"power agent"},
+    f"{layout.PACKAGE}/drivers": {"power agent", "bake slurm", "bake kubernetes"},
     layout.KUBERNETES_BUNDLE: {"bundle", "addon", "bake kubernetes"},
 }
 

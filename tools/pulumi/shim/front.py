@@ -43,7 +43,7 @@ class Front:
         self._command = command
         self._project = of
         self._environ = environ
-        self._homes = _home_module(tools)
+        self._homes = _state_directory_module(tools)
         self._home = self._homes.Home.of(environ)
 
     def go(self) -> NoReturn:
@@ -154,13 +154,16 @@ def _leave_as(status: int) -> NoReturn:
     os._exit(os.waitstatus_to_exitcode(status))
 
 
-def _home_module(tools: str) -> Any:
-    """rackwright.operations.state.directory, loaded by path: importing it by name would run the package's own imports."""
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(tools)), "infra", "rackwright", "cli"))
-    import home  # type: ignore[import-not-found]
+def _state_directory_module(tools: str) -> Any:
+    """Load rackwright.operations.state.directory by path: importing it by name would run the package's own imports."""
+    from importlib.util import module_from_spec, spec_from_file_location
 
-    del sys.path[0]
-    return home
+    file = os.path.join(os.path.dirname(os.path.dirname(tools)), "infra", "rackwright", "operations", "state", "directory.py")
+    spec = spec_from_file_location("state_directory", file)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _say(text: str) -> None:

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Tables that several commands print."""

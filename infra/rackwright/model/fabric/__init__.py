@@ -1,1 +1,1 @@
-"""TODO."""
+"""Models of the high-speed network: switches, cables, RDMA."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Models of the schedulers: Slurm, Kubernetes."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Models of shared and local storage: exports, FSx for Lustre, scratch."""

@@ -109,7 +109,7 @@ def _told(others: Iterable[tuple[str, str]]) -> str:
 
 async def _others(phases: Phases, kept: recording.Record, root: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
     """(node, task) where an answer is another one than it was, or did not come."""
-    side = files("rackwright.operations.check_mode").joinpath("side.py").read_text(encoding="utf-8")
+    side = files("rackwright.operations.check_mode").joinpath("remote_replay.py").read_text(encoding="utf-8")
     programs = replay.programs(
         side,
         paths.project_root(),

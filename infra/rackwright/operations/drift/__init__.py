@@ -1,1 +1,1 @@
-"""TODO."""
+"""Drift scan, its three layers, notification and reconciliation."""

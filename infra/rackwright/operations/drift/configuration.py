@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from typing import Final
 
-from rackwright.cli.connect import load
 from rackwright.drift import configuration
 from rackwright.drift.difference import CLUSTER, Layer, Look
 from rackwright.drivers import ssh
 from rackwright.drivers.power import awake, handed_over
 from rackwright.drivers.task_diff import cut
 from rackwright.inventory import is_baked, paths
+from rackwright.inventory.running_stack import load_inventory
 from rackwright.operations.check_mode.runner import OURS, Looked, Phases
 from rackwright.operations.check_mode.runner import look as looked
 from rackwright.report.redact import Redactor, redactor
@@ -25,7 +25,7 @@ _REACH: Final = 10.0
 async def look(stack: str, say: Callable[[str], Awaitable[None]]) -> Look:
     """Run the playbooks in check mode, or reuse the cached result, and return their changes as differences."""
     began = time.monotonic()
-    cluster, inventory, own = load(stack)["all"]["vars"]["cluster"], paths.inventory(stack), paths.site(stack)
+    cluster, inventory, own = load_inventory(stack)["all"]["vars"]["cluster"], paths.inventory(stack), paths.site(stack)
     skipped = ("install",) if is_baked(cluster) else ()
     phases = Phases(stack, inventory, paths.secrets(stack), str(own) if own.exists() else OURS, skipped)
     async with awake(stack, handed_over(inventory), say):

@@ -41,7 +41,7 @@ async def nothing() -> Traces:
 
 async def asked(stack: str, declared: Declared) -> Traces:
     """Collect the state of every node that is `in`, in parallel, over existing SSH connections, with the nodes powered on."""
-    program = files("rackwright.drift.host_baseline").joinpath("side.py").read_text(encoding="utf-8")
+    program = files("rackwright.drift.host_baseline").joinpath("collector.py").read_text(encoding="utf-8")
     async with awake(stack, handed_over(paths.inventory(stack)), _silently):
         lost = await ssh.reach(stack, declared.nodes, within=_REACH)
         there = [name for name in declared.nodes if name not in lost]

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rackwright.drift.difference import Layer
+from rackwright.drivers import pulumi
 from rackwright.inventory import paths
-from rackwright.provider.protocol.resource import ONLY
 
 _HOSTS: Final = ("**::rackwright:ansible:Converge::*", "**::rackwright:test:Verification::*")
 """The two resources that represent the state of the hosts."""
@@ -39,7 +39,7 @@ def way(layers: Collection[Layer]) -> Way:
     """Return the smallest run that reconciles these layers. Behaviour is reconciled by configuring the hosts."""
     if set(layers) == {Layer.RESOURCES}:
         words = "healing resources: recreate missing resources, start stopped ones, then configure and verify recreated nodes"
-        return Way(words, environment={ONLY: Layer.RESOURCES.value})
+        return Way(words, environment={pulumi.REFRESH_SCOPE_ENV: Layer.RESOURCES.value})
     if Layer.RESOURCES not in layers:
         words = "healing the hosts: apply the playbooks to every existing node, then run the checks of the stack's level"
         return Way(words, _HOSTS)
@@ -50,10 +50,9 @@ def way(layers: Collection[Layer]) -> Way:
 
 def run(stack: str, chosen: Way) -> bool:
     """Run Pulumi and return whether it succeeded. Its output goes to standard error, because JSON may follow on standard output."""
-    from rackwright.operations.state.migrate import engine
 
     done = subprocess.run(
-        [str(engine()), *chosen.arguments(stack)],
+        [str(pulumi.executable()), *chosen.arguments(stack)],
         cwd=paths.project_root(),
         env={**os.environ, **chosen.environment},
         stdout=sys.stderr,

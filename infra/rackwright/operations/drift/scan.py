@@ -7,42 +7,45 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from rackwright.cli.connect import load
 from rackwright.drift import behaviour, resources
 from rackwright.drift.difference import CLUSTER, Difference, Layer, Look
 from rackwright.drift.document import Drift
-from rackwright.drivers import podman
+from rackwright.drivers import podman, pulumi
 from rackwright.drivers.check_runner import run_checks
 from rackwright.drivers.power import Sleepers, awake
 from rackwright.drivers.process import run
 from rackwright.errors import CouldNotTell, RackwrightError
 from rackwright.inventory import paths
 from rackwright.inventory.reader import Declared, from_inventory
+from rackwright.inventory.running_stack import load_inventory
+from rackwright.inventory.time_limits import slowness
 from rackwright.operations.drift import configuration
 from rackwright.operations.drift.host_baseline import Traces, asked, nothing
 from rackwright.operations.stack_lock import StackLock
-from rackwright.provider.protocol.resource import ONLY
 
 Progress = Callable[[Layer, str], Awaitable[None]]
 _LAB: Final = "rackwright:lab:Label"
 """Type of the resource that marks a stack whose containers run on this machine."""
 _ENGINE: Final = 300.0
-"""Timeout in seconds of a Pulumi refresh that reads resources only."""
+"""Timeout in seconds of a Pulumi refresh that reads resources only, on a machine with slowness 1."""
+_SLOW: Final = 5
+"""Slowness from which layers are scanned one after another. An emulated machine with two CPUs has 5 to 8; three layers in parallel took
+330 s there, and nodes did not answer within 41 s (`pytest tests/newcomer -k debian-13-rootless`)."""
 
 
 async def look(stack: str, progress: Progress, *, with_traces: bool) -> tuple[Drift, Traces]:
-    """Scan all layers in parallel and collect each node's current state; a layer that cannot be scanned has the reason in `unknown`.
+    """Scan all layers and collect each node's current state; a layer that cannot be scanned has the reason in `unknown`.
 
     Raises CouldNotTell if another run holds the stack's lock.
     """
-    declared = from_inventory(load(stack))
+    declared = from_inventory(load_inventory(stack))
     lock = StackLock(stack)
     try:
         await lock.hold()
@@ -62,9 +65,18 @@ async def _look(stack: str, declared: Declared, progress: Progress, *, with_trac
         Layer.CONFIGURATION: configuration.look,
         Layer.BEHAVIOUR: partial(_behaviour, sleepers=sleepers),
     }
-    layers = asyncio.gather(*(_told(layer, one, stack, partial(progress, layer)) for layer, one in looks.items()))
-    found, traces = await asyncio.gather(layers, asked(stack, declared) if with_traces else nothing())
+    scans = [_told(layer, one, stack, partial(progress, layer)) for layer, one in looks.items()]
+    baseline = asked(stack, declared) if with_traces else nothing()
+    found, traces = await _run_scans(scans, baseline)
     return Drift(stack, declared.plan, started, time.monotonic() - began, tuple(found)), traces
+
+
+async def _run_scans(scans: Sequence[Coroutine[Any, Any, Look]], baseline: Coroutine[Any, Any, Traces]) -> tuple[list[Look], Traces]:
+    """Run the scans and the baseline in parallel; on a slow machine one after another, because each slows the rest down."""
+    if slowness() >= _SLOW:
+        return [await scan for scan in scans], await baseline
+    found, traces = await asyncio.gather(asyncio.gather(*scans), baseline)
+    return found, traces
 
 
 Saying = Callable[[str], Awaitable[None]]
@@ -80,15 +92,15 @@ async def _told(layer: Layer, one: Callable[[str, Saying], Awaitable[Look]], sta
 
 async def _resources(stack: str, say: Saying, *, sleepers: Sleepers | None) -> Look:
     """Preview a Pulumi refresh that reads resources only. If it fails, the layer is unknown, even without differences."""
-    from rackwright.operations.state.migrate import engine
 
     began = time.monotonic()
     await say("reading containers, networks, keys")
     with tempfile.TemporaryDirectory(prefix=".drift-", dir=paths.folder(stack)) as folder:
         log = Path(folder) / "events"
         where = ["--cwd", str(paths.project_root()), "--stack", stack]
-        command = [str(engine()), "refresh", *where, "--preview-only", "--event-log", str(log)]
-        ended = await run(command, timeout=_ENGINE, env={**os.environ, ONLY: Layer.RESOURCES.value, "PULUMI_DEBUG_COMMANDS": "true"})
+        command = [str(pulumi.executable()), "refresh", *where, "--preview-only", "--event-log", str(log)]
+        env = {**os.environ, pulumi.REFRESH_SCOPE_ENV: Layer.RESOURCES.value, "PULUMI_DEBUG_COMMANDS": "true"}
+        ended = await run(command, timeout=_ENGINE * slowness(), env=env)
         events = resources.events(log.read_text(encoding="utf-8")) if log.exists() else []
     found = resources.look(stack, time.monotonic() - began, events, sleepers.nodes if sleepers else ())
     if not ended.ok and (not events or not found.unknown):

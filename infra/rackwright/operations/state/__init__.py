@@ -1,1 +1,1 @@
-"""TODO."""
+"""The state directory: files, backup, restore, migration to another Pulumi backend."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from rackwright.drivers import pulumi
 from rackwright.errors import BadInput, RackwrightError
 from rackwright.inventory import paths
 from rackwright.operations.state import files
@@ -59,7 +59,7 @@ class _Backend:
     def _pulumi(self, *arguments: str) -> str:
         passphrase = {} if brings_passphrase() else {"PULUMI_CONFIG_PASSPHRASE_FILE": str(paths.engine_passphrase())}
         environ = {**os.environ, **passphrase, "PULUMI_BACKEND_URL": self.url, "RACKWRIGHT_HOME": str(self.project / "home")}
-        command = [str(engine()), "stack", *arguments, "--non-interactive", "--color", "never"]
+        command = [str(pulumi.executable()), "stack", *arguments, "--non-interactive", "--color", "never"]
         done = subprocess.run(command, cwd=self.project, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode:
             hint = "fix the error and run the same command again; stacks that were moved are skipped, the old state is unchanged"
@@ -122,14 +122,6 @@ def address(url: str) -> str:
 def brings_passphrase() -> bool:
     """Return whether the user's environment sets a passphrase; an empty PULUMI_CONFIG_PASSPHRASE counts as one."""
     return "PULUMI_CONFIG_PASSPHRASE" in os.environ or bool(os.environ.get("PULUMI_CONFIG_PASSPHRASE_FILE"))
-
-
-def engine() -> Path:
-    """Return the path of this environment's `pulumi`; raise RackwrightError if it is missing."""
-    found = Path(sys.executable).with_name("pulumi")
-    if not found.exists():
-        raise RackwrightError("pulumi is not installed in this environment", hint="run `make`")
-    return found
 
 
 def _is_over(ours: dict[str, Any], theirs: dict[str, Any], stack: str, url: str) -> bool:

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Resources of stacks on AWS that the AWS provider does not have."""

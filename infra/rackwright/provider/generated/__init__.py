@@ -1,1 +1,1 @@
-"""TODO."""
+"""Resources that are generated once and live in the state only: key pair, random bytes, timestamp."""

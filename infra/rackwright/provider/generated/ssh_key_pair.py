@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rackwright.drivers.ssh_key_pair import generate
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties, Secret
 from rackwright.provider.protocol.resource import Made, Operation, Resource, State
 
@@ -26,14 +27,3 @@ class KeyPair(Resource):
 
     async def delete(self, operation: Operation, state: State) -> None:
         """It lives in the state only; whoever wrote it to a disk removes it there."""
-
-
-def generate(comment: str) -> tuple[str, str]:
-    """A fresh Ed25519 pair: (public line, private key in OpenSSH's format)."""
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    key = Ed25519PrivateKey.generate()
-    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
-    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()).decode()
-    return f"{public} {comment}", private

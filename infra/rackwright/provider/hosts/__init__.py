@@ -1,1 +1,1 @@
-"""TODO."""
+"""Resources of target `hosts`: machines that exist already."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Resources of Kubernetes stacks: bundle, add-ons, tunnel to the API server."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Resources of the lab: containers, networks, volumes and the power of nodes."""

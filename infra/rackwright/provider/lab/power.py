@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
+from rackwright import layout
 from rackwright.drivers.daemon import end, is_running
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
@@ -100,7 +101,7 @@ def _start(stack: str, arguments: list[str]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [*_COMMAND, stack, *arguments],
             cwd="/",
-            env={**environment, "RACKWRIGHT_HOME": str(paths.home()), "PYTHONPATH": str(Path(__file__).parents[2])},
+            env={**environment, "RACKWRIGHT_HOME": str(paths.home()), "PYTHONPATH": str(layout.IMPORT_ROOT)},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

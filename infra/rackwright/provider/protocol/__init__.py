@@ -1,1 +1,1 @@
-"""TODO."""
+"""Pulumi's provider protocol: property values, diffs, secrets, partial failures."""

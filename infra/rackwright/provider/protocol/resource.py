@@ -8,18 +8,16 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
+from rackwright.drivers.pulumi import REFRESH_SCOPE_ENV
 from rackwright.provider.protocol.diff import Difference, compare
 from rackwright.provider.protocol.property_values import Properties
-
-ONLY: Final = "RACKWRIGHT_REFRESH"
-"""Set to `resources`, a refresh looks at nothing else, whatever the stack says: somebody looks at the other layers beside it."""
 
 
 def only_resources(inputs: Properties) -> bool:
     """Whether this refresh leaves configuration and behaviour alone: the stack says so, or who runs it."""
-    return "resources" in (inputs.get("options", {}).get("refresh"), os.environ.get(ONLY))
+    return "resources" in (inputs.get("options", {}).get("refresh"), os.environ.get(REFRESH_SCOPE_ENV))
 
 
 @dataclass(frozen=True)

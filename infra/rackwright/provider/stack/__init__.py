@@ -1,1 +1,1 @@
-"""TODO."""
+"""Resources that act on the whole stack: Converge and Verification."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Rules for every target and scheduler."""

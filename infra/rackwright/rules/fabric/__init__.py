@@ -1,1 +1,1 @@
-"""TODO."""
+"""Rules for the high-speed network."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Rules for Slurm."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Rules for drivers, CUDA, OFED, NCCL and their versions."""

@@ -19,7 +19,7 @@ def errors(file_data: object) -> list[str]:
 
 
 def test_the_committed_schema_is_current() -> None:
-    """`rackwright schema > infra/rackwright/model/stack.schema.json` writes it."""
+    """`rackwright schema > infra/rackwright/stackfile/stack.schema.json` writes it."""
     assert schema.COMMITTED.read_text() == schema.text()
 
 

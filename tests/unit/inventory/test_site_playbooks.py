@@ -11,8 +11,9 @@ import yaml
 
 from rackwright import layout
 from rackwright.inventory import paths, site_playbooks
-from rackwright.model import Cluster, load_cluster, phases
+from rackwright.model import Cluster, phases
 from rackwright.model.phases import AfterPhase
+from rackwright.stackfile.load import load_cluster
 from rackwright.targets import digests
 
 ROOT = paths.project_root()

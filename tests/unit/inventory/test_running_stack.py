@@ -14,7 +14,7 @@ from rackwright.cli import main
 from rackwright.inventory import paths
 from rackwright.inventory.reader import load
 
-INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
+INVENTORY = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
 
 
 def document(verdict: str, started: str, reason: str = "") -> str:

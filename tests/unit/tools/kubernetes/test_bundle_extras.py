@@ -15,7 +15,7 @@ from bundle import extras, found, inputs
 from bundle.progress import Lines
 from rackwright.catalog.networks import flannel_image
 
-ROOMS = Path(__file__).resolve().parents[2] / "tools" / "kubernetes"
+ROOMS = Path(__file__).resolve().parents[4] / "tools" / "kubernetes"
 _GO = """
 import os, pathlib, sys
 if sys.argv[1] == "version":

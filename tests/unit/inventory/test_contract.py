@@ -15,8 +15,8 @@ from goldens import Goldens, compact
 
 from rackwright import inventory as rackwright_inventory
 from rackwright.inventory import Host, paths
-from rackwright.model import load_cluster, load_stack
 from rackwright.plan import Plan, expand
+from rackwright.stackfile.load import load_cluster, load_stack
 
 HOME = "/home/alice/.local/state/rackwright"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJk5tdQFZ8nOuT0aPYQ3mXrGqB7qk8pZVZ3oU5t9WnY"
@@ -54,7 +54,7 @@ def test_the_inventory_and_the_ssh_files_are_as_they_were(goldens: Goldens) -> N
     plan = lab()
     inventory = compact(rackwright_inventory.inventory(plan, hosts(plan))) + "\n"  # JSON is YAML, too.
     config, known = rackwright_inventory.ssh_config(plan, hosts(plan)), rackwright_inventory.known_hosts(plan, hosts(plan))
-    goldens.check_folder("handover", {"inventory.yml": inventory, "ssh_config": config, "known_hosts": known})
+    goldens.check_folder("inventory", {"inventory.yml": inventory, "ssh_config": config, "known_hosts": known})
 
 
 def test_slow_machine_waits_longer_for_connections() -> None:
@@ -222,7 +222,7 @@ def test_every_public_name_is_there_in_any_order() -> None:
     """Names are looked up when asked for; asking for one must not hide another."""
     for first in ("BAKED", "Host", "ssh_config"):
         script = (
-            f"from rackwright import handover as h; h.{first}; print([n for n in h.__all__ if not hasattr(h, n)], callable(h.inventory))"
+            f"from rackwright import inventory as h; h.{first}; print([n for n in h.__all__ if not hasattr(h, n)], callable(h.inventory))"
         )
         assert fresh(script) == "[] True\n"
     with pytest.raises(AttributeError, match="inventry"):

@@ -12,7 +12,7 @@ from bootstrap.machine import Machine
 from bootstrap.machine_checks import downloads, network
 from bootstrap.stage import Stages
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[4]
 
 DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 13 (trixie)"\nID=debian\n'
 UBUNTU = 'PRETTY_NAME="Ubuntu 22.04.5 LTS"\nID=ubuntu\nID_LIKE=debian\n'

@@ -11,8 +11,9 @@ from rackwright.catalog.instances import instance_types
 from rackwright.catalog.prices import prices
 from rackwright.derive.cost import Cost, CostLine, cost, spent
 from rackwright.inventory import paths
-from rackwright.model import Cluster, load_cluster, load_stack
+from rackwright.model import Cluster
 from rackwright.plan import expand
+from rackwright.stackfile.load import load_cluster, load_stack
 
 AWS = {
     "target": {

@@ -11,9 +11,9 @@ import pytest
 
 from rackwright import inventory, rules
 from rackwright.inventory import Host, paths
-from rackwright.model import load_cluster
 from rackwright.plan import expand
 from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.load import load_cluster
 from rackwright.targets import hosts as target
 
 _KEY = "SHA256:0123456789012345678901234567890123456789012"

@@ -14,7 +14,7 @@ from rackwright.drivers import ansible
 from rackwright.inventory import paths
 from rackwright.operations.check_mode import runner as looking
 
-INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
+INVENTORY = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
 
 
 SECRET = "a-secret-in-one-file-alone"
@@ -26,7 +26,7 @@ class Stack:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
         monkeypatch.setenv("RACKWRIGHT_HOME", str(home))
         monkeypatch.setattr(looking.ansible, "play", self.play)
-        monkeypatch.setattr(looking.asking, "ask", self.ask)
+        monkeypatch.setattr(looking.remote_exec, "ask", self.ask)
         paths.prepare("lab")
         paths.inventory("lab").write_text(INVENTORY.read_text(encoding="utf-8"))
         for file in (paths.secrets("lab"), paths.ssh_config("lab"), paths.applied("lab")):

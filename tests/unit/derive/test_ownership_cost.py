@@ -9,7 +9,8 @@ import pytest
 from rackwright.catalog.instances import instance_types
 from rackwright.derive.cost import cost
 from rackwright.derive.ownership_cost import Balance, Rented, alike, balance
-from rackwright.model import Cluster, load_cluster
+from rackwright.model import Cluster
+from rackwright.stackfile.load import load_cluster
 
 
 def owned(model: str = "a10g", **economics: Any) -> Cluster:

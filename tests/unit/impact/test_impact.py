@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from rackwright.impact import Action, Described, impact
 from rackwright.impact.planned_change import Step, named
 from rackwright.inventory import paths
-from rackwright.model import load_cluster
 from rackwright.model.update_policy import Change
 from rackwright.plan import expand
 from rackwright.stackfile import yaml_reader
 from rackwright.stackfile.diff import Edit, Kind, edits
+from rackwright.stackfile.load import load_cluster
 
 calm = settings(derandomize=True)
 

@@ -10,8 +10,9 @@ from pydantic import BaseModel, Field
 
 from rackwright.derive.nodes import members
 from rackwright.errors import BadInput
-from rackwright.model import Role, find_stack_file, load_cluster, load_configured, load_stack
+from rackwright.model import Role
 from rackwright.stackfile.field_errors import walk
+from rackwright.stackfile.load import find_stack_file, load_cluster, load_configured, load_stack
 
 LAB = """\
 config:

@@ -35,9 +35,9 @@ def test_what_the_machine_has_not_mounted(rows: str, found: list[str]) -> None:
 @pytest.fixture
 def hybrid(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A machine with cgroup v1, where root runs the nodes, that has not mounted one of the hierarchies."""
-    monkeypatch.setattr(node.control_groups, "unified", lambda: False)
+    monkeypatch.setattr(node.cgroups, "unified", lambda: False)
     monkeypatch.setattr(node, "rootless", lambda: False)
-    monkeypatch.setattr(node.control_groups, "shared", lambda: ["hugetlb"])
+    monkeypatch.setattr(node.cgroups, "shared", lambda: ["hugetlb"])
     return monkeypatch
 
 

@@ -15,9 +15,10 @@ import rackwright
 _CALL = """
 import sys
 from pathlib import Path
-from rackwright.cli import life, move
-move.engine = lambda: Path(sys.argv[1])
-sys.exit(life._pulumi("up", "lab"))
+from rackwright.cli import up_down
+from rackwright.drivers import pulumi
+pulumi.executable = lambda: Path(sys.argv[1])
+sys.exit(up_down._pulumi("up", "lab"))
 """
 _ENGINE = "#!/bin/sh\ntrap 'sleep 0.3; echo cleaned up; exit 130' INT\necho runs\nwhile :; do sleep 0.05; done\n"
 

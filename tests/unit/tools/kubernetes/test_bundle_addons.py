@@ -18,7 +18,7 @@ from rackwright.catalog.addons import addons as catalogue
 from rackwright.catalog.addons import image
 from rackwright.model.scheduler.kubernetes import Addon
 
-ROOMS = Path(__file__).resolve().parents[2] / "tools" / "kubernetes"
+ROOMS = Path(__file__).resolve().parents[4] / "tools" / "kubernetes"
 _GO = """
 import pathlib, sys
 here = pathlib.Path(__file__).parent

@@ -16,7 +16,7 @@ from bootstrap.machine import Machine
 from bootstrap.stage import Stage, Stages
 from shim import engine as shim_engine
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[4]
 
 
 def machine(tmp_path: Path, path: str = "") -> Machine:
