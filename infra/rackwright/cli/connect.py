@@ -15,6 +15,7 @@ from rackwright.cli.live import must_be_up
 from rackwright.errors import BadInput
 from rackwright.handover import paths
 from rackwright.model.finding import did_you_mean
+from rackwright.yaml_reader import load_yaml
 
 
 def ssh(
@@ -68,6 +69,5 @@ def must_run_slurm(stack: str, what: str) -> None:
 def load(stack: str) -> dict[str, Any]:
     """Return the inventory of the last run; raise BadInput if the stack is not up."""
     file = must_be_up(stack)
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found: dict[str, Any] = yaml.load(file.read_text(), Loader=loader)
+    found: dict[str, Any] = load_yaml(file.read_text(encoding="utf-8"))
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
@@ -15,6 +14,7 @@ import typer
 from rackwright.cli import drift_told, drift_traces
 from rackwright.cli.drift_proofs import proofs
 from rackwright.cli.live import must_be_up
+from rackwright.cli.progress import show_progress
 from rackwright.drift import allowance, notify
 from rackwright.drift.difference import Layer
 from rackwright.drift.document import Drift
@@ -165,6 +165,4 @@ def _show(found: Drift, changes: Changes, *, as_json: bool) -> None:
 
 
 async def _progress(layer: Layer, text: str) -> None:
-    """Print one line that the next one overwrites, if standard error is a terminal."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{layer.value}: {text}\r", end="", file=sys.stderr, flush=True)
+    await show_progress(f"{layer.value}: {text}")

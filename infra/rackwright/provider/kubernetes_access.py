@@ -12,6 +12,7 @@ from rackwright.provider.drivers import api_way
 from rackwright.provider.drivers.process import run
 from rackwright.provider.resource import Made, Operation, Resource, State
 from rackwright.provider.wire import UNKNOWN, Properties, Secret
+from rackwright.yaml_reader import load_yaml
 
 _ADMIN: Final = "/etc/kubernetes/admin.conf"
 _NAME_IN_CERTIFICATE: Final = "kubernetes"
@@ -62,7 +63,7 @@ async def _fetched(stack: str, controller: str) -> str:
 
 def _kubeconfig(stack: str, port: int, written: str) -> str:
     """The administrator's configuration with the way from here; one cluster, one user, one context, each named like the stack."""
-    found: dict[str, Any] = yaml.safe_load(written)
+    found: dict[str, Any] = load_yaml(written)
     cluster, user = found["clusters"][0]["cluster"], found["users"][0]["user"]
     reached = {"server": f"https://{api_way.HERE}:{port}", "tls-server-name": _NAME_IN_CERTIFICATE}
     return yaml.safe_dump(

@@ -14,13 +14,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from rackwright.handover import paths
 from rackwright.model.ranges import compressed
 from rackwright.provider.answers import again, record, veil
 from rackwright.provider.drivers import ansible, asking
 from rackwright.provider.drivers.ansible_child import own_folder
+from rackwright.yaml_reader import load_yaml
 
 Saying = Callable[[str], Awaitable[None]]
 OURS: Final = "site.yml"
@@ -47,8 +46,7 @@ class Phases:
 
     @cached_property
     def _all(self) -> dict[str, Any]:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        found: dict[str, Any] = yaml.load(self.inventory.read_text(encoding="utf-8"), Loader=loader)["all"]
+        found: dict[str, Any] = load_yaml(self.inventory.read_text(encoding="utf-8"))["all"]
         return found
 
     @property

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from rackwright.errors import RackwrightError
 from rackwright.handover import paths
 from rackwright.provider.drivers import ssh
 from rackwright.provider.drivers.process import run
+from rackwright.yaml_reader import load_yaml
 
 _POLLS: Final = 4.0
 """Seconds that may pass between two looks of Slurm at its nodes' power, twice (slurm.conf, power_save_interval)."""
@@ -70,8 +69,7 @@ class Sleepers:
 
 def handed_over(inventory: Path, only: Collection[str] = ()) -> Sleepers | None:
     """From the hand-over of a stack that is up."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found = yaml.load(inventory.read_text(), Loader=loader) if inventory.is_file() else None
+    found = load_yaml(inventory.read_text(encoding="utf-8")) if inventory.is_file() else None
     return Sleepers.of(found["all"]["vars"]["cluster"]["scheduler"], only) if found else None
 
 
