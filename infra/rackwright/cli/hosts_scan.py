@@ -21,6 +21,7 @@ from rackwright.provider.drivers.remote import Way
 from rackwright.provider.drivers.survey import Asked, Seen, survey
 
 _UNFIT = 1
+"""Exit code "not as declared" (`rackwright.cli.main.app`)."""
 
 
 def scan(

@@ -43,6 +43,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 
 _DEFECT_HINT: Final = "this is a bug in rackwright: run the command again with RACKWRIGHT_TRACEBACK=1 and report the output"
 _COULD_NOT_TELL: Final = 3
+"""Exit code "undetermined" (`app`): a defect says nothing about the cluster."""
 
 
 class Commands(TyperGroup):

@@ -10,6 +10,7 @@ from rackwright.provider.resource import Finding, Made, Operation, Resource, Sta
 from rackwright.provider.wire import UNKNOWN, Properties, Secret
 
 _MOST = 65_536
+"""Maximum number of bytes to draw. Chosen: far above the longest of ours (the MUNGE key, 1024), far below what burdens the state."""
 
 
 class Bytes(Resource):

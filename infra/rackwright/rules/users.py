@@ -13,6 +13,7 @@ from rackwright.model.finding import Severity
 from rackwright.rules.registry import Case, Complaint, rule
 
 FIRST_UID: Final = 1000
+"""First id of ordinary users (login.defs(5), UID_MIN)."""
 LAST_UID: Final = 60000
 """Debian's useradd ends here (login.defs); systemd hands out what follows 61183 to services, 65534 is nobody."""
 _KEY_TYPES: Final = frozenset(

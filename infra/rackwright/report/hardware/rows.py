@@ -12,6 +12,7 @@ UNTOLD: Final = "?"
 """Cell of a value that could not be read."""
 NONE: Final = "-"
 _GIB: Final = 1024
+"""Factor from MiB to GiB and from GiB to TiB."""
 
 
 def alike(nodes: Iterable[Mapping[str, Any]], rows: Callable[[Mapping[str, Any]], Sequence[Row]]) -> list[tuple[str, list[Row]]]:
