@@ -18,6 +18,8 @@ PAGES = (
     "README.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
+    "CHANGELOG.md",
+    "RELEASING.md",
     "docs/contributing/style.md",
     "docs/evidence/README.md",
     "tests/README.md",

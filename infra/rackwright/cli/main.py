@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from rackwright import __version__
 from rackwright.errors import RackwrightError
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
@@ -78,9 +79,7 @@ def _command(name: str, function: Callable[..., Any]) -> Any:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(version("rackwright"))
+        typer.echo(__version__)
         raise typer.Exit
 
 
