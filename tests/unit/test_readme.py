@@ -20,6 +20,7 @@ PAGES = (
     "SECURITY.md",
     "CHANGELOG.md",
     "RELEASING.md",
+    "docs/adr/README.md",
     "docs/contributing/style.md",
     "docs/evidence/README.md",
     "tests/README.md",
