@@ -23,6 +23,7 @@ PAGES = (
     "docs/adr/README.md",
     "docs/contributing/style.md",
     "docs/evidence/README.md",
+    "examples/README.md",
     "tests/README.md",
     "tools/README.md",
 )
