@@ -19,6 +19,7 @@ PAGES = (
     "CONTRIBUTING.md",
     "SECURITY.md",
     "CHANGELOG.md",
+    ".devcontainer/README.md",
     "RELEASING.md",
     "docs/adr/README.md",
     "docs/contributing/style.md",
