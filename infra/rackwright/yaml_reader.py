@@ -1,4 +1,4 @@
-"""The one way to read YAML of the project and of inventories. Stack files have scalar rules of their own (`rackwright.model.document`)."""
+"""The one way to read YAML of the project and of inventories. Stack files have scalar rules of their own (`rackwright.stackfile.yaml_reader`)."""
 
 from __future__ import annotations
 

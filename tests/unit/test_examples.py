@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rackwright.cli.stack import judge
+from rackwright.operations.stack import judge
 from rackwright.plan import expand
 
 ROOT = Path(__file__).parents[2]

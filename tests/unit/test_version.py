@@ -62,7 +62,7 @@ def test_provider_reports_the_version_of_the_module():
     code = """
 import asyncio, rackwright; rackwright.__version__ = "7.8.9"
 from unittest.mock import Mock
-from rackwright.provider.servicer import ProviderServicer
+from rackwright.provider.protocol.servicer import ProviderServicer
 print(asyncio.run(ProviderServicer(Mock(), Mock()).GetPluginInfo(None, None)).version)
 """
     assert run(code) == "7.8.9\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright.catalog import GpuModel, version_key
-from rackwright.model.software import GpuModules
+from rackwright.model.node.software import GpuModules
 from rackwright.yaml_reader import load_yaml
 
 _FOLDER: Final = Path(__file__).parent

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rackwright.catalog.addons import addons
 from rackwright.catalog.kubernetes import OWN
-from rackwright.model.kubernetes import Cni, Encapsulation
+from rackwright.model.scheduler.kubernetes import Cni, Encapsulation
 from rackwright.yaml_reader import load_yaml
 
 _FILE: Final = Path(__file__).with_suffix(".yml")

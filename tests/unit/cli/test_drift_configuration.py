@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rackwright.cli.drift_configuration import _masked
 from rackwright.masking import MASK
+from rackwright.operations.drift.configuration import _masked
 from rackwright.report.redact import Redactor
 
 
