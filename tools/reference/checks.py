@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
+from pathlib import Path
 from typing import Final
 
+from rackwright import layout
 from rackwright.catalog.checks import CheckSpec, Feature, Kind, Level, acceptance, checks
 from reference.markdown import cell, head, table
-from troubleshooting import reasons
 
+_CHECKS: Final = Path(__file__).parents[2] / layout.CLUSTER_CHECKS
 _TEXT: Final = """`rackwright verify STACK` runs the checks of kind `passive`. They only read, and are safe on a busy cluster.
 `rackwright accept STACK` runs jobs. [Troubleshooting](../troubleshooting.md) lists the same checks by symptom.
 
@@ -65,3 +68,10 @@ def _scope(spec: CheckSpec) -> str:
 def _remedy(spec: CheckSpec) -> str:
     pods = f". On Kubernetes: {cell(spec.remedy_in_pods)}" if spec.remedy_in_pods else ""
     return f"{cell(spec.remedy)}{pods}"
+
+
+def reasons(subject: str) -> Mapping[str, str]:
+    """Return the reason of each check of a subject: the first line of its docstring."""
+    tree = ast.parse((_CHECKS / f"test_{subject}.py").read_text(encoding="utf-8"))
+    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"))
+    return {function.name.removeprefix("test_"): (ast.get_docstring(function) or "").splitlines()[0] for function in functions}
