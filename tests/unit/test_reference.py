@@ -9,8 +9,8 @@ import pytest
 import reference
 from rackwright.catalog.checks import acceptance, checks
 from rackwright.cli.main import COMMANDS
-from rackwright.model.schema import schema
 from rackwright.rules import RULES
+from rackwright.stackfile.schema import schema
 from reference import environment, markdown
 from reference.json_types import Types, example
 

@@ -12,9 +12,9 @@ from pydantic.fields import FieldInfo
 
 from rackwright.model.base import Part
 from rackwright.model.cluster import Cluster
-from rackwright.model.edits import policy_of
-from rackwright.model.policy import Change
-from rackwright.model.schema import schema
+from rackwright.model.update_policy import Change
+from rackwright.stackfile.diff import policy_of
+from rackwright.stackfile.schema import schema
 from reference.json_types import Types, default, described, example
 from reference.markdown import anchor, cell, head, table
 
