@@ -19,6 +19,7 @@ from rackwright.rules import (
     aws_network,
     aws_tags,
     budget,
+    container_networks,
     cost,
     fabric,
     fabric_floor,
@@ -51,7 +52,7 @@ __all__ = ["RULES", "Case", "Rule", "check", "examine"]
 
 SUBJECTS = (
     *(names, network, groups, gpus, software, software_versions, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
-    *(image_accounts,),
+    *(image_accounts, container_networks),
     *(kubernetes, kubernetes_network, kubernetes_addons, pod_network),
     *(fabric, fabric_floor, phases, node_stack, tuning),
     *(aws_instances, aws_images, aws_disks, aws_network, aws_fabric, aws_capacity, aws_tags, fsx, fsx_repositories, budget, cost),
