@@ -10,6 +10,7 @@ from typing import Any, Final
 import yaml
 
 from rackwright.errors import BadInput
+from rackwright.model.field_hints import TOO_DEEP
 from rackwright.model.finding import Finding, Severity
 
 _Base: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -109,7 +110,10 @@ def parse(text: str, name: str) -> tuple[Any, list[Finding]]:
     except yaml.MarkedYAMLError as broken:
         return None, [_syntax(broken, text, name)]
     except (yaml.YAMLError, ValueError, RecursionError) as broken:
-        return None, [_finding("yaml-syntax", name, f"is not valid YAML: {str(broken).splitlines()[0]}", "")]
+        if isinstance(broken, RecursionError):
+            return None, [_finding("yaml-syntax", name, TOO_DEEP, "check the indentation and the brackets")]
+        hint = "remove control characters, and save the file as UTF-8 text"
+        return None, [_finding("yaml-syntax", name, f"is not valid YAML: {str(broken).splitlines()[0]}", hint)]
     return data, repeated
 
 
