@@ -37,8 +37,8 @@ class Verification(Resource):
         return found if state.outputs.get("verdict") == _PASSED else found.with_change("verdict", Change.UPDATE)
 
     def foresee(self, news: Properties) -> Properties:
-        """It passes, or fails; when and with what totals nobody knows."""
-        return {**news, "verdict": _PASSED, "reasons": [], "totals": UNKNOWN, "finished": UNKNOWN, "run": UNKNOWN}
+        """Return the inputs; every result is unknown until the checks have run."""
+        return {**news, "verdict": UNKNOWN, "reasons": UNKNOWN, "totals": UNKNOWN, "finished": UNKNOWN, "run": UNKNOWN}
 
     async def create(self, operation: Operation, news: Properties) -> Made:
         """Run the checks of the level."""

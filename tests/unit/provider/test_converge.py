@@ -18,6 +18,7 @@ from rackwright.provider.answers.look import Looked
 from rackwright.provider.converge import Converge, _sleepers
 from rackwright.provider.drivers import ansible, rolling
 from rackwright.provider.resource import Operation, State
+from rackwright.provider.wire import UNKNOWN
 
 
 async def said(_: str) -> None:
@@ -325,3 +326,10 @@ def test_a_look_tells_who_waits_to_be_rolled(waiting: dict[str, Any]) -> None:
     made = asyncio.run(Converge().read(OPERATION, state))
     assert made.reasons[0] == "worker1: waits to be rolled: driver 550 serves, 580 is declared"
     assert not made.outputs["converged"]
+
+
+def test_preview_leaves_the_result_of_converge_unknown() -> None:
+    """A preview of a stack that was never up has applied nothing."""
+    foreseen = Converge().foresee({"hosts": {"worker1": {}, "worker0": {}}})
+    assert foreseen["members"] == ["worker0", "worker1"]
+    assert {key for key, value in foreseen.items() if value == UNKNOWN} == {"converged", "reasons", "changes", "settled", "generation"}

@@ -14,6 +14,7 @@ from rackwright.provider.drivers.pytest_run import RunOutcome
 from rackwright.provider.lifetime import INTERRUPTED
 from rackwright.provider.resource import Operation, State
 from rackwright.provider.verification import Verification, _reasons
+from rackwright.provider.wire import UNKNOWN
 
 
 def check(name: str, node: str, verdict: str, reason: str = "") -> dict[str, Any]:
@@ -81,3 +82,12 @@ def test_interrupted_checks_give_one_reason(monkeypatch: pytest.MonkeyPatch) -> 
     made = asyncio.run(Verification().create(operation, {"level": "smoke"}))
     assert made.reasons == (INTERRUPTED,)
     assert made.outputs["verdict"] != "passed"
+
+
+def test_preview_leaves_the_verdict_unknown() -> None:
+    """A preview of a stack that was never up has proven nothing."""
+    news = {"level": "smoke", "generation": "1", "digests": {}}
+    foreseen = Verification().foresee(news)
+    assert {key: value for key, value in foreseen.items() if key not in news} == dict.fromkeys(
+        ("verdict", "reasons", "totals", "finished", "run"), UNKNOWN
+    )
