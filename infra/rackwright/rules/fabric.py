@@ -17,6 +17,8 @@ from rackwright.rules.registry import Case, Complaint, rule
 _LAYER: Final = {FabricKind.INFINIBAND: "InfiniBand", FabricKind.ROCE: "Ethernet"}
 _LONGEST: Final = 31
 """Characters of a simulated HCA's name, `worker0 mlx5_0` (ibsim 0.12: SIM_HOST)."""
+_DESCRIPTION: Final = 64
+"""Bytes of NodeDescription (InfiniBand Architecture Specification, volume 1, 14.2.5.2; Linux: IB_DEVICE_NODE_DESC_MAX)."""
 _WITHOUT_BLOCKS: Final = ("debian-12", "ubuntu-22.04", "rocky-9")
 """Releases whose Slurm has no topology/block; it came with 23.11."""
 
@@ -81,6 +83,18 @@ def fabric_hcas(case: Case) -> Iterator[Complaint]:
         yield Complaint("fabric.hcas", "a device is listed twice", "list one device for each rail")
     elif fabric.rails is not None and len(fabric.hcas) != fabric.rails:
         yield Complaint("fabric.hcas", f"{len(fabric.hcas)} devices for {fabric.rails} rails", "list one device for each rail, in order")
+
+
+@rule("fabric-hca-description")
+def fabric_hca_description(case: Case) -> Iterator[Complaint]:
+    """InfiniBand tools show an HCA by its node description, which is `node device`; the fabric would show a longer one cut off."""
+    fabric = case.cluster.fabric
+    if fabric is None or fabric.kind is not FabricKind.INFINIBAND or isinstance(case.cluster.target, LabTarget):
+        return
+    longest = max(_descriptions(case, fabric), key=len, default="")
+    if len(longest) > _DESCRIPTION:
+        hint = f"shorten the group's name, or rename the device with udev: at most {_DESCRIPTION} characters together"
+        yield Complaint("fabric.hcas", f"`{longest}` has {len(longest)} characters, too many for a node description", hint)
 
 
 @rule("fabric-rails-unsaid", Severity.WARNING)
@@ -202,12 +216,12 @@ def fabric_simulation(case: Case) -> Iterator[Complaint]:
         )
     if case.cluster.target.os is LabOs.DEBIAN_12:
         yield Complaint("target.os", "ibsim 0.10 of Debian 12 reports NDR as SDR", "use `os: debian-13`, or remove the fabric")
-    longest = max(_simulated(case, fabric), key=len, default="")
+    longest = max(_descriptions(case, fabric), key=len, default="")
     if len(longest) > _LONGEST:
         yield Complaint("fabric.hcas", f"`{longest}` is too long for the name of a simulated HCA", f"use at most {_LONGEST} characters")
 
 
-def _simulated(case: Case, fabric: Fabric) -> Iterator[str]:
+def _descriptions(case: Case, fabric: Fabric) -> Iterator[str]:
     """Names of all its HCAs, that of a subnet manager among them that is no node of it."""
     hcas, groups = hcas_of(case.cluster, fabric), frozenset(groups_of(case.cluster, fabric))
     yield from (f"{member.name} {hca}" for member in case.members if member.group in groups for hca in hcas)
