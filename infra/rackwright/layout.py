@@ -12,6 +12,7 @@ from typing import Final
 
 PACKAGE: Final = "infra/rackwright"
 STACKS: Final = "stacks"
+SITE_CATALOG: Final = "site/catalog"
 ANSIBLE_CFG: Final = "ansible.cfg"
 ROLES: Final = "roles"
 PLAYBOOKS: Final = "playbooks"

@@ -9,7 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from rackwright.catalog import site
+
 _FOLDER: Final = Path(__file__).parent
+NVIDIA: Final = "nvidia"
+"""The vendor whose GPUs the roles and the checks support."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +21,12 @@ class GpuModel:
     """A GPU as its driver names it."""
 
     model: str
+    vendor: str
+    """nvidia or amd."""
     product: str
     memory_mib: int
-    power_watts: int
+    power_watts: int | None
+    """None where no source was found."""
     architecture: str
     """Row of compatibility.yml."""
     nvswitch: bool
@@ -43,21 +50,40 @@ def rows(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-@cache
 def gpus() -> Mapping[str, GpuModel]:
-    """All known GPUs by model."""
+    """All known GPUs by model: the product's, and the site's beside them."""
+    added = site.catalog().rows.gpus
+    return {**{model: _site_gpu(model, row) for model, row in added.items()}, **_product_gpus()}
+
+
+@cache
+def _product_gpus() -> Mapping[str, GpuModel]:
     return {
         row["model"]: GpuModel(
             model=row["model"],
+            vendor=row["vendor"],
             product=row["product"],
             memory_mib=int(row["memory_mib"]),
-            power_watts=int(row["power_watts"]),
+            power_watts=int(row["power_watts"]) if row["power_watts"] else None,
             architecture=row["architecture"],
             nvswitch=row["nvswitch"] == "yes",
             driver_minimum=row["driver_minimum"] or None,
         )
         for row in rows("gpus")
     }
+
+
+def _site_gpu(model: str, row: site.SiteGpu) -> GpuModel:
+    return GpuModel(
+        model=model,
+        vendor=NVIDIA,
+        product=row.product,
+        memory_mib=row.memory_mib,
+        power_watts=row.power_watts,
+        architecture=row.architecture,
+        nvswitch=row.nvswitch,
+        driver_minimum=row.driver_minimum,
+    )
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from datetime import date
 
+from rackwright.catalog.site_findings import site_findings
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding
 from rackwright.model.load import Loaded
@@ -82,9 +83,9 @@ def check(
     """
     cluster = loaded.cluster or loaded.rest
     if cluster is None:
-        return loaded.findings
+        return (*loaded.findings, *site_findings())
     found = examine(Case(cluster, loaded.stack, today, dict(neighbours or {}), frozenset(absent)), at_up=at_up)
-    return (*loaded.findings, *(finding for finding in found if not _is_doubtful(finding, loaded)))
+    return (*loaded.findings, *site_findings(), *(finding for finding in found if not _is_doubtful(finding, loaded)))
 
 
 def _is_doubtful(finding: Finding, loaded: Loaded) -> bool:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from rackwright.catalog.fabric import gpus_of, groups_of, hcas_of, manages_apart, measures_of, nodes_of, places_of, rails_of, switch_of
+from rackwright.catalog.site import hint_to_add
 from rackwright.catalog.switches import Use, switches
 from rackwright.model.fabric import DEFAULT_SWITCH, Fabric, FabricKind
 from rackwright.model.fabric_layout import lay_out
-from rackwright.model.finding import Severity, did_you_mean
+from rackwright.model.finding import Severity, did_you_mean, did_you_mean_model
 from rackwright.model.groups import MOST_NODES, Role
 from rackwright.model.target import LabOs, LabTarget
 from rackwright.rules.registry import Case, Complaint, rule
@@ -47,7 +48,8 @@ def fabric_switch(case: Case) -> Iterator[Complaint]:
     name = fabric.switch or DEFAULT_SWITCH[fabric.kind]
     known = switches().get(name)
     if known is None:
-        yield Complaint("fabric.switch", f"switch `{name}` is not in the catalogue", did_you_mean(name, fitting))
+        hint = did_you_mean_model(name, fitting, hint_to_add("switches", name))
+        yield Complaint("fabric.switch", f"switch `{name}` is not in the catalogue", hint)
     elif name not in fitting:
         what = f"an {known.link_layer} switch" if known.use is Use.COMPUTE else "a switch for management"
         yield Complaint("fabric.switch", f"{known.product} is {what}, but the fabric is {layer}", f"use one of {', '.join(fitting)}")
@@ -186,6 +188,18 @@ def fabric_subnet_manager(case: Case) -> Iterator[Complaint]:
         yield Complaint("fabric.subnet_manager", f"no group declares a node {name}", did_you_mean(name, case.node_names))
     elif any(member.name == name and not member.is_in for member in case.members):
         yield Complaint("fabric.subnet_manager", f"{name} is out", "use a node that is in")
+
+
+@rule("fabric-subnet-manager-missing")
+def fabric_subnet_manager_missing(case: Case) -> Iterator[Complaint]:
+    """An unmanaged switch runs no subnet manager, and without one no port becomes active."""
+    fabric = _declared(case)
+    switch = switch_of(fabric) if fabric else None
+    if fabric is None or switch is None or fabric.kind is FabricKind.ROCE or fabric.subnet_manager is not None:
+        return
+    if switch.subnet_manager is False and switch.link_layer == _LAYER[fabric.kind] and not isinstance(case.cluster.target, LabTarget):
+        cause = f"is missing: {switch.product} cannot run the subnet manager"
+        yield Complaint("fabric.subnet_manager", cause, "set the node that runs it, for example login0")
 
 
 @rule("fabric-subnet-size", Severity.WARNING)
