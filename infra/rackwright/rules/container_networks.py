@@ -53,8 +53,8 @@ def container_network_nodes(case: Case) -> Iterator[Complaint]:
     for taken in _ranges(case, [Use.DEFAULT]):
         inside = [name for name, address in addresses.items() if address in taken.network]
         if inside:
-            more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
-            cause = f"{taken.network} is {taken.owner}, and {inside[0]}{more} would have an address in it"
+            whose = f"{inside[0]} and {len(inside) - 1} more have" if len(inside) > 1 else f"{inside[0]} has"
+            cause = f"{taken.network} is {taken.owner}, and {whose} an address in it"
             yield Complaint("network.cidr", cause, taken.hint)
 
 
@@ -86,7 +86,8 @@ def _unanswered(case: Case, ranges: Iterable[_Range]) -> Iterator[Complaint]:
     for index, network in enumerate(case.cluster.access.allow):
         for taken in ranges:
             if network.subnet_of(taken.network):
-                cause = f"{network} is part of {taken.network}: {taken.owner}; answers to its machines would not leave the login node"
+                part = "is" if network == taken.network else f"is part of {taken.network},"
+                cause = f"{network} {part} {taken.owner}; answers to its machines would not leave the login node"
                 yield Complaint(f"access.allow[{index}]", cause, taken.hint)
 
 
