@@ -53,6 +53,8 @@ def rows(name: str) -> list[dict[str, str]]:
 def gpus() -> Mapping[str, GpuModel]:
     """All known GPUs by model: the product's, and the site's beside them."""
     added = site.catalog().rows.gpus
+    if not added:
+        return _product_gpus()
     return {**{model: _site_gpu(model, row) for model, row in added.items()}, **_product_gpus()}
 
 

@@ -58,6 +58,8 @@ def media(speed: str) -> tuple[Medium, ...]:
 def switches() -> Mapping[str, Switch]:
     """All known switches by model: the product's, and the site's beside them."""
     added = site.catalog().rows.switches
+    if not added:
+        return _product_switches()
     return {**{model: _site_switch(model, row) for model, row in added.items()}, **_product_switches()}
 
 
