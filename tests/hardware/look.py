@@ -10,7 +10,7 @@ from cluster.harness.gather import Gathering
 from cluster.harness.probe import Probe, Raw
 from hardware.questions import QUESTIONS
 from rackwright.errors import CouldNotTell
-from rackwright.report.declared import Declared
+from rackwright.inventory.reader import Declared
 from rackwright.report.hardware.document import Seen
 from rackwright.report.hardware.facts import Facts, Part
 

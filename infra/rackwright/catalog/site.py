@@ -15,11 +15,11 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, ValidationError
 
 from rackwright import layout
-from rackwright.model import document
 from rackwright.model.base import Part
-from rackwright.model.explain import explain
 from rackwright.model.finding import Finding, Severity
 from rackwright.model.units import Day, Label
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.field_errors import explain
 
 _ROOT: Final = Path(__file__).resolve().parents[3]
 RULE: Final = "site-catalog"
@@ -145,7 +145,7 @@ def _read(place: Path) -> SiteCatalog:
 def _rows(file: Path) -> tuple[SiteRows, list[Finding]]:
     """Return the rows of a file, none if one of them is invalid, and the findings."""
     name = f"{layout.SITE_CATALOG}/{file.name}"
-    data, found = document.read(file)
+    data, found = yaml_reader.read(file)
     if found:
         return SiteRows(), found
     if not isinstance(data, Mapping):

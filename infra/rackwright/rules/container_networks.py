@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from rackwright.catalog.container_networks import ContainerNetwork, Use, container_networks
 from rackwright.model.finding import Severity
-from rackwright.model.hosts import HostsTarget
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.rules.registry import Case, Complaint, rule
 
 _SETTING: Final = {

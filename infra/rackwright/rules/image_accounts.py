@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from rackwright.catalog.image_accounts import ImageAccount, image_account
-from rackwright.model.aws import AwsTarget
 from rackwright.model.finding import Severity
-from rackwright.model.hosts import HostsTarget
+from rackwright.model.targets.aws import AwsTarget
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.rules.registry import Case, Complaint, rule
 
 _ROOT: Final = "root"

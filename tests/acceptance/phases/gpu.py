@@ -13,7 +13,7 @@ from acceptance.judges.speed import speed
 from acceptance.parsers import dcgm, nvidia_smi
 from acceptance.phase import Finding, Job, Outputs, Phase, Scope, program, skipped, told, unknown
 from acceptance.phases.nccl import gpu_model, gpu_parts, node_counts
-from rackwright.catalog.figures import Quantity
+from rackwright.catalog.reference_values import Quantity
 from rackwright.errors import CouldNotTell
 from rackwright.report.verdict import SkipReason, Verdict
 

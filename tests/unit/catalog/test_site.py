@@ -14,9 +14,10 @@ from rackwright.catalog.compatibility import architectures
 from rackwright.catalog.instances import instance_types
 from rackwright.catalog.site_findings import site_findings
 from rackwright.catalog.switches import switches
-from rackwright.handover import paths
-from rackwright.model import document, load_cluster
+from rackwright.inventory import paths
 from rackwright.plan import expand
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.load import load_cluster
 
 GPU = "{product: NVIDIA RTX A5500, memory_mib: 24564, architecture: ampere, source: nvidia-smi on worker0, date: 2026-11-20}"
 SWITCH = (
@@ -27,7 +28,7 @@ INSTANCE = (
     "{architecture: x86_64, cpus: 64, cores: 32, memory_mib: 262144, gpu_model: a5500, gpu_count: 4, gbps: 50, regions: [us-east-1],"
     " price: {usd_per_hour: 3.5, region: us-east-1, source: price list, date: 2026-11-20}, source: aws ec2, date: 2026-11-20}"
 )
-LAB: dict[str, Any] = document.read(Path(__file__).parent.parent / "rules/good.yml")[0][0]["cluster"]
+LAB: dict[str, Any] = yaml_reader.read(Path(__file__).parent.parent / "rules/good.yml")[0][0]["cluster"]
 
 
 @pytest.fixture

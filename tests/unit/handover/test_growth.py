@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from rackwright import handover, rules
-from rackwright.handover import Host, paths
-from rackwright.model import document, load_cluster
+from rackwright import inventory, rules
+from rackwright.inventory import Host, paths
 from rackwright.plan import expand
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.load import load_cluster
 from rackwright.targets import hosts as target
 
 _UNIT = 32
@@ -30,7 +31,7 @@ def key(name: str) -> str:
 
 def described(workers: int) -> dict[str, Any]:
     """Stack rack-h100 with so many workers."""
-    cluster: dict[str, Any] = document.read(paths.stack_file("rack-h100"))[0]["config"]["rackwright:cluster"]
+    cluster: dict[str, Any] = yaml_reader.read(paths.stack_file("rack-h100"))[0]["config"]["rackwright:cluster"]
     cluster["groups"]["worker"]["count"] = workers
     others = {name: row for name, row in cluster["target"]["machines"].items() if not name.startswith("worker")}
     machines = {name: {**row, "host_key": key(name)} for name, row in others.items()}
@@ -57,9 +58,9 @@ def calls(workers: int) -> int:
         plan = expand(loaded.cluster, "rack")
         ways = {node.name: target.way(plan.target, node) for node in plan.nodes}  # type: ignore[arg-type]
         there = {name: Host(name, way["address"], "ssh-ed25519 AAAA", name) for name, way in ways.items()}
-        assert plan.node("login0") and handover.inventory(plan, there)
-        handover.ssh_config(plan, there)
-        handover.known_hosts(plan, there)
+        assert plan.node("login0") and inventory.inventory(plan, there)
+        inventory.ssh_config(plan, there)
+        inventory.known_hosts(plan, there)
     finally:
         sys.setprofile(None)
         gc.enable()

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from rackwright import rules
-from rackwright.handover import paths
-from rackwright.model import document, load_cluster
-from rackwright.model.load import CONFIG_KEY, load_text
+from rackwright.inventory import paths
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.load import CONFIG_KEY, load_cluster, load_text
 
 WRONG: list[Any] = [
     None,
@@ -44,13 +44,13 @@ WRONG: list[Any] = [
 
 
 HERE = Path(__file__).parent
-LAB: dict[str, Any] = document.read(HERE / "good.yml")[0][0]["cluster"]
+LAB: dict[str, Any] = yaml_reader.read(HERE / "good.yml")[0][0]["cluster"]
 NAMES = ["aws-p5", "lab-k8s-addons", "onprem-gpu"]
 
 
 def stack(name: str) -> Any:
     """Return the description in a stack file of the project."""
-    return document.read(paths.stack_file(name))[0]["config"][CONFIG_KEY]
+    return yaml_reader.read(paths.stack_file(name))[0]["config"][CONFIG_KEY]
 
 
 def places(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -120,4 +120,4 @@ def test_findings_beside_a_field_error_have_hints() -> None:
 
 def test_document_is_read_without_findings() -> None:
     """The control: a valid text has none."""
-    assert document.parse("a: 1", "x") == ({"a": 1}, [])
+    assert yaml_reader.parse("a: 1", "x") == ({"a": 1}, [])
