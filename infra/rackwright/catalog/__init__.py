@@ -24,6 +24,8 @@ class GpuModel:
     """Row of compatibility.yml."""
     nvswitch: bool
     """Whether eight of them are joined by NVSwitch, so that nothing runs before Fabric Manager does."""
+    nvlink: bool
+    """Whether the model as it is listed has NVLink (NVIDIA, data sheets); a bridge between PCIe cards is not."""
     driver_minimum: str | None
     """Oldest driver that knows it; None where no source was found."""
 
@@ -54,6 +56,7 @@ def gpus() -> Mapping[str, GpuModel]:
             power_watts=int(row["power_watts"]),
             architecture=row["architecture"],
             nvswitch=row["nvswitch"] == "yes",
+            nvlink=row["nvlink"] == "yes",
             driver_minimum=row["driver_minimum"] or None,
         )
         for row in rows("gpus")

@@ -82,7 +82,7 @@ def _numa(domains: Collection[Any] | None) -> str:
 def _gpus(plan: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     if not plan["gpus"]:
         return NONE
-    return UNTOLD if facts["gpus"] is None else _counted(gpu["product"] for gpu in facts["gpus"]) or "0"
+    return UNTOLD if facts["gpus"] is None else _counted(gpu["product"] or UNTOLD for gpu in facts["gpus"]) or "0"
 
 
 def _fabric(plan: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
@@ -116,7 +116,7 @@ def gpus(node: Mapping[str, Any]) -> list[Row]:
     for gpu in node["facts"]["gpus"] or ():
         label = f"GPU{gpu['index']}"
         nearest = nearest_cards(links["paths"].get(label, {}))
-        row = (gpu["product"], mebibytes(gpu["memory_mib"]), gpu["driver"], links["numa"].get(label, UNTOLD), nearest)
+        row = (gpu["product"] or UNTOLD, mebibytes(gpu["memory_mib"]), gpu["driver"] or UNTOLD, links["numa"].get(label, UNTOLD), nearest)
         rows.setdefault(row, []).append(gpu["index"])
     return [(fold(f"GPU{index}" for index in which), *row) for row, which in rows.items()]
 
