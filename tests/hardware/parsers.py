@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from cluster.harness.cells import Row, Unread, integer, lines_of, quoted, release, words
 from cluster.probes.gpu_topology import read_matrix
+from cluster.probes.identity import parse_memory as read_memory
 from cluster.probes.nvidia_smi import read_table
 from hardware.reading import Partly, Rows, read_each, read_lines, reasons, without
 from rackwright.report.hardware.facts import Cpus, Disk, Gpu, GpuLinks, Interface, Mount, NumaNode, RdmaPort
@@ -48,10 +49,7 @@ def parse_memory(text: str) -> int:
     >>> parse_memory("MemTotal:       2097152 kB")
     2048
     """
-    words = text.split()
-    if words[0] != "MemTotal:" or words[2] != "kB":
-        raise ValueError("no MemTotal")
-    return int(words[1]) // 1024
+    return read_memory(text)
 
 
 def parse_numa(text: str) -> Rows[NumaNode]:

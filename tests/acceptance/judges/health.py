@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from acceptance.parsers.dcgm import Status, Test
+from acceptance.parsers.dcgm import BAD, Status, Test
 from acceptance.parsers.nvidia_smi import Health
 from acceptance.phase import Finding, compared, unknown
 from cluster.harness.cells import Unread, read_values
@@ -110,10 +110,10 @@ def diagnosis(check: str, node: str, tests: Sequence[Test]) -> Finding:
         {
             f"{test.name} GPU {test.gpu if test.gpu is not None else '?'}: {test.said or test.status.value}"
             for test in tests
-            if test.status in (Status.FAIL, Status.WARN)
+            if test.status in BAD
         }
     )
-    left = sorted({test.name for test in tests if test.status in (Status.SKIP, Status.NOT_RUN)})
+    left = sorted({test.name for test in tests if test.status in (Status.SKIP, Status.NOT_RUN, Status.UNREAD)})
     if left and not bad:
         return unknown(check, node, f"left out by dcgmi diag: {', '.join(left)}")
     return compared(check, node, bad, [])

@@ -109,7 +109,9 @@ def _health(scope: Scope, node: str, look: Callable[[], dict[str, Any]]) -> Iter
     gpus = scope.gpus(node)
     for check, test in health.CHECKS.items():
         yield told(
-            check, node, lambda test=test, check=check: test(check, node, nvidia_smi.parse_health(records.tool(look(), "health")), gpus)
+            check,
+            node,
+            lambda test=test, check=check: test(check, node, nvidia_smi.parse_health(records.tool(look(), "health", both=True)), gpus),
         )
     if gpus > 1 and catalog.gpus()[gpu_model(scope, node)].nvlink:
         links = "nvlinks_are_up"

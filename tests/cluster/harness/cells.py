@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Final, TypeVar
 
 from rackwright.errors import CouldNotTell
@@ -177,6 +178,57 @@ class Row:
     def unread(self, name: str) -> Unread:
         """Return the value as one that was not read."""
         return Unread(f"{self.subject} {name}", self.cells.get(name), self.line)
+
+
+class Lines(dict[str, T]):
+    """Values by name, out of lines. While a line was not read, the value of a name that is missing is unknown."""
+
+    def __init__(self, values: Mapping[str, T] | Iterable[tuple[str, T]] = (), unread: Iterable[str] = ()) -> None:
+        super().__init__(values)
+        self.unread = tuple(unread)
+        """Lines that were not read."""
+
+    def at(self, name: str) -> T | Unread | None:
+        """Return a value; None where it is missing and all lines were read."""
+        return self[name] if name in self else Unread(name, self.unread[0], "") if self.unread else None
+
+    def __missing__(self, name: str) -> T:
+        """Raise CouldNotTell: what a tool was asked for and did not print is unknown."""
+        raise CouldNotTell(f'a line cannot be read: "{quoted(self.unread[0])}"' if self.unread else f"{name} is not in the output")
+
+
+def read_each_line(text: str, read: Callable[[str], tuple[str, T] | None]) -> Lines[T]:
+    """Return what `read` returns for each line, without None. A line for which it raises is kept as unread.
+
+    Raises ValueError where no line was read and there are some.
+    """
+    found, unread = list[tuple[str, T]](), list[str]()
+    for line in lines_of(text):
+        try:
+            one = read(line)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            unread.append(line)
+        else:
+            found += [one] if one else []
+    if unread and not found:
+        raise ValueError(f'no line can be read: "{quoted(unread[0])}"')
+    return Lines(found, unread)
+
+
+def refusing(tool: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Return a decorator: what the reader of a tool's output raises on an output of another form becomes CouldNotTell."""
+
+    def decorate(read: Callable[..., T]) -> Callable[..., T]:
+        @wraps(read)
+        def reader(text: str) -> T:
+            try:
+                return read(text)
+            except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+                raise CouldNotTell(f"{tool}: unreadable output: {error}") from None
+
+        return reader
+
+    return decorate
 
 
 def read_values(values: Iterable[T | Unread]) -> list[T]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from cluster.harness.cells import Unread, first_reasons, unread_values
+from cluster.harness.cells import Lines, Unread, first_reasons, unread_values
 from rackwright.errors import CouldNotTell
 
 _LONGEST: Final = 300
@@ -29,6 +29,8 @@ class Expect:
         Values that were not read are left out of the comparison. If the others are as planned, CouldNotTell quotes them.
         """
         unread = tuple(unread_values(found))
+        if isinstance(found, Lines) and found.unread:
+            unread += tuple(Unread("a line", line, "") for line in found.unread)
         if unread:
             found, planned = _read_part(found, planned)
             if holds is None and not isinstance(found, Mapping):
@@ -47,7 +49,8 @@ class Expect:
 def _read_part(found: Any, planned: Any) -> tuple[Any, Any]:
     """Return what was read of a value, and the part of the plan that it is compared with."""
     if isinstance(found, Mapping):
-        blind = {key for key, item in found.items() if any(True for _ in unread_values(item))}
+        missing = set(planned) - set(found) if isinstance(found, Lines) and found.unread else set()
+        blind = missing | {key for key, item in found.items() if any(True for _ in unread_values(item))}
         kept = {key: item for key, item in planned.items() if key not in blind} if isinstance(planned, Mapping) else planned
         return {key: item for key, item in found.items() if key not in blind}, kept
     items = [] if isinstance(found, Unread) else [item for item in found if not any(True for _ in unread_values(item))]

@@ -83,7 +83,7 @@ class TestIdentity:
 
     def test_quotes_and_a_time_zone_that_is_no_link(self):
         found = parse_identity(captured("identity", "rocky"))
-        assert (found.os, found.time_zone) == ("rocky-9.5", "/etc/localtime")
+        assert (found.os, found.time_zone) == ("rocky-9", "/etc/localtime")
 
     def test_failed_units_with_and_without_a_mark(self):
         found = parse_system_state(captured("system-state", "failed-units"))
