@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cluster.harness.cells import Unread, read_values
 from cluster.probes.gpu import DEVICES, GPUS, REPAIRS, XIDS, clock_faults, is_a_programs, is_of_nvswitch
+from rackwright.errors import CouldNotTell
 
 
 def test_count_matches_plan(node, ask, expect):
@@ -94,6 +95,9 @@ def test_driver_stays_loaded(ask, expect):
 def test_devices_are_distinct(node, ask, expect):
     """Slurm assigns device files: each must be a device, and a different one."""
     devices = ask(DEVICES)
+    for device in devices:
+        if isinstance(device.character, Unread) or isinstance(device.number, Unread):
+            raise CouldNotTell((device.character if isinstance(device.character, Unread) else device.number).why)
     numbers = {device.number for device in devices if device.character}
     expect(f"{len(numbers)} distinct devices in {len(devices)} files", f"{node.gpus.count} distinct devices in {node.gpus.count} files")
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from cluster.harness.cells import Row, Unread, integer, lines_of, quoted, release, words
+from cluster.harness.cells import Row, Unread, integer, lines_of, quoted, release, whole_lines, words
 from cluster.probes.gpu_topology import read_matrix
 from cluster.probes.identity import parse_memory as read_memory
 from cluster.probes.nvidia_smi import read_table
@@ -125,13 +125,14 @@ def _interface(line: str) -> Interface | None:
 
 def parse_rdma(text: str) -> tuple[RdmaPort, ...]:
     """What the kernel has, or what `ibstat` says where the fabric is simulated and the kernel has nothing."""
-    return parse_ibstat(text) if text.startswith("CA '") else parse_sysfs(text)
+    return parse_ibstat(text) if re.search(r"^CA '", text, re.MULTILINE) else parse_sysfs(text)
 
 
 def parse_ibstat(text: str) -> tuple[RdmaPort, ...]:
     """Blocks of adapters with their ports. A simulated one says `IB`, and the same rate of every link: that is none."""
     found, bad = list[RdmaPort](), list[str]()
-    for device, block in re.findall(r"^CA '([^']+)'\n(.*?)(?=^CA '|\Z)", text.replace("\r\n", "\n"), re.MULTILINE | re.DOTALL):
+    lines, _ = whole_lines(text)
+    for device, block in re.findall(r"^CA '([^']+)'\n(.*?)(?=^CA '|\Z)", "".join(f"{line}\n" for line in lines), re.MULTILINE | re.DOTALL):
         ports = re.findall(r"^\s+Port (\d+):\n(.*?)(?=^\s+Port \d+:|\Z)", block, re.MULTILINE | re.DOTALL)
         try:
             if len(ports) != int(re.findall(r"Number of ports: (\d+)", block)[0]):
@@ -192,14 +193,14 @@ def _disk(row: Mapping[str, Any]) -> Disk | None:
 
 def parse_mounts(text: str) -> Rows[Mount]:
     """`df --output=target,source,fstype,size,avail -B1`; a file system of size 0 holds nothing."""
-    lines = lines_of(text)
-    head = next((number for number, line in enumerate(lines) if line.split()[:2] == ["Mounted", "on"]), None)
-    if head is None:
+    if "Mounted on" not in text:
         raise ValueError("no table of df")
-    return read_each(lines[head + 1 :], _mount, "line", quoted)
+    return read_lines(text, _mount, row=r"^Mounted on|^/|\s\d+\s+\S+$")
 
 
 def _mount(row: str) -> Mount | None:
+    if row.startswith("Mounted on"):
+        return None
     point, source, kind, size, free = row.rsplit(None, 4)
     if size == "-" or not integer(size):
         return None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from cluster.harness.cells import Unread, first_reasons, lines_of, quoted
+from cluster.harness.cells import Unread, first_reasons, quoted, whole_lines
 
 T = TypeVar("T")
 UNREADABLE = (ValueError, KeyError, IndexError, TypeError, AttributeError)
@@ -34,12 +35,17 @@ class Partly(Generic[T]):
     why: str
 
 
-def read_lines(text: str, make: Callable[[str], T | None]) -> Rows[T]:
+def read_lines(text: str, make: Callable[[str], T | None], row: str = r"\|") -> Rows[T]:
     """Return what `make` returns for each line, without None; a line for which it raises is quoted in `why`.
 
-    Raises ValueError where no line was read and there are some.
+    Lines in which the pattern `row` is not found are warnings. Raises ValueError where no line was read and there are some.
     """
-    return read_each(lines_of(text), make, "line", quoted)
+    lines, partial = whole_lines(text)
+    wanted = [line for line in lines if re.search(row, line)]
+    if lines and not wanted:
+        raise ValueError(f'no row: "{quoted(lines[0])}"')
+    rows = read_each(wanted, make, "line", quoted)
+    return Rows(rows, "; ".join(filter(None, (rows.why, *(f'a line is cut short: "{quoted(line)}"' for line in partial)))))
 
 
 def read_each(items: Iterable[object], make: Callable[..., T | None], what: str, quote: Callable[..., str]) -> Rows[T]:

@@ -73,6 +73,18 @@ def is_cut(text: str) -> bool:
     return bool(text) and not text.endswith(("\n", "\r"))
 
 
+def whole_lines(text: str) -> tuple[list[str], list[str]]:
+    """Return the lines, and apart from them the last one if the text ends within it: its values may be parts of values.
+
+    A single line without an end counts as whole.
+
+    >>> whole_lines("a\\nstate=id"), whole_lines("a")
+    ((['a'], ['state=id']), (['a'], []))
+    """
+    lines = lines_of(text)
+    return (lines[:-1], lines[-1:]) if is_cut(text) and len(lines) > 1 else (lines, [])
+
+
 def is_absent(cell: str) -> bool:
     """Return whether a cell means that the hardware has no such value.
 
@@ -203,13 +215,15 @@ def read_each_line(text: str, read: Callable[[str], tuple[str, T] | None]) -> Li
     Raises ValueError where no line was read and there are some.
     """
     found, unread = list[tuple[str, T]](), list[str]()
-    for line in lines_of(text):
+    lines, partial = whole_lines(text)
+    for line in lines:
         try:
             one = read(line)
         except (ValueError, LookupError, TypeError, AttributeError):
             unread.append(line)
         else:
             found += [one] if one else []
+    unread += partial
     if unread and not found:
         raise ValueError(f'no line can be read: "{quoted(unread[0])}"')
     return Lines(found, unread)

@@ -29,7 +29,7 @@ class Expect:
         Values that were not read are left out of the comparison. If the others are as planned, CouldNotTell quotes them.
         """
         unread = tuple(unread_values(found))
-        if isinstance(found, Lines) and found.unread:
+        if isinstance(found, Lines) and set(planned) - set(found):
             unread += tuple(Unread("a line", line, "") for line in found.unread)
         if unread:
             found, planned = _read_part(found, planned)

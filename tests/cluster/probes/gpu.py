@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from cluster.harness.cells import Row, Unread, flag, hexadecimal, integer, release, words
+from cluster.harness.cells import Row, Unread, flag, hexadecimal, integer, lines_of, quoted, release, words
 from cluster.harness.probe import Place, Probe
 from cluster.probes.nvidia_smi import ENDS, GpuList, needs_reset, read_long, read_table
 
@@ -181,15 +181,37 @@ class Device:
     """A device file: what it is and which device it stands for."""
 
     path: str
-    character: bool
-    number: str
+    character: YesNo
+    number: Text
 
 
 def parse_devices(text: str) -> tuple[Device, ...]:
-    """Lines `path|kind|major:minor` of stat."""
-    return tuple(
-        Device(path, kind == "character special file", number) for path, kind, number in (line.split("|") for line in text.splitlines())
-    )
+    """Lines `path|kind|major:minor` of stat. A line without a path is none of them."""
+    found = {row.cells["path"]: _device(row) for row in map(_device_row, lines_of(text)) if row.cells["path"].startswith("/dev/")}
+    if lines_of(text) and not found:
+        raise ValueError(f'no device file: "{quoted(text)}"')
+    return tuple(found.values())
+
+
+def _device_row(line: str) -> Row:
+    cells = dict(zip(("path", "kind", "number"), line.strip().split("|")))  # noqa: B905 - a line may be cut short
+    return Row(cells["path"], cells, line)
+
+
+def _device(row: Row) -> Device:
+    return Device(row.subject, row.read("kind", _is_character), row.read("number", _device_number))
+
+
+def _is_character(cell: str) -> bool:
+    if not re.fullmatch(r"[a-z]+( [a-z]+)*", cell):
+        raise ValueError(f'"{cell}" is no kind of file')
+    return cell == "character special file"
+
+
+def _device_number(cell: str) -> str:
+    if not re.fullmatch(r"[0-9a-f]+:[0-9a-f]+", cell):
+        raise ValueError(f'"{cell}" is no number of a device')
+    return cell
 
 
 DEVICES = Probe("gpu-devices", on="gpu", command="stat -c '%n|%F|%t:%T' /dev/nvidia[0-9]* 2>/dev/null; true", parse=parse_devices)

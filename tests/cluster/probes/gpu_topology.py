@@ -45,8 +45,9 @@ def read_matrix(text: str) -> Matrix:
         cells = _cells(rows.get(peer, ""), len(peers))
         for other, way in _ways(peer, peers, cells, rows.get(peer, "")).items():
             ways[peer, other] = way
-        if peer.startswith("GPU") and "NUMA Affinity" in heads:
-            cell = cells[heads.index("NUMA Affinity")] if len(cells) > heads.index("NUMA Affinity") else None
+        if peer.startswith("GPU") and set(heads) - set(peers) - {"CPU Affinity"}:
+            place = heads.index("NUMA Affinity") if "NUMA Affinity" in heads else len(cells)
+            cell = cells[place] if len(cells) > place else None
             known = cell is not None and _NUMA.fullmatch(cell)
             numa[peer] = cell if known and cell is not None else Unread(f"{peer} NUMA Affinity", cell, rows.get(peer, ""))
     return Matrix(peers, ways, _devices(peers, lines[end : len(lines) - is_cut(text)]), numa)

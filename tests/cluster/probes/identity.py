@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cluster.harness.cells import Lines, Row, Unread, lines_of, quoted, read_each_line, words
+from cluster.harness.cells import Lines, Row, Unread, lines_of, quoted, read_each_line, whole_lines, words
 from cluster.harness.probe import Place, Probe
 
 _MAJOR: Final = frozenset({"rocky", "almalinux", "rhel", "centos", "ol"})
@@ -33,8 +33,12 @@ def parse_identity(text: str) -> Identity:
     >>> parse_identity("hostname=n0\\nmachine_id=ab\\nzone=/usr/share/zoneinfo/Etc/UTC\\nID=rocky\\nVERSION_ID=\\"9.4\\"").os
     'rocky-9'
     """
-    lines = [line for line in lines_of(text) if "=" in line]
-    values = {key.strip(): value.strip().strip("\"'") for key, _, value in (line.partition("=") for line in lines)}
+    lines, partial = whole_lines(text)
+    pairs = [line.partition("=") for line in lines if "=" in line]
+    values = {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
+    for line in partial:  # a value that is quoted to its end is whole
+        key, _, value = line.partition("=")
+        values[key] = value.strip('"') if re.fullmatch(r'".+"', value) else ""
     if not {"hostname", "machine_id", "zone", "ID"} & set(values):
         raise ValueError("neither a name nor a system")
     row = Row("node", values, "")
@@ -104,11 +108,11 @@ SYSTEM = Probe(
 
 
 def parse_hosts(text: str) -> dict[str, tuple[str, ...]]:
-    """Names by address of an /etc/hosts; loopback and multicast lines are the system's own."""
+    """Names by address of an /etc/hosts; loopback and multicast lines are the system's own, and lines without an address no one's."""
     found: dict[str, tuple[str, ...]] = {}
     for line in text.splitlines():
         address, *names = line.partition("#")[0].split() or [""]
-        if names and not address.startswith(("127.", "::1", "fe00", "ff00", "ff02")):
+        if names and re.fullmatch(r"[0-9A-Fa-f:.]+(%\w+)?", address) and not address.startswith(("127.", "::1", "fe00", "ff00", "ff02")):
             found[address] = (*found.get(address, ()), *names)
     return found
 
@@ -193,9 +197,9 @@ class FileSystem:
 
 def parse_df(text: str) -> tuple[FileSystem, ...]:
     """`df -P` or `df -Pi`; file systems without a size (`-`) have nothing to run out of."""
-    lines = lines_of(text)
+    lines, partial = whole_lines(text)
     head = next((number for number, line in enumerate(lines) if line.startswith("Filesystem")), 0)
-    found: dict[str, FileSystem] = {}
+    found = {line: FileSystem(f'"{quoted(line)}"', Unread("a file system", None, line)) for line in partial}
     for line in lines[head + 1 :]:
         key, system = _file_system(line)
         if system is not None:
@@ -209,6 +213,8 @@ def _file_system(line: str) -> tuple[str, FileSystem | None]:
     """Return a file system with its key: its device, or its mount point where it has none. None for one without a size."""
     cells = line.split(None, 5)
     numbers, rest = cells[1:4], cells[4:]
+    if not line.startswith("/") and sum(re.fullmatch(r"\d+%?", cell) is not None for cell in cells) < 2:
+        return line, None  # a warning
     if len(rest) < 2 or not rest[1].startswith("/") or not all(re.fullmatch(r"\d+|-", cell) for cell in numbers):
         return line, FileSystem(f'"{quoted(line)}"', Unread("a file system", None, line))
     percent, mount = rest

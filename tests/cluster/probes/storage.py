@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from types import SimpleNamespace
 from typing import Final
 
-from cluster.harness.cells import Lines, Row, Unread, integer, lines_of, quoted, read_each_line
+from cluster.harness.cells import Lines, Row, Unread, integer, quoted, read_each_line, whole_lines
 from cluster.harness.probe import Place, Probe, scaled
 
 TYPES: Final = {"moosefs": ("fuse.mfs", "fuse"), "nfs": ("nfs4",), "fsx-lustre": ("lustre",)}
@@ -192,21 +192,24 @@ def parse_nfs_server(text: str) -> NfsServer:
     """/proc/fs/nfsd/threads, /proc/fs/nfsd/versions and `exportfs -s`; no text where nothing is to be served."""
     if not text:
         return NfsServer(0, frozenset(), {})
-    threads, versions, *lines = lines_of(text)
+    whole, partial = whole_lines(text)
+    told = [*whole, *(partial if len(whole) < 2 else ())]
+    second = next((number for number, line in enumerate(told) if number and re.match(r"[+-]\d", line)), 1)
+    threads, versions, *lines = told[second - 1 :]
     spoken = {word[1:] for word in versions.split() if word.startswith("+")} - {"4"}
     row = Row("NFS server", {"threads": threads, "versions": versions}, f"{threads} {versions}")
-    sure = re.fullmatch(r"([+-]\d(\.\d)? ?)+", versions.strip())
+    sure = re.fullmatch(r"([+-]\d(\.\d)? ?)+", versions.strip()) and versions not in partial
     exports: dict[str, dict[str, frozenset[str]]] = {}
-    listed, unread = list(_exports(lines)), list[str]()
+    listed, unread = list(_exports(lines)), list(partial)
     for found in listed:
         if isinstance(found, str):
             unread.append(found)
         else:
             exports.setdefault(found[0], {})[found[1]] = found[2]
-    told = row.read("threads", integer)
-    if isinstance(told, Unread) and not sure:
+    count = row.read("threads", integer)
+    if isinstance(count, Unread) and not sure:
         raise ValueError(f'no NFS server: "{quoted(threads)}"')
-    return NfsServer(told, frozenset(spoken) if sure else row.unread("versions"), exports, tuple(unread))
+    return NfsServer(count, frozenset(spoken) if sure else row.unread("versions"), exports, tuple(unread))
 
 
 def _exports(lines: list[str]) -> Iterator[tuple[str, str, frozenset[str]] | str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cluster.harness.cells import Lines, Row, Unread, quoted
+from cluster.harness.cells import Lines, Row, Unread, is_cut, quoted
 from cluster.harness.probe import Place, Probe
 
 MUNGE: Final = "munge.service"
@@ -52,9 +52,15 @@ def parse_units(text: str) -> Lines[Unit]:
     """Blocks of `systemctl show`, parted by empty lines, in any order of keys."""
     units: dict[str, Unit] = {}
     unread: list[str] = []
-    for block in re.split(r"\n\s*\n", text.replace("\r\n", "\n").strip()):
-        values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-        if re.fullmatch(r"[\w@.\\:-]+\.[a-z]+", values.get("Id", "")):
+    plain = text.replace("\r\n", "\n")
+    if is_cut(plain) and "\n" in plain:
+        plain = plain[: plain.rindex("\n")]  # the last line may be a part of one
+    for block in re.split(r"\n\s*\n", plain.strip()):
+        pairs = [line.split("=", 1) for line in block.splitlines() if "=" in line]
+        values = dict(pairs)  # type: ignore[arg-type]
+        if any(values[key] != value for key, value in pairs):
+            unread.append(block)  # two units, or one that is told differently
+        elif re.fullmatch(r"[\w@.\\:-]+\.[a-z]+", values.get("Id", "")):
             units[values["Id"]] = _unit(Row(values["Id"], values, block.replace("\n", " ")))
         else:
             unread.append(block)
@@ -65,8 +71,10 @@ def parse_units(text: str) -> Lines[Unit]:
 
 def _unit(row: Row) -> Unit:
     load, state = row.read("LoadState", _word), row.read("ActiveState", _word)
-    said = row.cells.get("UnitFileState", "")
-    enabled: bool | Unread = said in _ENABLED if re.fullmatch(r"[a-z-]*", said) else row.unread("UnitFileState")
+    said = row.cells.get("UnitFileState")  # empty for a unit that is not there
+    enabled: bool | Unread = row.unread("UnitFileState")
+    if said is not None and re.fullmatch(r"[a-z-]*", said):
+        enabled = said in _ENABLED
     return Unit("not-found" if load == "not-found" else state, enabled) if isinstance(load, str) else Unit(load, enabled)
 
 

@@ -168,7 +168,7 @@ class TestStorage:
     def test_mount_that_was_not_read_is_unknown_and_one_that_is_missing_failed(self):
         verdict, reason = mounted(MOUNTINFO.replace(" - lustre", " lustre"))
         assert (verdict, "10.1.2.3@tcp:/wxyz" in reason) == (UNKNOWN, True)
-        assert mounted("\n".join(MOUNTINFO.splitlines()[:2]))[0] is FAILED
+        assert mounted("".join(MOUNTINFO.splitlines(keepends=True)[:2]))[0] is FAILED
 
     def test_export_that_was_not_read_leaves_the_others(self):
         server = parse_nfs_server("8\n+4.2 -3\n/srv/a 10.0.0.0/8(rw,sync)\n/srv/b 10.0.0.0/8(rw\n")
