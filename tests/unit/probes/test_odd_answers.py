@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from support.verdicts import verdict_of
 
+import acceptance
 from acceptance.judges import collectives, health
 from acceptance.parsers import dcgm, nccl
 from acceptance.phase import told
@@ -125,6 +130,11 @@ class TestSlurm:
     def test_reason_without_who_gave_it(self):
         assert slurm_node("DOWN", " Reason=Not responding Comment=rack 7").reason == "Not responding"
 
+    def test_free_text_does_not_stand_for_a_value(self):
+        """A comment stands after the values, also of a node that has no reason."""
+        node = slurm_node("IDLE", " Comment=was State=DOWN RealMemory=1")
+        assert (node.states, node.memory_mib, node.reason) == ({"IDLE"}, 1500000, "")
+
     def test_value_that_was_not_read_is_unknown_alone(self):
         node = parse_nodes(SLURM.format(state="IDLE", more="", number=1).replace("CPUTot=96", "CPUTot=(null)") + "\r\n")["n1"]
         planned = SimpleNamespace(cpus=96, memory_mib=1500000, gpus=8, gpu_type="h200")
@@ -169,6 +179,9 @@ class TestStorage:
         verdict, reason = mounted(MOUNTINFO.replace(" - lustre", " lustre"))
         assert (verdict, "10.1.2.3@tcp:/wxyz" in reason) == (UNKNOWN, True)
         assert mounted("".join(MOUNTINFO.splitlines(keepends=True)[:2]))[0] is FAILED
+
+    def test_mount_in_whose_line_the_table_ends_is_unknown(self):
+        assert mounted(MOUNTINFO[:-30])[0] is UNKNOWN
 
     def test_export_that_was_not_read_leaves_the_others(self):
         server = parse_nfs_server("8\n+4.2 -3\n/srv/a 10.0.0.0/8(rw,sync)\n/srv/b 10.0.0.0/8(rw\n")
@@ -231,6 +244,16 @@ def test_unit_that_was_not_read_is_unknown_alone():
     assert found["b.service"].state == "active" and isinstance(found["a.service"].state, Unread)
     with pytest.raises(CouldNotTell):
         found["c.service"]
+
+
+def test_tools_of_jobs_print_numbers_with_a_point():
+    """Whatever the locale of the user who sends the job."""
+    tools = Path(acceptance.__file__).parent / "programs" / "tools.py"
+    asked = json.dumps(["locale", ["sh", "-c", "echo $LC_ALL"], 60])
+    done = subprocess.run(
+        [sys.executable, str(tools), asked], capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "de_DE.UTF-8"}
+    )
+    assert json.loads(done.stdout)["locale"]["out"] == "C.UTF-8\n"
 
 
 CARDS = "\tGPU0\tGPU1\tmlx5_2\tmlx5_3\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV4\tPIX\tSYS\t0-15\t0\nGPU1\tNV4\t X \tSYS\tPIX\t16-31\t1\n"
