@@ -25,7 +25,7 @@ from support.project import Project, clone  # noqa: E402
 from support.simulated_fabric import planned, seen  # noqa: E402
 
 from rackwright.plan.fabric import netlist, wiring  # noqa: E402
-from rackwright.report.fabric import differences, read  # noqa: E402
+from rackwright.report.fabric_diff import differences, read  # noqa: E402
 
 _PAGE = HERE.parent / "docs" / "performance.md"
 _MARK = "<!-- measured -->"

@@ -43,7 +43,7 @@ def lookups(project: Project) -> None:
 _CONVERGE = """
 import asyncio, sys
 from pathlib import Path
-from rackwright.provider.drivers import ansible
+from rackwright.drivers import ansible
 
 async def quiet(text): pass
 

@@ -167,9 +167,9 @@ def counted_callers() -> Any:
 
 def texts(file: Path) -> dict[str, float]:
     """Seconds from a plan to the texts that Ansible, ssh and Slurm read; the plan comes over the wire, as in the provider."""
-    from rackwright.model import load_stack
+    from rackwright.operations import stack_files
     from rackwright.plan import expand
-    from rackwright.provider import stack_files
+    from rackwright.stackfile.load import load_stack
     from rackwright.targets import program
 
     cluster = load_stack(file).cluster
@@ -201,10 +201,10 @@ def growth(_: Path) -> dict[str, float]:
 
 def planned(data: dict[str, Any]) -> float:
     """CPU seconds from a description to all that is handed over."""
-    from rackwright import handover, rules
-    from rackwright.handover import Host
-    from rackwright.model import load_cluster
+    from rackwright import inventory, rules
+    from rackwright.inventory import Host
     from rackwright.plan import expand
+    from rackwright.stackfile.load import load_cluster
 
     started = time.process_time()
     loaded = load_cluster(data, "rack-bench")
@@ -212,9 +212,9 @@ def planned(data: dict[str, Any]) -> float:
     assert loaded.cluster is not None
     plan = expand(loaded.cluster, "rack-bench")
     there = {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", node.name) for node in plan.nodes}
-    handover.inventory(plan, there)
-    handover.ssh_config(plan, there)
-    handover.known_hosts(plan, there)
+    inventory.inventory(plan, there)
+    inventory.ssh_config(plan, there)
+    inventory.known_hosts(plan, there)
     return time.process_time() - started
 
 

@@ -29,8 +29,8 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 from slurm_files import handed_over, rendered  # noqa: E402
 from support.machines import podman  # noqa: E402
 
-from rackwright.provider.drivers import base_image  # noqa: E402
-from rackwright.provider.drivers.podman import limits  # noqa: E402
+from rackwright.drivers import base_image  # noqa: E402
+from rackwright.drivers.podman import limits  # noqa: E402
 
 _PAGE: Final = HERE.parent / "docs" / "performance.md"
 _MARKS: Final = ("<!-- scheduler -->", "<!-- /scheduler -->")

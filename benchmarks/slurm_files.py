@@ -13,17 +13,22 @@ _ROLE: Final = Path(__file__).resolve().parents[1] / "roles" / "slurm_controller
 
 def handed_over(described: Mapping[str, Any], stack: str) -> dict[str, Any]:
     """The hand-over of a description, every node as if it existed; a description with errors is one of ours."""
-    from rackwright import handover, rules
-    from rackwright.handover import Host
-    from rackwright.model import load_cluster
+    from rackwright import inventory as rackwright_inventory
+    from rackwright import rules
+    from rackwright.inventory import Host
     from rackwright.model.finding import has_errors
     from rackwright.plan import expand
+    from rackwright.stackfile.load import load_cluster
 
     loaded = load_cluster(dict(described), stack)
     findings = rules.check(loaded, date.today())
     assert loaded.cluster is not None and not has_errors(findings), "\n".join(map(str, findings))
     plan = expand(loaded.cluster, stack)
-    return dict(handover.inventory(plan, {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", node.name) for node in plan.nodes}))
+    return dict(
+        rackwright_inventory.inventory(
+            plan, {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", node.name) for node in plan.nodes}
+        )
+    )
 
 
 def rendered(path: str, inventory: Mapping[str, Any], node: str, **given: Any) -> str:

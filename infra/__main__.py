@@ -3,9 +3,8 @@
 import pulumi
 
 from rackwright import targets
-from rackwright.cli import outcome
-from rackwright.handover import applied
-from rackwright.targets import kubernetes, program, secrets
+from rackwright.inventory import applied
+from rackwright.targets import kubernetes, outputs, program, secrets
 from rackwright.targets.resources import Converge, KeyPair, Verification
 
 described = program.load(pulumi.Config().require_object("cluster"), pulumi.get_stack())
@@ -34,4 +33,4 @@ verification = Verification(
     options=program.options(plan),
     opts=pulumi.ResourceOptions(depends_on=objects),
 )
-outcome.export(plan, converge, verification)
+outputs.export(plan, converge, verification)

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from cluster.harness.compare import Expect, Mismatch
 from cluster.harness.probe import Probe, Raw
 from rackwright.errors import CouldNotTell
-from rackwright.report.declared import Declared
+from rackwright.inventory.reader import Declared
 from rackwright.report.verdict import SkipReason, Verdict
 
 T = TypeVar("T")

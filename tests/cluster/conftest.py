@@ -23,7 +23,7 @@ from cluster.probes.identity import CLOCK
 from cluster.probes.slurm import NODES, SlurmNode
 from cluster.probes.smoke import SMOKE, Smoke
 from rackwright.errors import CouldNotTell
-from rackwright.report.manifest import Expected
+from rackwright.report.check_plan import Expected
 
 Ask = Callable[..., Any]
 _PATIENCE = 5.0

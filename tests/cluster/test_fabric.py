@@ -6,7 +6,7 @@ import pytest
 
 from cluster.probes.fabric import COUNTERS, LINKS, MANAGER, PORTS
 from rackwright.errors import CouldNotTell
-from rackwright.report.fabric import End, differences
+from rackwright.report.fabric_diff import End, differences
 
 
 @pytest.fixture

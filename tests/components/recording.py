@@ -10,9 +10,9 @@ from typing import Any
 import pulumi
 
 from rackwright import targets
-from rackwright.handover import paths
-from rackwright.model import load_stack
+from rackwright.inventory import paths
 from rackwright.plan import Plan, expand
+from rackwright.stackfile.load import load_stack
 from rackwright.targets import kubernetes
 from rackwright.targets.resources import Converge, KeyPair, Verification
 

@@ -13,12 +13,12 @@ import pytest
 from recording import Recording, built, committed
 
 from rackwright.catalog.instances import InstanceType, instance_types
-from rackwright.handover import paths
-from rackwright.model import load_stack
-from rackwright.model.aws import AwsTarget, Instances
+from rackwright.inventory import paths
 from rackwright.model.groups import NodeOverride, State
-from rackwright.model.scheduler import PowerSaving
+from rackwright.model.scheduler.slurm import PowerSaving
+from rackwright.model.targets.aws import AwsTarget, Instances
 from rackwright.plan import Plan, expand
+from rackwright.stackfile.load import load_stack
 from rackwright.targets.aws.interfaces import InterfaceKind, interfaces
 
 _INSTANCE = "aws:ec2/instance:Instance"

@@ -8,22 +8,23 @@ from typing import Any
 import pytest
 from recording import Recording, built
 
-from rackwright.handover import paths
-from rackwright.model import document, load_cluster
-from rackwright.model.edits import edits
-from rackwright.model.policy import Change
+from rackwright.impact import Action, Described, impact
+from rackwright.inventory import paths
+from rackwright.model.update_policy import Change
 from rackwright.plan import expand
-from rackwright.plan.impact import Action, Described, impact
 from rackwright.provider import registry
-from rackwright.provider.diff import Difference
-from rackwright.provider.resource import State
+from rackwright.provider.protocol.diff import Difference
+from rackwright.provider.protocol.resource import State
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.diff import edits
+from rackwright.stackfile.load import load_cluster
 
 NODE, HOST, VOLUME = "rackwright:lab:Node", "rackwright:hosts:Host", "rackwright:lab:Volume"
 
 
 def written(stack: str) -> dict[str, Any]:
     """What a committed stack file says."""
-    data, _ = document.read(paths.stack_file(stack))
+    data, _ = yaml_reader.read(paths.stack_file(stack))
     found: dict[str, Any] = data["config"]["rackwright:cluster"]
     return found
 

@@ -13,10 +13,10 @@ import pytest
 from kubernetes_schemas import breaches
 from recording import Recording, built, committed
 
-from rackwright.handover import paths
-from rackwright.model.kubernetes import ObjectsBy
+from rackwright.inventory import paths
+from rackwright.model.scheduler.kubernetes import ObjectsBy
 from rackwright.plan import Plan
-from rackwright.plan.kubernetes_shape import Kubernetes
+from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.targets import kubernetes, plugins
 from rackwright.targets.kubernetes.objects import port, resource_name
 

@@ -6,9 +6,9 @@ import pytest
 import recording
 from recording import built, committed
 
-from rackwright.model import load_cluster
 from rackwright.plan import Plan, expand
 from rackwright.provider import registry
+from rackwright.stackfile.load import load_cluster
 
 
 def saving() -> Plan:

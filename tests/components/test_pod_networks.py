@@ -10,12 +10,11 @@ from kubernetes_schemas import breaches
 from network_schemas import breaches as refused
 from recording import built, committed
 
-from rackwright.handover import paths
-from rackwright.model import load_cluster
-from rackwright.model.load import CONFIG_KEY
+from rackwright.inventory import paths
 from rackwright.plan import Plan, expand
-from rackwright.plan.kubernetes_network import calico_installation, cilium_values
-from rackwright.plan.kubernetes_shape import Kubernetes
+from rackwright.plan.kubernetes.network import calico_installation, cilium_values
+from rackwright.plan.kubernetes.schema import Kubernetes
+from rackwright.stackfile.load import CONFIG_KEY, load_cluster
 from rackwright.targets.kubernetes.objects import resource_name
 
 _RULES = "aws:vpc/securityGroup{}Rule:SecurityGroup{}Rule"

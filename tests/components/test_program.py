@@ -12,7 +12,7 @@ import pytest
 import yaml
 from recording import committed
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.plan import Plan
 from rackwright.targets import program
 

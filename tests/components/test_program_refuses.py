@@ -9,8 +9,8 @@ import pulumi
 import pytest
 import yaml
 
-from rackwright.handover import paths
-from rackwright.model.load import CONFIG_KEY
+from rackwright.inventory import paths
+from rackwright.stackfile.load import CONFIG_KEY
 from rackwright.targets import program
 from rackwright.targets.lab import machine
 

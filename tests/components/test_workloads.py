@@ -16,11 +16,11 @@ from rackwright.catalog.addons import NEVER, addons
 from rackwright.cli import workloads as cli
 from rackwright.cli.main import _program
 from rackwright.errors import BadInput
-from rackwright.handover import paths
-from rackwright.model import load_cluster, load_stack
-from rackwright.model.kubernetes import Kubernetes, Namespace
+from rackwright.inventory import paths
+from rackwright.model.scheduler.kubernetes import Kubernetes, Namespace
 from rackwright.plan import Plan, expand
-from rackwright.plan.workloads import WORKLOADS, render
+from rackwright.stackfile.load import load_cluster, load_stack
+from rackwright.workloads import WORKLOADS, render
 
 OBJECTS = [name for name, one in WORKLOADS.items() if not one.values and name != "rdma-plugin"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.project import clone
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 
 from . import score
 from .lab import Lab, opened

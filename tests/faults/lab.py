@@ -15,7 +15,7 @@ from typing import Any
 from support.project import Project
 
 from rackwright.catalog.checks import Level
-from rackwright.report.declared import Declared, load
+from rackwright.inventory.reader import Declared, load
 
 from .rows import HELPERS, LOOK_AGAIN, Fault, variables
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import yaml
 
 from rackwright.catalog.checks import CheckSpec, Feature, Level, checks
-from rackwright.report.declared import Declared
+from rackwright.inventory.reader import Declared
 
 _FILES: Final = tuple(Path(__file__).with_name(name) for name in ("faults.yml", "kubernetes.yml"))
 _STACKS: Final = {

@@ -16,7 +16,7 @@ from cluster.harness import transport  # noqa: E402 - the two folders must be on
 from hardware.job import look_in_jobs  # noqa: E402
 from hardware.look import look  # noqa: E402
 from rackwright.errors import RackwrightError  # noqa: E402
-from rackwright.report.declared import load  # noqa: E402
+from rackwright.inventory.reader import load  # noqa: E402
 from rackwright.report.hardware.document import Section, document  # noqa: E402
 
 

@@ -16,7 +16,7 @@ from cluster.harness.probe import Place, Probe, Raw
 from cluster.probes.smoke import decisive, parts, runner
 from hardware.look import seen, wanted
 from rackwright.errors import BadInput
-from rackwright.report.declared import Declared
+from rackwright.inventory.reader import Declared
 from rackwright.report.hardware.document import Seen
 from rackwright.report.hardware.facts import Part
 

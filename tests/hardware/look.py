@@ -11,7 +11,7 @@ from cluster.harness.probe import Probe, Raw
 from hardware.questions import QUESTIONS
 from hardware.reading import Partly
 from rackwright.errors import CouldNotTell
-from rackwright.report.declared import Declared
+from rackwright.inventory.reader import Declared
 from rackwright.report.hardware.document import Seen
 from rackwright.report.hardware.facts import Facts, Part
 

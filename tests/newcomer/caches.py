@@ -11,7 +11,7 @@ from bootstrap import engine
 from bootstrap.machine import Machine as ThisMachine
 from newcomer.image import cache_folder
 from newcomer.machine import ADMINISTRATOR, Machine
-from rackwright.provider.lab_image import image_name
+from rackwright.provider.lab.image import image_name
 from rackwright.targets import digests
 
 _NODE_OS = "debian-13"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from goldens import Goldens, compact
 
-from rackwright.provider.key_pair import generate
+from rackwright.drivers.ssh_key_pair import generate
 
 from .conftest import HERE, play, recorded_steps
 from .written import Kept, Step, assert_nothing_is_lost

@@ -11,9 +11,9 @@ import yaml
 from goldens import Goldens, compact
 
 from rackwright.catalog.compatibility import profiles
-from rackwright.handover import Host, breaches, inventory
-from rackwright.model import load_cluster
+from rackwright.inventory import Host, breaches, inventory
 from rackwright.plan import expand
+from rackwright.stackfile.load import load_cluster
 
 from .conftest import PROJECT, play, recorded_steps
 from .written import Kept, Step, assert_nothing_is_lost

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from rackwright.handover import Host, inventory, paths
-from rackwright.model import document, load_cluster
+from rackwright.impact import Action, Described, impact
+from rackwright.inventory import Host, inventory, paths
 from rackwright.plan import expand
-from rackwright.plan.impact import Action, Described, impact
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.load import load_cluster
 
 from .conftest import play
 
@@ -52,7 +53,7 @@ EDITS: dict[str, dict[str, Any]] = {
 
 def described(name: str) -> Described:
     """The lab after one edit; mappings are merged."""
-    data, _ = document.read(paths.stack_file("lab"))
+    data, _ = yaml_reader.read(paths.stack_file("lab"))
     said = copy.deepcopy(data["config"]["rackwright:cluster"])
     for path, value in EDITS[name].items():
         *above, last = path.split(".")

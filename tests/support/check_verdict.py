@@ -12,7 +12,7 @@ from typing import Any
 from cluster.harness.compare import Expect, Mismatch
 from cluster.harness.probe import Probe, Raw
 from rackwright.errors import CouldNotTell
-from rackwright.report.declared import Declared
+from rackwright.inventory.reader import Declared
 
 
 def verdict(

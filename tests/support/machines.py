@@ -9,8 +9,8 @@ from typing import Any
 
 from support.project import Project
 
-from rackwright.handover import control_groups
-from rackwright.provider.drivers.podman import limits
+from rackwright.drivers import cgroups
+from rackwright.drivers.podman import limits
 
 PORT = 2200
 USER = "admin"
@@ -49,7 +49,7 @@ class Machines:
         if not self.identity.exists():
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.identity)], check=True)
             podman("network", "create", "--label", f"{_LABEL}={self.name}", "--subnet", f"{self.network}.0/24", self.name)
-        hidden = [] if control_groups.unified() else control_groups.hide_unmounted()
+        hidden = [] if cgroups.unified() else cgroups.hide_unmounted()
         for name in names:
             address = f"{self.network}.{10 + len(self.found)}"
             podman(

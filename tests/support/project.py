@@ -24,7 +24,7 @@ import yaml
 from support.command import CommandResult
 
 from rackwright import layout
-from rackwright.provider import lab_limits
+from rackwright.provider.lab import inotify_limits
 
 ROOT = Path(__file__).resolve().parents[2]
 _PARTS = (
@@ -159,7 +159,7 @@ class Project:
             names = _podman(*listing, "-q", "--filter", f"label=rackwright.stack={self.stack}").split()
             if names:
                 _podman(*kind.split(), "--force", *(("--time", "0") if kind == "rm" else ()), *names)
-        lab_limits.forget(self.stack)
+        inotify_limits.forget(self.stack)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from support.machines import podman
 
-from rackwright.model import load_cluster
+from rackwright.drivers.podman import limits
 from rackwright.plan import Plan, expand
-from rackwright.provider.drivers.podman import limits
+from rackwright.stackfile.load import load_cluster
 
 _BRING_UP = """
 set -eu

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from rackwright.handover.slowness import slowness
+from rackwright.inventory.time_limits import slowness
 
 MAX_SLEEP = 0.05
 """Seconds that a test may sleep at a time."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rackwright.catalog import checks
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.rules import RULES
 
 _ROOT = paths.project_root()

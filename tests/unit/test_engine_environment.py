@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.cli.home import Home
+from rackwright.operations.state.directory import Home
 from shim import environment, login
 
 HOME = Home("/home/a/state/rackwright")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.cli import home
-from rackwright.cli.home import Home
-from rackwright.handover import paths
+from rackwright.inventory import paths
+from rackwright.operations.state import directory
+from rackwright.operations.state.directory import Home
 
 
 @pytest.mark.parametrize(
@@ -44,12 +44,12 @@ def test_first_use_makes_private_folders_and_one_passphrase(tmp_path: Path) -> N
 
 
 def test_the_checkouts_link_follows_the_home_but_replaces_nothing_of_the_users(tmp_path: Path) -> None:
-    link = tmp_path / home.LINK
-    home.link(str(tmp_path), Home("/one"))
-    home.link(str(tmp_path), Home("/two"))
+    link = tmp_path / directory.LINK
+    directory.link(str(tmp_path), Home("/one"))
+    directory.link(str(tmp_path), Home("/two"))
     assert link.readlink() == Path("/two")
     link.unlink()
     link.mkdir()
-    home.link(str(tmp_path), Home("/three"))
-    assert os.listdir(tmp_path) == [home.LINK]
+    directory.link(str(tmp_path), Home("/three"))
+    assert os.listdir(tmp_path) == [directory.LINK]
     assert link.is_dir()

@@ -16,7 +16,7 @@ from bootstrap.machine import Machine
 from bundle import addons, found, front
 from rackwright.catalog.addons import addons as catalogue
 from rackwright.catalog.addons import image
-from rackwright.model.kubernetes import Addon
+from rackwright.model.scheduler.kubernetes import Addon
 
 ROOMS = Path(__file__).resolve().parents[2] / "tools" / "kubernetes"
 _GO = """

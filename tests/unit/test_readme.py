@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from rackwright.cli.main import COMMANDS
-from rackwright.model import load_cluster
 from rackwright.rules import check
+from rackwright.stackfile.load import load_cluster
 
 ROOT = Path(__file__).parents[2]
 PAGES = (

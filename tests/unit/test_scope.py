@@ -8,8 +8,8 @@ from pathlib import Path
 import yaml
 
 from rackwright.cli.main import COMMANDS
-from rackwright.model import load_cluster
 from rackwright.model.phases import AfterPhase
+from rackwright.stackfile.load import load_cluster
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scope.md").read_text(encoding="utf-8")
 

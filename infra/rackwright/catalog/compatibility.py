@@ -12,7 +12,7 @@ from typing import Any, Final
 import yaml
 
 from rackwright.catalog import GpuModel, version_key
-from rackwright.model.software import GpuModules
+from rackwright.model.node.software import GpuModules
 
 _FOLDER: Final = Path(__file__).parent
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

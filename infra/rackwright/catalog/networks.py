@@ -10,7 +10,7 @@ import yaml
 
 from rackwright.catalog.addons import addons
 from rackwright.catalog.kubernetes import OWN
-from rackwright.model.kubernetes import Cni, Encapsulation
+from rackwright.model.scheduler.kubernetes import Cni, Encapsulation
 
 _FILE: Final = Path(__file__).with_suffix(".yml")
 

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Final
 
 from rackwright.catalog import rows
-from rackwright.catalog.figures import Figure, Kind, NodeRange, Quantity, Unit, figures, stated
+from rackwright.catalog.reference_values import Figure, Kind, NodeRange, Quantity, Unit, figures, stated
 
 LEAST_SHARE: Final = 0.5
 """A threshold below half of what the hardware is known to do lets broken machines pass."""

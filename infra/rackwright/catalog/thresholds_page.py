@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rackwright.catalog import rows
-from rackwright.catalog.figures import Figure, NodeRange, figures
+from rackwright.catalog.reference_values import Figure, NodeRange, figures
 from rackwright.catalog.thresholds import LEAST_MESSAGE_BYTES, LEAST_SHARE, Threshold, thresholds
 
 _HEAD: Final = f"""# Acceptance thresholds

@@ -14,9 +14,9 @@ import typer
 
 from rackwright import layout
 from rackwright.catalog.checks import Level
-from rackwright.cli.live import must_be_up
 from rackwright.errors import BadInput, CouldNotTell
-from rackwright.handover import paths
+from rackwright.inventory import paths
+from rackwright.inventory.running_stack import must_be_up
 
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "LANG", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK")
 """Environment variables that the acceptance run, and the ssh processes it starts, inherit."""
@@ -81,7 +81,7 @@ def _run(stack: str, options: list[str]) -> Path:
 
 async def _accepted(stack: str, options: list[str]) -> tuple[int, str]:
     """Run the acceptance test while the nodes are powered on; return its exit status and standard error."""
-    from rackwright.provider.drivers.awake import awake, handed_over
+    from rackwright.drivers.power import awake, handed_over
 
     inventory = paths.inventory(stack)
     command = [

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from rackwright.cli.live import must_be_up
 from rackwright.errors import BadInput
-from rackwright.handover import paths
+from rackwright.inventory import paths
+from rackwright.inventory.running_stack import must_be_up
 from rackwright.model.finding import did_you_mean
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rackwright.cli.stack import accepted
+from rackwright.operations.stack import accepted
 
 if TYPE_CHECKING:
-    from rackwright.catalog.cost import Cost
-    from rackwright.catalog.economics import Balance, Rented
+    from rackwright.derive.cost import Cost
+    from rackwright.derive.ownership_cost import Balance, Rented
     from rackwright.model.cluster import Cluster
 
 _SCHEMA = "rackwright.cost/1"
@@ -28,8 +28,8 @@ def cost(
     as_json: Annotated[bool, typer.Option("--json", help=f"Print figures and their sources as JSON (schema {_SCHEMA}).")] = False,
 ) -> None:
     """Show the cost of a running stack: list prices with their sources, or the cost of owned machines."""
-    from rackwright.catalog.cost import cost as costs_of
-    from rackwright.catalog.economics import balance
+    from rackwright.derive.cost import cost as costs_of
+    from rackwright.derive.ownership_cost import balance
 
     name, cluster = accepted(stack)
     found, own = costs_of(cluster), balance(cluster)
@@ -37,14 +37,14 @@ def cost(
     if as_json:
         print(json.dumps(_data(name, cluster, found, own, rented), indent=2))
     else:
-        from rackwright.cli import bill
+        from rackwright.cli.render import cost as render_cost
 
-        bill.show(name, cluster, found, own, rented)
+        render_cost.show(name, cluster, found, own, rented)
 
 
 def _rented(cluster: Cluster, against: str | None) -> Rented | None:
-    from rackwright.catalog.cost import cost as costs_of
-    from rackwright.catalog.economics import Rented, alike
+    from rackwright.derive.cost import cost as costs_of
+    from rackwright.derive.ownership_cost import Rented, alike
 
     if against is None:
         return alike(cluster)

@@ -12,17 +12,17 @@ from typing import Annotated, Final
 
 import typer
 
-from rackwright.cli import drift_told, drift_traces
-from rackwright.cli.drift_proofs import proofs
-from rackwright.cli.live import must_be_up
-from rackwright.drift import allowance, notify
+from rackwright.drift import ignore_rules, notify
 from rackwright.drift.difference import Layer
 from rackwright.drift.document import Drift
 from rackwright.drift.history import Changes, History
 from rackwright.errors import BadInput, CouldNotTell
-from rackwright.handover import paths
+from rackwright.inventory import paths
+from rackwright.inventory.running_stack import must_be_up
 from rackwright.model.drift import DriftPolicy
 from rackwright.model.finding import did_you_mean
+from rackwright.operations.drift import host_baseline, notification
+from rackwright.operations.drift.last_verified import proofs
 
 _KEPT: Final = timedelta(days=400)
 """Retention of scans and resolved differences: a year and a month, so that a year can be compared with the one before."""
@@ -58,21 +58,21 @@ def history(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON (schema rackwright.history/1).")] = False,
 ) -> None:
     """Show the history of drift: for each difference when it was first seen, whether it is still open, and when it was resolved."""
-    from rackwright.drift import past
+    from rackwright.drift import history_view
 
     if overdue:
         must_be_up(stack)
-        raise typer.Exit(drift_told.overdue(stack, History(paths.drift_history(stack)), overdue))
+        raise typer.Exit(notification.overdue(stack, History(paths.drift_history(stack)), overdue))
     if not paths.drift_history(stack).is_file():
         must_be_up(stack)
         raise BadInput("no drift scan has run yet", path=f"stack {stack}", hint=f"run `rackwright drift {stack}`")
     kept = History(paths.drift_history(stack))
     if as_json:
-        typer.echo(json.dumps(past.as_dict(stack, kept.looks(looks), kept.seen()), indent=1, ensure_ascii=False))
+        typer.echo(json.dumps(history_view.as_dict(stack, kept.looks(looks), kept.seen()), indent=1, ensure_ascii=False))
         return
     from rich.console import Console
 
-    Console().print(past.render(kept.looks(looks), kept.seen()))
+    Console().print(history_view.render(kept.looks(looks), kept.seen()))
 
 
 def _layers(asked: str) -> tuple[Layer, ...]:
@@ -89,9 +89,9 @@ def _layers(asked: str) -> tuple[Layer, ...]:
 
 def _looked(stack: str, *, accept: bool = False) -> tuple[Drift, Changes]:
     """Scan once, apply the ignore rules of the stack file, record the result and send notifications."""
-    from rackwright.cli.drift_looks import look
+    from rackwright.operations.drift.scan import look
 
-    policy = drift_told.policy(stack)
+    policy = notification.policy(stack)
     if accept and not policy.traces:
         raise BadInput(
             "no baseline to replace: `drift.traces` is false in the stack file",
@@ -104,26 +104,26 @@ def _looked(stack: str, *, accept: bool = False) -> tuple[Drift, Changes]:
         raise CouldNotTell("interrupted: some layers were not scanned", path=f"stack {stack}") from None
     kept = History(paths.drift_history(stack))
     if policy.traces:
-        found = drift_traces.compared(found, traces, kept.seen(), accept=accept)
+        found = host_baseline.compared(found, traces, kept.seen(), accept=accept)
     found = replace(found, proofs=proofs(stack, found.plan))
-    found = found.with_looks(allowance.applied(found.looks, _allowed(policy), date.today()))
+    found = found.with_looks(ignore_rules.applied(found.looks, _allowed(policy), date.today()))
     changes = kept.record(found)
     kept.forget(_KEPT, found.started)
     _write(found, kept)
-    drift_told.measure(found, policy)
-    drift_told.tell(notify.message(found, changes, paths.drift_page(stack)), policy)
+    notification.measure(found, policy)
+    notification.tell(notify.message(found, changes, paths.drift_page(stack)), policy)
     return found, changes
 
 
 def _write(found: Drift, kept: History) -> None:
     """Write the scan as JSON, as JUnit XML for CI systems, and as an HTML page."""
-    from rackwright.cli.connect import load
     from rackwright.drift.junit import as_junit
     from rackwright.drift.page.document import page
     from rackwright.drift.store import as_json, write
-    from rackwright.report.declared import from_inventory
+    from rackwright.inventory.reader import from_inventory
+    from rackwright.inventory.running_stack import load_inventory
 
-    declared = from_inventory(load(found.stack))
+    declared = from_inventory(load_inventory(found.stack))
     write(as_json(found), paths.drift(found.stack))
     write(as_junit(found), paths.drift_junit(found.stack))
     planned = {**declared.cluster, "fabric": declared.fabric}
@@ -131,20 +131,20 @@ def _write(found: Drift, kept: History) -> None:
     write(page(found, planned, nodes, kept.looks(_SHOWN), kept.seen()), paths.drift_page(found.stack))
 
 
-def _allowed(policy: DriftPolicy) -> tuple[allowance.Allowance, ...]:
-    return tuple(allowance.Allowance(one.subject, one.node, one.reason, one.until) for one in policy.allow)
+def _allowed(policy: DriftPolicy) -> tuple[ignore_rules.Allowance, ...]:
+    return tuple(ignore_rules.Allowance(one.subject, one.node, one.reason, one.until) for one in policy.allow)
 
 
 def _healed(stack: str, layers: Sequence[Layer], found: Drift) -> bool | None:
     """Reconcile these layers. Return whether `pulumi up` succeeded, or None if there was nothing to reconcile."""
-    from rackwright.cli import drift_heal
+    from rackwright.operations.drift import reconcile
 
     if not any(one.layer in layers for one in found.differences) and not any(layer in layers for layer, _, _ in found.unknown):
         typer.echo(f"nothing to heal in {', '.join(layer.value for layer in layers)}", err=True)
         return None
-    way = drift_heal.way(layers)
+    way = reconcile.way(layers)
     typer.echo(f"{way.words}\n  pulumi {' '.join(way.arguments(stack))}", err=True)
-    healed = drift_heal.run(stack, way)
+    healed = reconcile.run(stack, way)
     if not healed:
         typer.echo(f"stack {stack}: some differences remain; errors above, differences below", err=True)
     return healed

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 
 import typer
 
-from rackwright.cli import backup, holdings
-from rackwright.cli.connect import load
 from rackwright.errors import BadInput, CouldNotTell, RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
+from rackwright.inventory.running_stack import load_inventory
+from rackwright.operations.state import backup, files
 
 
 class Action(StrEnum):
@@ -39,7 +39,7 @@ def etcd(
 
     Exit codes: 0 done, 1 refused or failed, 2 invalid input, 3 undetermined.
     """
-    cluster = load(stack)["all"]["vars"]["cluster"]
+    cluster = load_inventory(stack)["all"]["vars"]["cluster"]
     if cluster["scheduler"]["kind"] != "kubernetes":
         hint = "for Slurm's accounting run playbooks/accounting-backup.yml or accounting-restore.yml"
         raise BadInput(
@@ -58,7 +58,7 @@ def _backup(stack: str, cluster: Mapping[str, Any], file: Path, *, force: bool) 
         raise backup.exists(file)
     if not file.parent.is_dir():
         raise BadInput("folder does not exist", path=str(file.parent), hint=f"run `mkdir -p {file.parent}`")
-    with holdings.os_errors_told(str(file), "cannot write the snapshot"):
+    with files.os_errors_told(str(file), "cannot write the snapshot"):
         descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # 0600
         os.close(descriptor)
         draft = Path(name)
@@ -93,8 +93,8 @@ def _played(stack: str, cluster: Mapping[str, Any], playbook: str, file: Path, *
 
 
 async def _play(stack: str, controllers: Sequence[str], playbook: str, file: Path, *, needs_all: bool) -> None:
-    from rackwright.provider.drivers import ansible, ssh
-    from rackwright.provider.stack_lock import StackLock
+    from rackwright.drivers import ansible, ssh
+    from rackwright.operations.stack_lock import StackLock
 
     await StackLock(stack).hold()
     lost = await ssh.reach(stack, controllers, within=15.0)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from rackwright.cli.stack import planned
+from rackwright.operations.stack import planned
 
 if TYPE_CHECKING:
     from rackwright.plan import Plan
-    from rackwright.report.fabric import Difference, Live
+    from rackwright.report.fabric_diff import Difference, Live
 
 SCHEMA: Final = "rackwright.fabric/1"
 _DIFFERS: Final = 1
@@ -54,7 +54,7 @@ def plan_(context: typer.Context, nodes: Nodes = None, as_json: AsJson = False) 
     if as_json:
         print(json.dumps({"schema": SCHEMA, "stack": plan.stack, **summary(plan, nodes)}, indent=2))
     else:
-        from rackwright.cli.table import table
+        from rackwright.cli.render.table import table
 
         print("\n\n".join(table(*part) if isinstance(part, tuple) else part for part in sections(plan, nodes)))
 
@@ -62,7 +62,7 @@ def plan_(context: typer.Context, nodes: Nodes = None, as_json: AsJson = False) 
 @fabric.command("cables")
 def cables_(context: typer.Context, nodes: Nodes = None, as_json: AsJson = False) -> None:
     """List every cable of both planes with its ends, racks and length, as CSV."""
-    from rackwright.plan.fabric.listing import as_csv, rows
+    from rackwright.plan.fabric.cable_list import as_csv, rows
 
     plan = _planned(context)
     found = rows(plan, nodes)
@@ -83,7 +83,7 @@ def diff_(
     Exit codes: 0 all cables as planned, 1 some differ, 2 invalid input, 3 file cannot be interpreted.
     """
     from rackwright.plan.fabric.wiring import wiring
-    from rackwright.report.fabric import differences
+    from rackwright.report.fabric_diff import differences
 
     plan = _planned(context)
     assert plan.fabric is not None
@@ -106,7 +106,7 @@ def _told(found: tuple[Difference, ...]) -> Iterable[str]:
 def _discovered(file: str) -> Live:
     """Return the fabric in the file; raise CouldNotTell if the file is empty, truncated or has another format."""
     from rackwright.errors import CouldNotTell
-    from rackwright.report.fabric import read
+    from rackwright.report.fabric_diff import read
 
     try:
         return read(_read(file))
@@ -131,7 +131,7 @@ def svg_(
     file: Annotated[Path | None, typer.Option("--output", "-o", help="Output file (default: standard output).")] = None,
 ) -> None:
     """Draw racks, leaves, spines and both planes as SVG."""
-    from rackwright.plan.fabric.picture import picture
+    from rackwright.plan.fabric.svg import picture
 
     text = picture(_planned(context), nodes)
     if file is None:

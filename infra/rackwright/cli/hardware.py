@@ -9,10 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from rackwright.cli.connect import must_run_slurm
-from rackwright.cli.live import must_be_up
 from rackwright.errors import BadInput, CouldNotTell
-from rackwright.handover import paths
+from rackwright.inventory import paths
+from rackwright.inventory.running_stack import must_be_up, require_slurm
 from rackwright.report.hardware.document import Section
 from rackwright.report.verdict import Verdict
 
@@ -29,7 +28,7 @@ def hardware(
     """
     must_be_up(stack)
     if job:
-        must_run_slurm(stack, "--job")
+        require_slurm(stack, "--job")
     text = _look(stack, section, job).read_text(encoding="utf-8")
     report = json.loads(text)
     if as_json:
@@ -54,8 +53,8 @@ def _look(stack: str, section: Section, job: bool) -> Path:
 
 async def _looked(stack: str, section: Section, job: bool) -> tuple[int, Path, str]:
     """Query the nodes while they are powered on; return exit status, report path and output."""
-    from rackwright.provider.drivers.awake import awake, handed_over
-    from rackwright.provider.drivers.hardware_run import run_hardware
+    from rackwright.drivers.hardware_runner import run_hardware
+    from rackwright.drivers.power import awake, handed_over
 
     paths.prepare(stack)
     async with awake(stack, handed_over(paths.inventory(stack)), _silent):

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import typer
 
-from rackwright.cli.scan_shown import machine
-from rackwright.cli.stack_edit import change_machines
+from rackwright.cli.render.hosts_scan import machine
+from rackwright.drivers.preflight import Seen
 from rackwright.errors import BadInput, RackwrightError
-from rackwright.model import fingerprints
+from rackwright.operations.stack_edit import change_machines
 from rackwright.plan import Plan
-from rackwright.provider.drivers.survey import Seen
+from rackwright.stackfile import fingerprints
 
 _HINT = "run it on a terminal and compare, or pass --fingerprints FILE, taken from the machines' consoles or their administrator"
 

@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from rackwright.cli.stack_edit import change_machines
 from rackwright.errors import BadInput
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, did_you_mean
-from rackwright.model.hosts import HostsTarget
-from rackwright.model.load import find_stack_file, load_stack, stack_name
-from rackwright.model.machine_list import Fields, as_nodes, read
+from rackwright.model.targets.hosts import HostsTarget
+from rackwright.operations.stack_edit import change_machines
+from rackwright.stackfile.load import find_stack_file, load_stack, stack_name
+from rackwright.stackfile.machine_list import Fields, as_nodes, read
 
 
 def import_machines(

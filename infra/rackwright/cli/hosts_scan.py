@@ -9,16 +9,16 @@ from typing import Annotated
 
 import typer
 
-from rackwright.cli import scan_shown
 from rackwright.cli.host_keys import write_keys
-from rackwright.cli.stack import judge
+from rackwright.cli.render import hosts_scan
+from rackwright.drivers.preflight import Asked, Seen, survey
+from rackwright.drivers.ssh_client import Way
 from rackwright.errors import BadInput, CouldNotTell
-from rackwright.handover import paths
-from rackwright.model.hosts import HostsTarget
-from rackwright.model.load import find_stack_file
+from rackwright.inventory import paths
+from rackwright.model.targets.hosts import HostsTarget
+from rackwright.operations.stack import judge
 from rackwright.plan import Plan, expand
-from rackwright.provider.drivers.remote import Way
-from rackwright.provider.drivers.survey import Asked, Seen, survey
+from rackwright.stackfile.load import find_stack_file
 
 _UNFIT = 1
 
@@ -47,7 +47,7 @@ def scan(
         raise BadInput("requires --write", path="--fingerprints", hint="add --write")
     file, plan = _planned(stack)
     seen = _looked(plan)
-    typer.echo(json.dumps(scan_shown.data(plan, seen), indent=2) if as_json else scan_shown.text(plan, seen))
+    typer.echo(json.dumps(hosts_scan.data(plan, seen), indent=2) if as_json else hosts_scan.text(plan, seen))
     if write:
         seen = write_keys(file, plan, seen, fingerprints)
     if not all(one.reached for one in seen):
@@ -83,9 +83,9 @@ def _looked(plan: Plan) -> list[Seen]:
 
 
 def _asked(plan: Plan) -> Sequence[Asked]:
-    return [Asked(_way(plan, node.name), scan_shown.declared(plan, node)) for node in plan.nodes if node.is_in]
+    return [Asked(_way(plan, node.name), hosts_scan.declared(plan, node)) for node in plan.nodes if node.is_in]
 
 
 def _way(plan: Plan, name: str) -> Way:
-    machine, node = scan_shown.machine(plan, name), plan.node(name)
+    machine, node = hosts_scan.machine(plan, name), plan.node(name)
     return Way(name, machine.reach or node.address, node.ssh_port, node.user, machine.host_key or "")

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from rackwright.cli.stack import described
-from rackwright.handover import applied, paths
+from rackwright.impact import ENDS_WORK, Action, Consequence
+from rackwright.impact import impact as worked_out
+from rackwright.inventory import applied, paths
 from rackwright.model.finding import Finding, Severity
-from rackwright.plan.impact import ENDS_WORK, Action, Consequence
-from rackwright.plan.impact import impact as worked_out
+from rackwright.operations.stack import described
 
 SCHEMA: Final = "rackwright.impact/1"
 _ENDS_WORK, _REFUSED = 1, 2

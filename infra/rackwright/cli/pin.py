@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rackwright.cli.stack import judge
 from rackwright.errors import BadInput
-from rackwright.handover import paths
-from rackwright.model.aws import AwsTarget, Image
-from rackwright.model.load import find_stack_file
+from rackwright.inventory import paths
+from rackwright.model.targets.aws import AwsTarget, Image
+from rackwright.operations.stack import judge
+from rackwright.stackfile.load import find_stack_file
 
 if TYPE_CHECKING:
-    from rackwright.provider.drivers.aws.account import Account
+    from rackwright.drivers.aws.account import Account
 
 _NOT_AS_DECLARED = 1
 
@@ -76,7 +76,7 @@ def _target(stack: str) -> AwsTarget:
 
 
 def _pins(target: AwsTarget) -> Iterator[Pin]:
-    from rackwright.provider.drivers.aws.account import Account
+    from rackwright.drivers.aws.account import Account
 
     account = Account(target.region)
     if _can_be_looked_up(target.image):
@@ -91,7 +91,7 @@ def _can_be_looked_up(image: Image) -> bool:
 
 
 def _pin(account: Account, target: AwsTarget, image: Image, group: str | None, path: str) -> Pin:
-    from rackwright.provider.drivers.aws.images import architectures, newest
+    from rackwright.drivers.aws.images import architectures, newest
 
     run = architectures(target, group)
     if len(run) > 1:
@@ -104,12 +104,12 @@ def _pin(account: Account, target: AwsTarget, image: Image, group: str | None, p
 
 
 def _write(file: Path, pins: tuple[Pin, ...]) -> None:
-    from rackwright.model import edit
+    from rackwright.stackfile import set_value
 
     text = before = file.read_bytes().decode()
     for one in pins:
         if not one.current:
-            text = edit.put(text, one.path.split("."), "id", one.newest, name=file.name)
+            text = set_value.put(text, one.path.split("."), "id", one.newest, name=file.name)
     if text != before:
         file.write_bytes(text.encode())
 

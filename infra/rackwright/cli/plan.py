@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from rackwright.cli.stack import planned
-from rackwright.cli.table import table
+from rackwright.cli.render.table import table
 from rackwright.model.units import format_seconds
+from rackwright.operations.stack import planned
 from rackwright.plan import Plan, PlanNode
 from rackwright.plan.fabric import FabricPlan, wiring
-from rackwright.plan.kubernetes_shape import Kubernetes
-from rackwright.plan.shape import Slurm
+from rackwright.plan.kubernetes.schema import Kubernetes
+from rackwright.plan.schema import Slurm
 
 
 def plan(

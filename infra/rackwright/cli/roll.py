@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rackwright.cli.connect import load
 from rackwright.errors import BadInput, CouldNotTell, RackwrightError
-from rackwright.handover import is_baked, paths
+from rackwright.inventory import is_baked, paths
+from rackwright.inventory.reader import from_inventory
+from rackwright.inventory.running_stack import load_inventory
 from rackwright.model.finding import did_you_mean
-from rackwright.report.declared import from_inventory
 
 if TYPE_CHECKING:
-    from rackwright.provider.drivers.rolling import Rolled
+    from rackwright.drivers.rolling_update import Rolled
 
 
 def roll(
@@ -28,7 +28,7 @@ def roll(
 
     Exit codes: 0 all workers resumed, 1 stopped, 2 invalid input, 3 undetermined.
     """
-    found = load(stack)
+    found = load_inventory(stack)
     from_inventory(found)  # Refuses an inventory of another version before any node is drained.
     everything = found["all"]
     cluster, workers = everything["vars"]["cluster"], list(everything["children"]["role_worker"]["hosts"])
@@ -64,10 +64,10 @@ def _chosen(asked: str, workers: Sequence[str]) -> list[str]:
 
 async def _rolled(stack: str, cluster: Mapping[str, Any], nodes: Sequence[str], reboot: bool) -> Rolled:
     """Roll the nodes while holding the stack's lock, with the nodes powered on and connected."""
-    from rackwright.provider.drivers import ssh
-    from rackwright.provider.drivers.awake import awake, handed_over
-    from rackwright.provider.drivers.rolling import Roll
-    from rackwright.provider.stack_lock import StackLock
+    from rackwright.drivers import ssh
+    from rackwright.drivers.power import awake, handed_over
+    from rackwright.drivers.rolling_update import Roll
+    from rackwright.operations.stack_lock import StackLock
 
     await StackLock(stack).hold()
     inventory = paths.inventory(stack)

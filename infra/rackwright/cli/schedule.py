@@ -14,10 +14,10 @@ from typing import Annotated, Final
 
 import typer
 
-from rackwright.cli.live import must_be_up
-from rackwright.drift import timer
+from rackwright.drift import schedule as drift_schedule
 from rackwright.errors import BadInput, RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
+from rackwright.inventory.running_stack import must_be_up
 from rackwright.model.units import parse_seconds
 
 _BOOTED: Final = Path("/run/systemd/system")
@@ -46,11 +46,11 @@ def schedule(
         must_be_up(stack)
     nightly = _nightly(stack, _time(at), _seconds(jitter))
     if by is Way.CRONTAB:
-        typer.echo(timer.crontab(nightly), nl=False)
+        typer.echo(drift_schedule.crontab(nightly), nl=False)
     elif by is Way.GITHUB:
-        typer.echo(timer.github(nightly), nl=False)
+        typer.echo(drift_schedule.github(nightly), nl=False)
     elif dry_run:
-        typer.echo("\n".join(f"# {_folder() / name}\n{text}" for name, text in timer.systemd(nightly).items()), nl=False)
+        typer.echo("\n".join(f"# {_folder() / name}\n{text}" for name, text in drift_schedule.systemd(nightly).items()), nl=False)
     elif remove:
         _removed(nightly)
     else:
@@ -59,11 +59,11 @@ def schedule(
 
 def still_there(stack: str) -> list[Path]:
     """Return the installed units of the current user that scan the stack."""
-    return [file for name in timer.systemd(_nightly(stack, time(), 0)) if (file := _folder() / name).exists()]
+    return [file for name in drift_schedule.systemd(_nightly(stack, time(), 0)) if (file := _folder() / name).exists()]
 
 
-def _nightly(stack: str, at: time, jitter_s: int) -> timer.Nightly:
-    return timer.Nightly(stack, _program(), str(paths.drift_page(stack)), at, jitter_s, _environment())
+def _nightly(stack: str, at: time, jitter_s: int) -> drift_schedule.Nightly:
+    return drift_schedule.Nightly(stack, _program(), str(paths.drift_page(stack)), at, jitter_s, _environment())
 
 
 def _program() -> str:
@@ -113,11 +113,11 @@ def _must_run_systemd() -> None:
         )
 
 
-def _installed(nightly: timer.Nightly) -> None:
+def _installed(nightly: drift_schedule.Nightly) -> None:
     _must_run_systemd()
     folder = _folder()
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in timer.systemd(nightly).items():
+    for name, text in drift_schedule.systemd(nightly).items():
         (folder / name).write_text(text, encoding="utf-8")
     _systemctl("daemon-reload")
     _systemctl("enable", "--now", *_timers(nightly))
@@ -126,11 +126,11 @@ def _installed(nightly: timer.Nightly) -> None:
         typer.echo("  it runs only while you are logged in; run `loginctl enable-linger` to change that")
 
 
-def _timers(nightly: timer.Nightly) -> list[str]:
-    return [name for name in timer.systemd(nightly) if name.endswith(".timer")]
+def _timers(nightly: drift_schedule.Nightly) -> list[str]:
+    return [name for name in drift_schedule.systemd(nightly) if name.endswith(".timer")]
 
 
-def _removed(nightly: timer.Nightly) -> None:
+def _removed(nightly: drift_schedule.Nightly) -> None:
     _must_run_systemd()
     files = still_there(nightly.stack)
     if not files:

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from rackwright.cli import backup, move
 from rackwright.errors import BadInput
-from rackwright.handover import paths
+from rackwright.inventory import paths
+from rackwright.operations.state import backup, migrate
 
 
 class Action(StrEnum):
@@ -57,7 +57,7 @@ def _backup(place: str) -> Done:
         "it contains keys and secrets in clear text: store it as securely as those",
         "it does not contain the stack files, which are part of the checkout",
     ]
-    if move.brings_passphrase():
+    if migrate.brings_passphrase():
         then.append("it does not contain the passphrase of your environment (PULUMI_CONFIG_PASSPHRASE…): back it up as well")
     elif not paths.engine_passphrase().is_file():
         then.append("it contains no passphrase: the state directory has none")
@@ -71,14 +71,14 @@ def _restore(place: str, *, force: bool) -> Done:
 
 
 def _move(place: str) -> Done:
-    url = move.address(place)
-    moved = move.move(url)
+    url = migrate.address(place)
+    moved = migrate.move(url)
     lines = [f"stack {entry.stack}: {'already moved' if entry.already else 'moved'}" for entry in moved]
     then = [
         f"run `pulumi login {url}` or `export PULUMI_BACKEND_URL={url}`; otherwise pulumi continues to use the old state",
         _passphrase(url),
     ]
-    old = f"PULUMI_BACKEND_URL={move.FILE}{paths.engine_state()} pulumi stack rm --force"
+    old = f"PULUMI_BACKEND_URL={migrate.FILE}{paths.engine_state()} pulumi stack rm --force"
     then += [f"the old state is kept; to delete it, run `{old} {entry.stack}`" for entry in moved]
     return Done(
         [f"{url}: contains the state of all stacks of {paths.home()}", *lines],
@@ -89,9 +89,9 @@ def _move(place: str) -> Done:
 
 def _passphrase(url: str) -> str:
     """Return the line that says which passphrase decrypts the moved state and how Pulumi finds it."""
-    if move.brings_passphrase():
+    if migrate.brings_passphrase():
         return "the passphrase is still the one of your environment"
-    if url.startswith(move.FILE):
+    if url.startswith(migrate.FILE):
         return f"the passphrase is still the one in {paths.engine_passphrase()}; pulumi finds it automatically on this machine"
     export = f"export PULUMI_CONFIG_PASSPHRASE_FILE={paths.engine_passphrase()}"
     return f"run `{export}`; the passphrase is the same, but pulumi does not find it automatically"

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from rackwright.cli.live import not_up
 from rackwright.errors import CouldNotTell, RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
+from rackwright.inventory.running_stack import not_up
 from rackwright.report.document import Report
 from rackwright.report.verdict import Verdict
 
@@ -55,7 +55,7 @@ def _later_and_worse(stack: str, report: Report) -> Report | None:
 def _show(report: Report, *, changed: bool, every: bool) -> None:
     from rich.console import Console
 
-    from rackwright.report.age import proof
+    from rackwright.report.humanize import proof
     from rackwright.report.terminal import show
 
     console = Console()
@@ -67,7 +67,7 @@ def _show(report: Report, *, changed: bool, every: bool) -> None:
 
 def _plan_changed(stack: str, report: Report) -> bool:
     """Return whether the inventory belongs to another plan than the report; True if the inventory cannot be read."""
-    from rackwright.report.declared import load
+    from rackwright.inventory.reader import load
 
     try:
         return load(paths.inventory(stack)).plan != report.plan

@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from rackwright.cli.stack import Judged, judge, show
 from rackwright.errors import BadInput
-from rackwright.model.aws import AwsTarget
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity
-from rackwright.model.load import Loaded
+from rackwright.model.targets.aws import AwsTarget
+from rackwright.operations.stack import Judged, judge, show
+from rackwright.stackfile.load import Loaded
 
 _BAD_INPUT = 2
 _COULD_NOT_TELL = 3
@@ -56,18 +56,20 @@ def _asked(stack: str, cluster: Cluster) -> tuple[tuple[Finding, ...], bool]:
             "use --online with target aws",
         )
         return (nobody,), False
-    from rackwright.provider.drivers.aws import online
-    from rackwright.provider.drivers.aws.account import Account, NoAccount
+    from rackwright.drivers.aws import account_checks
+    from rackwright.drivers.aws.account import Account, NoAccount
 
     try:
-        return tuple(online.look(online.Look(Account(cluster.target.region), cluster, cluster.target, stack, datetime.now(UTC)))), False
+        return tuple(
+            account_checks.look(account_checks.Look(Account(cluster.target.region), cluster, cluster.target, stack, datetime.now(UTC)))
+        ), False
     except NoAccount as nobody_home:
-        return (online.no_account(nobody_home),), True
+        return (account_checks.no_account(nobody_home),), True
 
 
 def schema() -> None:
     """Print the JSON schema of stack files, for editors."""
-    from rackwright.model.schema import text
+    from rackwright.stackfile.schema import text
 
     print(text(), end="")
 

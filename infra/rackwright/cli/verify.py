@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rackwright.catalog.checks import Level
-from rackwright.cli.live import must_be_up
 from rackwright.errors import BadInput, CouldNotTell
-from rackwright.handover import paths
+from rackwright.inventory import paths
+from rackwright.inventory.running_stack import must_be_up
 
 if TYPE_CHECKING:
-    from rackwright.provider.drivers.pytest_run import RunOutcome
+    from rackwright.drivers.check_runner import RunOutcome
 
 
 def verify(
@@ -65,8 +65,8 @@ def _run(stack: str, level: Level, nodes: list[str]) -> Path:
 
 async def _checked(stack: str, level: Level, nodes: list[str]) -> RunOutcome:
     """Run the checks while the nodes are powered on and return their outcome."""
-    from rackwright.provider.drivers.awake import awake, handed_over
-    from rackwright.provider.drivers.pytest_run import run_checks
+    from rackwright.drivers.check_runner import run_checks
+    from rackwright.drivers.power import awake, handed_over
 
     inventory = paths.inventory(stack)
     async with awake(stack, handed_over(inventory, nodes), _progress):

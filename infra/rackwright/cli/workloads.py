@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 import yaml
 
-from rackwright.cli.stack import planned
-from rackwright.cli.table import table
+from rackwright.cli.render.table import table
+from rackwright.operations.stack import planned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rackwright.plan.workloads import Workload
+    from rackwright.workloads import Workload
 
 SCHEMA: Final = "rackwright.workloads/1"
 _NEVER: Final = "never run by this project"
@@ -27,7 +27,7 @@ def workloads(
     as_json: Annotated[bool, typer.Option("--json", help=f"Print JSON (schema {SCHEMA}).")] = False,
 ) -> None:
     """Print Kubernetes manifests of jobs, queues and services for a stack."""
-    from rackwright.plan.workloads import WORKLOADS, render
+    from rackwright.workloads import WORKLOADS, render
 
     plan = planned(stack)
     if name is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rackwright.drift.categories import weights
 from rackwright.drift.difference import Difference, Layer, Look
-from rackwright.drift.weights import weights
 
 SPOKEN = "rackwright.report/1"
 

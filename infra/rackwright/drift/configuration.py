@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from rackwright.drift.categories import weights
 from rackwright.drift.difference import Difference, Layer, Look, Weight
-from rackwright.drift.weights import weights
 
 _HEAL = "run `rackwright drift {stack} --heal configuration`, which applies the phases"
 _AS_DECLARED = "as the roles configure it"

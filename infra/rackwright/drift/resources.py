@@ -6,9 +6,9 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from rackwright.drift import doors, instances
+from rackwright.drift import security_group_rules, stopped_instances
+from rackwright.drift.categories import weights
 from rackwright.drift.difference import CLUSTER, Difference, Layer, Look, Weight
-from rackwright.drift.weights import weights
 
 _SECRET: Final = "4dabf18193072939515e22adb298388d"
 """The key by which the engine marks a value as secret or as an asset (sdk/go/common/resource, SigKey)."""
@@ -45,7 +45,7 @@ def look(stack: str, seconds: float, events: Iterable[Mapping[str, Any]], may_sl
     return Look(
         Layer.RESOURCES,
         seconds,
-        (*found, *doors.differences(events), *instances.differences(events, may_sleep)),
+        (*found, *security_group_rules.differences(events), *stopped_instances.differences(events, may_sleep)),
         tuple(dict.fromkeys(unknown)),
     )
 

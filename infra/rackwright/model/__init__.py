@@ -3,7 +3,7 @@
 from rackwright.model.cluster import Cluster, Level, Refresh
 from rackwright.model.finding import Finding, Severity, has_errors
 from rackwright.model.groups import Role, State
-from rackwright.model.load import Loaded, find_stack_file, load_cluster, load_configured, load_stack
+from rackwright.stackfile.load import Loaded, find_stack_file, load_cluster, load_configured, load_stack
 
 __all__ = [
     "Cluster",

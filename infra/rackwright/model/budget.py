@@ -8,8 +8,8 @@ from typing import Annotated
 from pydantic import Field
 
 from rackwright.model.base import Part
-from rackwright.model.policy import Change
 from rackwright.model.units import Seconds
+from rackwright.model.update_policy import Change
 
 
 class StateKept(StrEnum):

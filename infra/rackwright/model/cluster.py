@@ -9,21 +9,21 @@ from pydantic import Field
 
 from rackwright.model.base import Part
 from rackwright.model.budget import Budget, StateKept
-from rackwright.model.directory import UsersFrom
 from rackwright.model.drift import DriftPolicy
-from rackwright.model.fabric import Fabric
+from rackwright.model.fabric.rdma import Rdma
+from rackwright.model.fabric.switches import Fabric
 from rackwright.model.groups import Group, NodeOverride
 from rackwright.model.network import Access, Network
+from rackwright.model.node.directory import UsersFrom
+from rackwright.model.node.software import Software
+from rackwright.model.node.tuning import Tuning
 from rackwright.model.phases import AfterPhase
-from rackwright.model.policy import Change, Except
-from rackwright.model.rdma import Rdma
-from rackwright.model.scheduler import Scheduler, Slurm
-from rackwright.model.scratch import Scratch
-from rackwright.model.software import Software
-from rackwright.model.storage import Storage
+from rackwright.model.scheduler.slurm import Scheduler, Slurm
+from rackwright.model.storage.exports import Storage
+from rackwright.model.storage.scratch import Scratch
 from rackwright.model.target import Target
-from rackwright.model.tuning import Tuning
 from rackwright.model.units import Label, Playbook, UserName
+from rackwright.model.update_policy import Change, Except
 from rackwright.model.users import User, UserGroup
 
 

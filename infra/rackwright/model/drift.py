@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from rackwright.model.base import Part
-from rackwright.model.policy import Change
 from rackwright.model.units import Day
+from rackwright.model.update_policy import Change
 
 MailAddress = Annotated[str, Field(pattern=r"^[^@\s,<>]+@[^@\s,<>]+$")]
 

@@ -8,8 +8,8 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from rackwright.model.base import Part
-from rackwright.model.policy import Change, Except
 from rackwright.model.units import Bytes, Day, Label
+from rackwright.model.update_policy import Change, Except
 
 MOST_NODES: Final = 4096
 """Maximum number of nodes per group: four times the design target. A larger number is a typing error and would be slow to expand."""

@@ -8,8 +8,8 @@ from typing import Annotated
 from pydantic import Field
 
 from rackwright.model.base import Part
-from rackwright.model.policy import Change, Except
 from rackwright.model.units import Address4, Domain, Network4
+from rackwright.model.update_policy import Change, Except
 
 
 class Network(Part):

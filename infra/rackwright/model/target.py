@@ -8,11 +8,11 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from rackwright.model.aws import AwsTarget
 from rackwright.model.base import Part
-from rackwright.model.hosts import HostsTarget
-from rackwright.model.policy import Change
+from rackwright.model.targets.aws import AwsTarget
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.model.tier import Tier
+from rackwright.model.update_policy import Change
 
 
 class LabOs(StrEnum):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from rackwright.catalog.cost import cost
-from rackwright.catalog.members import members
+from rackwright.derive.cost import cost
+from rackwright.derive.layout import login_ports
+from rackwright.derive.nodes import members
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
-from rackwright.model.layout import login_ports
 from rackwright.plan.fabric.expand import expand_fabric
 from rackwright.plan.groups import expand_groups
-from rackwright.plan.node_stack import expand_node_stack
+from rackwright.plan.node_features import expand_node_stack
 from rackwright.plan.nodes import expand_nodes
 from rackwright.plan.scheduler import expand_scheduler, with_role
-from rackwright.plan.shape import Access, Network, Plan, PlanNode, Rolling, User, UserGroup
+from rackwright.plan.schema import Access, Network, Plan, PlanNode, Rolling, User, UserGroup
 from rackwright.plan.software import expand_software
 from rackwright.plan.storage import expand_storage, expand_volumes
 

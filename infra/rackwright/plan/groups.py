@@ -7,9 +7,9 @@ from typing import Final
 
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
-from rackwright.plan.kubernetes import CARRIES
-from rackwright.plan.node_stack import PARTS
-from rackwright.plan.shape import PlanNode, Storage
+from rackwright.plan.kubernetes.cluster import CARRIES
+from rackwright.plan.node_features import PARTS
+from rackwright.plan.schema import PlanNode, Storage
 
 SCHEDULED: Final = frozenset({Role.LOGIN, Role.CONTROLLER, Role.ACCOUNTING, Role.WORKER})
 """Roles that carry munge and Slurm."""

@@ -8,17 +8,17 @@ from typing import Any
 from rackwright import catalog
 from rackwright.catalog.compatibility import has_nvswitch
 from rackwright.catalog.instances import instance_types
-from rackwright.catalog.members import Member, members
+from rackwright.derive.layout import blocks
+from rackwright.derive.nodes import Member, members
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Gpus
-from rackwright.model.hosts import SSH_PORT, HostsTarget
-from rackwright.model.layout import blocks
 from rackwright.model.target import Target
+from rackwright.model.targets.hosts import SSH_PORT, HostsTarget
 from rackwright.model.units import mebibytes
 from rackwright.plan.addresses import address, mac
-from rackwright.plan.fabric.shape import FabricPlan
-from rackwright.plan.node_stack import PARTS, carriers
-from rackwright.plan.shape import NodeGpu, PlanNode
+from rackwright.plan.fabric.schema import FabricPlan
+from rackwright.plan.node_features import PARTS, carriers
+from rackwright.plan.schema import NodeGpu, PlanNode
 from rackwright.plan.software import driver_version, modules
 
 

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
-from rackwright.model.kubernetes import Kubernetes as DeclaredKubernetes
-from rackwright.model.scheduler import Account as DeclaredAccount
-from rackwright.model.scheduler import Partition as Declared
-from rackwright.model.scheduler import PowerSaving as DeclaredSaving
-from rackwright.model.scheduler import Slurm as DeclaredSlurm
+from rackwright.model.scheduler.kubernetes import Kubernetes as DeclaredKubernetes
+from rackwright.model.scheduler.slurm import Account as DeclaredAccount
+from rackwright.model.scheduler.slurm import Partition as Declared
+from rackwright.model.scheduler.slurm import PowerSaving as DeclaredSaving
+from rackwright.model.scheduler.slurm import Slurm as DeclaredSlurm
 from rackwright.plan.fabric.labels import labels_of
-from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.fabric.slurm import domains_of, topology
-from rackwright.plan.kubernetes import expand_kubernetes
-from rackwright.plan.kubernetes_shape import Kubernetes
-from rackwright.plan.shape import Account, Partition, PlanNode, PowerSaving, Qos, SchedulerNode, Slurm, Storage
+from rackwright.plan.kubernetes.cluster import expand_kubernetes
+from rackwright.plan.kubernetes.schema import Kubernetes
+from rackwright.plan.schema import Account, Partition, PlanNode, PowerSaving, Qos, SchedulerNode, Slurm, Storage
 
 
 def expand_scheduler(

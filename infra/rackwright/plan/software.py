@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from rackwright import catalog
 from rackwright.catalog import compatibility
-from rackwright.catalog.members import Member
+from rackwright.derive.nodes import Member
 from rackwright.model.base import Part
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Gpus
-from rackwright.model.software import GpuDirect, GpuModules
+from rackwright.model.node.software import GpuDirect, GpuModules
 
 
 class SoftwareSet(Part):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from rackwright.model.cluster import Cluster
-from rackwright.model.fsx import FsxLustre
 from rackwright.model.groups import Role
-from rackwright.model.storage import Nfs
-from rackwright.model.storage import Storage as Declared
+from rackwright.model.storage.exports import Nfs
+from rackwright.model.storage.exports import Storage as Declared
+from rackwright.model.storage.fsx import FsxLustre
 from rackwright.model.units import mebibytes
-from rackwright.plan.kubernetes import CARRIES
-from rackwright.plan.shape import PlanNode, Storage, Volume
+from rackwright.plan.kubernetes.cluster import CARRIES
+from rackwright.plan.schema import PlanNode, Storage, Volume
 
 DATA_PATH = "/srv/rackwright"
 METADATA_PATH = "/var/lib/mfs"

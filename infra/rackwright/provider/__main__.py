@@ -10,9 +10,9 @@ import sys
 import grpc
 from pulumi.runtime.proto import provider_pb2_grpc
 
-from rackwright.provider.engine_log import EngineLog
-from rackwright.provider.lifetime import current
-from rackwright.provider.servicer import ProviderServicer
+from rackwright.drivers.supervision import current
+from rackwright.provider.protocol.engine_log import EngineLog
+from rackwright.provider.protocol.servicer import ProviderServicer
 
 _LARGEST_MESSAGE = 400 * 1024 * 1024
 """Bytes; the engine's own limit (sdk/go/common/util/rpcutil)."""

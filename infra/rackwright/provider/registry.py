@@ -5,26 +5,26 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-from rackwright.provider.resource import Resource
+from rackwright.provider.protocol.resource import Resource
 
 _CLASSES = {
-    "rackwright:aws:Label": "rackwright.provider.aws_label:AwsLabel",
-    "rackwright:hosts:Host": "rackwright.provider.hosts_host:Host",
-    "rackwright:kubernetes:Access": "rackwright.provider.kubernetes_access:Access",
-    "rackwright:kubernetes:Addon": "rackwright.provider.kubernetes_addon:Addon",
-    "rackwright:kubernetes:Bundle": "rackwright.provider.kubernetes_bundle:Bundle",
-    "rackwright:lab:Image": "rackwright.provider.lab_image:Image",
-    "rackwright:lab:Label": "rackwright.provider.lab_label:Label",
-    "rackwright:lab:Limits": "rackwright.provider.lab_limits:Limits",
-    "rackwright:lab:Network": "rackwright.provider.lab_network:Network",
-    "rackwright:lab:Node": "rackwright.provider.lab_node:Node",
-    "rackwright:lab:Power": "rackwright.provider.lab_power:Power",
-    "rackwright:lab:Volume": "rackwright.provider.lab_volume:Volume",
-    "rackwright:secret:KeyPair": "rackwright.provider.key_pair:KeyPair",
-    "rackwright:secret:Bytes": "rackwright.provider.secret_bytes:Bytes",
-    "rackwright:time:Moment": "rackwright.provider.moment:Moment",
-    "rackwright:ansible:Converge": "rackwright.provider.converge:Converge",
-    "rackwright:test:Verification": "rackwright.provider.verification:Verification",
+    "rackwright:aws:Label": "rackwright.provider.aws.stack_marker:AwsLabel",
+    "rackwright:hosts:Host": "rackwright.provider.hosts.host:Host",
+    "rackwright:kubernetes:Access": "rackwright.provider.kubernetes.api_tunnel:Access",
+    "rackwright:kubernetes:Addon": "rackwright.provider.kubernetes.addon:Addon",
+    "rackwright:kubernetes:Bundle": "rackwright.provider.kubernetes.bundle:Bundle",
+    "rackwright:lab:Image": "rackwright.provider.lab.image:Image",
+    "rackwright:lab:Label": "rackwright.provider.lab.stack_marker:Label",
+    "rackwright:lab:Limits": "rackwright.provider.lab.inotify_limits:Limits",
+    "rackwright:lab:Network": "rackwright.provider.lab.network:Network",
+    "rackwright:lab:Node": "rackwright.provider.lab.node:Node",
+    "rackwright:lab:Power": "rackwright.provider.lab.power:Power",
+    "rackwright:lab:Volume": "rackwright.provider.lab.volume:Volume",
+    "rackwright:secret:KeyPair": "rackwright.provider.generated.ssh_key_pair:KeyPair",
+    "rackwright:secret:Bytes": "rackwright.provider.generated.random_bytes:Bytes",
+    "rackwright:time:Moment": "rackwright.provider.generated.timestamp:Moment",
+    "rackwright:ansible:Converge": "rackwright.provider.stack.converge:Converge",
+    "rackwright:test:Verification": "rackwright.provider.stack.verification:Verification",
 }
 
 

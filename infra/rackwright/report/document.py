@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 
 from rackwright.catalog.checks import Kind
-from rackwright.report.declared import Declared
-from rackwright.report.manifest import Manifest
+from rackwright.inventory.reader import Declared
+from rackwright.report.check_plan import Manifest
 from rackwright.report.result import Result, from_dict, result
 from rackwright.report.verdict import PARTIAL, NotRunReason, Verdict, worst
 

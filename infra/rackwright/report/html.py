@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import groupby
 
-from rackwright.report.age import headline
 from rackwright.report.document import Report
+from rackwright.report.humanize import headline
 from rackwright.report.result import Result
-from rackwright.report.silence import silent
+from rackwright.report.unreachable import silent
 from rackwright.report.verdict import Verdict
 
 _STYLE = """

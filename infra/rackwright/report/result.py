@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rackwright.report.manifest import Expected
+from rackwright.report.check_plan import Expected
 from rackwright.report.verdict import Evidence, SkipReason, Verdict
 
 

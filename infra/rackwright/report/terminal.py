@@ -9,10 +9,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from rackwright.report.age import headline
 from rackwright.report.document import Report
+from rackwright.report.humanize import headline
 from rackwright.report.result import Result
-from rackwright.report.silence import silent
+from rackwright.report.unreachable import silent
 from rackwright.report.verdict import Verdict
 
 _COLOURS = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.UNKNOWN: "yellow", Verdict.SKIPPED: "dim"}

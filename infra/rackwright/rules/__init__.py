@@ -7,52 +7,27 @@ from datetime import date
 
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding
-from rackwright.model.load import Loaded
-from rackwright.rules import (
-    access,
-    accounts,
-    aws_capacity,
-    aws_disks,
-    aws_fabric,
-    aws_images,
-    aws_instances,
-    aws_network,
-    aws_tags,
-    budget,
-    cost,
-    fabric,
-    fabric_floor,
-    fsx,
-    fsx_repositories,
-    gpus,
-    groups,
-    hosts,
-    kubernetes,
-    kubernetes_addons,
-    kubernetes_network,
-    names,
-    network,
-    node_stack,
-    nodes,
-    partitions,
-    phases,
-    pod_network,
-    scheduler,
-    software,
-    software_versions,
-    storage,
-    tuning,
-    users,
-)
+from rackwright.rules.aws import capacity, disks, fsx, fsx_repositories, images, instances, tags
+from rackwright.rules.aws import fabric as aws_fabric
+from rackwright.rules.aws import network as aws_network
+from rackwright.rules.common import access, gpus, groups, hosts, names, network, node_features, nodes, phases, storage, tuning, users
+from rackwright.rules.cost import budget, limits
+from rackwright.rules.fabric import floor_plan, topology
+from rackwright.rules.kubernetes import addons, pod_network
+from rackwright.rules.kubernetes import cluster as kubernetes_cluster
+from rackwright.rules.kubernetes import network as kubernetes_network
 from rackwright.rules.registry import RULES, Case, Rule
+from rackwright.rules.slurm import accounts, partitions, scheduler
+from rackwright.rules.software import stack, versions
+from rackwright.stackfile.load import Loaded
 
 __all__ = ["RULES", "Case", "Rule", "check", "examine"]
 
 SUBJECTS = (
-    *(names, network, groups, gpus, software, software_versions, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
-    *(kubernetes, kubernetes_network, kubernetes_addons, pod_network),
-    *(fabric, fabric_floor, phases, node_stack, tuning),
-    *(aws_instances, aws_images, aws_disks, aws_network, aws_fabric, aws_capacity, aws_tags, fsx, fsx_repositories, budget, cost),
+    *(names, network, groups, gpus, stack, versions, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
+    *(kubernetes_cluster, kubernetes_network, addons, pod_network),
+    *(topology, floor_plan, phases, node_features, tuning),
+    *(instances, images, disks, aws_network, aws_fabric, capacity, tags, fsx, fsx_repositories, budget, limits),
 )
 """Importing a subject registers its rules; findings come in this order."""
 

@@ -8,12 +8,12 @@ from datetime import date
 from functools import cached_property
 from typing import Final
 
-from rackwright.catalog.members import Member, members
+from rackwright.derive.nodes import Member, members
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity
 from rackwright.model.groups import Role
-from rackwright.model.kubernetes import Kubernetes
-from rackwright.model.scheduler import Slurm
+from rackwright.model.scheduler.kubernetes import Kubernetes
+from rackwright.model.scheduler.slurm import Slurm
 
 
 @dataclass(frozen=True)

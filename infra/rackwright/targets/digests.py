@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from rackwright import layout
-from rackwright.handover import BAKED
+from rackwright.inventory import BAKED
 
 NODE_CHECKS = (
     f"{layout.PACKAGE}/errors.py",

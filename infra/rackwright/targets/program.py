@@ -12,11 +12,12 @@ import pulumi
 
 from rackwright import rules
 from rackwright.errors import CouldNotTell
-from rackwright.handover import applied, paths, site
-from rackwright.model import Severity, has_errors, load_configured
+from rackwright.impact import Action, Consequence, Described, impact
+from rackwright.inventory import applied, paths, site_playbooks
+from rackwright.model import Severity, has_errors
 from rackwright.model.budget import StateKept
 from rackwright.plan import Plan, expand
-from rackwright.plan.impact import Action, Consequence, Described, impact
+from rackwright.stackfile.load import load_configured
 from rackwright.targets import digests, kubernetes
 from rackwright.targets.lab import machine
 
@@ -27,7 +28,7 @@ _MONEY: Final[Any] = {"cost": True, "budget": True, "state": True, "target": {"e
 def load(configured: object, stack: str) -> Described:
     """A stack with its plan; every finding is shown, and an error or an edit that is refused ends the program without a traceback."""
     loaded = load_configured(stack, configured, paths.stack_file(stack))
-    findings = rules.check(loaded, datetime.date.today(), at_up=True, absent=site.absent(loaded.cluster))
+    findings = rules.check(loaded, datetime.date.today(), at_up=True, absent=site_playbooks.absent(loaded.cluster))
     for finding in findings:
         if finding.level is Severity.WARNING:
             pulumi.log.warn(str(finding))
@@ -96,14 +97,14 @@ def options(plan: Plan) -> dict[str, Any]:
 
 def converge_options(described: Described) -> dict[str, Any]:
     """The same for Converge, with the user's own playbooks where there are any."""
-    own = site.listed(described.cluster)
+    own = site_playbooks.listed(described.cluster)
     return options(described.plan) | ({"site": own} if own else {})
 
 
 def converge_digests(described: Described) -> dict[str, str]:
     """Digests of what Converge applies, the user's own playbooks among it."""
-    own = [file for files in site.listed(described.cluster).values() for file in files]
-    return digests.converge(paths.project_root(), site.parts(own))
+    own = [file for files in site_playbooks.listed(described.cluster).values() for file in files]
+    return digests.converge(paths.project_root(), site_playbooks.parts(own))
 
 
 def verification_digests() -> dict[str, str]:

@@ -12,10 +12,10 @@ from acceptance.harness import baseline, files
 from acceptance.harness.scope import Submission, absent
 from acceptance.harness.stage import Played, Stage, play
 from acceptance.phase import Finding, Phase
+from rackwright.inventory.reader import Declared
 from rackwright.report.acceptance import Acceptance, PhaseReport, PhaseState
-from rackwright.report.declared import Declared
+from rackwright.report.check_plan import Expected, Manifest, NotRun
 from rackwright.report.document import NOT_ENDED, assemble
-from rackwright.report.manifest import Expected, Manifest, NotRun
 from rackwright.report.redact import Redactor
 from rackwright.report.result import Result, result
 from rackwright.report.store import write_acceptance

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from acceptance.harness import labelled
 from acceptance.phase import Job, Output, Program, Task
-from rackwright.report.declared import Declared
+from rackwright.inventory.reader import Declared
 
 Object = dict[str, Any]
 STARTS: Final = 45

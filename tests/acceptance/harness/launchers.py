@@ -12,7 +12,7 @@ from acceptance.harness.scope import Submission
 from acceptance.harness.slurm import Slurm
 from acceptance.phase import runs_pods
 from cluster.harness import pods_api, smoke_side
-from rackwright.report.declared import Declared
+from rackwright.inventory.reader import Declared
 
 Side = tuple[str, str]
 """Name under which a module is known on the node, and its text."""

@@ -9,7 +9,7 @@ from typing import Any
 from acceptance.phase import Part, compute_nodes, runs_pods
 from cluster.probes import smoke
 from rackwright.errors import BadInput
-from rackwright.report.declared import Declared
+from rackwright.inventory.reader import Declared
 from rackwright.report.verdict import SkipReason, Verdict
 
 

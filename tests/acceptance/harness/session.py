@@ -24,9 +24,9 @@ from acceptance.phase import Phase, runs_pods
 from acceptance.phases import phases
 from rackwright.catalog.checks import Level, acceptance
 from rackwright.errors import BadInput, CouldNotTell
+from rackwright.inventory.reader import Declared, load
 from rackwright.model.finding import did_you_mean
-from rackwright.report.declared import Declared, load
-from rackwright.report.manifest import Manifest, NotRun, manifest
+from rackwright.report.check_plan import Manifest, NotRun, manifest
 from rackwright.report.redact import redactor
 from rackwright.report.verdict import NotRunReason
 

@@ -13,7 +13,7 @@ from acceptance.harness.labelled import HEAD, unlabelled
 from acceptance.phase import Job, Output, Program, Task
 from cluster.probes.smoke import decisive
 from rackwright.errors import BadInput
-from rackwright.report.declared import Declared
+from rackwright.inventory.reader import Declared
 
 __all__ = ["HEAD", "Slurm", "command", "heads", "output", "partition", "request", "sent", "whole_lines"]
 

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from rackwright.errors import BadInput, CouldNotTell
-from rackwright.report.declared import Declared
+from rackwright.inventory.reader import Declared
 
 _BOOT: Final = """
 import json, sys, types

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from acceptance.judges.speed import speed
 from acceptance.parsers.nccl import Connection, Run, Transport
 from acceptance.phase import Finding, compared, unknown
-from rackwright.catalog.figures import Quantity
+from rackwright.catalog.reference_values import Quantity
 from rackwright.catalog.thresholds import LEAST_MESSAGE_BYTES, threshold
 from rackwright.report.verdict import Verdict
 

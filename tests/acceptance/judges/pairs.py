@@ -9,7 +9,7 @@ from typing import Final
 
 from acceptance.judges.speed import shown
 from acceptance.phase import Figure, Finding, unknown
-from rackwright.catalog.figures import Quantity
+from rackwright.catalog.reference_values import Quantity
 from rackwright.catalog.thresholds import Threshold, tolerance
 from rackwright.report.verdict import Verdict
 

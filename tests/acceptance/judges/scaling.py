@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from acceptance.phase import Figure, Finding, unknown
-from rackwright.catalog.figures import Quantity
+from rackwright.catalog.reference_values import Quantity
 from rackwright.catalog.thresholds import threshold
 from rackwright.report.verdict import Verdict
 

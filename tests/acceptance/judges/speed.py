@@ -7,7 +7,7 @@ from statistics import median
 from typing import Final
 
 from acceptance.phase import Figure, Finding, unknown
-from rackwright.catalog.figures import Kind, Quantity, figures
+from rackwright.catalog.reference_values import Kind, Quantity, figures
 from rackwright.catalog.thresholds import Threshold, threshold, tolerance
 from rackwright.report.verdict import Verdict
 

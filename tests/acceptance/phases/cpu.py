@@ -9,7 +9,7 @@ from typing import Any, Final
 from acceptance.judges import records
 from acceptance.judges.speed import speed
 from acceptance.phase import Finding, Job, Outputs, Phase, Scope, compared, program, told, unknown
-from rackwright.catalog.figures import Quantity
+from rackwright.catalog.reference_values import Quantity
 from rackwright.errors import CouldNotTell
 
 _COPY: Final = program("memory_copy.py")

@@ -14,7 +14,7 @@ from acceptance.parsers import dcgm, nvidia_smi
 from acceptance.phase import Finding, Job, Outputs, Phase, Scope, program, skipped, told, unknown
 from acceptance.phases.nccl import gpu_model, gpu_parts, node_counts
 from rackwright import catalog
-from rackwright.catalog.figures import Quantity
+from rackwright.catalog.reference_values import Quantity
 from rackwright.errors import CouldNotTell
 from rackwright.report.verdict import SkipReason, Verdict
 

@@ -12,7 +12,7 @@ from acceptance.judges.collectives import Wanted
 from acceptance.parsers import nccl
 from acceptance.parsers.nccl import Run, Transport
 from acceptance.phase import Finding, Job, Output, Outputs, Part, Phase, Scope, program, skipped, told, unknown
-from rackwright.catalog.figures import Quantity
+from rackwright.catalog.reference_values import Quantity
 from rackwright.errors import CouldNotTell
 from rackwright.report.verdict import SkipReason, Verdict
 

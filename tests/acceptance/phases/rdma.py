@@ -10,7 +10,7 @@ from acceptance.judges import records
 from acceptance.judges.pairs import Meeting, pairs, tournament
 from acceptance.parsers.perftest import parse_bandwidth, parse_latency
 from acceptance.phase import Finding, Job, Output, Outputs, Phase, Scope, compared, program, skipped, unknown
-from rackwright.catalog.figures import Quantity
+from rackwright.catalog.reference_values import Quantity
 from rackwright.catalog.thresholds import threshold
 from rackwright.errors import CouldNotTell
 from rackwright.report.verdict import SkipReason

@@ -9,7 +9,7 @@ from typing import Any, Final
 from acceptance.judges import records
 from acceptance.judges.speed import shown, speed
 from acceptance.phase import Figure, Finding, Job, Outputs, Phase, Scope, compared, program, told, unknown
-from rackwright.catalog.figures import Quantity
+from rackwright.catalog.reference_values import Quantity
 from rackwright.errors import CouldNotTell
 
 QUANTITIES: Final = {

@@ -12,8 +12,8 @@ from cluster.harness.machine import Looked, Outlook, look
 from cluster.harness.probe import Place, Probe, Raw, Stage
 from cluster.harness.transport import BoundedSsh, ask_node, ask_node_in_rounds
 from rackwright.errors import CouldNotTell
-from rackwright.handover.crowd import at_once
-from rackwright.report.declared import Declared
+from rackwright.inventory.concurrency import at_once
+from rackwright.inventory.reader import Declared
 
 ROUND_LIMIT: Final = 10.0
 """Seconds a node has for the questions of one passive round; with connecting, a dead node is known within 15 s."""

@@ -15,8 +15,8 @@ from cluster.harness.gather import Gathering
 from cluster.harness.probe import NodeBusy, Place
 from cluster.harness.transport import BoundedSsh
 from rackwright.errors import CouldNotTell
-from rackwright.report.declared import Declared
-from rackwright.report.manifest import Manifest
+from rackwright.inventory.reader import Declared
+from rackwright.report.check_plan import Manifest
 from rackwright.report.redact import Redactor
 from rackwright.report.result import Result, result
 from rackwright.report.verdict import SkipReason, Verdict

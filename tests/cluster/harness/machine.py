@@ -17,7 +17,7 @@ from typing import Any, Final
 from cluster.harness.outside_side import PATIENCE, banner
 from cluster.harness.transport import local_slowness
 from rackwright.errors import CouldNotTell
-from rackwright.report.declared import Declared
+from rackwright.inventory.reader import Declared
 
 PASSING: Final = "rackwright.passing"
 """The label of a container that is gone when its question is answered; a look for drift beside it knows it by that (drivers/podman.py)."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from rackwright.errors import CouldNotTell
 
 if TYPE_CHECKING:  # a node that looks at itself has no report
-    from rackwright.report.declared import Declared
+    from rackwright.inventory.reader import Declared
 
 T = TypeVar("T")
 _MISSING = {126: "cannot be executed", 127: "is not installed"}

@@ -22,9 +22,9 @@ from cluster.harness.probe import PROBES, Probe, Stage
 from cluster.probes.identity import CLOCK
 from rackwright.catalog.checks import Kind, Level, checks
 from rackwright.errors import BadInput
-from rackwright.report.declared import Declared, load
+from rackwright.inventory.reader import Declared, load
+from rackwright.report.check_plan import Kinds, Manifest, manifest
 from rackwright.report.document import Report, assemble, invalidate
-from rackwright.report.manifest import Kinds, Manifest, manifest
 from rackwright.report.redact import redactor
 from rackwright.report.result import Result
 from rackwright.report.store import write, write_json

@@ -6,8 +6,8 @@ from cluster.harness.gather import Gathering
 from cluster.probes.smoke import SMOKE, as_user
 from rackwright.catalog.checks import Kind
 from rackwright.errors import CouldNotTell
-from rackwright.report.declared import Declared
-from rackwright.report.manifest import Manifest
+from rackwright.inventory.reader import Declared
+from rackwright.report.check_plan import Manifest
 
 
 def tidy(declared: Declared, owed: Manifest, gathering: Gathering) -> None:

@@ -19,7 +19,7 @@ from testinfra.backend.base import CommandResult
 from testinfra.backend.ssh import SshBackend
 
 from cluster.harness.probe import Raw
-from rackwright.handover.slowness import SLOWEST, slowness
+from rackwright.inventory.time_limits import SLOWEST, slowness
 
 _HANDS: Final = 4
 """Questions a node works on at a time: enough that one slow tool does not hold up the rest."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cluster.harness.probe import Probe
-from rackwright.report.fabric import End, device, read
+from rackwright.report.fabric_diff import End, device, read
 
 LINK_LAYERS: Final = {"IB": "InfiniBand", "InfiniBand": "InfiniBand", "Ethernet": "Ethernet"}
 """What ibstat prints -> what is handed over; simulated adapters say IB."""

@@ -15,7 +15,7 @@ from cluster.harness.probe import NodeBusy, Place, Probe, Stage
 from rackwright.errors import CouldNotTell
 
 if TYPE_CHECKING:  # Compute nodes look at themselves with this file, and have no reports.
-    from rackwright.report.declared import Declared
+    from rackwright.inventory.reader import Declared
 
 MEMORY: Final = 64
 """MiB that each job asks for on a node (smoke_side.py)."""

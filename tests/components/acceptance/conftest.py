@@ -14,7 +14,7 @@ import pytest
 import yaml
 from support.hang import HANG_SECONDS
 
-from rackwright.report.contracts import breaches
+from rackwright.report.schemas import breaches
 
 from .standin import Standin
 

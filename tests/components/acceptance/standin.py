@@ -12,7 +12,7 @@ import stat
 import sys
 from pathlib import Path
 
-from rackwright.handover.slowness import SLOWEST
+from rackwright.inventory.time_limits import SLOWEST
 
 _SRUN = r"""
 import json, os, subprocess, sys, threading, time

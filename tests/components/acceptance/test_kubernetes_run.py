@@ -14,10 +14,10 @@ import pytest
 import yaml
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS, wait_until
 
-from rackwright import handover
-from rackwright.handover import Host, paths
-from rackwright.model import load_stack
+from rackwright import inventory
+from rackwright.inventory import Host, paths
 from rackwright.plan import expand
+from rackwright.stackfile.load import load_stack
 
 from .api_standin import Cluster, serving
 from .conftest import PROJECT, Bench
@@ -37,7 +37,7 @@ class KubernetesBench(Bench):
         cluster = load_stack(paths.stack_file("lab-k8s")).cluster
         plan = expand(cluster, "lab")
         hosts = {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", f"id-{node.name}") for node in plan.nodes}
-        text = yaml.safe_dump(handover.inventory(plan, hosts), sort_keys=False).replace("/mnt/sharedfs", str(self.node.mount))
+        text = yaml.safe_dump(inventory.inventory(plan, hosts), sort_keys=False).replace("/mnt/sharedfs", str(self.node.mount))
         (self.home / "inventory.yml").write_text(text)
         self.claim = self.node.mount / "kubernetes" / "research"
         self.claim.mkdir(parents=True)

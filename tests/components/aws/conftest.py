@@ -10,8 +10,8 @@ import pytest
 from moto import mock_aws
 from support.cli import CliResult, Run, run_cli
 
-from rackwright.provider.drivers.aws import account as account_room
-from rackwright.provider.drivers.aws.account import Account
+from rackwright.drivers.aws import account as account_room
+from rackwright.drivers.aws.account import Account
 
 
 @pytest.fixture

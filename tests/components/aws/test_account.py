@@ -6,8 +6,8 @@ import pytest
 from botocore import exceptions
 from botocore.parsers import ResponseParserError
 
+from rackwright.drivers.aws.account import Account, NoAccount, Refused, Unanswered, asking
 from rackwright.errors import CouldNotTell
-from rackwright.provider.drivers.aws.account import Account, NoAccount, Refused, Unanswered, asking
 
 
 def told(raised: Exception) -> CouldNotTell:

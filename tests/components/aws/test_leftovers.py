@@ -14,14 +14,14 @@ import pytest
 from moto.core.responses import ActionResult
 from moto.ec2.responses import EC2Response
 
+from rackwright.drivers.aws import orphans
+from rackwright.drivers.aws.account import Account, Refused
+from rackwright.drivers.aws.orphans import KINDS
 from rackwright.errors import CouldNotTell, RackwrightError
-from rackwright.handover import paths
-from rackwright.provider import aws_label
-from rackwright.provider.aws_label import AwsLabel
-from rackwright.provider.drivers.aws import leftovers
-from rackwright.provider.drivers.aws.account import Account, Refused
-from rackwright.provider.drivers.aws.leftovers import KINDS
-from rackwright.provider.resource import Operation, State
+from rackwright.inventory import paths
+from rackwright.provider.aws import stack_marker
+from rackwright.provider.aws.stack_marker import AwsLabel
+from rackwright.provider.protocol.resource import Operation, State
 
 from .conftest import Run
 
@@ -48,7 +48,7 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 def there(account: Account, groups: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Account:
     """An account that can be looked through; nothing sleeps."""
     monkeypatch.setattr("time.sleep", lambda _: None)
-    monkeypatch.setattr(aws_label, "_PAUSE", 0.0)
+    monkeypatch.setattr(stack_marker, "_PAUSE", 0.0)
     return account
 
 
@@ -120,7 +120,7 @@ def build(account: Account, stack: str, groups: dict[str, str]) -> None:
     account.client("budgets").create_budget(AccountId=account.identity()[0], Budget=limit)
 
 
-def kinds(found: leftovers.Found) -> set[str]:
+def kinds(found: orphans.Found) -> set[str]:
     """The kinds of what is left; all could be looked for."""
     assert found.unseen == ()
     return {thing.kind for thing in found.left}
@@ -131,33 +131,33 @@ EVERY = {kind.name for kind in KINDS} - {"other"}
 
 def test_an_empty_account_has_nothing_left(there: Account) -> None:
     """moto's own default network is somebody else's."""
-    assert leftovers.find(there, "mine") == leftovers.Found(())
+    assert orphans.find(there, "mine") == orphans.Found(())
 
 
 def test_one_thing_of_each_kind_is_found_and_only_the_stack_s_own(there: Account, groups: dict[str, str]) -> None:
     build(there, "mine", groups)
     build(there, "other", groups)
-    found = leftovers.find(there, "mine")
+    found = orphans.find(there, "mine")
     assert kinds(found) == EVERY
-    assert {thing.id for thing in found.left} & {thing.id for thing in leftovers.find(there, "other").left} == set()
+    assert {thing.id for thing in found.left} & {thing.id for thing in orphans.find(there, "other").left} == set()
     assert len(found.left) == len(EVERY) + 1, "two security groups, one of all else"
 
 
 def test_everything_is_removed_and_nothing_of_others(there: Account, groups: dict[str, str]) -> None:
     build(there, "mine", groups)
     build(there, "other", groups)
-    before = leftovers.find(there, "other")
+    before = orphans.find(there, "other")
     said: list[str] = []
-    leftovers.remove(there, "mine", said.append)
-    assert leftovers.find(there, "mine").left == ()
-    assert leftovers.find(there, "other") == before
+    orphans.remove(there, "mine", said.append)
+    assert orphans.find(there, "mine").left == ()
+    assert orphans.find(there, "other") == before
     assert len(said) == len(EVERY) + 1 and said[0] == "removed schedule mine-end-1"
 
 
 def test_removing_twice_is_removing_once(there: Account, groups: dict[str, str]) -> None:
     build(there, "mine", groups)
-    leftovers.remove(there, "mine", lambda _: None)
-    leftovers.remove(there, "mine", lambda _: None)
+    orphans.remove(there, "mine", lambda _: None)
+    orphans.remove(there, "mine", lambda _: None)
 
 
 def test_groups_that_admit_each_other_are_parted_before_one_goes(
@@ -175,7 +175,7 @@ def test_groups_that_admit_each_other_are_parted_before_one_goes(
         return ask(service, call, **arguments)
 
     monkeypatch.setattr(there, "ask", watching)
-    leftovers.remove(there, "mine", lambda _: None)
+    orphans.remove(there, "mine", lambda _: None)
     assert len(gone) == 2
 
 
@@ -193,9 +193,9 @@ def test_what_stays_is_named_with_the_reason_and_hides_nothing_else(
 
     monkeypatch.setattr(there, "ask", refusing)
     with pytest.raises(RackwrightError) as stuck:
-        leftovers.remove(there, "mine", lambda _: None)
+        orphans.remove(there, "mine", lambda _: None)
     assert "1 things are left" in str(stuck.value) and "may not ask it" in str(stuck.value)
-    assert {thing.kind for thing in leftovers.find(there, "mine").left} == {"volume"}
+    assert {thing.kind for thing in orphans.find(there, "mine").left} == {"volume"}
 
 
 def test_what_may_not_be_looked_for_is_never_nothing(there: Account, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,11 +207,11 @@ def test_what_may_not_be_looked_for_is_never_nothing(there: Account, monkeypatch
         return every(service, call, *arguments, **more)
 
     monkeypatch.setattr(there, "every", refusing)
-    assert leftovers.find(there, "mine").unseen == (
+    assert orphans.find(there, "mine").unseen == (
         "could not look for file system: fsx:describe_file_systems: these credentials may not ask it",
     )
     with pytest.raises(CouldNotTell, match="could not look for file system"):
-        leftovers.prove_empty(there, "mine")
+        orphans.prove_empty(there, "mine")
 
 
 def test_a_stranger_with_the_stack_s_tag_is_named_and_not_touched(there: Account) -> None:
@@ -219,9 +219,9 @@ def test_a_stranger_with_the_stack_s_tag_is_named_and_not_touched(there: Account
     s3 = there.client("s3")
     s3.create_bucket(Bucket="mine-data")
     s3.put_bucket_tagging(Bucket="mine-data", Tagging={"TagSet": tags("mine")})
-    assert [str(thing) for thing in leftovers.find(there, "mine").left] == ["other arn:aws:s3:::mine-data"]
+    assert [str(thing) for thing in orphans.find(there, "mine").left] == ["other arn:aws:s3:::mine-data"]
     with pytest.raises(RackwrightError, match="somebody has given it the stack's tag"):
-        leftovers.remove(there, "mine", lambda _: None)
+        orphans.remove(there, "mine", lambda _: None)
     assert s3.list_buckets()["Buckets"]
 
 
@@ -229,9 +229,9 @@ def test_instances_that_are_going_are_gone(there: Account) -> None:
     ec2 = there.client("ec2")
     image = ec2.register_image(Name="image", RootDeviceName="/dev/sda1")["ImageId"]
     made = ec2.run_instances(ImageId=image, MinCount=1, MaxCount=1, TagSpecifications=born("mine", "instance"))
-    assert kinds(leftovers.find(there, "mine")) == {"instance"}
+    assert kinds(orphans.find(there, "mine")) == {"instance"}
     ec2.terminate_instances(InstanceIds=[made["Instances"][0]["InstanceId"]])
-    assert kinds(leftovers.find(there, "mine")) == set()
+    assert kinds(orphans.find(there, "mine")) == set()
 
 
 # The label
@@ -298,7 +298,7 @@ def test_the_command_lists_and_removes_only_when_told_to(there: Account, groups:
         "volume vol-" in listed.out
         and f"{len(EVERY) + 1} resources of stack mine remain in account 123456789012, us-east-1; pass --yes" in listed.out
     )
-    assert kinds(leftovers.find(there, mine)) == EVERY
+    assert kinds(orphans.find(there, mine)) == EVERY
     removed = run("down", mine, "--by-label", "--yes")
     assert removed.code == 0, removed.err
     assert removed.out.splitlines()[-1] == "no resource with the tag of stack mine in account 123456789012, us-east-1"

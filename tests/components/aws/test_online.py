@@ -13,10 +13,11 @@ import pytest
 from botocore.stub import Stubber
 
 from rackwright.catalog.instances import instance_types
-from rackwright.model import Cluster, Finding, Severity, load_cluster
-from rackwright.model.aws import Image
-from rackwright.provider.drivers.aws import online
-from rackwright.provider.drivers.aws.account import Account, Refused
+from rackwright.drivers.aws import account_checks
+from rackwright.drivers.aws.account import Account, Refused
+from rackwright.model import Cluster, Finding, Severity
+from rackwright.model.targets.aws import Image
+from rackwright.stackfile.load import load_cluster
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 _AMI, _RESERVATION = "ami-0123456789abcdef0", "cr-0123456789abcdef0"
@@ -42,10 +43,10 @@ def cluster(**worker: Any) -> Cluster:
     return loaded.cluster
 
 
-def at(account: Account, described: Cluster) -> online.Look:
+def at(account: Account, described: Cluster) -> account_checks.Look:
     """A look at a cluster."""
     assert described.target.kind == "aws"
-    return online.Look(account, described, described.target, "mine", NOW)
+    return account_checks.Look(account, described, described.target, "mine", NOW)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +101,7 @@ def said(findings: Iterator[Finding]) -> list[tuple[str, str, str]]:
 
 
 def test_a_type_that_the_zone_offers_is_no_finding(account: Account) -> None:
-    assert said(online.offers(at(account, cluster()))) == []
+    assert said(account_checks.offers(at(account, cluster()))) == []
 
 
 def test_a_type_that_only_another_zone_offers_is_an_error_that_names_it(told: Account, answers: Callable[..., Stubber]) -> None:
@@ -109,13 +110,13 @@ def test_a_type_that_only_another_zone_offers_is_an_error_that_names_it(told: Ac
         {"InstanceType": "g5.xlarge", "LocationType": "availability-zone", "Location": "us-east-1c"},
     ]
     answers("ec2", "describe_instance_type_offerings", {"InstanceTypeOfferings": offered})
-    (found,) = online.offers(at(told, cluster()))
+    (found,) = account_checks.offers(at(told, cluster()))
     assert (found.level, found.path, found.hint) == (Severity.ERROR, "target.instances.worker.type", "offered in us-east-1c")
 
 
 def test_a_type_that_no_zone_offers_says_so(told: Account, answers: Callable[..., Stubber]) -> None:
     answers("ec2", "describe_instance_type_offerings", {"InstanceTypeOfferings": []})
-    assert [found.hint for found in online.offers(at(told, cluster()))] == [
+    assert [found.hint for found in account_checks.offers(at(told, cluster()))] == [
         "no zone of us-east-1 offers it: choose another region or type"
     ] * 2
 
@@ -138,14 +139,14 @@ def test_enough_of_each_quota_is_no_finding(told: Account, answers: Callable[...
     running(answers)
     allow(answers, _STANDARD, 2)
     allow(answers, _G, 12)
-    assert said(online.vcpus(at(told, cluster()))) == []
+    assert said(account_checks.vcpus(at(told, cluster()))) == []
 
 
 def test_one_vcpu_too_few_is_an_error_with_the_quota_s_code(told: Account, answers: Callable[..., Stubber]) -> None:
     running(answers)
     allow(answers, _STANDARD, 2)
     allow(answers, _G, 11)
-    (found,) = online.vcpus(at(told, cluster()))
+    (found,) = account_checks.vcpus(at(told, cluster()))
     assert (found.level, found.path) == (Severity.ERROR, "target.instances.worker")
     assert f"12 vCPUs are needed and 0 are in use, of 11 that quota {_G} allows" in found.cause
     assert f"--quota-code {_G} --desired-value 12`" in found.hint
@@ -159,7 +160,7 @@ def test_what_runs_already_counts_but_not_the_stack_s_own(told: Account, answers
     allow(answers, _STANDARD, 2)
     allow(answers, _G, 19)
     assert instance_types()["g5.2xlarge"].cpus == 8
-    (found,) = online.vcpus(at(told, cluster()))
+    (found,) = account_checks.vcpus(at(told, cluster()))
     assert "12 vCPUs are needed and 8 are in use, of 19" in found.cause
 
 
@@ -167,7 +168,7 @@ def test_spot_counts_against_a_quota_of_its_own(told: Account, answers: Callable
     running(answers)
     allow(answers, _STANDARD, 2)
     allow(answers, "L-3819A6DF", 0)
-    (found,) = online.vcpus(at(told, cluster(purchase={"kind": "spot"})))
+    (found,) = account_checks.vcpus(at(told, cluster(purchase={"kind": "spot"})))
     assert "L-3819A6DF" in found.cause
 
 
@@ -175,13 +176,13 @@ def test_a_capacity_block_counts_against_none(told: Account, answers: Callable[.
     running(answers)
     allow(answers, _STANDARD, 2)
     block = {"kind": "capacity-block", "reservation": _RESERVATION}
-    assert said(online.vcpus(at(told, cluster(type="p5.48xlarge", purchase=block)))) == []
+    assert said(account_checks.vcpus(at(told, cluster(type="p5.48xlarge", purchase=block)))) == []
 
 
 def test_a_quota_that_is_not_on_record_is_said(told: Account, answers: Callable[..., Stubber]) -> None:
     running(answers)
     allow(answers, _STANDARD, 2)
-    (found,) = online.vcpus(at(told, cluster(type="p6-b200.48xlarge", purchase={"kind": "spot"})))
+    (found,) = account_checks.vcpus(at(told, cluster(type="p6-b200.48xlarge", purchase={"kind": "spot"})))
     assert found.level is Severity.WARNING and found.cause.startswith("could not look: no spot quota")
 
 
@@ -196,7 +197,7 @@ def image(answers: Callable[..., Stubber], **more: Any) -> None:
 
 def test_an_image_that_fits_is_no_finding(told: Account, answers: Callable[..., Stubber]) -> None:
     image(answers, DeprecationTime="2027-01-01T00:00:00.000Z")
-    assert said(online.images(at(told, cluster()))) == []
+    assert said(account_checks.images(at(told, cluster()))) == []
 
 
 @pytest.mark.parametrize(
@@ -211,19 +212,19 @@ def test_an_image_that_does_not_fit(
     told: Account, answers: Callable[..., Stubber], described: dict[str, str], level: str, cause: str
 ) -> None:
     image(answers, **described)
-    assert said(online.images(at(told, cluster()))) == [(level, "target.image", cause)]
+    assert said(account_checks.images(at(told, cluster()))) == [(level, "target.image", cause)]
 
 
 def test_an_image_that_is_not_there(account: Account) -> None:
     """moto refuses an unknown id as AWS does."""
-    (found,) = online.images(at(account, cluster()))
+    (found,) = account_checks.images(at(account, cluster()))
     assert (found.level, found.cause) == (Severity.ERROR, f"{_AMI} does not exist in us-east-1, or is not this account's to use")
 
 
 def test_an_image_that_is_not_pinned_could_not_be_looked_at(account: Account) -> None:
     bare = cluster()
     unpinned = bare.model_copy(update={"target": bare.target.model_copy(update={"image": Image(parameter="/a")})})
-    (found,) = online.images(at(account, unpinned))
+    (found,) = account_checks.images(at(account, unpinned))
     assert found.level is Severity.WARNING and "rackwright pin mine" in found.hint
 
 
@@ -248,7 +249,7 @@ RESERVED = {"purchase": {"kind": "on-demand", "reservation": _RESERVATION}}
 
 def test_a_reservation_that_fits_is_no_finding(told: Account, answers: Callable[..., Stubber]) -> None:
     reserve(answers)
-    assert said(online.reservations(at(told, cluster(**RESERVED)))) == []
+    assert said(account_checks.reservations(at(told, cluster(**RESERVED)))) == []
 
 
 @pytest.mark.parametrize(
@@ -266,14 +267,14 @@ def test_a_reservation_that_does_not_fit(
     told: Account, answers: Callable[..., Stubber], described: dict[str, Any], level: str, words: str
 ) -> None:
     reserve(answers, **described)
-    ((found_level, path, cause),) = said(online.reservations(at(told, cluster(**RESERVED))))
+    ((found_level, path, cause),) = said(account_checks.reservations(at(told, cluster(**RESERVED))))
     assert (found_level, path) == (level, "target.instances.worker.purchase.reservation")
     assert words in cause
 
 
 def test_a_reservation_that_is_not_there(told: Account, answers: Callable[..., Stubber]) -> None:
     answers("ec2", "describe_capacity_reservations", "InvalidCapacityReservationId.NotFound")
-    (found,) = online.reservations(at(told, cluster(**RESERVED)))
+    (found,) = account_checks.reservations(at(told, cluster(**RESERVED)))
     assert found.level is Severity.ERROR and "does not exist" in found.cause
 
 
@@ -295,14 +296,14 @@ def test_the_spot_price_now(told: Account, answers: Callable[..., Stubber], purc
         {"SpotPrice": price, "Timestamp": datetime(2026, 11, day, tzinfo=UTC)} for price, day in (("0.9", 1), ("0.4", 30), ("0.8", 2))
     ]
     answers("ec2", "describe_spot_price_history", {"SpotPriceHistory": history})
-    ((found_level, path, cause),) = said(online.spot_prices(at(told, cluster(purchase={"kind": "spot", **purchase}))))
+    ((found_level, path, cause),) = said(account_checks.spot_prices(at(told, cluster(purchase={"kind": "spot", **purchase}))))
     assert (found_level, path) == (level, "target.instances.worker.purchase")
     assert words in cause
 
 
 def test_no_spot_price_is_said(told: Account, answers: Callable[..., Stubber]) -> None:
     answers("ec2", "describe_spot_price_history", {"SpotPriceHistory": []})
-    (found,) = online.spot_prices(at(told, cluster(purchase={"kind": "spot"})))
+    (found,) = account_checks.spot_prices(at(told, cluster(purchase={"kind": "spot"})))
     assert found.level is Severity.WARNING and found.cause.startswith("could not look: AWS names no spot price")
 
 
@@ -314,12 +315,12 @@ def test_a_file_system_over_its_quota(told: Account, answers: Callable[..., Stub
     """Quotas of other deployment types do not count."""
     quotas = [("Lustre Scratch storage capacity", value), ("Lustre Persistent_2 storage capacity", 1), ("Lustre Scratch file systems", 1)]
     answers("service-quotas", "list_service_quotas", {"Quotas": [{"QuotaName": name, "Value": float(most)} for name, most in quotas]})
-    assert [each[0] for each in said(online.lustre(at(told, cluster())))] == ([level] if level else [])
+    assert [each[0] for each in said(account_checks.lustre(at(told, cluster())))] == ([level] if level else [])
 
 
 def test_a_quota_of_another_name_is_said(told: Account, answers: Callable[..., Stubber]) -> None:
     answers("service-quotas", "list_service_quotas", {"Quotas": [{"QuotaName": "Windows storage capacity", "Value": 1.0}]})
-    (found,) = online.lustre(at(told, cluster()))
+    (found,) = account_checks.lustre(at(told, cluster()))
     assert found.level is Severity.WARNING and found.cause.startswith("could not look: no quota of fsx")
 
 
@@ -339,7 +340,7 @@ def test_what_may_not_be_asked_is_a_warning_and_the_rest_is_asked(told: Account,
     answers("ec2", "describe_images", "UnauthorizedOperation")
     answers("ec2", "describe_spot_price_history", "UnauthorizedOperation")
     answers("service-quotas", "list_service_quotas", "AccessDeniedException")
-    found = list(online.look(at(told, cluster(purchase={"kind": "spot"}))))
+    found = list(account_checks.look(at(told, cluster(purchase={"kind": "spot"}))))
     assert found[0].rule == "online-account" and "account 123456789012 in us-east-1, as arn:aws" in found[0].cause
     assert [(each.rule, each.level) for each in found[1:]] == [
         (rule, Severity.WARNING)
@@ -370,5 +371,5 @@ def test_an_answer_that_nobody_foresaw_is_a_warning_with_aws_s_words(told: Accou
     for call in ("describe_instance_type_offerings", "describe_instances", "describe_images", "describe_capacity_reservations"):
         answers("ec2", call, "Odd")
     answers("service-quotas", "list_service_quotas", "Odd")
-    found = [each for each in online.look(at(told, cluster(**RESERVED))) if each.rule == "online-reservation"]
+    found = [each for each in account_checks.look(at(told, cluster(**RESERVED))) if each.rule == "online-reservation"]
     assert [each.cause for each in found] == ["could not look: ec2:describe_capacity_reservations: AWS answers Odd: no"]

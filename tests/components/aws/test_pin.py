@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rackwright.handover import paths
-from rackwright.model import load_stack
-from rackwright.provider.drivers.aws.account import Account
+from rackwright.drivers.aws.account import Account
+from rackwright.inventory import paths
+from rackwright.stackfile.load import load_stack
 
 from .conftest import Run
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.handover import paths
-from rackwright.provider.drivers.aws.account import Account
+from rackwright.drivers.aws.account import Account
+from rackwright.inventory import paths
 
 from .conftest import Run
 

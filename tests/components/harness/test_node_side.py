@@ -11,7 +11,7 @@ from pathlib import Path
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS, try_with_longer_limits, wait_until
 
 import cluster
-from rackwright.provider.drivers.processes import born
+from rackwright.drivers.daemon import born
 
 SOURCE = (Path(cluster.__file__).parent / "harness" / "node_side.py").read_text(encoding="utf-8")
 

@@ -16,9 +16,9 @@ from support.hang import ENDLESS_SECONDS, HANG_SECONDS, try_with_longer_limits
 from cluster.harness.gather import Gathering
 from cluster.harness.probe import PROBES, Probe, Stage
 from cluster.harness.transport import BoundedSsh, ask_node, ask_node_in_rounds
-from rackwright.handover.slowness import SLOWEST
-from rackwright.provider.drivers.processes import born
-from rackwright.report.declared import load
+from rackwright.drivers.daemon import born
+from rackwright.inventory.reader import load
+from rackwright.inventory.time_limits import SLOWEST
 
 from . import standin
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from rackwright.handover import paths
-from rackwright.provider.drivers import ansible
+from rackwright.drivers import ansible
+from rackwright.inventory import paths
 
 
 def test_a_file_that_would_be_written_again_is_told_by_the_lines_that_differ(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from support.hang import HANG_SECONDS
 
-from rackwright.provider.drivers import awake as driver
-from rackwright.provider.drivers.awake import Sleepers, awake
+from rackwright.drivers import power as driver
+from rackwright.drivers.power import Sleepers, awake
 
 SAVING = {"idle_s": 300, "suspend_timeout_s": 30, "resume_timeout_s": 60, "nodes": ["worker0", "worker1"]}
 SCHEDULER: dict[str, Any] = {"controllers": ["ctl0", "ctl1"], "power_saving": SAVING}

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS, wait_until
 
-from rackwright.provider.drivers import guard
+from rackwright.drivers import process_guard
 
-_GUARD = [sys.executable, "-I", "-S", guard.__file__]
+_GUARD = [sys.executable, "-I", "-S", process_guard.__file__]
 _DAEMONISE = """
 import os, time
 if os.fork() == 0:

@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS, wait_until
 
+from rackwright.drivers import daemon
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
-from rackwright.provider import lab_power, lab_power_agent
-from rackwright.provider.diff import Change
-from rackwright.provider.drivers import processes
-from rackwright.provider.lab_power import Agent, Power, living
-from rackwright.provider.lab_power_agent import Agent as Loop
-from rackwright.provider.resource import Made, Operation, State
+from rackwright.inventory import paths
+from rackwright.provider.lab import power, power_agent
+from rackwright.provider.lab.power import Agent, Power, living
+from rackwright.provider.lab.power_agent import Agent as Loop
+from rackwright.provider.protocol.diff import Change
+from rackwright.provider.protocol.resource import Made, Operation, State
 
 STAND_IN = """#!{python} -IS
 import json, os, sys, time
@@ -77,9 +77,9 @@ def containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(lab_power_agent, "_LOOK_EVERY", PAUSE)
-    monkeypatch.setattr(lab_power, "_COMMAND", (sys.executable, "-c", AGENT, lab_power_agent.__name__))
-    monkeypatch.setattr(lab_power, "_START", HANG_SECONDS)
+    monkeypatch.setattr(power_agent, "_LOOK_EVERY", PAUSE)
+    monkeypatch.setattr(power, "_COMMAND", (sys.executable, "-c", AGENT, power_agent.__name__))
+    monkeypatch.setattr(power, "_START", HANG_SECONDS)
     paths.prepare("lab")
     container(folder, "login0", running=False)
     container(folder, "worker0")
@@ -185,7 +185,7 @@ def started(containers: Path) -> Iterator[Made]:
     made = asyncio.run(Power().create(OPERATION, dict(INPUTS)))
     yield made
     for agent in {Agent(made.outputs["pid"], made.outputs["born"]), living("lab")} - {None}:
-        assert agent and processes.end(*agent, ("rackwright.provider.lab_power_agent", "lab"), patience=5)
+        assert agent and daemon.end(*agent, ("rackwright.provider.lab.power_agent", "lab"), patience=5)
 
 
 def recorded(made: Made) -> State:
@@ -205,7 +205,7 @@ def test_the_agent_leads_a_session_of_its_own(started: Made) -> None:
 
 
 def test_a_second_one_does_not_stay(started: Made) -> None:
-    command = [sys.executable, "-m", "rackwright.provider.lab_power_agent", "lab", "lab-login0"]
+    command = [sys.executable, "-m", "rackwright.provider.lab.power_agent", "lab", "lab-login0"]
     second = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / "infra")}, timeout=HANG_SECONDS, check=False
     )
@@ -225,7 +225,7 @@ def test_a_dead_one_is_seen_by_a_refresh_and_by_an_up_and_a_live_one_is_no_news(
 def test_one_that_a_run_left_behind_is_replaced(started: Made) -> None:
     made = asyncio.run(Power().create(OPERATION, dict(INPUTS)))
     assert made.outputs["pid"] != started.outputs["pid"]
-    assert processes.born(started.outputs["pid"]) != started.outputs["born"]
+    assert daemon.born(started.outputs["pid"]) != started.outputs["born"]
 
 
 def test_other_code_is_another_process(started: Made) -> None:
@@ -241,19 +241,19 @@ def test_deletion_leaves_no_process_and_no_file_and_may_be_repeated(started: Mad
         paths.power_lock("lab").unlink()
     for _ in range(2):
         asyncio.run(Power().delete(OPERATION, recorded(started)))
-        assert processes.born(started.outputs["pid"]) != started.outputs["born"]
+        assert daemon.born(started.outputs["pid"]) != started.outputs["born"]
     assert not [file.name for file in paths.folder("lab").iterdir() if file.name.startswith(("power", "asleep", "woken"))]
 
 
 @pytest.mark.parametrize(
-    ("words", "later"), [([], 0), (["rackwright.provider.lab_power_agent", "lab2"], 0), (["rackwright.provider.lab_power_agent", "lab"], 1)]
+    ("words", "later"), [([], 0), (["rackwright.provider.lab.power_agent", "lab2"], 0), (["rackwright.provider.lab.power_agent", "lab"], 1)]
 )
 def test_deletion_spares_another_process_with_that_number(containers: Path, words: list[str], later: int) -> None:
     """Another program, another stack's agent, an agent that was started later."""
     stranger = subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({ENDLESS_SECONDS})", *words])
     try:
-        wait_until(lambda: processes.born(stranger.pid))
-        since = (processes.born(stranger.pid) or 0) - later
+        wait_until(lambda: daemon.born(stranger.pid))
+        since = (daemon.born(stranger.pid) or 0) - later
         state = State("lab-power", dict(INPUTS), {**INPUTS, "pid": stranger.pid, "born": since})
         asyncio.run(Power().delete(OPERATION, state))
         assert stranger.poll() is None
@@ -279,11 +279,11 @@ def test_it_ends_when_the_stack_s_folder_is_not_the_one_it_knew(started: Made, h
     if how == "replaced":
         paths.prepare("lab")
         paths.power_lock("lab").touch()
-    wait_until(lambda: processes.born(started.outputs["pid"]) != started.outputs["born"])
+    wait_until(lambda: daemon.born(started.outputs["pid"]) != started.outputs["born"])
     assert how == "replaced" or not paths.folder("lab").exists()
 
 
 def test_one_that_cannot_start_says_why(containers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lab_power, "_COMMAND", (sys.executable, "-m", "rackwright.provider.no_such_agent"))
+    monkeypatch.setattr(power, "_COMMAND", (sys.executable, "-m", "rackwright.provider.no_such_agent"))
     with pytest.raises(RackwrightError, match=r"the power agent does not start: .*no_such_agent"):
         asyncio.run(Power().create(OPERATION, dict(INPUTS)))

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from support.hang import ENDLESS_SECONDS
 
+from rackwright.drivers import process
+from rackwright.drivers.process import Ended, Interruption
+from rackwright.drivers.supervision import Lifetime
 from rackwright.errors import RackwrightError
-from rackwright.provider.drivers import process
-from rackwright.provider.drivers.process import Ended, Interruption
-from rackwright.provider.lifetime import Lifetime
 
 
 @pytest.fixture

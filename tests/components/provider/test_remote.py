@@ -15,8 +15,8 @@ import paramiko
 import pytest
 from support.hang import HANG_SECONDS
 
-from rackwright.provider.drivers import remote
-from rackwright.provider.drivers.remote import Refused, Unreachable, Way, fingerprint, login
+from rackwright.drivers import ssh_client
+from rackwright.drivers.ssh_client import Refused, Unreachable, Way, fingerprint, login
 
 from .sshd import Door, served
 
@@ -35,7 +35,7 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def way(key: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Way]:
     """The way to a server that shows _HOST_KEY and lets the key in; no agent is asked."""
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    monkeypatch.setattr(remote, "_CONNECT", HANG_SECONDS)
+    monkeypatch.setattr(ssh_client, "_CONNECT", HANG_SECONDS)
     with served(Door(paramiko.RSAKey.from_private_key_file(str(key))), _HOST_KEY) as port:
         yield Way("worker0", "127.0.0.1", port, "admin", fingerprint(_HOST_KEY))
 
@@ -119,7 +119,7 @@ def test_a_machine_that_the_door_does_not_reach_is_told_to_be_behind_it(way: Way
 def test_a_crowd_at_one_door_goes_in_by_turns(way: Way, key: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A login node drops those who come all at once."""
     under_way, most = [], []
-    connect = remote._connect
+    connect = ssh_client._connect
 
     def counted(*arguments: Any) -> Any:
         under_way.append(1)
@@ -133,7 +133,7 @@ def test_a_crowd_at_one_door_goes_in_by_turns(way: Way, key: Path, monkeypatch: 
         with login(way, [key]):
             pass
 
-    monkeypatch.setattr(remote, "_connect", counted)
+    monkeypatch.setattr(ssh_client, "_connect", counted)
     with ThreadPoolExecutor(20) as crowd:
         list(crowd.map(enter, range(20)))
     assert len(most) == 20 and max(most) <= 8
@@ -156,7 +156,7 @@ def test_a_server_that_hangs_up_is_told_in_one_message_and_nothing_else() -> Non
 
 _ASK = """
 import sys
-from rackwright.provider.drivers.remote import Unreachable, Way, login
+from rackwright.drivers.ssh_client import Unreachable, Way, login
 try:
     with login(Way("worker0", "127.0.0.1", int(sys.argv[1]), "admin", "SHA256:" + "A" * 43), []):
         pass

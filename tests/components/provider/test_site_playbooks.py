@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from rackwright.handover import paths
-from rackwright.provider import stack_files
-from rackwright.provider.drivers import ansible
+from rackwright.drivers import ansible
+from rackwright.inventory import paths
+from rackwright.operations import stack_files
 
 OURS = Path(__file__).parents[3]
 

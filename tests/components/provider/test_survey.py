@@ -11,10 +11,10 @@ import paramiko
 import pytest
 from support.hang import HANG_SECONDS
 
-from rackwright.provider.drivers import remote
-from rackwright.provider.drivers.machine import Declared
-from rackwright.provider.drivers.remote import Way, fingerprint
-from rackwright.provider.drivers.survey import Asked, Seen, survey
+from rackwright.drivers import ssh_client
+from rackwright.drivers.host_facts import Declared
+from rackwright.drivers.preflight import Asked, Seen, survey
+from rackwright.drivers.ssh_client import Way, fingerprint
 
 from .sshd import Door, served
 
@@ -43,7 +43,7 @@ def door() -> Door:
 def way(door: Door, monkeypatch: pytest.MonkeyPatch) -> Iterator[Way]:
     """The way to it, its key given; no agent is asked."""
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    monkeypatch.setattr(remote, "_CONNECT", HANG_SECONDS)
+    monkeypatch.setattr(ssh_client, "_CONNECT", HANG_SECONDS)
     with served(door, _HOST_KEY) as port:
         yield Way("worker0", "127.0.0.1", port, "root", fingerprint(_HOST_KEY))
 

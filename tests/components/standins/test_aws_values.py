@@ -15,7 +15,7 @@ from standins.aws.request import request
 from standins.aws.state import outputs, overlay
 
 from rackwright.errors import RackwrightError
-from rackwright.provider.wire import UNKNOWN
+from rackwright.provider.protocol.property_values import UNKNOWN
 
 VPC, INSTANCE, TEMPLATE = "aws:ec2/vpc:Vpc", "aws:ec2/instance:Instance", "aws:ec2/launchTemplate:LaunchTemplate"
 LUSTRE = "aws:fsx/lustreFileSystem:LustreFileSystem"

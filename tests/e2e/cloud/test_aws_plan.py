@@ -13,10 +13,10 @@ import pytest
 import yaml
 from support.project import Project, clone
 
-from rackwright import handover
-from rackwright.handover import Host, paths
-from rackwright.model import load_stack
+from rackwright import inventory
+from rackwright.inventory import Host, paths
 from rackwright.plan import Plan, expand
+from rackwright.stackfile.load import load_stack
 
 LIKE = "aws-budget"
 DECIDED_BY_THE_PLACE = {"storage_client"}
@@ -64,7 +64,7 @@ def handed_over(project: Project) -> dict[str, Any]:
 def of(aws: Plan) -> dict[str, Any]:
     """The inventory that instances of the same names would have got."""
     hosts = {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", f"i-{node.name}") for node in aws.nodes}
-    found: dict[str, Any] = handover.inventory(aws, hosts)["all"]
+    found: dict[str, Any] = inventory.inventory(aws, hosts)["all"]
     return found
 
 

@@ -18,13 +18,13 @@ import pytest
 from support.machines import PORT, USER, Machines, podman
 from support.project import ROOT, Project
 
-from rackwright.handover import paths
-from rackwright.model import load_cluster
-from rackwright.model.hosts import HostsTarget
+from rackwright.drivers.ssh_key_pair import generate
+from rackwright.inventory import paths
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.plan import expand
-from rackwright.provider.converge import Converge
-from rackwright.provider.key_pair import generate
-from rackwright.provider.resource import Made, Operation, State
+from rackwright.provider.protocol.resource import Made, Operation, State
+from rackwright.provider.stack.converge import Converge
+from rackwright.stackfile.load import load_cluster
 
 STACK = "cloud"
 METADATA = "169.254.169.254"

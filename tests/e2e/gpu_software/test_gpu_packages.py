@@ -18,9 +18,9 @@ import yaml
 from support.machines import PORT, USER, Machines
 from support.project import ROOT
 
-from rackwright.handover import Host, inventory
-from rackwright.model import load_cluster
+from rackwright.inventory import Host, inventory
 from rackwright.plan import expand
+from rackwright.stackfile.load import load_cluster
 
 TOOLKIT = os.environ.get("RACKWRIGHT_TEST_TOOLKIT") == "1"
 WITHOUT_DRIVER = ("-e", '{"nvidia_driver_set": {"packages": {"pinning": [], "per-kernel": [], "driver": []}}}')

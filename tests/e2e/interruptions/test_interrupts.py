@@ -21,7 +21,7 @@ from support.hang import HANG_SECONDS, wait_until
 from support.processes import list_processes
 from support.project import ROOT, Project, clone
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 
 _CTRL_C = b"\x03"
 

@@ -20,10 +20,10 @@ from support.emulated_machines import EmulatedMachines, missing_requirements
 
 from cluster import test_tuning
 from rackwright.catalog.checks import checks
-from rackwright.handover import Host, inventory
-from rackwright.model import load_cluster
+from rackwright.inventory import Host, inventory
+from rackwright.inventory.reader import load
 from rackwright.plan import expand
-from rackwright.report.declared import load
+from rackwright.stackfile.load import load_cluster
 
 ROOT = Path(__file__).resolve().parents[3]
 NODE, ADDRESS = "worker0", "10.20.0.10"

@@ -32,7 +32,7 @@ def _agents(project: Project) -> list[str]:
             words = (folder / "cmdline").read_text().split("\0")
         except OSError:
             continue
-        if "rackwright.provider.lab_power_agent" in words and project.stack in words:
+        if "rackwright.provider.lab.power_agent" in words and project.stack in words:
             found.append(folder.name)
     return found
 

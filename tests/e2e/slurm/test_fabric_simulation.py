@@ -7,7 +7,7 @@ from support.project import Project
 from support.simulated_fabric import planned, seen
 
 from rackwright.plan.fabric import netlist, wiring
-from rackwright.report.fabric import differences, read
+from rackwright.report.fabric_diff import differences, read
 
 pytestmark = pytest.mark.podman
 NDR = "4x NDR"

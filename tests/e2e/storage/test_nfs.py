@@ -21,10 +21,10 @@ from support.emulated_machines import DISK_MIB, EmulatedMachines, missing_requir
 
 from cluster import test_storage
 from rackwright.catalog.checks import Kind, checks
-from rackwright.handover import Host, inventory
-from rackwright.model import load_cluster
+from rackwright.inventory import Host, inventory
+from rackwright.inventory.reader import load
 from rackwright.plan import expand
-from rackwright.report.declared import load
+from rackwright.stackfile.load import load_cluster
 
 ROOT = Path(__file__).resolve().parents[3]
 ADDRESSES = {"worker0": "10.20.0.10", "storage0": "10.20.0.5"}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from rackwright.errors import RackwrightError
-from rackwright.provider.wire import Secret
+from rackwright.provider.protocol.property_values import Secret
 from standins.aws.account import Account
 from standins.aws.state import Properties, tags_as_map
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from rackwright.provider.diff import Difference, compare
-from rackwright.provider.wire import UNKNOWN
+from rackwright.provider.protocol.diff import Difference, compare
+from rackwright.provider.protocol.property_values import UNKNOWN
 from standins.aws import schema
 from standins.aws.account import Account, gone
 from standins.aws.kind import Kind, Unsupported

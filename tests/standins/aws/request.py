@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rackwright.provider.wire import UNKNOWN
+from rackwright.provider.protocol.property_values import UNKNOWN
 
 Renames = Mapping[str, str]
 """AWS name by input name, where the two differ by more than case and a plural s."""

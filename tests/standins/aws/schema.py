@@ -18,7 +18,7 @@ from typing import Any, Final
 from pulumi import Output
 from pulumi import _types as wheel
 
-from rackwright.provider.wire import UNKNOWN
+from rackwright.provider.protocol.property_values import UNKNOWN
 
 _ONE_AT_A_TIME: Final = threading.RLock()
 """pulumi_aws loads its modules lazily and not safely: two threads that ask first get "module has no attribute 'Vpc'"."""

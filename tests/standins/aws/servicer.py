@@ -14,9 +14,9 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from rackwright.errors import RackwrightError
-from rackwright.provider.diff import Change, Difference, compare
-from rackwright.provider.redaction import Redactor, rewrap
-from rackwright.provider.wire import decode, encode, reveal
+from rackwright.provider.protocol.diff import Change, Difference, compare
+from rackwright.provider.protocol.property_values import decode, encode, reveal
+from rackwright.provider.protocol.redaction import Redactor, rewrap
 from standins.aws import life, naming, schema
 from standins.aws.account import Account, configured
 from standins.aws.functions import FUNCTIONS

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from acceptance.phase import Finding, Job, Output, Part, Scope, Task
 from rackwright.catalog.checks import Level, acceptance
-from rackwright.report.declared import Declared
+from rackwright.inventory.reader import Declared
 from rackwright.report.verdict import Verdict
 
 CAPTURED = Path(__file__).with_name("captured")

@@ -17,8 +17,8 @@ from acceptance.phase import PROGRAMS, Job, Program
 from acceptance.phases import phases
 from rackwright.catalog.checks import Kind, Level, acceptance
 from rackwright.errors import BadInput
-from rackwright.report.contracts import schema
-from rackwright.report.declared import from_inventory
+from rackwright.inventory.reader import from_inventory
+from rackwright.report.schemas import schema
 from rackwright.report.verdict import NotRunReason
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"

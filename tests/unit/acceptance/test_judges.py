@@ -15,7 +15,7 @@ from acceptance.judges.collectives import Wanted
 from acceptance.judges.pairs import Meeting, tournament
 from acceptance.parsers import nccl
 from acceptance.parsers.nccl import Transport
-from rackwright.catalog.figures import Quantity
+from rackwright.catalog.reference_values import Quantity
 from rackwright.catalog.thresholds import threshold
 from rackwright.errors import CouldNotTell
 from rackwright.report.verdict import Verdict

@@ -15,7 +15,7 @@ from acceptance.phases import gpu_allocation, infiniband, shared_file_system, sl
 from acceptance.smoke import trouble
 from cluster.harness.probe import Raw
 from rackwright.errors import CouldNotTell
-from rackwright.report.declared import from_inventory
+from rackwright.inventory.reader import from_inventory
 from rackwright.report.verdict import Verdict
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"

@@ -12,14 +12,14 @@ import pytest
 from acceptance.phase import Output, Part, Scope, Task
 from acceptance.phases import gpu_allocation, kubernetes_health, shared_file_system, task_placement
 from cluster.harness.probe import Raw
-from rackwright import handover
+from rackwright import inventory
 from rackwright.catalog.checks import acceptance
 from rackwright.errors import CouldNotTell
-from rackwright.handover import Host, paths
-from rackwright.model import load_stack
+from rackwright.inventory import Host, paths
+from rackwright.inventory.reader import from_inventory
 from rackwright.plan import expand
-from rackwright.report.declared import from_inventory
 from rackwright.report.verdict import Verdict
+from rackwright.stackfile.load import load_stack
 
 from .test_judging import NODES, answered, bad, judged, spoken
 
@@ -37,7 +37,7 @@ def scope() -> Scope:
     plan = expand(load_stack(paths.stack_file("lab-k8s")).cluster, "lab-k8s")
     hosts = {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", f"id-{node.name}") for node in plan.nodes}
     return Scope(
-        declared=from_inventory(handover.inventory(plan, hosts)),
+        declared=from_inventory(inventory.inventory(plan, hosts)),
         nodes=NODES,
         states=dict.fromkeys(NODES, "idle none"),
         busy=frozenset(),

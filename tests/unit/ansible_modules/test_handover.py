@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-SCHEMA = "rackwright.handover/6"
+SCHEMA = "rackwright.inventory/6"
 
 
 def load() -> Any:
@@ -77,10 +77,10 @@ def everywhere(variables: dict[str, dict[str, Any]], key: str, value: Any) -> No
     [
         (lambda groups, _: groups.pop("nodes"), "inventory: the group `nodes` is missing"),
         (
-            lambda _, hosts: everywhere(hosts, "handover", {"schema": "rackwright.handover/9"}),
-            "handover.schema: expected rackwright.handover/6, found rackwright.handover/9",
+            lambda _, hosts: everywhere(hosts, "handover", {"schema": "rackwright.inventory/9"}),
+            "handover.schema: expected rackwright.inventory/6, found rackwright.inventory/9",
         ),
-        (lambda _, hosts: hosts["login0"].pop("handover"), "handover.schema: expected rackwright.handover/6, found none"),
+        (lambda _, hosts: hosts["login0"].pop("handover"), "handover.schema: expected rackwright.inventory/6, found none"),
         (lambda _, hosts: hosts["login0"]["cluster"].pop("storage"), "cluster.storage: missing"),
         (lambda _, hosts: hosts["login0"]["cluster"]["access"].update(entry=["login9"]), "cluster.access.entry: login9 is not a host"),
         (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from rackwright.provider.key_pair import generate
+from rackwright.drivers.ssh_key_pair import generate
 
 
 def load() -> Any:

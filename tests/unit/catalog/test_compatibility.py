@@ -13,8 +13,8 @@ from catalog.software import tables
 
 from rackwright import catalog, rules
 from rackwright.catalog import compatibility
-from rackwright.model import load_cluster
-from rackwright.model.software import GpuModules
+from rackwright.model.node.software import GpuModules
+from rackwright.stackfile.load import load_cluster
 
 ROOT = Path(__file__).parents[3]
 FOLDER = Path(catalog.__file__).parent

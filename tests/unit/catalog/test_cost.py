@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from rackwright.catalog.cost import Cost, CostLine, cost, spent
 from rackwright.catalog.instances import instance_types
 from rackwright.catalog.prices import prices
-from rackwright.handover import paths
-from rackwright.model import Cluster, load_cluster, load_stack
+from rackwright.derive.cost import Cost, CostLine, cost, spent
+from rackwright.inventory import paths
+from rackwright.model import Cluster
 from rackwright.plan import expand
+from rackwright.stackfile.load import load_cluster, load_stack
 
 AWS = {
     "target": {

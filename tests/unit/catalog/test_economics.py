@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from rackwright.catalog.cost import cost
-from rackwright.catalog.economics import Balance, Rented, alike, balance
 from rackwright.catalog.instances import instance_types
-from rackwright.model import Cluster, load_cluster
+from rackwright.derive.cost import cost
+from rackwright.derive.ownership_cost import Balance, Rented, alike, balance
+from rackwright.model import Cluster
+from rackwright.stackfile.load import load_cluster
 
 
 def owned(model: str = "a10g", **economics: Any) -> Cluster:

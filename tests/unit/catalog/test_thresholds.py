@@ -11,7 +11,7 @@ import pytest
 from goldens import Goldens
 
 from rackwright.catalog import rows, thresholds_page
-from rackwright.catalog.figures import Dimension, Kind, NodeRange, Quantity, Unit, figures, parse_figure
+from rackwright.catalog.reference_values import Dimension, Kind, NodeRange, Quantity, Unit, figures, parse_figure
 from rackwright.catalog.thresholds import COLLECTIVES, Limit, contradictions, objections, threshold, thresholds, tolerance
 from rackwright.catalog.thresholds_page import page
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 
 STATE = ".engine/state/.pulumi"
 """The engine's state in a home."""

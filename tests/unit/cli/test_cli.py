@@ -13,9 +13,10 @@ import pytest
 from support.cli import CliResult, Run, run_cli
 
 from rackwright.cli import main
-from rackwright.handover import paths
-from rackwright.model import Severity, schema
+from rackwright.inventory import paths
+from rackwright.model import Severity
 from rackwright.rules import RULES
+from rackwright.stackfile import schema
 
 BAD = """\
 config:
@@ -303,7 +304,7 @@ def python(*arguments: str) -> str:
 
 def test_rooms_left_of_targets_stay_light() -> None:
     """The provider and the tests import them, and `validate` starts with them."""
-    loaded = python("-c", "import sys, rackwright.handover, rackwright.rules; print(*sys.modules)").split()
+    loaded = python("-c", "import sys, rackwright.inventory, rackwright.rules; print(*sys.modules)").split()
     assert not {"pulumi", "typer", "rich", "grpc", "ansible", "paramiko", "jsonschema", "boto3"} & set(loaded)
 
 

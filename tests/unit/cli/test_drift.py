@@ -14,14 +14,14 @@ import pytest
 import yaml
 from support.cli import CliResult, run_cli
 
-from rackwright.cli import drift_looks, drift_told
-from rackwright.cli import stack as judging
-from rackwright.cli.drift_traces import SIMULATED_FABRIC, Traces, lasting
 from rackwright.drift import configuration
 from rackwright.drift.difference import Difference, Layer, Look, Weight
 from rackwright.drift.document import Drift
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model.drift import DriftPolicy
+from rackwright.operations import stack as judging
+from rackwright.operations.drift import notification, scan
+from rackwright.operations.drift.host_baseline import SIMULATED_FABRIC, Traces, lasting
 
 STOPPED = Difference(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", "inactive", Weight.BREAKING, "start it")
 OPENED = Difference(Layer.BEHAVIOUR, "worker1", "sshd.passwords_are_refused", "no", "yes", Weight.SECURITY, "close it")
@@ -49,7 +49,7 @@ class Night:
         return SimpleNamespace(returncode=self.status)
 
     def __call__(self, *words: str) -> CliResult:
-        self.monkeypatch.setattr(drift_looks, "look", self.look)
+        self.monkeypatch.setattr(scan, "look", self.look)
         self.monkeypatch.setattr(subprocess, "run", self.run)
         return run_cli(self.monkeypatch, self.capsys, *words)
 
@@ -131,7 +131,7 @@ def test_a_history_nobody_wrote_is_told_with_what_writes_it(night: Night) -> Non
 
 def test_a_silence_is_told_once_and_is_no_green(night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(drift_told, "tell", lambda message, policy: told.append(message))
+    monkeypatch.setattr(notification, "tell", lambda message, policy: told.append(message))
     night.found = [()]
     night("drift", "lab")
     for _ in range(2):
@@ -215,7 +215,7 @@ def test_a_node_that_does_not_tell_what_it_has_is_unknown(night: Night) -> None:
 
 
 def test_where_nobody_wants_it_compared_there_is_nothing_to_accept(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drift_told, "policy", lambda stack: DriftPolicy(traces=False))
+    monkeypatch.setattr(notification, "policy", lambda stack: DriftPolicy(traces=False))
     said = night("drift", "lab", "--accept")
     assert said.code == 2 and "traces: false" in said.err
 
@@ -223,7 +223,7 @@ def test_where_nobody_wants_it_compared_there_is_nothing_to_accept(night: Night,
 @pytest.mark.parametrize(("folder", "said"), [("metrics", ""), ("nowhere", "nowhere/rackwright-lab.prom: cannot write the metrics")])
 def test_prometheus_reads_it_where_the_stack_file_says(night: Night, tmp_path: Path, monkeypatch: Any, folder: str, said: str) -> None:
     (tmp_path / "metrics").mkdir()
-    monkeypatch.setattr(drift_told, "policy", lambda stack: DriftPolicy(metrics_folder=str(tmp_path / folder)))
+    monkeypatch.setattr(notification, "policy", lambda stack: DriftPolicy(metrics_folder=str(tmp_path / folder)))
     night.found = [(STOPPED,)]
     ended = night("drift", "lab")
     assert ended.code == 1 and said in ended.err

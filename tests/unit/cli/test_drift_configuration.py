@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rackwright.cli.drift_configuration import _masked
+from rackwright.operations.drift.configuration import _masked
 from rackwright.report.redact import MASK, Redactor
 
 

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from rackwright.cli import main
-from rackwright.handover import paths
-from rackwright.provider.drivers import ansible, ssh
+from rackwright.drivers import ansible, ssh
+from rackwright.inventory import paths
 
 
 class Stack:

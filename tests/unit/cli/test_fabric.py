@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from support.cli import CliResult, Run, run_cli
 
-from rackwright.handover import paths
-from rackwright.model import load_stack
+from rackwright.inventory import paths
 from rackwright.plan import expand
 from rackwright.plan.fabric import description, wiring
+from rackwright.stackfile.load import load_stack
 
 
 @pytest.fixture

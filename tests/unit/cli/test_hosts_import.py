@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from support.cli import CliResult, Run, run_cli
 
-from rackwright.model import load_stack
-from rackwright.model.hosts import HostsTarget
+from rackwright.model.targets.hosts import HostsTarget
+from rackwright.stackfile.load import load_stack
 
 STACK = """\
 # My rack.

@@ -11,8 +11,8 @@ import pytest
 from support.cli import CliResult, Run, run_cli
 
 from rackwright.cli import hosts_scan
-from rackwright.provider.drivers.machine import Facts
-from rackwright.provider.drivers.survey import Seen
+from rackwright.drivers.host_facts import Facts
+from rackwright.drivers.preflight import Seen
 
 PRINT = {"login0": "SHA256:" + "L" * 43, "worker0": "SHA256:" + "W" * 43, "worker1": "SHA256:" + "X" * 43}
 STACK = f"""\

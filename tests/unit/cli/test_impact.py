@@ -15,16 +15,17 @@ from jsonschema import Draft202012Validator
 
 from rackwright.cli import main
 from rackwright.errors import CouldNotTell
-from rackwright.handover import applied, paths
-from rackwright.model import document, load_stack
+from rackwright.impact import Action, planned_change
+from rackwright.inventory import applied, paths
+from rackwright.operations import stack_files
 from rackwright.plan import expand
-from rackwright.plan.impact import Action, consequence
-from rackwright.provider import stack_files
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.load import load_stack
 from rackwright.targets import program
 
 Run = Callable[..., tuple[object, str, str]]
 Edit = Callable[..., str]
-SCHEMA = Draft202012Validator(json.loads(Path(consequence.__file__).with_name("impact.schema.json").read_text()))
+SCHEMA = Draft202012Validator(json.loads(Path(planned_change.__file__).with_name("impact.schema.json").read_text()))
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def record(file: Path, *, settled: bool = True) -> None:
 
 def edit(file: Path, change: Callable[[dict[str, Any]], object]) -> str:
     """Edit the file as a person would; its path."""
-    data, _ = document.read(file)
+    data, _ = yaml_reader.read(file)
     change(data["config"]["rackwright:cluster"])
     file.write_text(yaml.safe_dump(data, sort_keys=False))
     return str(file)
@@ -168,14 +169,14 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for level in ("info", "warn"):
         monkeypatch.setattr(pulumi.log, level, lines.append)
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
-    monkeypatch.setattr("rackwright.handover.control_groups.unified", lambda: True)  # whatever this machine has
+    monkeypatch.setattr("rackwright.drivers.cgroups.unified", lambda: True)  # whatever this machine has
     return lines
 
 
 def load(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The stack as the program loads it."""
     monkeypatch.setattr(paths, "stack_file", lambda _: file)
-    data, _ = document.read(file)
+    data, _ = yaml_reader.read(file)
     program.load(data["config"]["rackwright:cluster"], "lab")
 
 

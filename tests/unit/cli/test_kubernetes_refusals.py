@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from rackwright.cli import main
-from rackwright.handover import paths
+from rackwright.inventory import paths
 
 
 @pytest.mark.parametrize(("words", "what"), [(["hardware", "lab", "--job"], "--job")])

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rackwright.cli import main
-from rackwright.handover import paths
-from rackwright.report.declared import load
+from rackwright.inventory import paths
+from rackwright.inventory.reader import load
 
 INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
 

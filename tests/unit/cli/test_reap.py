@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rackwright.cli import main, reaping
-from rackwright.cli.reaping import Fate, Said, reap
+from rackwright.cli import main
 from rackwright.errors import CouldNotTell
+from rackwright.operations import expired_stacks
+from rackwright.operations.expired_stacks import Fate, Said, reap
 
 NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
 LONG_AGO = "2020-01-01T08:00:00"
@@ -120,7 +121,7 @@ def test_exit_codes_and_words(
     words: str,
 ) -> None:
     """Unknown ranks above failed."""
-    monkeypatch.setattr(reaping, "pulumi", Engine(stacks, frozenset(broken)))
+    monkeypatch.setattr(expired_stacks, "run_pulumi", Engine(stacks, frozenset(broken)))
     monkeypatch.setattr(sys, "argv", ["rackwright", "reap"])
     with pytest.raises(SystemExit) as ended:
         main.app()
@@ -129,7 +130,7 @@ def test_exit_codes_and_words(
 
 
 def test_the_same_for_programs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(reaping, "pulumi", Engine({"old": {"expires": LONG_AGO}}))
+    monkeypatch.setattr(expired_stacks, "run_pulumi", Engine({"old": {"expires": LONG_AGO}}))
     monkeypatch.setattr(sys, "argv", ["rackwright", "reap", "--dry-run", "--json"])
     with pytest.raises(SystemExit):
         main.app()

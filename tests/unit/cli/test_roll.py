@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rackwright.cli import main
-from rackwright.handover import paths
-from rackwright.provider.drivers import awake, ssh
-from rackwright.provider.drivers.rolling import Roll, Rolled
+from rackwright.drivers import power, ssh
+from rackwright.drivers.rolling_update import Roll, Rolled
+from rackwright.inventory import paths
 
 INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
 
@@ -49,7 +49,7 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
     monkeypatch.setattr(ssh, "reach", reach)
     monkeypatch.setattr(Roll, "run", run)
-    monkeypatch.setattr(awake, "handed_over", lambda *_: None)
+    monkeypatch.setattr(power, "handed_over", lambda *_: None)
     return found
 
 
@@ -109,11 +109,11 @@ def test_the_stack_s_own_table_of_contents_is_played_where_it_has_one(stack: Sta
 
 
 def test_a_hand_over_of_another_version_is_refused(stack: Stack) -> None:
-    stack.described = stack.described.replace("rackwright.handover/", "rackwright.handover/0")
+    stack.described = stack.described.replace("rackwright.inventory/", "rackwright.inventory/0")
     code, _, err = stack.roll()
     assert (
         code == 2
-        and "found rackwright.handover/0" in err
+        and "found rackwright.inventory/0" in err
         and "run `rackwright up STACK` to write the inventory again" in err
         and not stack.asked
     )

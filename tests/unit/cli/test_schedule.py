@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from rackwright.cli import life, main, schedule
-from rackwright.handover import paths
+from rackwright.cli import main, schedule, up_down
+from rackwright.inventory import paths
 
 TIMERS = ["rackwright-drift-lab.timer", "rackwright-drift-lab-overdue.timer"]
 Run = Callable[..., tuple[object, str, str]]
@@ -69,11 +69,11 @@ def test_the_timer_of_a_stack_that_is_gone_can_be_taken_away(run: Run, systemd: 
 def test_a_stack_that_goes_names_the_timer_that_stays(
     run: Run, systemd: list[list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(life, "remove_by_label", lambda stack: [])
+    monkeypatch.setattr(up_down, "remove_by_label", lambda stack: [])
     run("lab")
 
     def down(stack: str) -> str:
-        life.down(stack, by_label=True)
+        up_down.down(stack, by_label=True)
         return capsys.readouterr().err
 
     assert "`rackwright schedule lab --remove`" in down("lab")

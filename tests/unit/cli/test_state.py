@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from support.cli import Run
 
-from rackwright.cli import backup, holdings
-from rackwright.handover import paths
+from rackwright.inventory import paths
+from rackwright.operations.state import backup, files
 
 from .homes import STATE, go_to, write
 
@@ -92,12 +92,12 @@ def test_file_systems_without_links_will_do(state: Run, home: Path, tmp_path: Pa
         write(tmp_path, "c", "somebody was faster")
         return found
 
-    found = holdings.files()
+    found = files.files()
     if not links:
         monkeypatch.setattr(Path, "hardlink_to", refused)
     assert state("backup", tmp_path / "b").code == 0
     assert "lab/id_ed25519" in members(tmp_path / "b")
-    monkeypatch.setattr(holdings, "files", late)
+    monkeypatch.setattr(files, "files", late)
     assert state("backup", tmp_path / "c").code == 2
     assert (tmp_path / "c").read_text() == "somebody was faster"
     assert sorted(file.name for file in tmp_path.iterdir() if file.is_file()) == ["b", "c"]

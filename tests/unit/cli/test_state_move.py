@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from support.cli import Run
 
-from rackwright.cli import move
-from rackwright.handover import paths
+from rackwright.inventory import paths
+from rackwright.operations.state import migrate
 
 from .homes import go_to, write
 
@@ -54,7 +54,7 @@ def two_stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     pulumi = tmp_path / "pulumi"
     pulumi.write_text(STAND_IN)
     pulumi.chmod(0o755)
-    monkeypatch.setattr(move, "engine", lambda: pulumi)
+    monkeypatch.setattr(migrate, "engine", lambda: pulumi)
     made = go_to(tmp_path / "home", monkeypatch, "one", "two")
     for stack in ("one", "two"):
         write(made, f".engine/state/.pulumi/stacks/rackwright/{stack}.json", deployment(stack))
@@ -123,7 +123,7 @@ def test_no_stack_is_replaced(state: Run, home: Path, tmp_path: Path) -> None:
 
 def test_whose_passphrase(state: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On other backends the shim gives none, so the user must; one of the user's own is passed on."""
-    monkeypatch.setattr(move, "move", lambda url: [])
+    monkeypatch.setattr(migrate, "move", lambda url: [])
     then = json.loads(state("move", "s3://bucket", "--json").out)["next"]
     assert f"`export PULUMI_CONFIG_PASSPHRASE_FILE={home}/.engine/passphrase`" in then[1]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.cli import Run
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 
 from .homes import STATE, contents, go_to, write
 

@@ -6,8 +6,8 @@ from datetime import date
 
 import pytest
 
-from rackwright.drift.allowance import Allowance, applied
 from rackwright.drift.difference import Difference, Layer, Look, Weight
+from rackwright.drift.ignore_rules import Allowance, applied
 
 TODAY = date(2026, 11, 23)
 OPEN = Difference(Layer.BEHAVIOUR, "worker0", "storage.is_mounted", "rw", "ro", Weight.BREAKING, "mount it")

@@ -13,9 +13,9 @@ from jsonschema import Draft202012Validator
 
 from rackwright.catalog.checks import checks
 from rackwright.drift import behaviour, configuration
+from rackwright.drift.categories import weights
 from rackwright.drift.difference import Difference, Layer, Look, Weight, difference, heaviest
 from rackwright.drift.document import Drift, State
-from rackwright.drift.weights import weights
 
 ROOT = Path(__file__).resolve().parents[3]
 QUIET = tuple(Look(layer, 1.0) for layer in Layer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rackwright.drift import doors
+from rackwright.drift import security_group_rules
 from rackwright.drift.difference import Weight
 
 
@@ -34,28 +34,30 @@ def test_what_is_declared_is_open_by_right():
         rule(**DECLARED, cidrIpv4="198.51.100.0/24"),
         rule(referencedSecurityGroupId="sg-1"),
     ]
-    assert doors.differences([read, *declared]) == ()
+    assert security_group_rules.differences([read, *declared]) == ()
 
 
 def test_another_network_at_the_same_port_is_a_door():
-    (only,) = doors.differences([group({**SSH, "cidrBlocks": ["192.0.2.0/24", "0.0.0.0/0"]}), rule(**DECLARED, cidrIpv4="192.0.2.0/24")])
+    (only,) = security_group_rules.differences(
+        [group({**SSH, "cidrBlocks": ["192.0.2.0/24", "0.0.0.0/0"]}), rule(**DECLARED, cidrIpv4="192.0.2.0/24")]
+    )
     assert (only.node, only.subject, only.weight) == ("", "securitygroup entry-rules.ingress tcp 22 from 0.0.0.0/0", Weight.SECURITY)
     assert "revoke-security-group-ingress --group-id sg-1" in only.remedy
 
 
 def test_more_ports_for_the_same_network_are_a_door():
     wide = {"protocol": "tcp", "fromPort": 1, "toPort": 65535, "cidrBlocks": ["192.0.2.0/24"]}
-    (only,) = doors.differences([group(wide), rule(**DECLARED, cidrIpv4="192.0.2.0/24")])
+    (only,) = security_group_rules.differences([group(wide), rule(**DECLARED, cidrIpv4="192.0.2.0/24")])
     assert only.subject.endswith("tcp 1-65535 from 192.0.2.0/24")
 
 
 def test_a_rule_for_the_other_direction_does_not_declare_it():
     out = {"protocol": "-1", "cidrBlocks": ["0.0.0.0/0"]}
-    (only,) = doors.differences([group(egress=(out,)), rule("Ingress", cidrIpv4="0.0.0.0/0")])
+    (only,) = security_group_rules.differences([group(egress=(out,)), rule("Ingress", cidrIpv4="0.0.0.0/0")])
     assert only.subject == "securitygroup entry-rules.egress everything to 0.0.0.0/0"
-    assert doors.differences([group(egress=(out,)), rule("Egress", cidrIpv4="0.0.0.0/0")]) == ()
+    assert security_group_rules.differences([group(egress=(out,)), rule("Egress", cidrIpv4="0.0.0.0/0")]) == ()
 
 
 def test_peers_of_another_account_are_the_same_group():
     peer = {**SSH, "securityGroups": ["123456789012/sg-2"]}
-    assert doors.differences([group(peer), rule(**DECLARED, referencedSecurityGroupId="sg-2")]) == ()
+    assert security_group_rules.differences([group(peer), rule(**DECLARED, referencedSecurityGroupId="sg-2")]) == ()

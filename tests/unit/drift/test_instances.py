@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rackwright.drift import instances
+from rackwright.drift import stopped_instances
 from rackwright.drift.difference import Layer, Weight
 
 
@@ -25,12 +25,12 @@ def instance(state: str | None, op: str = "same") -> dict[str, Any]:
 
 @pytest.mark.parametrize("read", [instance("running"), instance("pending"), instance(None), instance("stopped", op="delete")])
 def test_one_that_runs_or_is_gone_is_no_matter_of_its_state(read):
-    assert instances.differences([read], ()) == ()
+    assert stopped_instances.differences([read], ()) == ()
 
 
 @pytest.mark.parametrize("state", ["stopping", "stopped", "shutting-down"])
 def test_one_that_somebody_stopped_breaks_the_cluster(state):
-    (only,) = instances.differences([instance(state)], ("gpu1",))
+    (only,) = stopped_instances.differences([instance(state)], ("gpu1",))
     assert (only.layer, only.node, only.subject, only.live, only.weight) == (
         Layer.RESOURCES,
         "gpu0",
@@ -45,5 +45,5 @@ def test_one_that_somebody_stopped_breaks_the_cluster(state):
     ("state", "weight"), [("stopped", Weight.EXPECTED), ("stopping", Weight.EXPECTED), ("shutting-down", Weight.BREAKING)]
 )
 def test_one_that_saves_power_is_expected_and_one_that_comes_to_its_end_is_not(state, weight):
-    (only,) = instances.differences([instance(state)], ("gpu0",))
+    (only,) = stopped_instances.differences([instance(state)], ("gpu0",))
     assert only.weight is weight

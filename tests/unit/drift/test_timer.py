@@ -7,34 +7,34 @@ from datetime import time
 
 import yaml
 
-from rackwright.drift import timer
+from rackwright.drift import schedule
 
-NIGHTLY = timer.Nightly(
+NIGHTLY = schedule.Nightly(
     "lab", "/opt/rack wright/bin/rackwright", "/home/a/lab/drift.html", time(3, 5), 900, {"RACKWRIGHT_HOME": "/srv/50%/home"}
 )
 
 
 def test_systemd_starts_it_at_night_not_all_at_once_and_makes_up_for_a_night_it_missed():
-    units = timer.systemd(NIGHTLY)
+    units = schedule.systemd(NIGHTLY)
     assert set(units) == {f"rackwright-drift-lab{part}.{kind}" for part in ("", "-overdue") for kind in ("service", "timer")}
     for line in ("OnCalendar=*-*-* 03:05:00", "RandomizedDelaySec=900", "Persistent=true"):
         assert line in units["rackwright-drift-lab.timer"].splitlines()
 
 
 def test_systemd_takes_paths_with_blanks_and_percent_signs_as_they_are():
-    lines = timer.systemd(NIGHTLY)["rackwright-drift-lab.service"].splitlines()
+    lines = schedule.systemd(NIGHTLY)["rackwright-drift-lab.service"].splitlines()
     assert 'ExecStart="/opt/rack wright/bin/rackwright" drift lab' in lines
     assert 'Environment="RACKWRIGHT_HOME=/srv/50%%/home"' in lines
 
 
 def test_somebody_sees_every_hour_that_a_look_ended():
-    units = timer.systemd(NIGHTLY)
+    units = schedule.systemd(NIGHTLY)
     assert units["rackwright-drift-lab-overdue.service"].count(" history lab --overdue 26h\n") == 1
     assert "OnCalendar=hourly" in units["rackwright-drift-lab-overdue.timer"]
 
 
 def test_cron_gets_lines_in_which_no_percent_sign_ends_the_command():
-    line, hourly = timer.crontab(NIGHTLY).splitlines()
+    line, hourly = schedule.crontab(NIGHTLY).splitlines()
     assert hourly.startswith("35 * * * * ") and hourly.endswith(" history lab --overdue 26h")
     assert line.startswith("5 3 * * * sleep $(shuf -n 1 -i 0-900); ")
     command = line.split("; ", 1)[1].replace(r"\%", "%")
@@ -43,7 +43,7 @@ def test_cron_gets_lines_in_which_no_percent_sign_ends_the_command():
 
 
 def test_github_runs_it_on_ones_own_runner_once_at_a_time_and_keeps_the_page_of_a_bad_night():
-    workflow = yaml.safe_load(timer.github(NIGHTLY))
+    workflow = yaml.safe_load(schedule.github(NIGHTLY))
     job = workflow["jobs"]["drift"]
     assert workflow["on"]["schedule"] == [{"cron": "5 3 * * *"}]
     assert workflow["concurrency"] == {"group": "rackwright-drift-lab"} and workflow["permissions"] == {}

@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from rackwright.handover import control_groups
-from rackwright.handover.control_groups import unmounted
-from rackwright.provider import lab_node
+from rackwright.drivers import cgroups
+from rackwright.drivers.cgroups import unmounted
+from rackwright.provider.lab import node
 
 KERNEL = "#subsys_name\thierarchy\tnum_cgroups\tenabled\n"
 MOUNTS = "30 20 0:9 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n31 20 0:10 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
@@ -35,22 +35,22 @@ def test_what_the_machine_has_not_mounted(rows: str, found: list[str]) -> None:
 @pytest.fixture
 def hybrid(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A machine with cgroup v1, where root runs the nodes, that has not mounted one of the hierarchies."""
-    monkeypatch.setattr(lab_node.control_groups, "unified", lambda: False)
-    monkeypatch.setattr(lab_node, "rootless", lambda: False)
-    monkeypatch.setattr(lab_node.control_groups, "shared", lambda: ["hugetlb"])
+    monkeypatch.setattr(node.control_groups, "unified", lambda: False)
+    monkeypatch.setattr(node, "rootless", lambda: False)
+    monkeypatch.setattr(node.control_groups, "shared", lambda: ["hugetlb"])
     return monkeypatch
 
 
 @pytest.mark.parametrize("nests", [True, False])
 def test_nodes_are_kept_from_them_before_their_systemd_starts(hybrid: pytest.MonkeyPatch, nests: bool) -> None:
-    first = lab_node._init({"nests": nests})[-1]
+    first = node._init({"nests": nests})[-1]
     assert 0 < first.index(" /sys/fs/cgroup/hugetlb") < first.index("exec /sbin/init")
 
 
-@pytest.mark.parametrize(("where", "name"), [(control_groups, "unified"), (lab_node, "rootless")])
+@pytest.mark.parametrize(("where", "name"), [(cgroups, "unified"), (node, "rootless")])
 def test_nodes_that_cannot_make_any_start_as_they_are(hybrid: pytest.MonkeyPatch, where: ModuleType, name: str) -> None:
     hybrid.setattr(where, name, lambda: True)
-    assert lab_node._init({}) == ["/sbin/init"]
+    assert node._init({}) == ["/sbin/init"]
 
 
 class TestJobConstraints:
@@ -65,7 +65,7 @@ class TestJobConstraints:
             folder = tmp_path / "sys/fs/cgroup" / user
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "cgroup.controllers").write_text(controllers + "\n")
-            return control_groups.job_constraints(rootless=rootless, declared_cpus=8, cpus=cpus, root=tmp_path)
+            return cgroups.job_constraints(rootless=rootless, declared_cpus=8, cpus=cpus, root=tmp_path)
 
         return judge
 
@@ -86,4 +86,4 @@ class TestJobConstraints:
         assert machine(controllers, rootless=rootless, cpus=cpus) == found
 
     def test_cgroup_v1_confines_nothing(self, tmp_path: Path) -> None:
-        assert control_groups.job_constraints(rootless=False, declared_cpus=1, root=tmp_path) == ()
+        assert cgroups.job_constraints(rootless=False, declared_cpus=1, root=tmp_path) == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rackwright.handover.crowd import PER_CORE, at_once
+from rackwright.inventory.concurrency import PER_CORE, at_once
 
 
 @pytest.mark.parametrize(

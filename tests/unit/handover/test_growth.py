@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from rackwright import handover, rules
-from rackwright.handover import Host, paths
-from rackwright.model import document, load_cluster
+from rackwright import inventory, rules
+from rackwright.inventory import Host, paths
 from rackwright.plan import expand
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.load import load_cluster
 from rackwright.targets import hosts as target
 
 _KEY = "SHA256:0123456789012345678901234567890123456789012"
@@ -24,7 +25,7 @@ _ROOM = "fabric-floor-room"
 
 def described(workers: int) -> dict[str, Any]:
     """Stack rack-h100 with so many workers."""
-    cluster: dict[str, Any] = document.read(paths.stack_file("rack-h100"))[0]["config"]["rackwright:cluster"]
+    cluster: dict[str, Any] = yaml_reader.read(paths.stack_file("rack-h100"))[0]["config"]["rackwright:cluster"]
     cluster["groups"]["worker"]["count"] = workers
     machines = {name: {**row, "host_key": _KEY} for name, row in cluster["target"]["machines"].items() if not name.startswith("worker")}
     machines[f"worker[0-{workers - 1}]"] = {"address": "10.30.1.1", "rack": "r01"}
@@ -50,9 +51,9 @@ def calls(workers: int) -> int:
         plan = expand(loaded.cluster, "rack")
         ways = {node.name: target.way(plan.target, node) for node in plan.nodes}  # type: ignore[arg-type]
         there = {name: Host(name, way["address"], "ssh-ed25519 AAAA", name) for name, way in ways.items()}
-        assert plan.node("login0") and handover.inventory(plan, there)
-        handover.ssh_config(plan, there)
-        handover.known_hosts(plan, there)
+        assert plan.node("login0") and inventory.inventory(plan, there)
+        inventory.ssh_config(plan, there)
+        inventory.known_hosts(plan, there)
     finally:
         sys.setprofile(None)
         gc.enable()

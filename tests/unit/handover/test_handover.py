@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from goldens import Goldens, compact
 
-from rackwright import handover
-from rackwright.handover import Host, paths
-from rackwright.model import load_cluster, load_stack
+from rackwright import inventory as rackwright_inventory
+from rackwright.inventory import Host, paths
 from rackwright.plan import Plan, expand
+from rackwright.stackfile.load import load_cluster, load_stack
 
 HOME = "/home/alice/.local/state/rackwright"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJk5tdQFZ8nOuT0aPYQ3mXrGqB7qk8pZVZ3oU5t9WnY"
@@ -52,26 +52,26 @@ def hosts(plan: Plan) -> dict[str, Host]:
 def test_the_inventory_and_the_ssh_files_are_as_they_were(goldens: Goldens) -> None:
     """Roles and checks are written against exactly this inventory; Ansible, testinfra and the person share the configuration of ssh."""
     plan = lab()
-    inventory = compact(handover.inventory(plan, hosts(plan))) + "\n"  # JSON is YAML, too.
-    config, known = handover.ssh_config(plan, hosts(plan)), handover.known_hosts(plan, hosts(plan))
+    inventory = compact(rackwright_inventory.inventory(plan, hosts(plan))) + "\n"  # JSON is YAML, too.
+    config, known = rackwright_inventory.ssh_config(plan, hosts(plan)), rackwright_inventory.known_hosts(plan, hosts(plan))
     goldens.check_folder("handover", {"inventory.yml": inventory, "ssh_config": config, "known_hosts": known})
 
 
 def test_slow_machine_waits_longer_for_connections() -> None:
-    config = handover.ssh_config(lab(), hosts(lab()), slowness=7)
+    config = rackwright_inventory.ssh_config(lab(), hosts(lab()), slowness=7)
     assert "  ConnectTimeout 21\n" in config and "  ServerAliveCountMax 14\n" in config
 
 
 def test_the_inventory_keeps_the_contract() -> None:
     """The schema is what both sides agree on."""
     for plan in (lab(), small(nodes={"login1": {"state": "out", "reason": "disk", "until": "2026-12-01"}})):
-        assert handover.breaches(handover.inventory(plan, hosts(plan))) == []
+        assert rackwright_inventory.breaches(rackwright_inventory.inventory(plan, hosts(plan))) == []
 
 
 @pytest.mark.parametrize(
     ("path", "value", "breach"),
     [
-        ("all.vars.handover.schema", "rackwright.handover/1", "$.all.vars.handover.schema"),
+        ("all.vars.handover.schema", "rackwright.inventory/1", "$.all.vars.handover.schema"),
         ("all.vars.cluster.level", "high", "$.all.vars.cluster.level"),
         ("all.vars.cluster.secrets", {"munge_key": "x"}, "$.all.vars.cluster"),
         ("all.hosts.worker0.node.mac", "52:54:00:00:00:01", "$.all.hosts.worker0.node.mac"),
@@ -84,27 +84,27 @@ def test_the_inventory_keeps_the_contract() -> None:
 def test_a_breach_of_the_contract_is_named(path: str, value: object, breach: str) -> None:
     """Where, so that it can be mended."""
     plan = lab()
-    broken = copy.deepcopy(handover.inventory(plan, hosts(plan)))
+    broken = copy.deepcopy(rackwright_inventory.inventory(plan, hosts(plan)))
     *parents, last = path.split(".")
     place: Any = broken
     for parent in parents:
         place = place[parent]
     place[last] = value
-    assert breach in {said.split(": ")[0] for said in handover.breaches(broken)}
+    assert breach in {said.split(": ")[0] for said in rackwright_inventory.breaches(broken)}
 
 
 def test_a_missing_group_breaks_the_contract() -> None:
     """A play on a group that does not exist skips, and looks green."""
     plan = lab()
-    broken = handover.inventory(plan, hosts(plan))
+    broken = rackwright_inventory.inventory(plan, hosts(plan))
     del broken["all"]["children"]["gpu"]
-    assert "'gpu' is a required property" in handover.breaches(broken)[0]
+    assert "'gpu' is a required property" in rackwright_inventory.breaches(broken)[0]
 
 
 def test_each_host_has_one_variable_of_its_own() -> None:
     """The plan's record, unchanged; nobody recomputes it."""
     plan = lab()
-    for name, host in handover.inventory(plan, hosts(plan))["all"]["hosts"].items():
+    for name, host in rackwright_inventory.inventory(plan, hosts(plan))["all"]["hosts"].items():
         assert host == {"ansible_host": name, "ansible_user": "root", "node": {**plan.node(name).model_dump(mode="json"), "devices": {}}}
 
 
@@ -112,32 +112,32 @@ def test_a_node_without_a_host_is_nowhere() -> None:
     """While nodes come and go, the inventory names those that exist."""
     plan = lab()
     there = {name: host for name, host in hosts(plan).items() if name != "worker1"}
-    inventory = handover.inventory(plan, there)["all"]
+    inventory = rackwright_inventory.inventory(plan, there)["all"]
     assert "worker1" not in inventory["hosts"]
     assert all("worker1" not in group["hosts"] for group in inventory["children"].values())
-    assert "worker1" not in handover.ssh_config(plan, there) + handover.known_hosts(plan, there)
+    assert "worker1" not in rackwright_inventory.ssh_config(plan, there) + rackwright_inventory.known_hosts(plan, there)
 
 
 def test_a_node_that_is_out_can_be_reached_but_is_in_no_other_group() -> None:
     """A person repairs it through the same configuration."""
     plan = small(nodes={"worker0": {"state": "out", "reason": "fan"}})
-    children = handover.inventory(plan, hosts(plan))["all"]["children"]
+    children = rackwright_inventory.inventory(plan, hosts(plan))["all"]["children"]
     assert [name for name, group in children.items() if "worker0" in group["hosts"]] == ["out"]
-    assert "Host worker0\n" in handover.ssh_config(plan, hosts(plan))
+    assert "Host worker0\n" in rackwright_inventory.ssh_config(plan, hosts(plan))
 
 
 def test_a_node_from_an_older_image_has_the_roles_install_again() -> None:
     plan = lab()
     made = hosts(plan)
-    assert handover.inventory(plan, made)["all"]["vars"]["cluster"]["baked_roles"] == list(handover.BAKED["slurm"])
+    assert rackwright_inventory.inventory(plan, made)["all"]["vars"]["cluster"]["baked_roles"] == list(rackwright_inventory.BAKED["slurm"])
     made["worker1"] = dataclasses.replace(made["worker1"], baked=False)
-    assert handover.inventory(plan, made)["all"]["vars"]["cluster"]["baked_roles"] == []
+    assert rackwright_inventory.inventory(plan, made)["all"]["vars"]["cluster"]["baked_roles"] == []
 
 
 def test_baked_roles_are_what_the_image_holds() -> None:
     """An image that was pulled bare holds none."""
     plan = lab()
-    assert handover.inventory(plan, hosts(plan), baked_roles=["base"])["all"]["vars"]["cluster"]["baked_roles"] == ["base"]
+    assert rackwright_inventory.inventory(plan, hosts(plan), baked_roles=["base"])["all"]["vars"]["cluster"]["baked_roles"] == ["base"]
 
 
 def resolved(config: Path, name: str) -> dict[str, str]:
@@ -150,7 +150,7 @@ def test_the_real_ssh_reads_it_so(tmp_path: Path) -> None:
     """A misspelt option would be an error at the first connection."""
     plan = small(access={"port": 3333, "listen": "0.0.0.0"})
     config = tmp_path / "ssh_config"
-    config.write_text(handover.ssh_config(plan, hosts(plan)))
+    config.write_text(rackwright_inventory.ssh_config(plan, hosts(plan)))
     login, second, worker = (resolved(config, name) for name in ("login0", "login1", "worker0"))
     assert (login["hostname"], login["port"], login.get("proxyjump")) == ("127.0.0.1", "3333", None)
     assert (second["hostname"], second["port"], second.get("proxyjump")) == ("127.0.0.1", "3334", None)
@@ -171,7 +171,7 @@ def test_the_real_ssh_reads_it_so(tmp_path: Path) -> None:
 def test_keys_are_pinned_without_their_comments() -> None:
     """One line each, under a name no other stack uses."""
     plan = small()
-    lines = handover.known_hosts(plan, hosts(plan)).splitlines()
+    lines = rackwright_inventory.known_hosts(plan, hosts(plan)).splitlines()
     assert lines == [f"small-{name} {KEY}{index}" for index, name in enumerate(["login0", "login1", "worker0"])]
 
 
@@ -185,7 +185,7 @@ class TestKeysOfNodesThatCannotBeGivenThemBeforeTheyStart:
         plan = small()
         known = hosts(plan)
         known["worker0"] = dataclasses.replace(known["worker0"], boot_public_key=f"{self.BORN} until it is converged")
-        lines = handover.known_hosts(plan, known, settled=settled).splitlines()
+        lines = rackwright_inventory.known_hosts(plan, known, settled=settled).splitlines()
         return [line.removeprefix("small-worker0 ") for line in lines if line.startswith("small-worker0 ")]
 
     def test_until_then_either_is_accepted(self) -> None:
@@ -201,8 +201,8 @@ class TestKeysOfNodesThatCannotBeGivenThemBeforeTheyStart:
 def test_the_way_in_passes_through_a_login_node_that_is_in() -> None:
     """With login0 out, its sibling serves."""
     plan = small(nodes={"login0": {"state": "out", "reason": "disk"}})
-    assert handover.reach(plan, hosts(plan)["worker0"]).jump == "login1"
-    assert handover.reach(plan, hosts(plan)["login1"]).port == 2223
+    assert rackwright_inventory.reach(plan, hosts(plan)["worker0"]).jump == "login1"
+    assert rackwright_inventory.reach(plan, hosts(plan)["login1"]).port == 2223
 
 
 def test_a_home_with_blanks_and_percent_signs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,7 @@ def test_a_home_with_blanks_and_percent_signs(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "d e%f"))
     plan = small()
     config = tmp_path / "ssh_config"
-    config.write_text(handover.ssh_config(plan, hosts(plan)))
+    config.write_text(rackwright_inventory.ssh_config(plan, hosts(plan)))
     options = resolved(config, "worker0")
     assert options["controlpath"] == f"{tmp_path}/d e%f/{paths.socket_folder('small').name}/worker0"
     told = subprocess.run(["ssh", "-G", "-F", str(config), "worker0"], capture_output=True, text=True, check=True).stdout
@@ -226,12 +226,12 @@ def test_every_public_name_is_there_in_any_order() -> None:
         )
         assert fresh(script) == "[] True\n"
     with pytest.raises(AttributeError, match="inventry"):
-        _ = handover.inventry
+        _ = rackwright_inventory.inventry
 
 
 def test_the_paths_cost_the_standard_library_only() -> None:
     """The provider's drivers and the run's first steps need no more."""
-    assert fresh("import sys; from rackwright.handover import paths; print({'pydantic', 'yaml'} & set(sys.modules))") == "set()\n"
+    assert fresh("import sys; from rackwright.inventory import paths; print({'pydantic', 'yaml'} & set(sys.modules))") == "set()\n"
 
 
 def fresh(script: str) -> str:

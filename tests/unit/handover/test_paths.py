@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.cli.home import Home
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
+from rackwright.inventory import paths
+from rackwright.operations.state.directory import Home
 
 
 @pytest.mark.parametrize(

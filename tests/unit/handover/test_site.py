@@ -10,9 +10,10 @@ import pytest
 import yaml
 
 from rackwright import layout
-from rackwright.handover import paths, site
-from rackwright.model import Cluster, load_cluster, phases
+from rackwright.inventory import paths, site_playbooks
+from rackwright.model import Cluster, phases
 from rackwright.model.phases import AfterPhase
+from rackwright.stackfile.load import load_cluster
 from rackwright.targets import digests
 
 ROOT = paths.project_root()
@@ -51,8 +52,8 @@ def test_every_phase_can_be_followed_and_nothing_else() -> None:
 
 
 def test_they_come_after_their_phase_and_before_the_next() -> None:
-    own = site.listed(lab(after_scheduler=["site/b.yml"], after_storage=["site/z.yml", "site/a.yml"]))
-    table = [entry["ansible.builtin.import_playbook"] for entry in site.table_of_contents(SITE, own, Path("/p"))]
+    own = site_playbooks.listed(lab(after_scheduler=["site/b.yml"], after_storage=["site/z.yml", "site/a.yml"]))
+    table = [entry["ansible.builtin.import_playbook"] for entry in site_playbooks.table_of_contents(SITE, own, Path("/p"))]
     storage = table.index("/p/playbooks/storage.yml")
     assert table[storage : storage + 4] == ["/p/playbooks/storage.yml", "/p/site/z.yml", "/p/site/a.yml", "/p/playbooks/gpu.yml"]
     assert table[-3:] == ["/p/site/b.yml", "/p/playbooks/kubernetes.yml", "/p/playbooks/software.yml"]
@@ -64,7 +65,7 @@ def test_only_a_file_inside_the_project_is_there(project: Path, file: str) -> No
     (project / "site" / "folder.yml").mkdir()
     (project.parent / "elsewhere.yml").write_text("[]\n")
     (project / "site" / "outside.yml").symlink_to(project.parent / "elsewhere.yml")
-    assert bool(site.absent(lab(after_storage=[file]))) == (file != "site/archive.yml")
+    assert bool(site_playbooks.absent(lab(after_storage=[file]))) == (file != "site/archive.yml")
 
 
 @pytest.mark.parametrize("file", ["/etc/site.yml", "../site.yml", "site/../../x.yml", "x.yml", "site/x.sh", "site/.x.yml", ""])
@@ -91,7 +92,7 @@ def test_their_digest_follows_them_and_what_lies_beside_them(with_product: Path)
     project = with_product
 
     def digest() -> str:
-        return digests.converge(project, site.parts(["site/archive.yml"]))["site"]
+        return digests.converge(project, site_playbooks.parts(["site/archive.yml"]))["site"]
 
     seen = [digest()]
     (project / "site" / "archive.yml").write_text("[]\n# changed\n")
@@ -105,4 +106,4 @@ def test_their_digest_follows_them_and_what_lies_beside_them(with_product: Path)
 
 
 def test_without_any_the_digests_are_what_they_were(with_product: Path) -> None:
-    assert set(digests.converge(with_product, site.parts([]))) == {"playbooks", "roles", "ansible_cfg", "node_checks"}
+    assert set(digests.converge(with_product, site_playbooks.parts([]))) == {"playbooks", "roles", "ansible_cfg", "node_checks"}

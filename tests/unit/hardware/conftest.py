@@ -8,7 +8,7 @@ import pytest
 
 from cluster.harness.probe import Raw
 from hardware.questions import QUESTIONS
-from rackwright.report.declared import from_inventory
+from rackwright.inventory.reader import from_inventory
 from rackwright.report.hardware.facts import Facts, Part
 
 FOLDER = Path(__file__).with_name("captured")
@@ -58,7 +58,7 @@ def inventory():
     return {
         "all": {
             "vars": {
-                "handover": {"schema": "rackwright.handover/6", "stack": "rack", "target": "hosts"},
+                "handover": {"schema": "rackwright.inventory/6", "stack": "rack", "target": "hosts"},
                 "cluster": cluster,
                 "fabric": {"kind": "infiniband", "rate_gbps": 400, "link_layer": "InfiniBand", "simulated": False, "subnet_manager": None},
             },

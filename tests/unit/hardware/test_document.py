@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from rich.console import Console
 
-from rackwright.report.declared import from_inventory
+from rackwright.inventory.reader import from_inventory
 from rackwright.report.hardware import document as contract
 from rackwright.report.hardware.document import Section, Seen, document
 from rackwright.report.hardware.facts import Facts, Part

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from hardware.job import look_in_jobs
-from rackwright.report.declared import from_inventory
+from rackwright.inventory.reader import from_inventory
 from rackwright.report.hardware.facts import Part
 
 TOOLS = {

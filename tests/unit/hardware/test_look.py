@@ -11,7 +11,7 @@ import pytest
 
 from hardware.job import told
 from rackwright.cli import main
-from rackwright.handover import paths
+from rackwright.inventory import paths
 
 INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
 ONE_ANSWERS = 'case "$*" in *login0*) for last; do :; done; eval "$last";; *) echo "ssh: No route to host" >&2; exit 255;; esac'

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from rackwright.errors import BadInput
-from rackwright.model import document
+from rackwright.stackfile import yaml_reader
 
 
 def said(text: str) -> list[tuple[str, str]]:
     """Rule and path of each finding."""
-    return [(finding.rule, finding.path) for finding in document.parse(text, "Pulumi.lab.yaml")[1]]
+    return [(finding.rule, finding.path) for finding in yaml_reader.parse(text, "Pulumi.lab.yaml")[1]]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def said(text: str) -> list[tuple[str, str]]:
 )
 def test_words_are_read_as_the_engine_reads_them(text: str, value: object) -> None:
     """The program gets its configuration from the engine, `rackwright validate` from the file: both must see the same."""
-    data, findings = document.parse(f"key: {text}", "x")
+    data, findings = yaml_reader.parse(f"key: {text}", "x")
     assert findings == []
     assert data["key"] == value
     assert type(data["key"]) is type(value)
@@ -48,7 +48,7 @@ def test_words_are_read_as_the_engine_reads_them(text: str, value: object) -> No
 
 def test_aliases_and_merged_mappings_work() -> None:
     """People use them to say a thing once."""
-    data, findings = document.parse("a: &a {cpus: 4, memory: 2GiB}\nb: {<<: *a, cpus: 8}\n", "x")
+    data, findings = yaml_reader.parse("a: &a {cpus: 4, memory: 2GiB}\nb: {<<: *a, cpus: 8}\n", "x")
     assert findings == []
     assert data["b"] == {"cpus": 8, "memory": "2GiB"}
 
@@ -79,7 +79,7 @@ def test_broken_yaml_is_one_finding_with_its_place(text: str, path: str) -> None
 
 def test_a_tab_gets_its_own_hint() -> None:
     """The most common mistake of all, and invisible."""
-    (finding,) = document.parse("a:\n\tb: 1\n", "x")[1]
+    (finding,) = yaml_reader.parse("a:\n\tb: 1\n", "x")[1]
     assert "spaces" in finding.hint
 
 
@@ -96,18 +96,18 @@ def test_a_mapping_that_contains_itself_is_refused() -> None:
 
 def test_an_empty_text_has_no_data_and_nothing_wrong() -> None:
     """That the description is missing is said by whoever needs it."""
-    assert document.parse("# nothing\n", "x") == (None, [])
+    assert yaml_reader.parse("# nothing\n", "x") == (None, [])
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     """Missing and unreadable files are bad input; text in another encoding is a finding."""
     with pytest.raises(BadInput, match="file does not exist"):
-        document.read(tmp_path / "none.yaml")
+        yaml_reader.read(tmp_path / "none.yaml")
     with pytest.raises(BadInput, match="cannot be read"):
-        document.read(tmp_path)
+        yaml_reader.read(tmp_path)
     latin = tmp_path / "latin.yaml"
     latin.write_bytes("a: ü".encode("latin-1"))
-    assert [finding.rule for finding in document.read(latin)[1]] == ["yaml-syntax"]
+    assert [finding.rule for finding in yaml_reader.read(latin)[1]] == ["yaml-syntax"]
     large = tmp_path / "large.yaml"
     large.write_bytes(b"#" * 1_000_001)
-    assert [finding.rule for finding in document.read(large)[1]] == ["yaml-size"]
+    assert [finding.rule for finding in yaml_reader.read(large)[1]] == ["yaml-size"]

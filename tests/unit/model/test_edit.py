@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rackwright.errors import BadInput
-from rackwright.model import edit
+from rackwright.stackfile import set_value
 
 _PATH = ("target", "image")
 
@@ -17,7 +17,7 @@ def whole(image: str) -> str:
 
 def put(text: str) -> str:
     """The text with an id."""
-    return edit.put(text, _PATH, "id", "ami-1", name="Pulumi.x.yaml")
+    return set_value.put(text, _PATH, "id", "ami-1", name="Pulumi.x.yaml")
 
 
 @pytest.mark.parametrize(
@@ -79,4 +79,4 @@ def test_what_is_written_elsewhere_is_refused(shared: str) -> None:
 
 def test_a_place_that_is_not_there_is_refused() -> None:
     with pytest.raises(BadInput):
-        edit.put(whole("{}"), ("target", "instances", "worker", "image"), "id", "ami-1", name="x")
+        set_value.put(whole("{}"), ("target", "instances", "worker", "image"), "id", "ami-1", name="x")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import paramiko
 
-from rackwright.model.fingerprints import read
-from rackwright.provider.drivers.remote import fingerprint
+from rackwright.drivers.ssh_client import fingerprint
+from rackwright.stackfile.fingerprints import read
 
 _KEY = paramiko.RSAKey.generate(1024)
 _PRINT = "SHA256:" + "k" * 43

@@ -8,10 +8,11 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from rackwright.catalog.members import members
+from rackwright.derive.nodes import members
 from rackwright.errors import BadInput
-from rackwright.model import Role, find_stack_file, load_cluster, load_configured, load_stack
-from rackwright.model.explain import walk
+from rackwright.model import Role
+from rackwright.stackfile.field_errors import walk
+from rackwright.stackfile.load import find_stack_file, load_cluster, load_configured, load_stack
 
 LAB = """\
 config:

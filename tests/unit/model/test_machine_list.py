@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from rackwright.model import Cluster, load_cluster
-from rackwright.model.machine_list import Row, as_nodes, read
+from rackwright.model import Cluster
+from rackwright.stackfile.load import load_cluster
+from rackwright.stackfile.machine_list import Row, as_nodes, read
 
 KEY = "SHA256:" + "k" * 43
 

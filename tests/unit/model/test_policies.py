@@ -8,11 +8,12 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import pytest
 
-from rackwright.model import Cluster, load_cluster
+from rackwright.model import Cluster
 from rackwright.model.base import Part
-from rackwright.model.edits import Kind, edits, policy_of
-from rackwright.model.policy import Change, Except
 from rackwright.model.target import Target
+from rackwright.model.update_policy import Change, Except
+from rackwright.stackfile.diff import Kind, edits, policy_of
+from rackwright.stackfile.load import load_cluster
 
 LAB: dict[str, Any] = {
     "target": {"kind": "lab"},
@@ -67,7 +68,7 @@ def _optional(kind: Any) -> bool:
 
 
 def test_every_field_a_user_may_write_says_what_editing_it_does() -> None:
-    """`Annotated[..., Change.LIVE]` beside the field; see rackwright.model.policy."""
+    """`Annotated[..., Change.LIVE]` beside the field; see rackwright.model.update_policy."""
     assert list(without_policy(Cluster)) == []
 
 

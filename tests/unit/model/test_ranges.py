@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from rackwright.model import Cluster, load_cluster
-from rackwright.model.hosts import HostsTarget
+from rackwright.model import Cluster
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.plan import expand
+from rackwright.stackfile.load import load_cluster
 
 _KEY = "SHA256:" + "A" * 43
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rackwright.errors import BadInput
-from rackwright.model import document
-from rackwright.model.rewrite import with_machines
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.update_machines import with_machines
 
 HEAD = """\
 # A rack.
@@ -73,7 +73,7 @@ def test_what_is_said_already_changes_nothing() -> None:
 @pytest.mark.parametrize("machines", ["", "      machines:\n", "      machines: {}   # none yet\n", "      machines: ~\n"])
 def test_a_target_without_machines_gets_them(machines: str) -> None:
     after = with_machines(HEAD + machines + TAIL, {"worker0": {"address": "10.20.0.3"}})
-    assert document.parse(after, "")[0]["config"]["rackwright:cluster"]["target"]["machines"] == {"worker0": {"address": "10.20.0.3"}}
+    assert yaml_reader.parse(after, "")[0]["config"]["rackwright:cluster"]["target"]["machines"] == {"worker0": {"address": "10.20.0.3"}}
     assert after.startswith(HEAD) and after.endswith(TAIL)
 
 
@@ -127,6 +127,6 @@ def test_whatever_is_written_is_what_is_read(rows: dict[str, Any]) -> None:
     """And every comment is where it was."""
     after = with_machines(HEAD + ROWS + TAIL, rows)
     assert all(comment in after for comment in ("# one each", "}   # the door\n", "# behind it\n", "        # the last\n", "}  # end\n"))
-    machines = document.parse(after, "")[0]["config"]["rackwright:cluster"]["target"]["machines"]
+    machines = yaml_reader.parse(after, "")[0]["config"]["rackwright:cluster"]["target"]["machines"]
     assert all(machines[name].items() >= fields.items() for name, fields in rows.items())
     assert after.startswith(HEAD) and after.endswith(TAIL)

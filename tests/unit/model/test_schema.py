@@ -9,8 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from rackwright import catalog
-from rackwright.handover import paths
-from rackwright.model import document, schema
+from rackwright.inventory import paths
+from rackwright.stackfile import schema, yaml_reader
 
 
 def errors(file_data: object) -> list[str]:
@@ -31,7 +31,7 @@ def test_it_is_a_schema() -> None:
 @pytest.mark.parametrize("file", sorted(paths.stacks().glob("Pulumi.*.yaml")), ids=lambda file: file.name)
 def test_committed_stacks_keep_to_it(file: Any) -> None:
     """They are the examples."""
-    assert errors(document.read(file)[0]) == []
+    assert errors(yaml_reader.read(file)[0]) == []
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,14 @@ def test_committed_stacks_keep_to_it(file: Any) -> None:
 )
 def test_an_editor_draws_its_line_at_the_mistake(text: str, path: str) -> None:
     """While one types, not at `up`."""
-    lab = document.read(paths.stack_file("lab"))[0]
-    lab["config"]["rackwright:cluster"] |= document.parse(text, "x")[0]
+    lab = yaml_reader.read(paths.stack_file("lab"))[0]
+    lab["config"]["rackwright:cluster"] |= yaml_reader.parse(text, "x")[0]
     assert errors(lab) == [f"$.config['rackwright:cluster'].{path}"]
 
 
 def test_every_gpu_of_the_catalogue_can_be_written() -> None:
     """Models are labels."""
-    lab = document.read(paths.stack_file("lab"))[0]
+    lab = yaml_reader.read(paths.stack_file("lab"))[0]
     for model in catalog.gpus():
         lab["config"]["rackwright:cluster"]["groups"]["worker"]["gpus"] = {"model": model, "count": 1}
         assert errors(lab) == []

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from rackwright.handover import paths
-from rackwright.model import load_cluster
+from rackwright.inventory import paths
 from rackwright.plan import Plan, expand
-from rackwright.plan.kubernetes_shape import Kubernetes
-from rackwright.plan.workloads import render
+from rackwright.plan.kubernetes.schema import Kubernetes
+from rackwright.stackfile.load import load_cluster
+from rackwright.workloads import render
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 

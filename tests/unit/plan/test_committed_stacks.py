@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from rackwright.handover import paths
-from rackwright.model import Role, document, load_cluster
-from rackwright.model.layout import capacity_of
+from rackwright.derive.layout import capacity_of
+from rackwright.inventory import paths
+from rackwright.model import Role
 from rackwright.plan import Plan, expand
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.load import load_cluster
 
 STACKS = sorted(file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in paths.stacks().glob("Pulumi.*.yaml"))
 of_each_stack = pytest.mark.parametrize("stack", STACKS)
@@ -22,7 +24,7 @@ of_each_stack = pytest.mark.parametrize("stack", STACKS)
 @functools.cache
 def said(stack: str) -> dict[str, Any]:
     """What the stack file says of its cluster."""
-    data, _ = document.read(paths.stack_file(stack))
+    data, _ = yaml_reader.read(paths.stack_file(stack))
     found: dict[str, Any] = data["config"]["rackwright:cluster"]
     return found
 

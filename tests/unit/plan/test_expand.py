@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackwright.handover import paths
-from rackwright.model import Cluster, Role, load_cluster, load_stack
+from rackwright.inventory import paths
+from rackwright.model import Cluster, Role
 from rackwright.plan import Plan, expand
-from rackwright.plan.node_stack import PARTS
-from rackwright.rules.names import _OWN_GROUPS
+from rackwright.plan.node_features import PARTS
+from rackwright.rules.common.names import _OWN_GROUPS
+from rackwright.stackfile.load import load_cluster, load_stack
 
 calm = settings(derandomize=True)
 """No clock and no chance: a slow or lucky machine must not decide a test."""

@@ -12,19 +12,19 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from rackwright.derive.fabric_layout import lay_out
 from rackwright.errors import BadInput
-from rackwright.handover import paths
-from rackwright.model import load_cluster, load_stack
-from rackwright.model.fabric import FabricTopology
-from rackwright.model.fabric_layout import lay_out
+from rackwright.inventory import paths
+from rackwright.model.fabric.switches import FabricTopology
 from rackwright.plan import Plan, expand
 from rackwright.plan.fabric import Level, Wiring, wired, wiring
 from rackwright.plan.fabric.expand import expand_fabric
 from rackwright.plan.fabric.growth import bisection_gbps, grown, room, steps
 from rackwright.plan.fabric.management import management
 from rackwright.plan.fabric.physical import positions
-from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.fabric.wiring import taken
+from rackwright.stackfile.load import load_cluster, load_stack
 
 calm = settings(derandomize=True)
 MACHINE = {"host_key": "SHA256:" + "A" * 43}

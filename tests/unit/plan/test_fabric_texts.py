@@ -14,17 +14,17 @@ import pytest
 
 from rackwright.catalog.switches import media
 from rackwright.errors import BadInput
-from rackwright.handover import Host, breaches, inventory, paths
-from rackwright.model import load_cluster, load_stack
+from rackwright.inventory import Host, breaches, inventory, paths
 from rackwright.model.ranges import compressed
 from rackwright.plan import Plan, expand
 from rackwright.plan.fabric import netlist, wiring
+from rackwright.plan.fabric.cable_list import as_csv, rows
 from rackwright.plan.fabric.labels import nccl, node_labels
-from rackwright.plan.fabric.listing import as_csv, rows
 from rackwright.plan.fabric.management import management
-from rackwright.plan.fabric.picture import picture
 from rackwright.plan.fabric.slurm import topology
 from rackwright.plan.fabric.summary import sections, summary
+from rackwright.plan.fabric.svg import picture
+from rackwright.stackfile.load import load_cluster, load_stack
 
 
 def stack(name: str, **fabric: Any) -> Plan:

@@ -13,9 +13,10 @@ import yaml
 from goldens import FOLDER, Goldens, compact, digest
 
 from rackwright import rules
-from rackwright.handover import paths
-from rackwright.model import Severity, load_stack
+from rackwright.inventory import paths
+from rackwright.model import Severity
 from rackwright.plan import Plan, PlanNode, expand
+from rackwright.stackfile.load import load_stack
 
 STACKS = {file.name.removeprefix("Pulumi.").removesuffix(".yaml"): file for file in sorted(paths.stacks().glob("Pulumi.*.yaml"))}
 WHOLE = ("lab", "lab-k8s", "aws-p5", "onprem-gpu")

@@ -9,20 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackwright.handover import paths
-from rackwright.model import document, load_cluster
-from rackwright.model.edits import Edit, Kind, edits
-from rackwright.model.policy import Change
+from rackwright.impact import Action, Described, impact
+from rackwright.impact.planned_change import Step, named
+from rackwright.inventory import paths
+from rackwright.model.update_policy import Change
 from rackwright.plan import expand
-from rackwright.plan.impact import Action, Described, impact
-from rackwright.plan.impact.consequence import Step, named
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.diff import Edit, Kind, edits
+from rackwright.stackfile.load import load_cluster
 
 calm = settings(derandomize=True)
 
 
 def written(stack: str) -> dict[str, Any]:
     """What a committed stack file says."""
-    data, _ = document.read(paths.stack_file(stack))
+    data, _ = yaml_reader.read(paths.stack_file(stack))
     found: dict[str, Any] = data["config"]["rackwright:cluster"]
     return found
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rackwright.handover import Host, breaches, inventory
-from rackwright.model import load_cluster
+from rackwright.inventory import Host, breaches, inventory
 from rackwright.plan import Plan, expand
-from rackwright.plan.node_stack import PARTS
+from rackwright.plan.node_features import PARTS
+from rackwright.stackfile.load import load_cluster
 
 LAB: dict[str, Any] = {
     "target": {"kind": "lab"},

@@ -9,12 +9,12 @@ import pytest
 import yaml
 
 from rackwright.catalog.networks import between, encapsulations, overhead
-from rackwright.handover import paths
-from rackwright.model import load_cluster
-from rackwright.model.kubernetes import Cni, Encapsulation
+from rackwright.inventory import paths
+from rackwright.model.scheduler.kubernetes import Cni, Encapsulation
 from rackwright.plan import expand
-from rackwright.plan.kubernetes_network import cilium_values
-from rackwright.plan.kubernetes_shape import Kubernetes
+from rackwright.plan.kubernetes.network import cilium_values
+from rackwright.plan.kubernetes.schema import Kubernetes
+from rackwright.stackfile.load import load_cluster
 
 
 def planned(**scheduler: Any) -> Kubernetes:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cluster.probes.fabric import LINKS, Manager, parse_errors, parse_manager, parse_ports
-from rackwright.report.fabric import End
+from rackwright.report.fabric_diff import End
 
 FOLDER = Path(__file__).parents[1] / "captured"
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.handover import paths
-from rackwright.provider.drivers import ansible
-from rackwright.provider.drivers.ansible_child import Reporter, own_folder
-from rackwright.provider.drivers.process import Ended
-from rackwright.provider.lifetime import INTERRUPTED
+from rackwright.drivers import ansible
+from rackwright.drivers.ansible_child import Reporter, own_folder
+from rackwright.drivers.process import Ended
+from rackwright.drivers.supervision import INTERRUPTED
+from rackwright.inventory import paths
 
 _NOBODY = 2**22 + 1
 """Above the highest process id of Linux (man 5 proc_sys_kernel, pid_max)."""

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from rackwright import layout
-from rackwright.handover import paths
-from rackwright.provider.answers import again as answers
-from rackwright.provider.answers import record, side
+from rackwright.inventory import paths
+from rackwright.operations.check_mode import recording, remote_replay
+from rackwright.operations.check_mode import replay as answers
 
 NOW = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
 ROOT = {"worker0": False, "worker1": True}
@@ -29,11 +29,11 @@ def line(node: str = "worker0", **more: Any) -> dict[str, Any]:
     return {**told, "arguments": {"_raw_params": "true"}, "environment": {}, "answer": "a", **more}
 
 
-def kept(*lines: dict[str, Any]) -> record.Record | None:
-    return record.gathered(map(json.dumps, lines), "inputs", NOW, ROOT)
+def kept(*lines: dict[str, Any]) -> recording.Record | None:
+    return recording.gathered(map(json.dumps, lines), "inputs", NOW, ROOT)
 
 
-def both() -> record.Record:
+def both() -> recording.Record:
     found = kept(line(), line("worker1"), line(answer="b", task="Look again"))
     assert found is not None
     return found
@@ -41,14 +41,14 @@ def both() -> record.Record:
 
 class TestTheRecord:
     def test_it_is_read_as_it_was_written_and_is_its_owners_alone(self, tmp_path):
-        record.write(both(), tmp_path / "answers.json")
-        assert record.read(tmp_path / "answers.json") == both()
+        recording.write(both(), tmp_path / "answers.json")
+        assert recording.read(tmp_path / "answers.json") == both()
         assert (tmp_path / "answers.json").stat().st_mode & 0o777 == 0o600
 
     @pytest.mark.parametrize("text", ["", "{", '{"schema": "rackwright.answers/0"}'])
     def test_what_another_version_or_nobody_wrote_is_no_record(self, tmp_path, text):
         (tmp_path / "answers.json").write_text(text)
-        assert record.read(tmp_path / "answers.json") is None and record.read(tmp_path / "none") is None
+        assert recording.read(tmp_path / "answers.json") is None and recording.read(tmp_path / "none") is None
 
     @pytest.mark.parametrize(
         "odd",
@@ -75,7 +75,7 @@ class TestTheRecord:
         [
             ("inputs", timedelta(days=1), True),
             ("others", timedelta(days=1), False),
-            ("inputs", record.OLDEST + timedelta(seconds=1), False),
+            ("inputs", recording.OLDEST + timedelta(seconds=1), False),
             ("inputs", timedelta(seconds=-1), False),
         ],
         ids=["tomorrow", "other inputs", "too old", "a clock that was set back"],
@@ -111,7 +111,7 @@ DECIDING = (
 class TestOnTheNode:
     def ask(self, *calls: dict[str, Any]) -> list[str]:
         """The whole way: packed, sent as text, run by a bare Python."""
-        source = Path(side.__file__).read_text(encoding="utf-8")
+        source = Path(remote_replay.__file__).read_text(encoding="utf-8")
         modules = {call["module"] for call in calls}
         program = answers.programs(source, paths.project_root(), {"here": calls}, modules)["here"]
         ended = subprocess.run([sys.executable, "-I", "-S", "-"], input=program, capture_output=True, text=True, check=True)
@@ -121,7 +121,7 @@ class TestOnTheNode:
         (tmp_path / "file").write_text("x")
         look = line(module="ansible.modules.slurp", arguments={"src": str(tmp_path / "file")})
         first, again = self.ask(look, look)
-        assert first == again == side.digest({"content": "eA==", "source": str(tmp_path / "file"), "encoding": "base64"})
+        assert first == again == remote_replay.digest({"content": "eA==", "source": str(tmp_path / "file"), "encoding": "base64"})
         (tmp_path / "file").write_text("y")
         assert self.ask(look) != [first]
 
@@ -139,7 +139,7 @@ class TestOnTheNode:
 
     def test_a_module_that_breaks_has_no_answer(self):
         assert self.ask(line(module="ansible.modules.slurp", arguments={"_ansible_check_mode": "what"}), line())[1]
-        assert side.read("") == side.read("Traceback\n  here") == side.read("{half") == ""
+        assert remote_replay.read("") == remote_replay.read("Traceback\n  here") == remote_replay.read("{half") == ""
 
 
 class TestInputs:
@@ -201,7 +201,7 @@ class TestNotes:
             "root",
             {"path": "/"},
         )
-        assert noted["answer"] == side.digest({"stat": {}, "delta": "0:00:01", "_ansible_parsed": True})
+        assert noted["answer"] == remote_replay.digest({"stat": {}, "delta": "0:00:01", "_ansible_parsed": True})
 
     @pytest.mark.parametrize("odd", [{"wrap_async": True}, {"module_path": "/x/ansible_collections/a/b/plugins/modules/stat.py"}])
     def test_what_cannot_be_asked_again_has_no_module(self, plugin, odd):

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from rackwright.handover import paths
-from rackwright.provider.answers import look as looking
-from rackwright.provider.drivers import ansible
+from rackwright.drivers import ansible
+from rackwright.inventory import paths
+from rackwright.operations.check_mode import runner as looking
 
 INVENTORY = Path(__file__).parents[2] / "golden" / "handover" / "inventory.yml"
 

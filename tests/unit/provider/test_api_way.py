@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import yaml
 
+from rackwright.drivers import api_tunnel as drivers_api_tunnel
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
-from rackwright.provider import kubernetes_access
-from rackwright.provider.drivers import api_way
-from rackwright.provider.resource import Operation, State
-from rackwright.provider.wire import UNKNOWN, Secret
+from rackwright.inventory import paths
+from rackwright.provider.kubernetes import api_tunnel
+from rackwright.provider.protocol.property_values import UNKNOWN, Secret
+from rackwright.provider.protocol.resource import Operation, State
 
 ADMIN = """
 clusters: [{name: kubernetes, cluster: {certificate-authority-data: Q0E=, server: "https://10.77.0.16:6443"}}]
@@ -45,8 +45,8 @@ def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path(f"{file}.admin").write_text(ADMIN)
     monkeypatch.setenv("PATH", f"{file.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(api_way, "_open", {})
-    monkeypatch.setattr(api_way, "_TAKEN", 0.2)
+    monkeypatch.setattr(drivers_api_tunnel, "_open", {})
+    monkeypatch.setattr(drivers_api_tunnel, "_TAKEN", 0.2)
     return file
 
 
@@ -87,7 +87,7 @@ def played(act: Callable[[], Awaitable[None]]) -> None:
         try:
             await act()
         finally:
-            await api_way.forget("lab")
+            await drivers_api_tunnel.forget("lab")
 
     asyncio.run(whole())
 
@@ -96,7 +96,7 @@ def test_the_access_names_a_port_of_this_machine_and_the_port_leads_to_the_api(s
     port = free()
 
     async def act() -> None:
-        made = await kubernetes_access.Access().create(operation([]), inputs(port))
+        made = await api_tunnel.Access().create(operation([]), inputs(port))
         config = made.outputs["kubeconfig"]
         assert isinstance(config, Secret)
         found = yaml.safe_load(config.value)
@@ -123,23 +123,23 @@ def test_a_later_operation_opens_the_way_before_anybody_asks(ssh: Path) -> None:
     paths.api_way("lab").write_text(json.dumps({"port": port, "through": "login0", "endpoint": "10.77.0.16:6443"}))
 
     async def act() -> None:
-        await api_way.open_way("lab")
-        await api_way.open_way("lab")
+        await drivers_api_tunnel.open_way("lab")
+        await drivers_api_tunnel.open_way("lab")
         assert await asked(port, b"again\n") == b"AGAIN\n"
 
     played(act)
 
 
 def test_a_stack_without_a_way_listens_nowhere(ssh: Path) -> None:
-    asyncio.run(api_way.open_way("lab"))
-    assert api_way._open == {}
+    asyncio.run(drivers_api_tunnel.open_way("lab"))
+    assert drivers_api_tunnel._open == {}
 
 
 def test_after_the_deletion_nobody_listens(ssh: Path) -> None:
     port = free()
 
     async def act() -> None:
-        access = kubernetes_access.Access()
+        access = api_tunnel.Access()
         await access.create(operation([]), inputs(port))
         await access.delete(operation([]), State("x", inputs(port), {}))
         with pytest.raises(OSError):
@@ -157,7 +157,7 @@ def test_a_port_that_somebody_has_is_said(ssh: Path) -> None:
 
         async def act() -> None:
             with pytest.raises(RackwrightError, match=f"127.0.0.1:{port}, the way to its Kubernetes, cannot be opened"):
-                await api_way.record("lab", api_way.Way(port, "login0", "10.77.0.16:6443"))
+                await drivers_api_tunnel.record("lab", drivers_api_tunnel.Way(port, "login0", "10.77.0.16:6443"))
 
         played(act)
 
@@ -167,7 +167,7 @@ def test_a_controller_that_does_not_answer_is_an_error_when_made_and_a_warning_w
     said: list[str] = []
 
     async def act() -> None:
-        access, port = kubernetes_access.Access(), free()
+        access, port = api_tunnel.Access(), free()
         with pytest.raises(RackwrightError, match=r"control0: .*no route"):
             await access.create(operation([]), inputs(port))
         found = await access.read(operation(said), State("x", inputs(port), {**inputs(port), "kubeconfig": "OLD"}))
@@ -178,4 +178,4 @@ def test_a_controller_that_does_not_answer_is_an_error_when_made_and_a_warning_w
 
 
 def test_a_preview_knows_everything_but_the_credentials() -> None:
-    assert kubernetes_access.Access().foresee(inputs(1)) == {**inputs(1), "kubeconfig": Secret(UNKNOWN)}
+    assert api_tunnel.Access().foresee(inputs(1)) == {**inputs(1), "kubeconfig": Secret(UNKNOWN)}

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
+from rackwright.drivers import ansible, rolling_update
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
-from rackwright.provider import converge, stack_files
-from rackwright.provider.answers.look import Looked
-from rackwright.provider.converge import Converge, _sleepers
-from rackwright.provider.drivers import ansible, rolling
-from rackwright.provider.resource import Operation, State
+from rackwright.inventory import paths
+from rackwright.operations import stack_files
+from rackwright.operations.check_mode.runner import Looked
+from rackwright.provider.protocol.resource import Operation, State
+from rackwright.provider.stack import converge
+from rackwright.provider.stack.converge import Converge, _sleepers
 
 
 async def said(_: str) -> None:
@@ -284,15 +285,15 @@ def waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     async def reach(*_: object, **__: object) -> dict[str, str]:
         return {}
 
-    async def run(self: rolling.Roll, nodes: Sequence[str], *_: object) -> rolling.Rolled:
+    async def run(self: rolling_update.Roll, nodes: Sequence[str], *_: object) -> rolling_update.Rolled:
         found["rolls"].append((self.batch, list(nodes)))
-        return rolling.Rolled(nodes=list(nodes), changed=[ansible.TaskResult("worker0", "gpu", "driver")], reasons=found["reasons"])
+        return rolling_update.Rolled(nodes=list(nodes), changed=[ansible.TaskResult("worker0", "gpu", "driver")], reasons=found["reasons"])
 
     monkeypatch.setattr(converge.stack_files, "write", lambda *_: files)
     monkeypatch.setattr(converge.ssh, "reach", reach)
     monkeypatch.setattr(Converge, "_site", site)
     monkeypatch.setattr(converge, "look", look)
-    monkeypatch.setattr(rolling.Roll, "run", run)
+    monkeypatch.setattr(rolling_update.Roll, "run", run)
     found["inputs"] = {"plan": json.dumps({"scheduler": {}, "rolling": {"batch": 3}}), "hosts": {name: {} for name in files.hosts}}
     return found
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackwright.provider.diff import Change, compare
-from rackwright.provider.lab_node import Node
-from rackwright.provider.resource import State
+from rackwright.provider.lab.node import Node
+from rackwright.provider.protocol.diff import Change, compare
+from rackwright.provider.protocol.resource import State
 
 _TREES = st.dictionaries(
     st.sampled_from("abc"), st.integers() | st.dictionaries(st.sampled_from("xyz"), st.integers(), max_size=3), max_size=3

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from rackwright.provider import hosts_host
-from rackwright.provider.drivers.remote import Unreachable
-from rackwright.provider.hosts_host import Host
-from rackwright.provider.resource import Operation, State
+from rackwright.drivers.ssh_client import Unreachable
+from rackwright.provider.hosts import host
+from rackwright.provider.hosts.host import Host
+from rackwright.provider.protocol.resource import Operation, State
 
 _INPUTS: dict[str, Any] = {"stack": "rack", "name": "worker0", "out": False, "status": "usable"}
 _KNOWN = {"public_key": "ssh-ed25519 AAAA", "incarnation": "m1"}
@@ -31,7 +31,7 @@ def operation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Operation:
 
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setattr(hosts_host, "_look", nobody)
+    monkeypatch.setattr(host, "_look", nobody)
     return Operation("urn", "rack", "worker0", False, _quiet, _quiet, _quiet)
 
 

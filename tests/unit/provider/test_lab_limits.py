@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from rackwright.provider import lab_limits
-from rackwright.provider.lab_limits import Limits, forget
-from rackwright.provider.resource import Operation, State
+from rackwright.provider.lab import inotify_limits
+from rackwright.provider.lab.inotify_limits import Limits, forget
+from rackwright.provider.protocol.resource import Operation, State
 
 
 async def _say(_: str) -> None:
@@ -22,8 +22,8 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The kernel's setting, played by a file; 128 is what distributions have."""
     file = tmp_path / "max_user_instances"
     file.write_text("128\n")
-    monkeypatch.setattr(lab_limits, "SETTING", file)
-    monkeypatch.setattr(lab_limits, "LEDGER", tmp_path / "run" / "inotify.json")
+    monkeypatch.setattr(inotify_limits, "SETTING", file)
+    monkeypatch.setattr(inotify_limits, "LEDGER", tmp_path / "run" / "inotify.json")
     return file
 
 

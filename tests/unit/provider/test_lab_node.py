@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from rackwright.handover import paths
-from rackwright.provider import lab_node, lab_node_found, lab_nodes_now, lab_power
-from rackwright.provider.drivers.podman import Container
-from rackwright.provider.lab_node import Node
-from rackwright.provider.lab_power import Agent
-from rackwright.provider.resource import Made, Operation, State
+from rackwright.drivers.podman import Container
+from rackwright.inventory import paths
+from rackwright.provider.lab import live_nodes, node, node_drift, power
+from rackwright.provider.lab.node import Node
+from rackwright.provider.lab.power import Agent
+from rackwright.provider.protocol.resource import Made, Operation, State
 
 
 async def said(_: str) -> None:
@@ -38,7 +38,7 @@ def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     async def inspect(name: str) -> Container:
         return Container(name=name, image="older", labels={}, **found)
 
-    monkeypatch.setattr(lab_node, "inspect", inspect)
+    monkeypatch.setattr(node, "inspect", inspect)
     return found
 
 
@@ -110,7 +110,7 @@ def test_a_node_that_goes_takes_its_marks_along(live: dict[str, Any], monkeypatc
     async def podman(*words: str) -> None:
         calls.append(words)
 
-    monkeypatch.setattr(lab_node, "podman", podman)
+    monkeypatch.setattr(node, "podman", podman)
     marks = (paths.asleep("lab", "worker0"), paths.woken("lab", "worker0"))
     for mark in marks:
         mark.touch()
@@ -128,8 +128,8 @@ def together(live: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str,
     async def inspect(name: str) -> Container | None:
         return (await nodes_now("lab")).get(name)
 
-    monkeypatch.setattr(lab_node, "nodes_now", nodes_now)
-    monkeypatch.setattr(lab_node, "inspect", inspect)
+    monkeypatch.setattr(node, "nodes_now", nodes_now)
+    monkeypatch.setattr(node, "inspect", inspect)
     return live
 
 
@@ -155,7 +155,7 @@ def test_up_leaves_node_asleep_while_agent_lives(
     together: dict[str, Any], monkeypatch: pytest.MonkeyPatch, agent: Agent | None, changes: list[str]
 ) -> None:
     """A reboot ends the agent, and slurmctld may not know any more that the node sleeps: nothing would ever wake it."""
-    monkeypatch.setattr(lab_power, "living", lambda stack: agent)
+    monkeypatch.setattr(power, "living", lambda stack: agent)
     together["running"] = False
     paths.asleep("lab", "worker0").touch()
     assert live_changes() == changes
@@ -175,10 +175,10 @@ def test_stack_is_inspected_once_per_run(monkeypatch: pytest.MonkeyPatch) -> Non
         calls.append(stack)
         return {}
 
-    monkeypatch.setattr(lab_nodes_now, "inspect_stack", inspect_stack)
+    monkeypatch.setattr(live_nodes, "inspect_stack", inspect_stack)
 
     async def compare() -> None:
-        inspections = lab_nodes_now.Inspections(lambda: clock[0])
+        inspections = live_nodes.Inspections(lambda: clock[0])
         for seconds in (0.0, 0.5, 3.0):
             clock[0] = seconds
             await asyncio.gather(inspections.now("lab"), inspections.now("lab"))
@@ -257,9 +257,9 @@ def test_what_moved_is_brought_back_in_place_and_what_is_wanted_otherwise_is_mad
 @pytest.fixture
 def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of the node's host key, to be changed; as recorded at first."""
-    file = tmp_path / lab_node_found.KEY_FILE.lstrip("/")
+    file = tmp_path / node_drift.KEY_FILE.lstrip("/")
     file.parent.mkdir(parents=True)
-    monkeypatch.setattr(lab_node_found, "_files", lambda found: tmp_path)
+    monkeypatch.setattr(node_drift, "_files", lambda found: tmp_path)
     MADE["host_public_key"] = made(file, "ed25519") + " worker0.lab"
     return file
 
@@ -276,7 +276,7 @@ def made(file: Path, kind: str) -> str:
 def test_the_public_half_of_a_key_is_read_without_opening_it(tmp_path: Path, kind: str) -> None:
     file = tmp_path / "key"
     public = made(file, kind)
-    assert lab_node_found.public_half(file.read_text()) == public
+    assert node_drift.public_half(file.read_text()) == public
 
 
 @pytest.mark.parametrize("cut", [40, 90, 120])
@@ -284,4 +284,4 @@ def test_what_is_no_whole_key_has_no_public_half(tmp_path: Path, cut: int) -> No
     file = tmp_path / "key"
     made(file, "ed25519")
     with pytest.raises(ValueError):
-        lab_node_found.public_half(file.read_text()[:cut] + "\n-----END OPENSSH PRIVATE KEY-----\n")
+        node_drift.public_half(file.read_text()[:cut] + "\n-----END OPENSSH PRIVATE KEY-----\n")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from rackwright.drivers.podman import Container
+from rackwright.drivers.process import Ended
 from rackwright.errors import RackwrightError
-from rackwright.handover import paths
-from rackwright.provider import lab_node_failure
-from rackwright.provider.drivers.podman import Container
-from rackwright.provider.drivers.process import Ended
+from rackwright.inventory import paths
+from rackwright.provider.lab import node_failure
 
 JOURNAL = """Server listening on 0.0.0.0 port 22.
 Accepted publickey for root from 10.89.0.2 port 40814 ssh2: ED25519 SHA256:abc
@@ -52,15 +52,15 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
     """Replace podman."""
     engine = Engine()
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
-    monkeypatch.setattr(lab_node_failure, "inspect", engine.inspect)
-    monkeypatch.setattr(lab_node_failure, "podman", engine.podman)
-    monkeypatch.setattr("rackwright.provider.drivers.podman.podman", engine.podman)
+    monkeypatch.setattr(node_failure, "inspect", engine.inspect)
+    monkeypatch.setattr(node_failure, "podman", engine.podman)
+    monkeypatch.setattr("rackwright.drivers.podman.podman", engine.podman)
     return engine
 
 
 def failure(*, last: bool = False) -> str | None:
     """Query the cause."""
-    return asyncio.run(lab_node_failure.failure_of("lab", "worker0", last=last))
+    return asyncio.run(node_failure.failure_of("lab", "worker0", last=last))
 
 
 def test_exited_container_is_reported_with_its_last_lines(engine: Engine) -> None:

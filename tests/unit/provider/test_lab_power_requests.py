@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.provider.drivers.podman import Container
-from rackwright.provider.lab_power_requests import Request, is_met, refusal, requests, settle
+from rackwright.drivers.podman import Container
+from rackwright.provider.lab.power_requests import Request, is_met, refusal, requests, settle
 
 SECOND = 1_000_000_000
 

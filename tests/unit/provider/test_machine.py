@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.provider.drivers import machine
-from rackwright.provider.drivers.machine import Declared, Facts, faults
-from rackwright.provider.drivers.remote import Refused, Said, Way
+from rackwright.drivers import host_facts
+from rackwright.drivers.host_facts import Declared, Facts, faults
+from rackwright.drivers.ssh_client import Refused, Said, Way
 
 _GOOD = Facts(
     os="debian-13",
@@ -85,7 +85,7 @@ def test_free_space_counts_only_before_anything_is_installed() -> None:
 def test_facts_are_read_from_a_real_machine(tmp_path: Path) -> None:
     """The script as it is, run here: this is a Linux machine, too."""
     session = Console(tmp_path)
-    found = machine.facts(session)  # type: ignore[arg-type]
+    found = host_facts.facts(session)  # type: ignore[arg-type]
     assert found.cpus >= 1 and found.memory_mib > 100 and found.free_kib > 0 and found.python
 
 
@@ -93,13 +93,13 @@ def test_facts_are_read_from_a_real_machine(tmp_path: Path) -> None:
 def test_enterprise_linux_is_told_by_its_major_release(said: str, shown: str, tmp_path: Path) -> None:
     name = said.removeprefix("ID=")
     output = f"os={name}-9.4\ncpus=2\nmemory_kib=2048\nfree_kib=1\nmachine_id=x\ncontainer=none\ninit=systemd\npython=p\ngpus=0\n"
-    assert machine.facts(Console(tmp_path, Said(0, output, ""))).os == shown  # type: ignore[arg-type]
+    assert host_facts.facts(Console(tmp_path, Said(0, output, ""))).os == shown  # type: ignore[arg-type]
 
 
 def test_a_user_who_may_not_sudo_is_named_with_the_cure(tmp_path: Path) -> None:
     session = Console(tmp_path, Said(1, "", "sudo: a password is required"))
     with pytest.raises(Refused, match="admin may not become root without a password") as told:
-        machine.may_become_root(session)  # type: ignore[arg-type]
+        host_facts.may_become_root(session)  # type: ignore[arg-type]
     assert "sudo: a password is required" in told.value.cause and "/etc/sudoers.d/admin" in told.value.hint
 
 
@@ -109,10 +109,10 @@ def test_the_stack_s_key_comes_and_goes_beside_the_owner_s(tmp_path: Path) -> No
     keys.parent.mkdir()
     keys.write_text("ssh-ed25519 OWNER o@home\n")
     for _ in range(2):
-        machine.let_in(session, key)  # type: ignore[arg-type]
+        host_facts.let_in(session, key)  # type: ignore[arg-type]
     assert keys.read_text() == f"ssh-ed25519 OWNER o@home\n{key}\n"
     for _ in range(2):
-        machine.shut_out(session, key)  # type: ignore[arg-type]
+        host_facts.shut_out(session, key)  # type: ignore[arg-type]
     assert keys.read_text() == "ssh-ed25519 OWNER o@home\n"
 
 
@@ -120,7 +120,7 @@ def test_a_key_of_the_same_stack_whose_state_was_lost_is_replaced_and_no_other(t
     keys = tmp_path / ".ssh/authorized_keys"
     keys.parent.mkdir()
     keys.write_text("ssh-ed25519 OLD rackwright lab\nssh-ed25519 BESIDE rackwright my-lab\nssh-ed25519 BEYOND rackwright lab2\n")
-    machine.let_in(Console(tmp_path), "ssh-ed25519 NEW rackwright lab")  # type: ignore[arg-type]
+    host_facts.let_in(Console(tmp_path), "ssh-ed25519 NEW rackwright lab")  # type: ignore[arg-type]
     assert [line.split()[1] for line in keys.read_text().splitlines()] == ["BESIDE", "BEYOND", "NEW"]
 
 
@@ -128,5 +128,5 @@ def test_a_file_without_a_last_newline_keeps_its_last_key(tmp_path: Path) -> Non
     keys = tmp_path / ".ssh/authorized_keys"
     keys.parent.mkdir()
     keys.write_text("ssh-ed25519 OWNER o@home")
-    machine.let_in(Console(tmp_path), "ssh-ed25519 AAAA rackwright lab")  # type: ignore[arg-type]
+    host_facts.let_in(Console(tmp_path), "ssh-ed25519 AAAA rackwright lab")  # type: ignore[arg-type]
     assert keys.read_text().splitlines() == ["ssh-ed25519 OWNER o@home", "ssh-ed25519 AAAA rackwright lab"]

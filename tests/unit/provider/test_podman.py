@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from cluster.harness import machine
+from rackwright.drivers import podman
+from rackwright.drivers.process import Ended
 from rackwright.errors import RackwrightError
-from rackwright.provider.drivers import podman
-from rackwright.provider.drivers.process import Ended
 
 
 class Store:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from rackwright.provider.drivers import ansible, rolling
-from rackwright.provider.drivers.rolling import Roll, Rolled
+from rackwright.drivers import ansible, rolling_update
+from rackwright.drivers.rolling_update import Roll, Rolled
 
 STEPS = ["roll-out.yml", "site.yml", "roll-in.yml"]
 
@@ -32,7 +32,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str], list[s
             failed=failed if bad else [], changed=[ansible.TaskResult("w0", "gpu", "driver")] if playbook == "site.yml" else []
         )
 
-    monkeypatch.setattr(rolling.ansible, "play", play)
+    monkeypatch.setattr(rolling_update.ansible, "play", play)
     return found
 
 

@@ -12,14 +12,14 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 
+from rackwright.drivers.supervision import Lifetime
 from rackwright.errors import RackwrightError
 from rackwright.provider import registry
-from rackwright.provider.diff import Difference
-from rackwright.provider.engine_log import EngineLog
-from rackwright.provider.lifetime import Lifetime
-from rackwright.provider.resource import Made, Operation, Resource, State
-from rackwright.provider.servicer import ProviderServicer
-from rackwright.provider.wire import UNKNOWN, Properties, Secret, decode, encode
+from rackwright.provider.protocol.diff import Difference
+from rackwright.provider.protocol.engine_log import EngineLog
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties, Secret, decode, encode
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+from rackwright.provider.protocol.servicer import ProviderServicer
 
 _URN = "urn:pulumi:unit::rackwright::rackwright:unit:Thing::thing"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.handover import paths
-from rackwright.provider.drivers import ssh
+from rackwright.drivers import ssh
+from rackwright.inventory import paths
 
 CONFIG = "# Stack rack\nHost login0\n  HostName 10.0.0.1\n\n" + "".join(
     f"Host worker{index}\n  HostName 10.0.0.{index + 2}\n  ProxyJump login0\n\n" for index in range(200)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from rackwright.handover import paths
-from rackwright.model import load_stack
+from rackwright.inventory import paths
+from rackwright.operations import stack_files
 from rackwright.plan import expand
-from rackwright.plan.fabric.picture import picture
-from rackwright.provider import stack_files
+from rackwright.plan.fabric.svg import picture
+from rackwright.stackfile.load import load_stack
 from rackwright.targets import program
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rackwright.provider.drivers.task_diff import cut, sides
+from rackwright.drivers.task_diff import cut, sides
 
 
 def diff(before: Any, after: Any, path: str = "/etc/x") -> dict[str, Any]:

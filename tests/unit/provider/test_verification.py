@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from rackwright.handover import paths
-from rackwright.provider import verification
-from rackwright.provider.drivers.pytest_run import RunOutcome
-from rackwright.provider.lifetime import INTERRUPTED
-from rackwright.provider.resource import Operation, State
-from rackwright.provider.verification import Verification, _reasons
+from rackwright.drivers.check_runner import RunOutcome
+from rackwright.drivers.supervision import INTERRUPTED
+from rackwright.inventory import paths
+from rackwright.provider.protocol.resource import Operation, State
+from rackwright.provider.stack import verification
+from rackwright.provider.stack.verification import Verification, _reasons
 
 
 def check(name: str, node: str, verdict: str, reason: str = "") -> dict[str, Any]:
@@ -62,13 +62,13 @@ def test_checks_that_refuse_the_hand_over_leave_the_verdict_unknown(tmp_path: Pa
     stale.write_text('{"verdict": "passed"}')
 
     async def refused(**_: object) -> RunOutcome:
-        return RunOutcome(2, stale, "handover.schema: speaks rackwright.handover/1")
+        return RunOutcome(2, stale, "handover.schema: speaks rackwright.inventory/1")
 
     monkeypatch.setattr(verification, "run_checks", refused)
     operation = Operation("urn", "lab", "verification", preview=False, status=said, info=said, warn=said)
     made = asyncio.run(Verification().read(operation, State("verification", {}, {"verdict": "passed"})))
     assert made.outputs["verdict"] == "unknown"
-    assert made.reasons == ("handover.schema: speaks rackwright.handover/1",)
+    assert made.reasons == ("handover.schema: speaks rackwright.inventory/1",)
 
 
 def test_interrupted_checks_give_one_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackwright.provider.redaction import Redactor, rewrap
-from rackwright.provider.wire import UNKNOWN, Secret, decode, encode, has_unknown, reveal, secrets_in
+from rackwright.provider.protocol.property_values import UNKNOWN, Secret, decode, encode, has_unknown, reveal, secrets_in
+from rackwright.provider.protocol.redaction import Redactor, rewrap
 
 _SCALARS = st.none() | st.booleans() | st.integers(-(2**50), 2**50) | st.text(max_size=20)
 _VALUES = st.recursive(

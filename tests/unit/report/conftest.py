@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import pytest
 
 from rackwright.catalog.checks import checks
-from rackwright.report.declared import from_inventory
+from rackwright.inventory.reader import from_inventory
+from rackwright.report.check_plan import manifest
 from rackwright.report.document import assemble
-from rackwright.report.manifest import manifest
 from rackwright.report.result import result
 from rackwright.report.verdict import Verdict
 
@@ -72,7 +72,7 @@ def _inventory():
     return {
         "all": {
             "vars": {
-                "handover": {"schema": "rackwright.handover/6", "stack": "lab", "target": "lab"},
+                "handover": {"schema": "rackwright.inventory/6", "stack": "lab", "target": "lab"},
                 "cluster": cluster,
                 "node_stack": _NODE_STACK,
                 "fabric": fabric,

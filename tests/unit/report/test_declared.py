@@ -7,7 +7,7 @@ import yaml
 
 from rackwright.catalog.checks import Feature
 from rackwright.errors import BadInput
-from rackwright.report.declared import from_inventory, load
+from rackwright.inventory.reader import from_inventory, load
 
 JOBS = {Feature.JOBS, Feature.JOBS_SHARE}
 CONSTRAINED = {Feature.CONSTRAINED_MEMORY, Feature.CONSTRAINED_CORES, Feature.CONSTRAINED_DEVICES}

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from rackwright.catalog.checks import Kind, Level, checks
 from rackwright.errors import CouldNotTell
-from rackwright.report import age
-from rackwright.report.contracts import breaches
-from rackwright.report.declared import from_inventory
+from rackwright.inventory.reader import from_inventory
+from rackwright.report import humanize
+from rackwright.report.check_plan import Kinds, manifest
 from rackwright.report.document import assemble, invalidate, report_from_dict
-from rackwright.report.manifest import Kinds, manifest
 from rackwright.report.result import read_lines, result
+from rackwright.report.schemas import breaches
 from rackwright.report.store import read, write, write_json
 from rackwright.report.verdict import SkipReason, Verdict, worst
 
@@ -110,7 +110,7 @@ class TestNodesThatAreOut:
 
     def test_they_are_not_owed_and_not_forgotten(self, found):
         report = found(date(2026, 11, 21))
-        assert age.headline(report) == "passed, 3 of 4 nodes"
+        assert humanize.headline(report) == "passed, 3 of 4 nodes"
         assert report.nodes[-1] == {
             "name": "worker1",
             "state": "out",
@@ -196,9 +196,9 @@ class TestAge:
         [(-5, "0 s"), (0, "0 s"), (59, "59 s"), (60, "1 min"), (3599, "60 min"), (3 * 3600, "3 h"), (49 * 3600, "2 days")],
     )
     def test_in_words(self, seconds, words):
-        assert age.in_words(seconds) == words
+        assert humanize.in_words(seconds) == words
 
     def test_it_counts_from_the_end_of_the_run(self, report, green):
         now = STARTED + timedelta(seconds=2.5 + 180)
-        assert age.proof(report(green), now) == "passed, 4 nodes; verified 3 min ago at level smoke"
-        assert age.proof(report({}), now) == "unknown, 4 nodes; checked 3 min ago at level smoke"
+        assert humanize.proof(report(green), now) == "passed, 4 nodes; verified 3 min ago at level smoke"
+        assert humanize.proof(report({}), now) == "unknown, 4 nodes; checked 3 min ago at level smoke"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackwright.report.fabric import Difference, End, Kind, Live, differences, ends, read
+from rackwright.report.fabric_diff import Difference, End, Kind, Live, differences, ends, read
 
 FOLDER = Path(__file__).parents[1] / "captured" / "fabric-links"
 TEXT = (FOLDER / "good.txt").read_text(encoding="utf-8")

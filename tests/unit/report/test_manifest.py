@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rackwright.catalog.checks import Kind, Level, checks
-from rackwright.report.declared import from_inventory
-from rackwright.report.manifest import Kinds, manifest
+from rackwright.inventory.reader import from_inventory
+from rackwright.report.check_plan import Kinds, manifest
 from rackwright.report.verdict import Evidence, NotRunReason
 
 

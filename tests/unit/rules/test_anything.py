@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rackwright import rules
-from rackwright.handover import paths
-from rackwright.model import document, load_cluster
-from rackwright.model.load import CONFIG_KEY
+from rackwright.inventory import paths
 from rackwright.plan import expand
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.load import CONFIG_KEY, load_cluster
 
-GOOD: list[dict[str, Any]] = document.read(Path(__file__).parent / "good.yml")[0]
+GOOD: list[dict[str, Any]] = yaml_reader.read(Path(__file__).parent / "good.yml")[0]
 TODAY = date(2026, 12, 1)
-AWS: dict[str, Any] = document.read(paths.stack_file("aws-p5"))[0]["config"][CONFIG_KEY]
+AWS: dict[str, Any] = yaml_reader.read(paths.stack_file("aws-p5"))[0]["config"][CONFIG_KEY]
 SOFTWARE: dict[str, Any] = {
     **GOOD[0]["cluster"],
     "software": {

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from rackwright import rules
-from rackwright.model import Finding, document, load_cluster
+from rackwright.model import Finding
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.load import load_cluster
 
 _HERE = Path(__file__).parent
-BAD: list[dict[str, Any]] = document.read(_HERE / "bad.yml")[0]
-GOOD: list[dict[str, Any]] = document.read(_HERE / "good.yml")[0]
+BAD: list[dict[str, Any]] = yaml_reader.read(_HERE / "bad.yml")[0]
+GOOD: list[dict[str, Any]] = yaml_reader.read(_HERE / "good.yml")[0]
 LIKE: dict[str, Any] = {row["name"]: row for row in GOOD}
 TODAY = date(2026, 12, 1)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rackwright import layout
-from rackwright.handover.paths import project_root
-from rackwright.provider.answers import again
+from rackwright.inventory.paths import project_root
+from rackwright.operations.check_mode import replay
 from rackwright.targets import digests
 
 PARTS = (
@@ -29,7 +29,7 @@ DIGESTS: dict[str, Callable[[Path], object]] = {
     "power agent": digests.power_agent,
     "bundle": digests.kubernetes_bundle,
     "addon": lambda root: digests.kubernetes_addon(root, "kueue"),
-    "check mode": lambda root: again.inputs(root, [], []),
+    "check mode": lambda root: replay.inputs(root, [], []),
 }
 EDITS = {
     "roles/base/tasks/main.yml": {"converge", "check mode"},
@@ -44,8 +44,8 @@ EDITS = {
     "tests/cluster/test_slurm.py": {"verification", "check mode"},
     "tests/cluster/test_gpu.py": {"converge", "verification", "check mode"},
     "infra/rackwright/errors.py": {"converge", "check mode"},
-    "infra/rackwright/provider/lab_power.py": {"power agent"},
-    "infra/rackwright/provider/drivers/base_image.py": {"power agent", "bake slurm", "bake kubernetes"},
+    "infra/rackwright/provider/lab/power.py": {"power agent"},
+    "infra/rackwright/drivers/base_image.py": {"power agent", "bake slurm", "bake kubernetes"},
     "tools/kubernetes/build": {"bundle", "bake kubernetes"},
     "tools/kubernetes/addons/kueue/kustomization.yaml": {"addon"},
 }

@@ -10,7 +10,7 @@ from bootstrap.machine_checks.lab_stack import LabStack
 from bootstrap.machine_checks.observation import read_file, read_number
 
 INOTIFY_PER_NODE = 8
-"""A node takes 6 and Kubernetes 15 to 30 (infra/rackwright/provider/lab_limits.py); 8 leaves room, as in targets/lab/nodes.py."""
+"""A node takes 6 and Kubernetes 15 to 30 (infra/rackwright/provider/lab/inotify_limits.py); 8 leaves room, as in targets/lab/nodes.py."""
 _INOTIFY_LEFT = 96
 """Above it, and for Kubernetes, the lab raises the limit itself (targets/lab/nodes.py)."""
 _LEAST_KEYS = 1

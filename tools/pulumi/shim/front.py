@@ -155,7 +155,7 @@ def _leave_as(status: int) -> NoReturn:
 
 
 def _home_module(tools: str) -> Any:
-    """rackwright.cli.home, loaded by path: importing it by name would run the package's own imports."""
+    """rackwright.operations.state.directory, loaded by path: importing it by name would run the package's own imports."""
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(tools)), "infra", "rackwright", "cli"))
     import home  # type: ignore[import-not-found]
 

@@ -4,7 +4,7 @@ What draws and lists it is imported from its own module, so that a plan costs no
 """
 
 from rackwright.plan.fabric.netlist import description, netlist
-from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.fabric.wiring import Cable, Level, Seat, Switch, Wiring, wired, wiring
 
 __all__ = ["Cable", "FabricPlan", "Level", "Seat", "Switch", "Wiring", "description", "netlist", "wired", "wiring"]

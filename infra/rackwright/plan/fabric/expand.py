@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rackwright.catalog.fabric import domains_of, hcas_of, manages_apart, measures_of, nodes_of, places_of, rails_of, switch_of
 from rackwright.catalog.switches import switches
+from rackwright.derive.fabric import domains_of, hcas_of, manages_apart, measures_of, nodes_of, places_of, rails_of, switch_of
 from rackwright.model.cluster import Cluster
-from rackwright.model.fabric import Floor, Management
-from rackwright.plan.fabric.shape import Dpu, FabricPlan, FloorPlan, ManagementPlan
+from rackwright.model.fabric.switches import Floor, Management
+from rackwright.plan.fabric.schema import Dpu, FabricPlan, FloorPlan, ManagementPlan
 
 
 def expand_fabric(cluster: Cluster) -> FabricPlan | None:

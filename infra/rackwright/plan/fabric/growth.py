@@ -6,13 +6,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rackwright.derive.fabric_layout import lay_out
 from rackwright.errors import BadInput
-from rackwright.model.fabric_layout import lay_out
-from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.fabric.wiring import Cable, Seat, Wiring, seats, wired, wiring
 
 if TYPE_CHECKING:
-    from rackwright.plan.shape import Plan
+    from rackwright.plan.schema import Plan
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.fabric.slurm import domain_name, domains_of, unit_name
 from rackwright.plan.fabric.wiring import seats_of
 
 if TYPE_CHECKING:
-    from rackwright.plan.shape import Plan, PlanNode
+    from rackwright.plan.schema import Plan, PlanNode
 
 _LEAF: Final = "network.topology.nvidia.com/leaf"
 _SPINE: Final = "network.topology.nvidia.com/spine"

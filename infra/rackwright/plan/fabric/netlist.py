@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from rackwright.errors import BadInput
-from rackwright.model.fabric import MOST_RAILS, FabricKind
+from rackwright.model.fabric.switches import MOST_RAILS, FabricKind
 from rackwright.plan.fabric.wiring import Cable, Level, Switch, Wiring, wiring
 
 if TYPE_CHECKING:
-    from rackwright.plan.fabric.shape import FabricPlan
-    from rackwright.plan.shape import Plan
+    from rackwright.plan.fabric.schema import FabricPlan
+    from rackwright.plan.schema import Plan
 
 _VENDOR: Final = "0x2c9"
 _HCA: Final = "0x1021"

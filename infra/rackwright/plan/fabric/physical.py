@@ -6,13 +6,13 @@ from collections import Counter
 from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rackwright.catalog.fabric import racks_to_come
 from rackwright.catalog.switches import media
-from rackwright.plan.fabric.shape import FabricPlan, FloorPlan
+from rackwright.derive.fabric import racks_to_come
+from rackwright.plan.fabric.schema import FabricPlan, FloorPlan
 from rackwright.plan.fabric.wiring import Seat, Switch, Wiring, leaves_of, spines_of
 
 if TYPE_CHECKING:
-    from rackwright.plan.shape import Plan
+    from rackwright.plan.schema import Plan
 
 _RISE_CM: Final = 250
 """From anywhere in a rack up to the tray above it: 42 units are 187 cm, and the tray hangs over them."""

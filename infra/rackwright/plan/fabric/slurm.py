@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from rackwright.model.base import Part
 from rackwright.model.ranges import compressed
-from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.plan.fabric.schema import FabricPlan
 
 if TYPE_CHECKING:
-    from rackwright.plan.shape import PlanNode
+    from rackwright.plan.schema import PlanNode
 
 TREE: Final = "topology/tree"
 BLOCK: Final = "topology/block"

@@ -14,8 +14,8 @@ from rackwright.plan.fabric.physical import positions, without_rack
 from rackwright.plan.fabric.wiring import Level, Wiring, taken, wiring
 
 if TYPE_CHECKING:
-    from rackwright.plan.fabric.shape import FabricPlan
-    from rackwright.plan.shape import Plan
+    from rackwright.plan.fabric.schema import FabricPlan
+    from rackwright.plan.schema import Plan
 
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 

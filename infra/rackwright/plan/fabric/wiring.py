@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from rackwright.model.fabric import FabricTopology
-from rackwright.plan.fabric.shape import FabricPlan
+from rackwright.model.fabric.switches import FabricTopology
+from rackwright.plan.fabric.schema import FabricPlan
 
 if TYPE_CHECKING:
-    from rackwright.plan.shape import Plan, PlanNode
+    from rackwright.plan.schema import Plan, PlanNode
 
 
 class Level(StrEnum):

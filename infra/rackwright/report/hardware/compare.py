@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rackwright.catalog.checks import checks
-from rackwright.report.declared import Declared
+from rackwright.inventory.reader import Declared
 from rackwright.report.hardware.facts import Facts, Part
 
 _OF_THE_MACHINE: Final = (Part.CPUS, Part.MEMORY, Part.NUMA, Part.DISKS)

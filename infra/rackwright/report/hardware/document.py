@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from rackwright.report.declared import Declared
+from rackwright.inventory.reader import Declared
 from rackwright.report.hardware.compare import Difference, differences, planned, simulated_parts
 from rackwright.report.hardware.facts import Facts, Part
 from rackwright.report.verdict import Verdict, worst

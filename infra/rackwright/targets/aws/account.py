@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from rackwright.model.aws import AwsTarget
+from rackwright.model.targets.aws import AwsTarget
 from rackwright.plan import Plan
 from rackwright.targets.aws import plugin
 from rackwright.targets.resources import AwsLabel

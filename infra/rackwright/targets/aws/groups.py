@@ -9,7 +9,7 @@ import pulumi
 import pulumi_aws as aws
 
 from rackwright.catalog.instances import InstanceType, instance_types
-from rackwright.model.aws import CapacityBlock, Instances, OnDemand, Spot
+from rackwright.model.targets.aws import CapacityBlock, Instances, OnDemand, Spot
 from rackwright.targets.aws.account import Site
 
 _ROOT_DEVICE = {"ubuntu": "/dev/sda1", "debian": "/dev/xvda", "rocky": "/dev/sda1"}

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pulumi
 import pulumi_aws as aws
 
-from rackwright.model.aws import Nat
+from rackwright.model.targets.aws import Nat
 from rackwright.model.tier import Tier
 from rackwright.targets.aws.account import Site
 

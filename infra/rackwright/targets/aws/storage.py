@@ -8,10 +8,10 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from rackwright.catalog.cost import SMALL_DISK_GIB
-from rackwright.model.fsx import DataRepository, Deployment, FsxLustre, Medium
+from rackwright.derive.cost import SMALL_DISK_GIB
+from rackwright.model.storage.fsx import DataRepository, Deployment, FsxLustre, Medium
 from rackwright.model.tier import Tier
-from rackwright.plan.shape import Volume
+from rackwright.plan.schema import Volume
 from rackwright.targets.aws.account import Site
 from rackwright.targets.aws.network import Wires
 from rackwright.targets.aws.nodes import Made

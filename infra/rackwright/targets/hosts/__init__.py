@@ -6,7 +6,7 @@ from typing import Any
 
 import pulumi
 
-from rackwright.model.hosts import HostsTarget
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.plan import Plan
 from rackwright.targets import Built, kubernetes
 from rackwright.targets.hosts.network import way

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rackwright.model.hosts import HostsTarget
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.plan import PlanNode
 
 

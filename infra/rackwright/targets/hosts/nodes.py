@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pulumi
 
-from rackwright.model.hosts import HostsTarget
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.plan import Plan, PlanNode
 from rackwright.targets import resources
 from rackwright.targets.hosts.network import way

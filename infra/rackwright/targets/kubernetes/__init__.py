@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import pulumi
 
-from rackwright.handover import paths
-from rackwright.model.kubernetes import Cni, ObjectsBy
+from rackwright.inventory import paths
+from rackwright.model.scheduler.kubernetes import Cni, ObjectsBy
 from rackwright.plan import Plan
-from rackwright.plan.kubernetes_shape import Kubernetes
+from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.targets import Built, digests, plugins, resources
 
 __all__ = ["addons", "applied", "bundle", "folder", "settled"]

@@ -12,7 +12,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from rackwright.plan import Plan
-from rackwright.plan.kubernetes_shape import Kubernetes
+from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.targets.resources import Access, Converge
 
 Object = Mapping[str, Any]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pulumi
 
-from rackwright.handover import control_groups
-from rackwright.handover.control_groups import rootless
+from rackwright.drivers import cgroups
+from rackwright.drivers.cgroups import rootless
 from rackwright.plan import Plan
 
 
@@ -15,7 +15,7 @@ def with_constraints(plan: Plan) -> Plan:
     if plan.target.kind != "lab" or slurm.kind != "slurm":
         return plan
     declared = max((node.cpus for node in slurm.nodes), default=1)
-    found = control_groups.job_constraints(rootless=rootless(), declared_cpus=declared)
+    found = cgroups.job_constraints(rootless=rootless(), declared_cpus=declared)
     return plan.model_copy(update={"scheduler": slurm.model_copy(update={"constrains": found})})
 
 
@@ -30,7 +30,7 @@ def refuse_unfit(plan: Plan) -> None:
             "and rootless Podman lets it do none of these\n"
             f"  {command}, or use a lab with Slurm: `make up STACK=lab`"
         )
-    if not control_groups.unified():
+    if not cgroups.unified():
         raise pulumi.RunError(
             f"stacks/Pulumi.{plan.stack}.yaml: target.kind: lab: rootless Podman needs cgroup v2 alone, and this machine has cgroup v1 "
             "(containers exit with status 255 at once)\n"

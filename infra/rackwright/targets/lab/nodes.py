@@ -7,7 +7,7 @@ from typing import Final
 
 import pulumi
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.model.target import LabTarget
 from rackwright.plan import Plan, PlanNode
 from rackwright.targets import digests, resources

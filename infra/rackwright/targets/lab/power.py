@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pulumi
 
-from rackwright.handover import paths
+from rackwright.inventory import paths
 from rackwright.plan import Plan
 from rackwright.targets import digests, resources
 

@@ -1,0 +1,99 @@
+"""Machines of one's own against rented ones: what a GPU-hour costs, what a rack draws, when buying has paid off."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from rackwright.catalog.instances import InstanceType, instance_types
+from rackwright.catalog.prices import HOURS_PER_MONTH
+from rackwright.derive.cost import HOURS_PER_YEAR, spent
+from rackwright.derive.nodes import Member, members
+from rackwright.model.cluster import Cluster
+from rackwright.model.targets.hosts import HostsTarget
+from rackwright.model.targets.ownership_cost import Economics
+
+NO_RACK = "no rack"
+
+
+@dataclass(frozen=True, slots=True)
+class Rented:
+    """The same GPUs in a cloud."""
+
+    name: str
+    usd_per_hour: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """What machines of one's own cost. Nodes that are out were bought, too."""
+
+    gpus: int
+    usd_bought: float
+    usd_per_hour: float
+    """Written off and powered."""
+    usd_per_gpu_hour: float | None
+    """For each hour that a job uses a GPU; None without GPUs."""
+    kw_by_rack: dict[str, float]
+    """At the wall, without the room's cooling."""
+    power_usd_per_hour: float
+    utilisation: float
+
+    def break_even_months(self, rented: Rented) -> float | None:
+        """Months after which buying has cost less than renting for the hours that jobs use; None where it never does."""
+        saved = (rented.usd_per_hour * self.utilisation - self.power_usd_per_hour) * HOURS_PER_MONTH
+        return self.usd_bought / saved if saved > 0 else None
+
+
+def balance(cluster: Cluster) -> Balance | None:
+    """The reckoning of a cluster; None where the stack file says nothing of it."""
+    economics = cluster.target.economics if isinstance(cluster.target, HostsTarget) else None
+    if economics is None:
+        return None
+    known = [member for member in members(cluster) if member.group in economics.machines]
+    gpus = sum(member.gpus.count for member in known if member.gpus is not None)
+    bought = sum(economics.machines[member.group].price_usd for member in known)
+    racks = _kilowatts(known, economics)
+    power = sum(racks.values()) * economics.pue * economics.tariff_usd_per_kwh
+    hourly = bought / (economics.years * HOURS_PER_YEAR) + power
+    return Balance(
+        gpus=gpus,
+        usd_bought=bought,
+        usd_per_hour=hourly,
+        usd_per_gpu_hour=hourly / (gpus * economics.utilisation) if gpus else None,
+        kw_by_rack=racks,
+        power_usd_per_hour=power,
+        utilisation=economics.utilisation,
+    )
+
+
+def _kilowatts(known: list[Member], economics: Economics) -> dict[str, float]:
+    watts: Counter[str] = Counter()
+    for member in known:
+        watts[member.rack or NO_RACK] += round(economics.machines[member.group].watts)
+    return {rack: drawn / 1000 for rack, drawn in watts.items()}
+
+
+def alike(cluster: Cluster) -> Rented | None:
+    """The cheapest EC2 types that give as many GPUs of the same models, on demand; None where a model is not to be had there."""
+    wanted: Counter[str] = Counter()
+    for member in members(cluster):
+        if member.gpus is not None:
+            wanted[member.gpus.model] += member.gpus.count
+    found = {model: _cheapest(model, count) for model, count in wanted.items()}
+    if not found or None in found.values():
+        return None
+    chosen = [one for one in found.values() if one is not None]
+    sources = dict.fromkeys(f"{type_.price_source}, {type_.price_date}" for type_, _ in chosen)
+    return Rented(
+        name=" + ".join(f"{count} x {type_.name}" for type_, count in chosen),
+        usd_per_hour=sum(spent(count, type_.usd_per_hour or 0.0) for type_, count in chosen),
+        source="; ".join(sources),
+    )
+
+
+def _cheapest(model: str, gpus: int) -> tuple[InstanceType, int] | None:
+    priced = [type_ for type_ in instance_types().values() if type_.gpu_model == model and type_.gpu_count and type_.usd_per_hour]
+    ways = [(type_, -(-gpus // type_.gpu_count)) for type_ in priced]
+    return min(ways, key=lambda way: (way[1] * (way[0].usd_per_hour or 0.0), way[1]), default=None)

@@ -1,0 +1,67 @@
+"""Baseline of each node in a known good state, saved between scans: `rackwright.traces/1`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from rackwright.drift import store
+from rackwright.drift.host_baseline.compare import LIFE, NOTHING, Kinds, subject
+
+SCHEMA: Final = "rackwright.traces/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """Baseline by node, and the `up` to which it belongs."""
+
+    applied: str
+    nodes: Mapping[str, Kinds] = field(default_factory=dict)
+
+    def of(self, node: str, now: Kinds) -> Kinds | None:
+        """Return the node's baseline; None if there is none, or if the node was recreated since."""
+        was = self.nodes.get(node)
+        return was if was is not None and was["node"].get(LIFE) == now.get("node", {}).get(LIFE) else None
+
+    def renewed(self, applied: str, now: Mapping[str, Kinds], well: Collection[str], still: Collection[tuple[str, str]]) -> Baseline:
+        """Return the baseline after a scan: healthy nodes without one, and nodes that an `up` changed, get their current state.
+
+        `still`: (node, subject) of differences that were open before that `up`; they stay open, so that an unrelated `up` does not
+        accept them.
+        """
+        kept = dict(self.nodes)
+        for name, kinds in now.items():
+            was = self.of(name, kinds)
+            if was is None and name in well:
+                kept[name] = kinds
+            elif was is not None and applied != self.applied:
+                kept[name] = _merged(was, kinds, {subject for node, subject in still if node == name})
+        return Baseline(applied, kept)
+
+
+def _merged(was: Kinds, now: Kinds, still: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return the current state, without differences that were open before."""
+    found: dict[str, dict[str, str]] = {}
+    for kind in {*was, *now}:
+        old, new = was.get(kind, {}), now.get(kind, was.get(kind, {}))
+        names = {*old, *new}
+        values = {name: (old if subject(kind, name) in still else new).get(name, NOTHING) for name in names}
+        found[kind] = {name: value for name, value in values.items() if value != NOTHING}
+    return found
+
+
+def read(file: Path) -> Baseline:
+    """Return the saved baseline; an empty one if the file is missing or of another version."""
+    try:
+        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return Baseline("")
+    return Baseline(data["applied"], data["nodes"]) if data.get("schema") == SCHEMA else Baseline("")
+
+
+def write(kept: Baseline, file: Path) -> None:
+    """Replace the file atomically."""
+    store.write(json.dumps({"schema": SCHEMA, "applied": kept.applied, "nodes": kept.nodes}), file)

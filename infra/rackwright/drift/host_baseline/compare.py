@@ -1,0 +1,54 @@
+"""Compare a node's current state with its baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from rackwright.drift.categories import weights
+from rackwright.drift.difference import Difference, Layer, Weight
+
+Kinds = Mapping[str, Mapping[str, str]]
+"""State of one node: kind -> name -> value."""
+NOTHING: Final = "nothing"
+LIFE: Final = "life"
+_GUARDED: Final = (
+    "/etc/ssh/",
+    "/etc/pam.d/",
+    "/etc/sudoers",
+    "/etc/security/",
+    "/etc/cron",
+    "/etc/profile",
+    "/etc/ld.so.preload",
+    "/etc/nftables",
+)
+"""Files that control logins, privileges and automatic execution."""
+
+
+def differences(stack: str, node: str, was: Kinds, now: Kinds) -> Iterator[Difference]:
+    """Yield the differences by kind and name. A kind that cannot be read now is skipped."""
+    for kind in sorted(set(was) & set(now)):
+        for name in sorted({*was[kind], *now[kind]} - {LIFE}):
+            before, after = was[kind].get(name, NOTHING), now[kind].get(name, NOTHING)
+            if before != after:
+                yield Difference(Layer.BEHAVIOUR, node, subject(kind, name), before, after, _weight(kind, name), _remedy(stack, node))
+
+
+def subject(kind: str, name: str) -> str:
+    """Return the name of a trace, also used in `drift.allow`.
+
+    >>> subject("listening", "tcp 0.0.0.0 4444")
+    'traces.listening tcp 0.0.0.0 4444'
+    """
+    return f"traces.{kind} {name}"
+
+
+def _weight(kind: str, name: str) -> Weight:
+    return Weight.SECURITY if kind == "etc" and name.startswith(_GUARDED) else weights().traces[kind]
+
+
+def _remedy(stack: str, node: str) -> str:
+    return (
+        f"find out who made the change on {node}; undo it, declare it in the stack file, or accept it: "
+        f"`rackwright drift {stack} --accept` takes the current state as the new baseline"
+    )

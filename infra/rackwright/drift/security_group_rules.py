@@ -1,0 +1,88 @@
+"""Unmanaged rules of a cloud's firewall: rules of a security group without a resource of the stack.
+
+The engine does not report them: the stack declares each rule as a separate resource, and a refresh reads declared resources only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from rackwright.drift.categories import weights
+from rackwright.drift.difference import CLUSTER, Difference, Layer
+
+_GROUP: Final = "aws:ec2/securityGroup:SecurityGroup"
+_RULES: Final = {
+    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": "ingress",
+    "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": "egress",
+}
+_PEERS: Final = ("cidrBlocks", "ipv6CidrBlocks", "prefixListIds", "securityGroups")
+"""How a group as it was read names the other side of a rule (pulumi-aws, SecurityGroup)."""
+_PEER: Final = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecurityGroupId")
+"""The same of a rule that is a resource (pulumi-aws, SecurityGroupIngressRule)."""
+_EVERYTHING: Final = "-1"
+"""EC2's name for all protocols; there are no ports then."""
+_WAYS: Final = {"ingress": "from", "egress": "to"}
+
+
+class Door(NamedTuple):
+    """Who may send what through a group, in one direction."""
+
+    group: str
+    way: str
+    protocol: str
+    first: int | None
+    last: int | None
+    peer: str
+
+    def __str__(self) -> str:
+        """In words.
+
+        >>> str(Door("sg-1", "ingress", "tcp", 22, 22, "0.0.0.0/0"))
+        'tcp 22 from 0.0.0.0/0'
+        """
+        ports = "" if self.first is None else f" {self.first}" if self.first == self.last else f" {self.first}-{self.last}"
+        what = "everything" if self.protocol == _EVERYTHING else self.protocol + ports
+        return f"{what} {_WAYS[self.way]} {self.peer}"
+
+
+def differences(events: Iterable[Mapping[str, Any]]) -> tuple[Difference, ...]:
+    """What stands open in the stack's groups beside what it declares, by the events of a refresh that was previewed."""
+    read = [happened["metadata"] for event in events if (happened := event.get("resOutputsEvent"))]
+    declared = {_declared(one["old"]["inputs"], _RULES[one["type"]]) for one in read if one["type"] in _RULES and one.get("old")}
+    groups = [one for one in read if one["type"] == _GROUP and one.get("new")]
+    return tuple(_difference(one, door) for one in groups for door in sorted(set(_open(one["new"])) - declared, key=str))
+
+
+def _declared(inputs: Mapping[str, Any], way: str) -> Door:
+    peer = next((str(inputs[name]) for name in _PEER if inputs.get(name)), "")
+    return _door(str(inputs["securityGroupId"]), way, inputs["ipProtocol"], inputs.get("fromPort"), inputs.get("toPort"), peer)
+
+
+def _open(group: Mapping[str, Any]) -> Iterator[Door]:
+    """Each rule of a group that was read; EC2 puts several peers into one."""
+    for way in _WAYS:
+        for rule in group.get("outputs", {}).get(way) or ():
+            peers = [
+                str(peer).rpartition("/")[2] if name == "securityGroups" else str(peer) for name in _PEERS for peer in rule.get(name) or ()
+            ]
+            for peer in [*peers, *([str(group["id"])] if rule.get("self") else [])]:
+                yield _door(str(group["id"]), way, rule["protocol"], rule.get("fromPort"), rule.get("toPort"), peer)
+
+
+def _door(group: str, way: str, protocol: Any, first: Any, last: Any, peer: str) -> Door:
+    if str(protocol) == _EVERYTHING:
+        return Door(group, way, _EVERYTHING, None, None, peer)
+    return Door(group, way, str(protocol), None if first is None else int(first), None if last is None else int(last), peer)
+
+
+def _difference(group: Mapping[str, Any], door: Door) -> Difference:
+    return Difference(
+        layer=Layer.RESOURCES,
+        node=CLUSTER,
+        subject=f"securitygroup {group['urn'].rpartition('::')[2]}.{door.way} {door}",
+        declared="no such rule",
+        live="open",
+        weight=weights().resources["stranger"],
+        remedy=f"find out who added it; run `aws ec2 revoke-security-group-{door.way} --group-id {door.group}` with the rule to remove it",
+    )

@@ -1,0 +1,139 @@
+"""Runs playbooks in a child process and gathers what decided: which hosts changed, which failed and why.
+
+The child starts from an allow-list of environment variables: an inherited ANSIBLE_HOST_KEY_CHECKING=False would switch off host key
+checking under Mitogen, whatever ansible.cfg says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from rackwright import layout
+from rackwright.drivers.process import stream
+from rackwright.drivers.supervision import INTERRUPTED, current
+
+_INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "RACKWRIGHT_HOME", "SSH_AUTH_SOCK")
+_CUT_OFF: Final = ("Context has disconnected", "EOF on stream", "Connection timed out")
+"""How Mitogen says that a connection broke (mitogen/core.py, mitogen/parent.py)."""
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """One task on one host."""
+
+    host: str
+    phase: str
+    task: str
+    detail: str = ""
+    role: str = ""
+    live: str = ""
+    """Of a task that would change something: what it found there, and next what it would put there; for people, in a few lines."""
+    declared: str = ""
+
+    def __str__(self) -> str:
+        """Where and what, in one line, then the decisive lines."""
+        return f"{self.host}: {self.phase}: {self.task}" + (f": {self.detail}" if self.detail else "")
+
+
+@dataclass
+class Applied:
+    """What a playbook run did."""
+
+    status: int = 0
+    failed: list[TaskResult] = field(default_factory=list)
+    unreachable: list[TaskResult] = field(default_factory=list)
+    changed: list[TaskResult] = field(default_factory=list)
+    rolls: list[TaskResult] = field(default_factory=list)
+    """Nodes that have to be drained before they can be brought to what is declared, and why."""
+    message: str = ""
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether a connection broke in the middle of a task: nobody knows how far the task came."""
+        return any(sign in result.detail for result in (*self.failed, *self.unreachable) for sign in _CUT_OFF)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it is not good; empty when it is."""
+        found = [str(result) for result in (*self.unreachable, *self.failed)]
+        return found or ([self.message or f"ansible ended with status {self.status}"] if self.status else [])
+
+
+async def play(
+    root: Path,
+    playbook: str,
+    *,
+    inventory: Path,
+    extra_vars: Sequence[Path] = (),
+    values: dict[str, Any] | None = None,
+    limit: Sequence[str] = (),
+    skip_tags: Sequence[str] = (),
+    check: bool = False,
+    answers: Path | None = None,
+    on_progress: Callable[[str], Awaitable[None]],
+) -> Applied:
+    """Run one playbook of the project; `check` looks only, `answers` is a file for notes of what modules were asked and answered."""
+    applied = Applied()
+    request = {
+        "root": str(root),
+        "playbook": playbook,
+        "inventory": str(inventory),
+        "extra_vars": [str(path) for path in extra_vars],
+        "values": values or {},
+        "limit": list(limit),
+        "skip_tags": list(skip_tags),
+        "check": check,
+    }
+
+    async def on_line(line: str) -> None:
+        if line.startswith("{"):
+            await _take(json.loads(line), applied, on_progress)
+
+    command = [sys.executable, "-m", "rackwright.drivers.ansible_child"]
+    ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env={**_environment(root), **_noted(answers)})
+    applied.status = applied.status or ended.status
+    if ended.status and current.cancelled:
+        return Applied(applied.status, changed=applied.changed, message=INTERRUPTED)
+    if ended.status and not applied.message:
+        applied.message = "\n".join(ended.stderr.strip().splitlines()[-8:])
+    return applied
+
+
+async def _take(event: dict[str, Any], applied: Applied, on_progress: Callable[[str], Awaitable[None]]) -> None:
+    kind = event.pop("event")
+    if kind == "progress":
+        await on_progress(event["text"])
+    elif kind == "end":
+        applied.status, applied.message = event["status"], event["message"]
+    else:
+        getattr(applied, kind).append(TaskResult(**event))
+
+
+def _noted(answers: Path | None) -> dict[str, str]:
+    """What makes the callback take notes of answers."""
+    return {} if answers is None else {"RACKWRIGHT_ANSWERS": str(answers)}
+
+
+def _environment(root: Path) -> dict[str, str]:
+    """What Ansible and the ssh below it may see of this process's environment."""
+    import ansible_mitogen
+
+    strategies = Path(next(iter(ansible_mitogen.__path__))) / "plugins" / "strategy"
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    return {
+        **inherited,
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), inherited.get("PATH", os.defpath)]),
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(Path(__file__).parents[3]),
+        "ANSIBLE_CONFIG": str(root / layout.ANSIBLE_CFG),
+        "ANSIBLE_STRATEGY_PLUGINS": str(strategies),
+        "ANSIBLE_STRATEGY": "mitogen_linear",
+        "ANSIBLE_CALLBACK_PLUGINS": str(root / layout.CALLBACK_PLUGINS),
+        "ANSIBLE_CALLBACKS_ENABLED": "rackwright_answers,rackwright_hidden",
+    }

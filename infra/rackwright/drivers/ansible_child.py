@@ -1,0 +1,167 @@
+"""The child that runs one playbook through ansible-runner: a request as JSON on standard input, events as JSON lines on standard output."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from rackwright import layout
+from rackwright.drivers.task_diff import sides
+
+ROLL: Final = "rackwright_roll"
+"""The fact by which a role says that it can go on only while the node has no jobs, and why."""
+_LONGEST_DETAIL: Final = 12
+"""Lines of a failure worth showing."""
+_FOLDER: Final = ".ansible-"
+"""How the name of a run's own folder begins; its process id follows."""
+
+
+class Reporter:
+    """Turns ansible-runner's events into the few that matter."""
+
+    def __init__(self, phases: Mapping[str, str]) -> None:
+        self._phases = phases
+        self._phase = ""
+        self.message = ""
+
+    def handle(self, event: dict[str, Any]) -> bool:
+        """Take one event; the answer tells ansible-runner not to keep it on disk."""
+        kind, data = event.get("event", ""), event.get("event_data", {})
+        if kind == "playbook_on_play_start":
+            self._phase = self._phases.get(data.get("name", ""), "")
+        elif kind == "playbook_on_task_start":
+            _say("progress", text=f"{self._phase}: {data.get('task', '')}")
+        elif kind in ("runner_on_failed", "runner_on_unreachable"):
+            if not data.get("ignore_errors"):
+                _say("failed" if kind.endswith("failed") else "unreachable", **self._result(data, decisive(data.get("res", {}))))
+        elif kind == "runner_on_ok" and ROLL in data.get("res", {}).get("ansible_facts", {}):
+            _say("rolls", **self._result(data, str(data["res"]["ansible_facts"][ROLL])))
+        elif kind == "runner_on_ok" and data.get("res", {}).get("changed"):
+            self._changed(data, data["res"])
+        elif kind in ("error", "verbose") and event.get("stdout", "").strip():
+            self._remember(event["stdout"])
+        return False
+
+    def _changed(self, data: dict[str, Any], result: dict[str, Any]) -> None:
+        """One event for each host it is about: a task that asks a controller about others says which of them would change."""
+        live, declared = sides(result)
+        told = {**self._result(data, what_changed(result)), "live": live, "declared": declared}
+        about = result.get("changed_hosts") or {told["host"]: live}
+        for host, why in about.items():
+            _say("changed", **{**told, "host": host, "live": why})
+
+    def hidden(self, notes: Iterable[str]) -> None:
+        """Take the notes of tasks that changed something and whose results are not shown."""
+        for line in notes:
+            note = json.loads(line)
+            phase = self._phases.get(note.pop("play"), "")
+            _say("changed", **note, phase=phase, detail="what it holds is not shown")
+
+    def _remember(self, stdout: str) -> None:
+        if "ERROR" in stdout or "rror:" in stdout:
+            self.message = stdout.strip()
+
+    def _result(self, data: dict[str, Any], detail: str) -> dict[str, str]:
+        return {
+            "host": data.get("host", ""),
+            "phase": self._phase,
+            "role": data.get("role") or "",
+            "task": data.get("task", ""),
+            "detail": detail,
+        }
+
+
+def phases(playbooks: Iterable[Path]) -> dict[str, str]:
+    """Play name -> phase: the playbook file it stands in."""
+    files = {file.stem: _plays(file) for file in playbooks}
+    return {str(play["name"]): stem for stem, plays in files.items() for play in plays if "name" in play and "hosts" in play}
+
+
+def imported(playbook: Path) -> list[Path]:
+    """The playbooks that a table of contents names by their whole paths."""
+    named = [Path(play.get("ansible.builtin.import_playbook", "")) for play in _plays(playbook)]
+    return [file for file in named if file.is_absolute() and file.is_file()]
+
+
+def _plays(file: Path) -> list[dict[str, Any]]:
+    return yaml.load(file.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or []
+
+
+def decisive(result: dict[str, Any]) -> str:
+    """The lines of a failed task that tell why: its message, then what the command said on standard error."""
+    message = str(result.get("msg") or "").strip()
+    said = str(result.get("stderr") or result.get("module_stderr") or result.get("stdout") or "").strip()
+    parts = [message] if message else []
+    if said and said not in message:
+        parts.append(said)
+    lines = "\n".join(parts).splitlines() or ["no reason given"]
+    return "\n".join(lines if len(lines) <= _LONGEST_DETAIL else ["…", *lines[-_LONGEST_DETAIL:]])
+
+
+def what_changed(result: dict[str, Any]) -> str:
+    """What a changed task says it changed."""
+    keys = ("changed_paths", "restarted", "started", "reloaded", "stopped", "changes", "changed_hosts")
+    names = [str(name) for key in keys for name in result.get(key, [])]
+    return ", ".join(dict.fromkeys(names))
+
+
+def run(request: dict[str, Any]) -> int:
+    """Run the playbook; the status of ansible-playbook."""
+    import ansible_runner
+
+    root = Path(request["root"])
+    playbook = root / layout.PLAYBOOKS / request["playbook"]
+    reporter = Reporter(phases([*sorted((root / layout.PLAYBOOKS).glob("*.yml")), *imported(playbook)]))
+    with own_folder(Path(request["inventory"]).parent) as folder:
+        hidden = Path(folder) / "hidden"
+        outcome = ansible_runner.run(
+            private_data_dir=folder,
+            project_dir=str(root),
+            playbook=str(playbook),
+            inventory=request["inventory"],
+            extravars=request["values"],
+            cmdline=_options(request),
+            limit=",".join(request["limit"]) or None,
+            event_handler=reporter.handle,
+            quiet=True,
+            envvars={"RACKWRIGHT_HIDDEN": str(hidden)},
+            settings={"pexpect_timeout": 1, "suppress_ansible_output": True},
+        )
+        reporter.hidden(hidden.read_text(encoding="utf-8").splitlines() if hidden.exists() else ())
+    _say("end", status=int(outcome.rc or 0), message=reporter.message)
+    return int(outcome.rc or 0)
+
+
+@contextmanager
+def own_folder(beside: Path) -> Iterator[str]:
+    """A folder for ansible-runner's files, beside the inventory: it goes with the stack. Those of runs that were killed are removed."""
+    for left in beside.glob(f"{_FOLDER}*"):
+        if not Path(f"/proc/{left.name.removeprefix(_FOLDER).split('-')[0]}").exists():
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-", dir=beside) as folder:
+        yield folder
+
+
+def _options(request: dict[str, Any]) -> str:
+    options = [f"-e {shlex.quote(f'@{path}')}" for path in request["extra_vars"]]
+    skipped = [f"--skip-tags {','.join(request['skip_tags'])}"] if request["skip_tags"] else []
+    return " ".join([*options, *skipped, *(["--check", "--diff"] if request["check"] else [])])
+
+
+def _say(event: str, **data: Any) -> None:
+    print(json.dumps({"event": event, **data}), flush=True)
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    sys.exit(run(json.load(sys.stdin)))

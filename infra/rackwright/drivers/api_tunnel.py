@@ -1,0 +1,105 @@
+"""A way from this machine to the API of a stack's Kubernetes: a port of this machine's own, each connection carried through login by ssh.
+
+It is open as long as this process lives, which is as long as the engine's operation. It leads to the API and nowhere else: any user of
+this machine may connect to the port, and finds what they would find there without it, a server that asks for a certificate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from rackwright.errors import RackwrightError
+from rackwright.inventory import paths
+
+HERE: Final = "127.0.0.1"
+_CHUNK: Final = 65536
+_TAKEN: Final = 3.0
+"""Seconds the port may still be held by the operation before, whose plugin is just ending."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """Where the API answers, seen from the node that connections pass through, and the port here that stands for it."""
+
+    port: int
+    through: str
+    endpoint: str
+
+
+_open: dict[str, tuple[Way, asyncio.Server]] = {}
+
+
+def recorded(stack: str) -> Way | None:
+    """The stack's way, where its API was reached before."""
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        return Way(**json.loads(paths.api_way(stack).read_text(encoding="utf-8")))
+    return None
+
+
+async def record(stack: str, way: Way) -> None:
+    """Keep the way for later operations, and open it."""
+    paths.prepare(stack)
+    paths.api_way(stack).write_text(json.dumps(asdict(way)) + "\n", encoding="utf-8")
+    await open_way(stack)
+
+
+async def forget(stack: str) -> None:
+    """Close it for good."""
+    paths.api_way(stack).unlink(missing_ok=True)
+    if stack in _open:
+        _open.pop(stack)[1].close()
+
+
+async def open_way(stack: str) -> None:
+    """Listen, if the stack has a way and nobody does yet."""
+    way = recorded(stack)
+    if way is None or (stack in _open and _open[stack][0] == way):
+        return
+    if stack in _open:
+        _open.pop(stack)[1].close()
+    _open[stack] = (way, await _listen(stack, way))
+
+
+async def _listen(stack: str, way: Way) -> asyncio.Server:
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            await _carry(stack, way, reader, writer)
+
+    deadline = asyncio.get_running_loop().time() + _TAKEN
+    while True:
+        try:
+            return await asyncio.start_server(carry, HERE, way.port)
+        except OSError as error:
+            if asyncio.get_running_loop().time() > deadline:
+                cause = f"{HERE}:{way.port}, the way to its Kubernetes, cannot be opened: {error.strerror}"
+                raise RackwrightError(cause, path=f"stack {stack}", hint="end what listens there") from None
+        await asyncio.sleep(0.1)
+
+
+async def _carry(stack: str, way: Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """One connection: ends when either side does."""
+    pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    command = ["ssh", "-F", str(paths.ssh_config(stack)), "-W", way.endpoint, way.through]
+    ssh = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=null)
+    assert ssh.stdin is not None and ssh.stdout is not None
+    there, back = asyncio.create_task(_pour(reader, ssh.stdin)), asyncio.create_task(_pour(ssh.stdout, writer))
+    try:
+        await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for pouring in (there, back):
+            pouring.cancel()
+        writer.close()
+        with contextlib.suppress(ProcessLookupError):
+            ssh.kill()
+        await ssh.wait()
+
+
+async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while chunk := await reader.read(_CHUNK):
+            writer.write(chunk)
+            await writer.drain()

@@ -1,0 +1,297 @@
+"""What only AWS can say about a stack before it comes up: quotas, offers, images, reservations, spot prices. Findings, like the rules'.
+
+What could not be asked is a warning that says so: silence would look like consent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from rackwright.catalog.instances import InstanceType, UsageClass, instance_types
+from rackwright.catalog.quotas import Quota, quota
+from rackwright.drivers.aws.account import Account, NoAccount, Unanswered
+from rackwright.drivers.aws.images import architectures
+from rackwright.errors import CouldNotTell
+from rackwright.model.cluster import Cluster
+from rackwright.model.finding import Finding, Severity
+from rackwright.model.storage.fsx import FsxLustre
+from rackwright.model.targets.aws import AwsTarget, CapacityBlock, Image, Instances, Spot
+
+_LINUX: Final = "Linux/UNIX"
+_RUNNING: Final = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+_GONE: Final = frozenset({"InvalidAMIID.NotFound", "InvalidAMIID.Unavailable", "InvalidAMIID.Malformed"})
+_NO_RESERVATION: Final = frozenset({"InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed"})
+
+
+@dataclass(frozen=True)
+class Look:
+    """A stack, and the account it is to come up in."""
+
+    account: Account
+    cluster: Cluster
+    target: AwsTarget
+    stack: str
+    now: datetime
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Instances of each group, also those of nodes that are out."""
+        return Counter({name: group.count for name, group in self.cluster.groups.items() if name in self.target.instances})
+
+
+Question = Callable[[Look], Iterator[Finding]]
+
+
+def look(at: Look) -> Iterator[Finding]:
+    """Every finding, the account's name first. NoAccount where nobody can be asked at all."""
+    number, who = at.account.identity()
+    yield Finding(
+        Severity.INFO, "online-account", "target", f"account {number} in {at.account.region}, as {who}", "its quotas and offers count"
+    )
+    for name, path, question in _QUESTIONS:
+        try:
+            yield from question(at)
+        except CouldNotTell as silent:
+            where = f"{silent.path}: " if silent.path else ""
+            yield Finding(Severity.WARNING, name, path, f"could not look: {where}{silent.cause}", silent.hint)
+
+
+def offers(at: Look) -> Iterator[Finding]:
+    """Not every zone has every type."""
+    types = sorted({at.target.instances[group].type for group in at.counts})
+    by_type = {"Name": "instance-type", "Values": types}
+    offered = list(
+        at.account.every(
+            "ec2", "describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="availability-zone", Filters=[by_type]
+        )
+    )
+    for group in at.counts:
+        type_ = at.target.instances[group].type
+        zones = sorted(each["Location"] for each in offered if each["InstanceType"] == type_)
+        if at.target.zone not in zones:
+            hint = f"offered in {', '.join(zones)}" if zones else f"no zone of {at.target.region} offers it: choose another region or type"
+            yield Finding(
+                Severity.ERROR, "online-type-offered", f"target.instances.{group}.type", f"{type_} is not offered in {at.target.zone}", hint
+            )
+
+
+def vcpus(at: Look) -> Iterator[Finding]:
+    """Quotas count vCPUs that run now, in the whole region."""
+    needed: Counter[Quota] = Counter()
+    groups: dict[Quota, list[str]] = {}
+    for group, count in at.counts.items():
+        known, bought = instance_types().get(at.target.instances[group].type), _usage_class(at.target.instances[group])
+        if known is None or bought is UsageClass.CAPACITY_BLOCK:
+            continue
+        mine = quota(known, bought)
+        if mine is None:
+            cause = f"could not look: no {bought} quota is on record for {known.name}"
+            yield Finding(
+                Severity.WARNING, "online-quota", f"target.instances.{group}.type", cause, "look it up in Service Quotas, service ec2"
+            )
+            continue
+        needed[mine] += count * known.cpus
+        groups.setdefault(mine, []).append(group)
+    used = _used(at) if needed else Counter[Quota]()
+    for mine, need in needed.items():
+        yield from _judged(at, mine, need, used[mine], groups[mine])
+
+
+def _usage_class(declared: Instances) -> UsageClass:
+    if isinstance(declared.purchase, CapacityBlock):
+        return UsageClass.CAPACITY_BLOCK
+    return UsageClass.SPOT if isinstance(declared.purchase, Spot) else UsageClass.ON_DEMAND
+
+
+def _used(at: Look) -> Counter[Quota]:
+    """vCPUs of the account's instances that run, but for the stack's own: those it counts already."""
+    used: Counter[Quota] = Counter()
+    for reservation in at.account.every("ec2", "describe_instances", "Reservations", Filters=_RUNNING):
+        for instance in reservation["Instances"]:
+            known = instance_types().get(instance["InstanceType"])
+            tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])}
+            mine = _quota_of(instance, known)
+            if known is not None and mine is not None and tags.get("rackwright.stack") != at.stack:
+                used[mine] += known.cpus
+    return used
+
+
+def _quota_of(instance: dict[str, Any], known: InstanceType | None) -> Quota | None:
+    lifecycle = instance.get("InstanceLifecycle", "on-demand")
+    return quota(known, UsageClass(lifecycle)) if known is not None and lifecycle in {"on-demand", "spot"} else None
+
+
+def _judged(at: Look, mine: Quota, need: int, used: int, groups: list[str]) -> Iterator[Finding]:
+    path = ", ".join(f"target.instances.{group}" for group in groups)
+    told = at.account.ask("service-quotas", "get_service_quota", ServiceCode="ec2", QuotaCode=mine.code)
+    value = int(told["Quota"]["Value"])
+    if need + used > value:
+        cause = f"{need} vCPUs are needed and {used} are in use, of {value} that quota {mine.code} allows ({mine.name})"
+        ask = f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {mine.code} --desired-value {need + used}"
+        hint = f"ask for more: `{ask}`"
+        yield Finding(Severity.ERROR, "online-quota", path, cause, hint)
+
+
+def images(at: Look) -> Iterator[Finding]:
+    """An image that is gone, or of another architecture, starts nothing."""
+    yield from _image(at, at.target.image, None, "target.image")
+    for group, declared in at.target.instances.items():
+        if declared.image is not None:
+            yield from _image(at, declared.image, group, f"target.instances.{group}.image")
+
+
+def _image(at: Look, declared: Image, group: str | None, path: str) -> Iterator[Finding]:
+    run = architectures(at.target, group)
+    if not run:
+        return
+    pin = f"`rackwright pin {at.stack}` writes the newest one's id"
+    if declared.id is None:
+        yield Finding(Severity.WARNING, "online-image", path, "could not look: no image's id is written", pin)
+        return
+    try:
+        found = at.account.ask("ec2", "describe_images", ImageIds=[declared.id], IncludeDeprecated=True)["Images"]
+    except Unanswered as answer:
+        if answer.code not in _GONE:
+            raise
+        found = []
+    if not found:
+        cause = f"{declared.id} does not exist in {at.target.region}, or is not this account's to use"
+        yield Finding(Severity.ERROR, "online-image", path, cause, pin)
+        return
+    yield from _usable(at, found[0], run, path, pin)
+
+
+def _usable(at: Look, found: dict[str, Any], run: frozenset[str], path: str, pin: str) -> Iterator[Finding]:
+    if found.get("State") != "available":
+        yield Finding(Severity.ERROR, "online-image", path, f"{found['ImageId']} is {found.get('State')}, not available", pin)
+    if run != {found.get("Architecture")}:
+        cause = f"{found['ImageId']} is of {found.get('Architecture')}, but its instances run {' and '.join(sorted(run))}"
+        yield Finding(Severity.ERROR, "online-image", path, cause, "choose an image of that architecture, or give the group one of its own")
+    deprecated = found.get("DeprecationTime")
+    if deprecated and datetime.fromisoformat(deprecated) < at.now:
+        yield Finding(Severity.WARNING, "online-image", path, f"{found['ImageId']} is deprecated since {deprecated[:10]}", pin)
+
+
+def reservations(at: Look) -> Iterator[Finding]:
+    """A reservation of another type, zone or size is not used, or refuses the launch."""
+    for group, count in at.counts.items():
+        declared = at.target.instances[group]
+        id_ = None if isinstance(declared.purchase, Spot) else declared.purchase.reservation
+        if id_ is None:
+            continue
+        path = f"target.instances.{group}.purchase.reservation"
+        try:
+            found = at.account.ask("ec2", "describe_capacity_reservations", CapacityReservationIds=[id_])["CapacityReservations"]
+        except Unanswered as answer:
+            if answer.code not in _NO_RESERVATION:
+                raise
+            found = []
+        if found:
+            yield from _fits(at, found[0], declared, count, path)
+        else:
+            cause = f"{id_} does not exist in {at.target.region}, or is another account's"
+            yield Finding(Severity.ERROR, "online-reservation", path, cause, "`aws ec2 describe-capacity-reservations` lists them")
+
+
+def _fits(at: Look, found: dict[str, Any], declared: Instances, count: int, path: str) -> Iterator[Finding]:
+    id_ = found["CapacityReservationId"]
+    wrong = [
+        (found.get("InstanceType") != declared.type, f"it is for {found.get('InstanceType')}", f"declared is {declared.type}"),
+        (found.get("AvailabilityZone") != at.target.zone, f"it is in {found.get('AvailabilityZone')}", f"target.zone is {at.target.zone}"),
+        (found.get("TotalInstanceCount", 0) < count, f"it has {found.get('TotalInstanceCount')} instances", f"declared are {count}"),
+        (found.get("State") not in {"active", "scheduled"}, f"its state is {found.get('State')}", "only an active one is used"),
+    ]
+    for is_wrong, cause, hint in wrong:
+        if is_wrong:
+            yield Finding(Severity.ERROR, "online-reservation", path, f"{id_}: {cause}", hint)
+    if found.get("State") == "scheduled":
+        yield Finding(
+            Severity.WARNING, "online-reservation", path, f"{id_}: it begins at {found.get('StartDate')}", "before that nothing starts"
+        )
+    ends = found.get("EndDate")
+    if ends is not None and ends < at.now:
+        yield Finding(Severity.ERROR, "online-reservation", path, f"{id_}: it ended at {ends}", "reserve anew")
+
+
+def spot_prices(at: Look) -> Iterator[Finding]:
+    """What spot costs now in the stack's zone, against what is expected and what is allowed."""
+    for group in at.counts:
+        declared = at.target.instances[group]
+        if not isinstance(declared.purchase, Spot):
+            continue
+        path = f"target.instances.{group}.purchase"
+        told = at.account.ask(
+            "ec2",
+            "describe_spot_price_history",
+            InstanceTypes=[declared.type],
+            ProductDescriptions=[_LINUX, f"{_LINUX} (Amazon VPC)"],
+            AvailabilityZone=at.target.zone,
+            StartTime=at.now,
+        )["SpotPriceHistory"]
+        if not told:
+            cause = f"could not look: AWS names no spot price of {declared.type} in {at.target.zone}"
+            yield Finding(Severity.WARNING, "online-spot-price", path, cause, "there may be no spot capacity; try another zone")
+            continue
+        latest = max(told, key=lambda each: each["Timestamp"])
+        yield _spot_price(declared, declared.purchase, float(latest["SpotPrice"]), path)
+
+
+def _spot_price(declared: Instances, bought: Spot, usd: float, path: str) -> Finding:
+    said = f"{declared.type} costs {usd:.4f} USD per hour on spot now"
+    if bought.max_usd_per_hour is not None and usd > bought.max_usd_per_hour:
+        return Finding(
+            Severity.ERROR,
+            "online-spot-price",
+            path,
+            f"{said}, over max_usd_per_hour {bought.max_usd_per_hour:g}",
+            "nothing would start: raise it",
+        )
+    if bought.expected_usd_per_hour is not None and usd > bought.expected_usd_per_hour:
+        hint = f"`cost` and the budget reckon with {bought.expected_usd_per_hour:g}: write {usd:.4f}"
+        return Finding(Severity.WARNING, "online-spot-price", path, f"{said}, more than expected_usd_per_hour", hint)
+    return Finding(Severity.INFO, "online-spot-price", path, said, "it changes, and it is no promise of capacity")
+
+
+def lustre(at: Look) -> Iterator[Finding]:
+    """Quotas of FSx are known by their names alone: those that name Lustre, the deployment type and storage capacity."""
+    declared = {name: storage for name, storage in at.cluster.storage.items() if isinstance(storage, FsxLustre)}
+    if not declared:
+        return
+    quotas = list(at.account.every("service-quotas", "list_service_quotas", "Quotas", ServiceCode="fsx"))
+    for name, storage in declared.items():
+        words = storage.deployment.value.lower().replace("scratch_2", "scratch").replace("_", " ").split()
+        about = [each for each in quotas if _names(each["QuotaName"], "lustre", "storage capacity", *words)]
+        path, gib = f"storage.{name}", storage.size // 2**30
+        if not about:
+            cause = f"could not look: no quota of fsx names Lustre {storage.deployment} and storage capacity"
+            yield Finding(Severity.WARNING, "online-fsx-quota", path, cause, "look it up in Service Quotas, service fsx")
+        for each in about:
+            if gib > each["Value"]:
+                cause = f"{gib} GiB, over the {each['Value']:g} that quota {each.get('QuotaCode', '')} allows ({each['QuotaName']})"
+                yield Finding(Severity.ERROR, "online-fsx-quota", path, cause, "ask for more in Service Quotas, service fsx")
+
+
+def _names(name: str, *words: str) -> bool:
+    """Whether a quota's name has all the words, however it is spelt."""
+    plain = name.lower().replace("_", " ")
+    return all(word in plain for word in words)
+
+
+_QUESTIONS: Final[tuple[tuple[str, str, Question], ...]] = (
+    ("online-type-offered", "target.instances", offers),
+    ("online-quota", "target.instances", vcpus),
+    ("online-image", "target.image", images),
+    ("online-reservation", "target.instances", reservations),
+    ("online-spot-price", "target.instances", spot_prices),
+    ("online-fsx-quota", "storage", lustre),
+)
+"""Rule, the path of what could not be looked at, and who asks. Each is asked also where another was refused."""
+
+
+def no_account(reason: NoAccount) -> Finding:
+    """What is said where nobody could be asked."""
+    return Finding(Severity.ERROR, "online-account", reason.path or "target", f"could not look: {reason.cause}", reason.hint)

@@ -1,0 +1,233 @@
+"""What carries a stack's tag in an account: found without state, kind by kind, and removed in the order in which AWS lets go.
+
+A kind that may not be looked for is named: an account that could not be seen is not an empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from rackwright.drivers.aws import removal
+from rackwright.drivers.aws.account import Account, Unanswered
+from rackwright.errors import CouldNotTell, RackwrightError
+
+STACK_TAG: Final = "rackwright.stack"
+_DYING: Final = frozenset({"terminated", "shutting-down", "deleted", "deleting"})
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """One thing that is left."""
+
+    kind: str
+    id: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is left, and what could not be looked for."""
+
+    left: tuple[Leftover, ...]
+    unseen: tuple[str, ...] = ()
+    """A sentence for each kind that could not be looked for."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Things of one kind."""
+
+    name: str
+    find: Callable[[Account, str], list[str]]
+    remove: Callable[[Account, str], None]
+    settle: Callable[[Account, list[str]], None] = lambda account, ids: None
+    """Waits until all of them are gone."""
+
+
+def find(account: Account, stack: str) -> Found:
+    """Everything of a stack in the account's region, in the order in which it can be removed."""
+    left: list[Leftover] = []
+    unseen: list[str] = []
+    for kind in KINDS:
+        try:
+            left += [Leftover(kind.name, id_) for id_ in kind.find(account, stack)]
+        except CouldNotTell as silent:
+            unseen.append(f"could not look for {kind.name}: {silent.path}: {silent.cause}")
+    return Found(tuple(left), tuple(unseen))
+
+
+def remove(account: Account, stack: str, say: Callable[[str], None]) -> None:
+    """Removes everything and looks again; raises, naming what stays and why. CouldNotTell where a kind could not be looked for."""
+    left = find(account, stack).left
+    reasons: list[str] = []
+    for kind in KINDS:
+        mine = [thing for thing in left if thing.kind == kind.name]
+        going = [thing for thing in mine if _told(reasons, str(thing), partial(kind.remove, account, thing.id))]
+        if going and _told(reasons, f"{kind.name}s", partial(kind.settle, account, [thing.id for thing in going])):
+            for thing in going:
+                say(f"removed {thing}")
+    prove_empty(account, stack, reasons)
+
+
+def _told(reasons: list[str], what: str, step: Callable[[], None]) -> bool:
+    """Whether a step was done; what has gone by itself meanwhile is gone, and any other refusal becomes a reason."""
+    try:
+        step()
+    except RackwrightError as stuck:
+        if isinstance(stuck, Unanswered) and _is_gone(stuck.code):
+            return True
+        reasons.append(f"{what}: {stuck.cause}")
+        return False
+    return True
+
+
+def _is_gone(code: str) -> bool:
+    return code.endswith((".NotFound", "NotFoundException")) or code in {"NoSuchEntity", "FileSystemNotFound", "NatGatewayNotFound"}
+
+
+def prove_empty(account: Account, stack: str, reasons: list[str] | None = None) -> None:
+    """Nothing of the stack is left in the account; raises otherwise."""
+    found = find(account, stack)
+    where = f"stack {stack} in {account.region}"
+    if found.left:
+        names = "\n".join(
+            [f"  {thing}" for thing in found.left] + [f"  {reason}" for reason in reasons or []] + [f"  {one}" for one in found.unseen]
+        )
+        hint = f"it may bill: `rackwright down --by-label {stack} --yes` removes it"
+        raise RackwrightError(f"{len(found.left)} things are left:\n{names}", path=where, hint=hint)
+    if found.unseen:
+        raise CouldNotTell("\n".join(found.unseen), path=where, hint="allow these calls, or use other credentials, and run it again")
+
+
+def _tagged(stack: str) -> list[dict[str, Any]]:
+    return [{"Name": f"tag:{STACK_TAG}", "Values": [stack]}]
+
+
+def _ec2(call: str, key: str, id_: str, state: str = "State") -> Callable[[Account, str], list[str]]:
+    """Things of EC2 that a filter finds and that carry the tag: a filter that was not heard must not remove what is others'."""
+
+    def look(account: Account, stack: str) -> list[str]:
+        found = account.ask("ec2", call, Filters=_tagged(stack))[key]
+        return [
+            each[id_]
+            for each in found
+            if _mine(each.get("Tags") or each.get("TagSet", []), stack) and str(each.get(state)).lower() not in _DYING
+        ]
+
+    return look
+
+
+def _instances(account: Account, stack: str) -> list[str]:
+    found = account.every("ec2", "describe_instances", "Reservations", Filters=_tagged(stack))
+    instances = [one for each in found for one in each["Instances"] if one["State"]["Name"] not in _DYING]
+    return [one["InstanceId"] for one in instances if _mine(one.get("Tags", []), stack)]
+
+
+def _file_systems(account: Account, stack: str) -> list[str]:
+    found = account.every("fsx", "describe_file_systems", "FileSystems")
+    return [each["FileSystemId"] for each in found if _mine(each.get("Tags", []), stack) and each.get("Lifecycle") != "DELETING"]
+
+
+def _roles(account: Account, stack: str) -> list[str]:
+    """IAM lists no tags: each role is asked for its own. Those that AWS's services own are not ours."""
+    names = [role["RoleName"] for role in account.every("iam", "list_roles", "Roles") if not role["Path"].startswith("/aws-service-role/")]
+    return [name for name in names if _mine(account.ask("iam", "list_role_tags", RoleName=name)["Tags"], stack)]
+
+
+def _profiles(account: Account, stack: str) -> list[str]:
+    names = [each["InstanceProfileName"] for each in account.every("iam", "list_instance_profiles", "InstanceProfiles")]
+    asked = [account.ask("iam", "get_instance_profile", InstanceProfileName=name)["InstanceProfile"] for name in names]
+    return [each["InstanceProfileName"] for each in asked if _mine(each.get("Tags", []), stack)]
+
+
+def _schedules(account: Account, stack: str) -> list[str]:
+    """Schedules take no tags: those are the stack's that act in a role of it."""
+    roles = set(_roles(account, stack))
+    names = [each["Name"] for each in account.every("scheduler", "list_schedules", "Schedules")] if roles else []
+    return [name for name in names if account.ask("scheduler", "get_schedule", Name=name)["Target"]["RoleArn"].rpartition("/")[2] in roles]
+
+
+def _budgets(account: Account, stack: str) -> list[str]:
+    number, _ = account.identity()
+    found = account.every("budgets", "describe_budgets", "Budgets", AccountId=number)
+    return [each["BudgetName"] for each in found if each["BudgetName"] == f"rackwright-{stack}"]
+
+
+def _others(account: Account, stack: str) -> list[str]:
+    """What the tagging service knows and no other kind here. It names things for a while after they are gone: known kinds do not count."""
+    filters = [{"Key": STACK_TAG, "Values": [stack]}]
+    found = account.every("resourcegroupstaggingapi", "get_resources", "ResourceTagMappingList", TagFilters=filters)
+    return [arn for arn in (each["ResourceARN"] for each in found) if not _is_known(arn)]
+
+
+_KNOWN: Final = frozenset(
+    {
+        "budgets:budget",
+        # A block is bought: it ends by itself, and nobody can give it back.
+        "ec2:capacity-reservation",
+        "ec2:elastic-ip",
+        "ec2:instance",
+        "ec2:internet-gateway",
+        "ec2:launch-template",
+        "ec2:natgateway",
+        "ec2:network-interface",
+        "ec2:placement-group",
+        "ec2:route-table",
+        "ec2:security-group",
+        "ec2:security-group-rule",
+        "ec2:spot-instances-request",
+        "ec2:subnet",
+        "ec2:volume",
+        "ec2:vpc",
+        "ec2:vpc-endpoint",
+        "fsx:association",
+        "fsx:file-system",
+        "iam:instance-profile",
+        "iam:role",
+    }
+)
+"""Kinds by service and resource type of their ARNs, which the others here look for, or which go with them."""
+
+
+def _is_known(arn: str) -> bool:
+    _, _, service, _, _, rest = arn.split(":", 5)
+    return f"{service}:{rest.replace(':', '/').partition('/')[0]}" in _KNOWN
+
+
+def _mine(tags: list[dict[str, str]], stack: str) -> bool:
+    return any(tag["Key"] == STACK_TAG and tag["Value"] == stack for tag in tags)
+
+
+KINDS: Final = (
+    Kind("schedule", _schedules, removal.schedule),
+    Kind("instance", _instances, removal.instance, removal.instances_gone),
+    Kind("file system", _file_systems, removal.file_system, removal.file_systems_gone),
+    Kind("NAT gateway", _ec2("describe_nat_gateways", "NatGateways", "NatGatewayId"), removal.nat_gateway, removal.nat_gateways_gone),
+    Kind("public address", _ec2("describe_addresses", "Addresses", "AllocationId"), removal.address),
+    Kind("endpoint", _ec2("describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointId"), removal.endpoint),
+    Kind("interface", _ec2("describe_network_interfaces", "NetworkInterfaces", "NetworkInterfaceId"), removal.interface),
+    Kind("volume", _ec2("describe_volumes", "Volumes", "VolumeId"), removal.volume),
+    Kind("launch template", _ec2("describe_launch_templates", "LaunchTemplates", "LaunchTemplateId"), removal.launch_template),
+    Kind("placement group", _ec2("describe_placement_groups", "PlacementGroups", "GroupName"), removal.placement_group),
+    Kind("security group", _ec2("describe_security_groups", "SecurityGroups", "GroupId"), removal.security_group),
+    Kind("subnet", _ec2("describe_subnets", "Subnets", "SubnetId"), removal.subnet),
+    Kind("route table", _ec2("describe_route_tables", "RouteTables", "RouteTableId"), removal.route_table),
+    Kind("internet gateway", _ec2("describe_internet_gateways", "InternetGateways", "InternetGatewayId"), removal.internet_gateway),
+    Kind("network", _ec2("describe_vpcs", "Vpcs", "VpcId"), removal.network),
+    Kind("instance profile", _profiles, removal.profile),
+    Kind("role", _roles, removal.role),
+    Kind("budget", _budgets, removal.budget),
+    Kind("other", _others, removal.other),
+)
+"""In the order of removal: what bills and what holds others comes first."""
+
+
+def lines(found: Found) -> Iterator[str]:
+    """What a person reads."""
+    yield from (str(thing) for thing in found.left)
+    yield from found.unseen

@@ -1,0 +1,164 @@
+"""How each kind of thing is removed, by its id. Removing waits until AWS has let go of what the next kind needs free."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from rackwright.drivers.aws.account import Account
+from rackwright.errors import RackwrightError
+
+_PATIENCE: Final = 90
+"""Looks, `_PAUSE` seconds apart, until a file system is gone."""
+_PAUSE: Final = 10.0
+
+
+def instance(account: Account, id_: str) -> None:
+    """With its root volume and interfaces; protection against termination is somebody's wish, and stays."""
+    account.ask("ec2", "terminate_instances", InstanceIds=[id_])
+
+
+def instances_gone(account: Account, ids: list[str]) -> None:
+    """Until then they hold addresses, disks and groups."""
+    account.wait("ec2", "instance_terminated", InstanceIds=ids)
+
+
+def file_system(account: Account, id_: str) -> None:
+    """Without a last backup."""
+    account.ask("fsx", "delete_file_system", FileSystemId=id_)
+
+
+def file_systems_gone(account: Account, ids: list[str]) -> None:
+    """Minutes. Until then their interfaces hold the subnet; boto3 has no waiter for it."""
+    for _ in range(_PATIENCE):
+        there = {each["FileSystemId"] for each in account.every("fsx", "describe_file_systems", "FileSystems")}
+        if not there.intersection(ids):
+            return
+        time.sleep(_PAUSE)
+    raise RackwrightError("they are still being deleted", hint="run it again later")
+
+
+def nat_gateway(account: Account, id_: str) -> None:
+    """It holds its address until it is gone."""
+    account.ask("ec2", "delete_nat_gateway", NatGatewayId=id_)
+
+
+def nat_gateways_gone(account: Account, ids: list[str]) -> None:
+    """Minutes."""
+    account.wait("ec2", "nat_gateway_deleted", NatGatewayIds=ids)
+
+
+def address(account: Account, id_: str) -> None:
+    """A public address."""
+    (found,) = account.ask("ec2", "describe_addresses", AllocationIds=[id_])["Addresses"]
+    if found.get("AssociationId"):
+        account.ask("ec2", "disassociate_address", AssociationId=found["AssociationId"])
+    account.ask("ec2", "release_address", AllocationId=id_)
+
+
+def endpoint(account: Account, id_: str) -> None:
+    """A VPC endpoint; AWS answers what it did not delete."""
+    refused = account.ask("ec2", "delete_vpc_endpoints", VpcEndpointIds=[id_]).get("Unsuccessful")
+    if refused:
+        raise RackwrightError(str(refused[0].get("Error", {}).get("Message", "AWS does not say why")))
+
+
+def interface(account: Account, id_: str) -> None:
+    """A network interface that went with no instance."""
+    account.ask("ec2", "delete_network_interface", NetworkInterfaceId=id_)
+
+
+def volume(account: Account, id_: str) -> None:
+    """A disk, with its data."""
+    account.ask("ec2", "delete_volume", VolumeId=id_)
+
+
+def launch_template(account: Account, id_: str) -> None:
+    """A template, with all its versions."""
+    account.ask("ec2", "delete_launch_template", LaunchTemplateId=id_)
+
+
+def placement_group(account: Account, name: str) -> None:
+    """A placement group."""
+    account.ask("ec2", "delete_placement_group", GroupName=name)
+
+
+def security_group(account: Account, id_: str) -> None:
+    """Rules of other groups that name it go first: groups that admit each other hold each other."""
+    others = [each for each in account.ask("ec2", "describe_security_groups")["SecurityGroups"] if each["GroupId"] != id_]
+    for other in others:
+        for direction, permissions in (("ingress", other["IpPermissions"]), ("egress", other["IpPermissionsEgress"])):
+            doomed = [_naming(each, id_) for each in permissions if _names(each, id_)]
+            if doomed:
+                account.ask("ec2", f"revoke_security_group_{direction}", GroupId=other["GroupId"], IpPermissions=doomed)
+    account.ask("ec2", "delete_security_group", GroupId=id_)
+
+
+def _names(permission: dict[str, Any], group: str) -> bool:
+    return any(pair.get("GroupId") == group for pair in permission.get("UserIdGroupPairs", []))
+
+
+def _naming(permission: dict[str, Any], group: str) -> dict[str, Any]:
+    """The part of a permission that names the group."""
+    ports: dict[str, Any] = {key: permission[key] for key in ("IpProtocol", "FromPort", "ToPort") if key in permission}
+    return {**ports, "UserIdGroupPairs": [pair for pair in permission["UserIdGroupPairs"] if pair.get("GroupId") == group]}
+
+
+def subnet(account: Account, id_: str) -> None:
+    """A subnet."""
+    account.ask("ec2", "delete_subnet", SubnetId=id_)
+
+
+def route_table(account: Account, id_: str) -> None:
+    """With what ties it to subnets."""
+    (found,) = account.ask("ec2", "describe_route_tables", RouteTableIds=[id_])["RouteTables"]
+    for tie in found.get("Associations", []):
+        if not tie.get("Main"):
+            account.ask("ec2", "disassociate_route_table", AssociationId=tie["RouteTableAssociationId"])
+    account.ask("ec2", "delete_route_table", RouteTableId=id_)
+
+
+def internet_gateway(account: Account, id_: str) -> None:
+    """Detached first."""
+    (found,) = account.ask("ec2", "describe_internet_gateways", InternetGatewayIds=[id_])["InternetGateways"]
+    for tie in found.get("Attachments", []):
+        account.ask("ec2", "detach_internet_gateway", InternetGatewayId=id_, VpcId=tie["VpcId"])
+    account.ask("ec2", "delete_internet_gateway", InternetGatewayId=id_)
+
+
+def network(account: Account, id_: str) -> None:
+    """The VPC; AWS refuses while somebody else's things are in it."""
+    account.ask("ec2", "delete_vpc", VpcId=id_)
+
+
+def schedule(account: Account, name: str) -> None:
+    """Before the role that it acts in: without it nobody could tell whose it is."""
+    account.ask("scheduler", "delete_schedule", Name=name)
+
+
+def profile(account: Account, name: str) -> None:
+    """Emptied first."""
+    found = account.ask("iam", "get_instance_profile", InstanceProfileName=name)["InstanceProfile"]
+    for inside in found["Roles"]:
+        account.ask("iam", "remove_role_from_instance_profile", InstanceProfileName=name, RoleName=inside["RoleName"])
+    account.ask("iam", "delete_instance_profile", InstanceProfileName=name)
+
+
+def role(account: Account, name: str) -> None:
+    """With its own policies; those of AWS are let go."""
+    for policy in account.every("iam", "list_attached_role_policies", "AttachedPolicies", RoleName=name):
+        account.ask("iam", "detach_role_policy", RoleName=name, PolicyArn=policy["PolicyArn"])
+    for own in account.ask("iam", "list_role_policies", RoleName=name)["PolicyNames"]:
+        account.ask("iam", "delete_role_policy", RoleName=name, PolicyName=own)
+    account.ask("iam", "delete_role", RoleName=name)
+
+
+def budget(account: Account, name: str) -> None:
+    """With its alarms."""
+    number, _ = account.identity()
+    account.ask("budgets", "delete_budget", AccountId=number, BudgetName=name)
+
+
+def other(account: Account, arn: str) -> None:
+    """Nobody here knows how."""
+    raise RackwrightError("rackwright makes no such thing, and does not remove it: somebody has given it the stack's tag", path=arn)

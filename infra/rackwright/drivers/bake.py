@@ -1,0 +1,141 @@
+"""Runs the roles' install steps once, over SSH, in a container of the base image, and keeps the result as the node image."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rackwright.drivers import ansible
+from rackwright.drivers.podman import SECRET_PREFIX, STACK_LABEL, SecretFile, handed_over, limits, must, podman
+from rackwright.drivers.process import run
+from rackwright.drivers.ssh_key_pair import generate
+from rackwright.errors import RackwrightError
+from rackwright.inventory import BAKED, paths
+from rackwright.inventory.time_limits import slowness
+
+Say = Callable[[str], Awaitable[None]]
+_STACK = ".bake"
+"""The label of bake containers; no stack can have this name."""
+_BUNDLE = "/run/bake/bundle"
+"""Where the bundle is mounted: copying 700 MB over SSH would take longer than all the rest."""
+
+
+@dataclass(frozen=True)
+class Baking:
+    """What becomes of which image."""
+
+    base: str
+    name: str
+    os: str
+    scheduler: str
+    bundle: str | None
+    """Folder of what Kubernetes needs where no repository answers."""
+
+
+async def bake(baking: Baking, info: Say, status: Say) -> None:
+    """Make one image from another."""
+    started, name = time.monotonic(), baking.name
+    await info("image 2/2: installing what the roles need")
+    container = f"rackwright-bake-{baking.name.rsplit(':', 1)[1]}"
+    await podman("rm", "--force", "--time", "0", container)
+    with tempfile.TemporaryDirectory(prefix="rw-bake-") as folder:
+        try:
+            await _start(container, baking, Path(folder))
+            await _install(Path(folder), baking, status)
+            await must("commit", "--quiet", "--change", "CMD=/sbin/init", container, name, timeout=600)
+        finally:
+            await podman("rm", "--force", "--time", "0", container, cleans_up=True)
+    await info(f"image 2/2: {name} ready after {time.monotonic() - started:.0f} s")
+
+
+async def _start(container: str, baking: Baking, folder: Path) -> None:
+    public, private = generate("rackwright-bake")
+    host_public, host_private = generate("rackwright-bake-host")
+    files = [
+        SecretFile(f"{SECRET_PREFIX}.{_STACK}.host-key", "/run/bake/host-key", host_private),
+        SecretFile(f"{SECRET_PREFIX}.{_STACK}.authorized-key", "/run/bake/authorized-keys", public + "\n"),
+    ]
+    serve = "exec /usr/sbin/sshd -D -e -h /run/bake/host-key -o AuthorizedKeysFile=/run/bake/authorized-keys"
+    async with handed_over(files) as secrets:
+        await must(
+            *(
+                "run",
+                "--detach",
+                "--name",
+                container,
+                "--label",
+                f"{STACK_LABEL}={_STACK}",
+                "--http-proxy=false",
+                "--publish",
+                "127.0.0.1::22",
+            ),
+            *limits(),
+            *secrets,
+            *(("--volume", f"{baking.bundle}:{_BUNDLE}:ro") if baking.bundle else ()),
+            *(baking.base, "/bin/sh", "-c", f"mkdir -p /run/sshd && {serve}"),
+        )
+    port = (await must("port", container, "22/tcp")).rsplit(":", 1)[1]
+    key = folder / "id_ed25519"
+    key.touch(mode=0o600)
+    key.write_text(private)
+    (folder / "known_hosts").write_text(f"bake {host_public}\n")
+    (folder / "ssh_config").write_text(_ssh_config(folder, port))
+    await _answer(folder)
+
+
+def _ssh_config(folder: Path, port: str) -> str:
+    return (
+        f"Host bake\n  HostName 127.0.0.1\n  Port {port}\n  User root\n  IdentityFile {folder}/id_ed25519\n  IdentitiesOnly yes\n"
+        f"  HostKeyAlias bake\n  UserKnownHostsFile {folder}/known_hosts\n  GlobalKnownHostsFile none\n  StrictHostKeyChecking yes\n"
+        f"  LogLevel ERROR\n  ConnectTimeout {3 * slowness()}\n"
+    )
+
+
+async def _answer(folder: Path) -> None:
+    said = ""
+    for _ in range(60):
+        ended = await run(["ssh", "-F", str(folder / "ssh_config"), "bake", "true"], timeout=10 * slowness())
+        if ended.ok:
+            return
+        said = ended.stderr.strip()
+        await asyncio.sleep(0.25)
+    raise RackwrightError(f"the container that bakes the image does not answer over SSH: {said}")
+
+
+async def _install(folder: Path, baking: Baking, status: Say) -> None:
+    inventory = folder / "inventory.json"
+    inventory.write_text(json.dumps(_inventory(folder, baking)))
+    applied = await ansible.play(paths.project_root(), "bake.yml", inventory=inventory, on_progress=status)
+    if applied.reasons:
+        raise RackwrightError("baking the node image failed:\n" + "\n".join(applied.reasons))
+
+
+def _inventory(folder: Path, baking: Baking) -> dict[str, Any]:
+    """One host, no plan: what installs must not depend on what the cluster looks like."""
+    return {
+        "all": {
+            "vars": {
+                "ansible_user": "root",
+                "ansible_python_interpreter": "/usr/bin/python3",
+                "ansible_ssh_common_args": f"-F {folder}/ssh_config",
+                "bake_roles": list(BAKED[baking.scheduler]),
+                "cluster": {
+                    "target": "lab",
+                    "baked_roles": [],
+                    "simulated": ["gpu", "fabric"],
+                    "scheduler": {"kind": baking.scheduler, "bundled": baking.bundle is not None},
+                },
+                "kubernetes_bundle": _BUNDLE,
+                "kubernetes_bundle_mounted": True,
+                "fabric": {"kind": "infiniband", "simulated": True, "subnet_manager": "bake"},
+                "node": {"name": "bake", "os": baking.os, "roles": [], "gpus": None},
+            },
+            "hosts": {"bake": {"ansible_host": "bake"}},
+        }
+    }

@@ -1,0 +1,76 @@
+"""Runs the builder of the Kubernetes bundle and streams what it says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from rackwright import layout
+from rackwright.drivers.process import stream
+from rackwright.errors import RackwrightError
+from rackwright.inventory import paths
+
+Say = Callable[[str], Awaitable[None]]
+CONTENTS: Final = "bundle.json"
+"""The list of what is in it, by which a finished bundle is known."""
+
+
+async def provide(version: str, extras: Sequence[str], info: Say, status: Say) -> str:
+    """The folder of a finished bundle of that release, with the parts that are asked for."""
+    folder = await _built(tuple(f"--with={extra}" for extra in extras), "Kubernetes bundle", info, status)
+    built = _contents(folder)["kubernetes"]
+    if built != version:
+        raise RackwrightError(
+            f"scheduler.version: the bundle is of Kubernetes {built}, the stack asks for {version}",
+            hint=f"use version {built}, or `source: packages` where the vendor's repository answers",
+        )
+    return folder
+
+
+async def provide_addon(name: str, version: str, info: Say, status: Say) -> str:
+    """The folder of an addon's finished part of the bundle."""
+    folder = await _built(("--addon", name), f"part of the Kubernetes bundle with {name}", info, status)
+    built = _contents(folder)["version"]
+    if built != version:
+        raise RackwrightError(
+            f"scheduler.addons: the bundle has {name} {built}, the catalogue says {version}",
+            hint=f"tools/kubernetes/addons/{name}/go.mod and catalog/addons.yml must name the same release",
+        )
+    return folder
+
+
+def _contents(folder: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(folder, CONTENTS).read_text(encoding="utf-8"))
+    return found
+
+
+async def _built(words: tuple[str, ...], what: str, info: Say, status: Say) -> str:
+    """Run the builder and tell how far it is. A part has stages of its own after those of the bundle that it needs."""
+    told: list[dict[str, Any]] = []
+    seen: set[str] = set()
+
+    async def heard(line: str) -> None:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            return
+        told.append(event)
+        if event.get("stage") is None:
+            return
+        said = f"bundle {event['stage']}/{event['of']}: {event['what']}"
+        if said not in seen:
+            seen.add(said)
+            await info(said)
+        await status(said + (f", {event['detail']}" if event.get("detail") else ""))
+
+    ended = await stream([str(paths.project_root() / layout.KUBERNETES_BUNDLE / "build"), "--json", *words], heard)
+    folder = next((event["bundle"] for event in reversed(told) if "bundle" in event), None)
+    if not ended.ok or folder is None:
+        by_hand = " ".join(("tools/kubernetes/build", *words))
+        raise RackwrightError(
+            f"the {what} was not built:\n{ended.stderr.strip() or 'the builder said nothing'}",
+            hint=f"`{by_hand}` builds it by hand; what was built so far is kept",
+        )
+    return str(folder)

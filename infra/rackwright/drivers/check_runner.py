@@ -1,0 +1,82 @@
+"""Runs the checks of a live cluster in a child process, which leaves raw results and a report behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rackwright import layout
+from rackwright.drivers.process import stream
+from rackwright.inventory import paths
+
+_LONGEST: Final = 900.0
+"""Seconds a run may take; each check has a time-out of its own far below."""
+_INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "LANG", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "RACKWRIGHT_HOME", "SSH_AUTH_SOCK")
+"""What the checks, and podman and ssh below them, may see of this process's environment. PYTEST_ADDOPTS must not choose what runs."""
+
+Progress = Callable[[str], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """How a run ended (0 as declared, 1 not as declared, 2 bad input, 3 could not tell), and where its report is."""
+
+    status: int
+    report: Path
+    """Not there where the checks did not even start."""
+    said: str
+    """What they complained about."""
+
+
+async def run_checks(
+    *,
+    inventory: Path,
+    ssh_config: Path,
+    results: Path,
+    level: str,
+    kinds: str = "all",
+    nodes: Sequence[str] = (),
+    on_progress: Progress,
+) -> RunOutcome:
+    """Run them; raw results go into `results`, the report into the folder above it. Cancelling ends the whole process group.
+
+    The report of an earlier run goes first: one that is found afterwards is of this run, even of one that was killed.
+    """
+    report = results.parent / ("partial.json" if nodes or kinds == "job" else "report.json")
+    results.mkdir(mode=0o700, parents=True, exist_ok=True)
+    report.unlink(missing_ok=True)
+    ended = await stream(
+        _command(inventory, ssh_config, results, level, kinds, nodes), _told(on_progress), env=environment(), timeout=_LONGEST
+    )
+    return RunOutcome(ended.status, report, ended.stderr)
+
+
+def _command(inventory: Path, ssh_config: Path, results: Path, level: str, kinds: str, nodes: Sequence[str]) -> list[str]:
+    where = ["--inventory", str(inventory), "--ssh-config", str(ssh_config), "--results", str(results)]
+    which = ["--level", level, "--kinds", kinds, *(("--nodes", ",".join(nodes)) if nodes else ())]
+    return [sys.executable, str(paths.project_root() / layout.CLUSTER_CHECKS), *where, *which]
+
+
+def environment() -> dict[str, str]:
+    """What a look at the nodes may see of this process's environment."""
+    return {**{name: os.environ[name] for name in _INHERITED if name in os.environ}, "PYTHONUNBUFFERED": "1"}
+
+
+def _told(on_progress: Progress) -> Callable[[str], Awaitable[None]]:
+    """One line of progress per subject: without a terminal each is printed."""
+    shown = ""
+
+    async def on_line(line: str) -> None:
+        nonlocal shown
+        told = json.loads(line) if line.startswith("{") else {}
+        subject = str(told.get("id", "")).split(".")[0]
+        if subject and subject != shown:
+            shown = subject
+            await on_progress(f"checking {subject} ({told['done']} of {told['of']})")
+
+    return on_line

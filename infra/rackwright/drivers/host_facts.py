@@ -1,0 +1,213 @@
+"""What a machine is, and the little that adopting it and letting it go change on it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import Final
+
+from rackwright.drivers.ssh_client import Refused, Session
+
+_FACTS: Final = r"""
+. /etc/os-release
+echo "os=$ID-$VERSION_ID"
+echo "cpus=$(nproc)"
+echo "memory_kib=$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)"
+echo "free_kib=$(df -Pk / | tail -n 1 | tr -s ' ' | cut -d ' ' -f 4)"
+echo "machine_id=$(cat /etc/machine-id)"
+echo "serial=$(cat /sys/class/dmi/id/product_serial 2>/dev/null)"
+echo "container=$(systemd-detect-virt --container 2>/dev/null)"
+echo "init=$(cat /proc/1/comm)"
+echo "python=$(command -v python3)"
+gpus=0
+for device in /sys/bus/pci/devices/*; do
+  [ "$(cat "$device/vendor" 2>/dev/null)" = 0x10de ] || continue
+  case $(cat "$device/class") in 0x0300*|0x0302*) gpus=$((gpus + 1)) ;; esac
+done
+echo "gpus=$gpus"
+for unit in firewalld ufw kubelet; do
+  [ "$(systemctl is-active "$unit" 2>/dev/null)" = active ] && echo "conflict=$unit"
+done
+true
+"""
+"""GPUs are counted on the PCI bus, as vendor 10de (NVIDIA) with a display or 3D controller class: before any driver is installed."""
+_CONFLICTS: Final = {
+    "firewalld": "its rules and the stack's would fight (`systemctl disable --now firewalld`)",
+    "ufw": "its rules and the stack's would fight (`ufw disable`)",
+    "kubelet": "the machine belongs to a Kubernetes cluster",
+}
+_LEAST_FREE: Final = 4 * 2**20
+"""KiB free on / that packages and logs need at first: MariaDB, Slurm and MooseFS take about 1 GiB on Debian 13."""
+MEMORY_SHOWN: Final = 0.95
+"""Share of the declared memory that MemTotal must show: firmware and kernel keep up to 5 %."""
+
+_KEYS: Final = """
+umask 077
+mkdir -p "$HOME/.ssh"
+file=$HOME/.ssh/authorized_keys
+touch "$file"
+awk -v mark={mark} 'substr($0, length($0) - length(mark) + 1) != mark' "$file" > "$file.rackwright" || exit 1
+{last}
+mv "$file.rackwright" "$file"
+"""
+"""Replaces what carries the mark: a key of the same stack whose state was lost goes, too. awk ends a last line that has no end."""
+
+_CLEAN: Final = r"""
+ours() {
+  grep -rliIs -m1 'written by rackwright' /etc | while read -r file; do
+    head -n 3 "$file" | grep -qi 'written by rackwright' && echo "$file"
+  done
+}
+wrote=$(ours)
+[ -n "$wrote" ] || exit 0
+systemctl disable --now slurmd slurmctld slurmdbd sackd moosefs-master moosefs-chunkserver 2>/dev/null
+for unit in $(cd /etc/systemd/system && grep -lsiI -m1 'written by rackwright' *.mount *.service); do
+  timeout 20 systemctl disable --now "$unit" || umount --force --lazy "$(systemctl show --property=Where --value "$unit")"
+done
+echo "$wrote" | grep -qx /etc/exports.d/rackwright.exports && systemctl disable --now nfs-server
+nft delete table inet rackwright 2>/dev/null
+echo "$wrote" | grep -qx /etc/nftables.conf && systemctl disable --now nftables
+echo "$wrote" | grep -vx /etc/hosts | while read -r file; do rm -f "$file"; done
+if echo "$wrote" | grep -qx /etc/hosts; then
+  printf '127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n127.0.1.1\t%s\n' "$(hostname)" > /etc/hosts
+fi
+rm -f /etc/munge/munge.key /etc/systemd/system/*.d/rackwright.conf
+systemctl daemon-reload
+systemctl reload ssh 2>/dev/null || systemctl reload sshd 2>/dev/null
+left=$(ours; for unit in slurmd slurmctld slurmdbd; do [ "$(systemctl is-active "$unit")" = active ] && echo "$unit"; done)
+[ -z "$left" ] || { echo "still there: $left" >&2; exit 1; }
+"""
+"""What the roles wrote says so in its first three lines; where nothing does, nothing is touched. Users, packages and data stay.
+
+A mount whose server has left before is given up after 20 s."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the machine is."""
+
+    os: str
+    cpus: int
+    memory_mib: int
+    free_kib: int
+    machine_id: str
+    container: str
+    """What kind of container it is, as systemd-detect-virt(1) names it; `none` for a machine."""
+    init: str
+    python: str
+    gpus: int
+    conflicts: tuple[str, ...]
+    serial: str = ""
+    """What its firmware (DMI) says; many VMs and all containers say nothing."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the stack says it is."""
+
+    os: str
+    cpus: int
+    memory_mib: int
+    gpus: int
+    container: bool
+    serial: str | None = None
+
+
+def may_become_root(session: Session) -> None:
+    """Raises where whoever logged in is neither root nor may sudo without a password."""
+    said = session.run("id -u", root=True)
+    if said.status == 0 and said.output.strip() == "0":
+        return
+    user, why = session.way.user, said.complaint.splitlines()[-1] if said.complaint else "sudo failed"
+    raise Refused(
+        f"{session.way}: {user} may not become root without a password ({why})",
+        hint=f"there, as root: echo '{user} ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/{user} && chmod 0440 /etc/sudoers.d/{user}",
+    )
+
+
+def facts(session: Session) -> Facts:
+    """What the machine is; raises where it cannot be told."""
+    said = session.run(_FACTS, root=True)
+    pairs = [line.split("=", 1) for line in said.output.splitlines() if "=" in line]
+    found = dict(pairs)
+    if said.status != 0 or not found.get("machine_id"):
+        raise Refused(
+            f"{session.way}: does not tell what it is: {said.complaint or said.output}", hint="a Linux machine with systemd is needed"
+        )
+    return Facts(
+        os=_os(found["os"]),
+        cpus=int(found["cpus"]),
+        memory_mib=int(found["memory_kib"]) // 1024,
+        free_kib=int(found["free_kib"]),
+        machine_id=found["machine_id"],
+        container=found["container"],
+        init=found["init"],
+        python=found["python"],
+        gpus=int(found["gpus"]),
+        conflicts=tuple(value for name, value in pairs if name == "conflict"),
+        serial=found.get("serial", "").strip(),
+    )
+
+
+def faults(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
+    """All that speaks against using it as declared. Free space counts only before anything is installed."""
+    wrong = [f"{unit} runs: {_CONFLICTS[unit]}" for unit in found.conflicts]
+    if declared.serial and found.serial and found.serial != declared.serial:
+        wrong.append(f"has serial number {found.serial}, declared is {declared.serial}: another machine answers there")
+    if found.init != "systemd":
+        wrong.append(f"is not run by systemd but by {found.init}")
+    if (found.container != "none") != declared.container:
+        wrong.append(f"is {_kind(found.container)}, declared is target.containers: {str(declared.container).lower()}")
+    if not found.python:
+        wrong.append("has no python3")
+    if found.os != declared.os:
+        wrong.append(f"runs {found.os}, declared is {declared.os}")
+    if found.cpus < declared.cpus:
+        wrong.append(f"has {found.cpus} CPUs, declared are {declared.cpus}")
+    if found.memory_mib < declared.memory_mib * MEMORY_SHOWN:
+        wrong.append(f"has {found.memory_mib} MiB of memory, declared are {declared.memory_mib}")
+    if found.gpus != declared.gpus:
+        wrong.append(f"has {found.gpus} NVIDIA GPUs, declared are {declared.gpus}")
+    if not adopted and found.free_kib < _LEAST_FREE:
+        wrong.append(f"has {found.free_kib // 1024} MiB free on /, {_LEAST_FREE // 1024} are needed")
+    return wrong
+
+
+def let_in(session: Session, public_key: str) -> None:
+    """Let the stack's own key in, beside those of others."""
+    key = public_key.strip()
+    last = f"printf '%s\\n' {shlex.quote(key)} >> \"$file.rackwright\" || exit 1"
+    _must(session, _KEYS.format(mark=_mark(key), last=last), "cannot take the stack's key")
+
+
+def shut_out(session: Session, public_key: str) -> None:
+    """Take the stack's key away again."""
+    _must(session, _KEYS.format(mark=_mark(public_key.strip()), last=""), "cannot give up the stack's key")
+
+
+def _mark(key: str) -> str:
+    """How lines with a key of this stack end: its comment."""
+    return shlex.quote(f" {key.split(' ', 2)[2]}")
+
+
+def clean(session: Session) -> None:
+    """Stop what the stack ran and remove what its roles wrote."""
+    said = session.run(_CLEAN, root=True)
+    if said.status != 0:
+        raise Refused(f"{session.way}: cannot be cleaned: {said.complaint}")
+
+
+def _must(session: Session, script: str, what: str) -> None:
+    said = session.run(script)
+    if said.status != 0:
+        raise Refused(f"{session.way}: {what}: {said.complaint}", hint="look at ~/.ssh there: owner, modes, free space")
+
+
+def _kind(container: str) -> str:
+    return "a machine with a kernel of its own" if container == "none" else f"a container ({container})"
+
+
+def _os(text: str) -> str:
+    """Distribution and release as stacks name them; Enterprise Linux by its major release alone."""
+    name, _, release = text.partition("-")
+    return f"{name}-{release.split('.')[0]}" if name in {"rocky", "almalinux", "rhel"} else text

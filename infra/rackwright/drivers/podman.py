@@ -1,0 +1,259 @@
+"""The container engine of the lab: what this machine's podman can do, and the few calls that nodes need.
+
+Everything made here carries the label `rackwright.stack`; everything removed is found by it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from rackwright.drivers import cgroups
+from rackwright.drivers.process import Ended, Interruption, run
+from rackwright.errors import RackwrightError
+
+STACK_LABEL: Final = "rackwright.stack"
+PASSING_LABEL: Final = "rackwright.passing"
+"""Of a container that is gone when its question is answered (tests/cluster/harness/machine.py)."""
+NODE_LABEL: Final = "rackwright.node"
+SPEC_LABEL: Final = "rackwright.spec"
+SECRET_PREFIX: Final = "rackwright"
+"""podman 4.3 has no labels on secrets: theirs is the name, `rackwright.<stack>.…`, unambiguous since stack names hold no dot."""
+_PAUSES: Final = (0.0, 0.0, 0.5, 2.0)
+"""Seconds before each look at what is left; where others remove things at the same time, one look can fail."""
+_MOST_FILES: Final = 1_048_576
+_MOST_PROCESSES: Final = 32_768
+"""Enough for systemd, Slurm and MariaDB in one node; lower limits of the machine win."""
+
+
+_LONG: Final = frozenset({"build", "commit", "pull"})
+"""They take minutes and write their result at their end: a cancelled run ends them. All others finish. podman 4.3 writes its files of
+secrets in place, and one cut in half makes every later `podman secret` on the machine fail, other people's included."""
+
+
+async def podman(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0, cleans_up: bool = False) -> Ended:
+    """Run podman; the caller looks at the status. What cleans up runs in a cancelled run, too."""
+    interruption = Interruption.ENDS_IT if arguments[0] in _LONG else Interruption.WAITS
+    return await run(
+        ["podman", *_runtime(), *arguments],
+        stdin=stdin,
+        timeout=timeout,
+        interruption=Interruption.IGNORED if cleans_up else interruption,
+    )
+
+
+async def must(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0) -> str:
+    """Run podman and return what it printed; raises with podman's own words when it fails."""
+    ended = await podman(*arguments, stdin=stdin, timeout=timeout)
+    if not ended.ok:
+        raise RackwrightError(f"podman {arguments[0]}: {_last_line(ended.stderr)}", hint=_hint(ended.stderr))
+    return ended.stdout.strip()
+
+
+def limits() -> list[str]:
+    """`--ulimit` options within what the kernel grants this user."""
+    return [
+        *_limit("nofile", resource.RLIMIT_NOFILE, _MOST_FILES),
+        *_limit("nproc", resource.RLIMIT_NPROC, _MOST_PROCESSES),
+    ]
+
+
+async def image_exists(name: str) -> bool:
+    """Whether the image is in local storage."""
+    return (await podman("image", "exists", name)).ok
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container as podman sees it."""
+
+    id: str
+    name: str
+    running: bool
+    paused: bool
+    started_at: str
+    image: str
+    labels: Mapping[str, str]
+    pid: int = 0
+    """Of its first process, as this machine counts; 0 when it does not run."""
+    networks: Mapping[str, str] = field(default_factory=dict)
+    """The addresses that it has, by network; none while it does not run."""
+
+    @property
+    def status(self) -> str:
+        """`running`, `paused` or `stopped`."""
+        if self.paused:
+            return "paused"
+        return "running" if self.running else "stopped"
+
+    @property
+    def incarnation(self) -> str:
+        """Changes whenever the node starts afresh: a new container, or the same one started again."""
+        return f"{self.short_id}@{self.started_at[:23]}"
+
+    @property
+    def short_id(self) -> str:
+        """The same as long as it is this container, however often it starts."""
+        return self.id[:12]
+
+
+async def inspect(name: str) -> Container | None:
+    """The container of that name; None when there is none."""
+    ended = await podman("container", "inspect", name, timeout=20)
+    if not ended.ok:
+        if "no such container" in ended.stderr.lower():
+            return None
+        raise RackwrightError(f"podman container inspect {name}: {_last_line(ended.stderr)}")
+    return _container(json.loads(ended.stdout)[0])
+
+
+async def inspect_stack(stack: str) -> dict[str, Container]:
+    """All containers of a stack by name, in two calls however many there are."""
+    ids = (await _listing("ps", "--all", "--quiet", "--filter", f"label={STACK_LABEL}={stack}")).split()
+    ended = await podman("container", "inspect", *ids, timeout=20) if ids else None
+    # Status 125 with a list: a container went away between the two calls.
+    return {one.name: one for one in map(_container, json.loads(ended.stdout or "[]"))} if ended else {}
+
+
+async def exit_status(name: str) -> int | None:
+    """Return the status that a container's first process ended with; None where podman does not know it."""
+    ended = await podman("container", "inspect", "--format", "{{.State.ExitCode}}", name, timeout=20)
+    said = ended.stdout.strip()
+    return int(said) if ended.ok and said.lstrip("-").isdigit() else None
+
+
+async def stack_leftovers(stack: str, *, passing: bool = True) -> list[str]:
+    """All containers, volumes, networks and secrets that still belong to the stack, as `kind name`; `passing`: those of checks, too."""
+    label = f"label={STACK_LABEL}={stack}"
+    containers = await _listing("ps", "--all", "--filter", label, "--format", "{{.Names}} {{.Labels}}")
+    lasting = [line for line in containers.splitlines() if passing or f"{PASSING_LABEL}:" not in line]
+    found = [f"container {line.partition(' ')[0]}" for line in lasting]
+    for kind in ("volume", "network"):
+        found += [f"{kind} {name}" for name in (await _listing(kind, "ls", "--filter", label, "--format", "{{.Name}}")).split()]
+    secrets = (await _listing("secret", "ls", "--format", "{{.Name}}")).split()
+    return [*found, *(f"secret {name}" for name in secrets if name.startswith(f"{SECRET_PREFIX}.{stack}."))]
+
+
+async def _listing(*command: str) -> str:
+    """What podman lists; asked again where something went between its look at the names and its look at each ("no such volume")."""
+    for pause in _PAUSES:
+        await asyncio.sleep(pause)
+        ended = await podman(*command)
+        if ended.ok or "no such" not in ended.stderr:
+            break
+    if not ended.ok:
+        raise RackwrightError(f"podman {' '.join(command[:2])}: {_last_line(ended.stderr)}", hint=_hint(ended.stderr))
+    return ended.stdout
+
+
+async def sweep(stack: str) -> list[str]:
+    """Remove everything that carries the stack's label; what was removed. Raises, with podman's words, when something stays.
+
+    Done again where something is left: a `podman run` that was killed may still be dying, and its container with it.
+    """
+    removed: dict[str, None] = {}
+    said: list[str] = []
+    for pause in _PAUSES:
+        await asyncio.sleep(pause)
+        if not (left := await stack_leftovers(stack)):
+            return list(removed)
+        removed |= dict.fromkeys(left)
+        said = await _remove(left)
+    if left := await stack_leftovers(stack):
+        raise RackwrightError(
+            f"stack {stack}: still there after removal: {', '.join(left)}{''.join(f'; {line}' for line in said)}",
+            hint=f"run `rackwright down --by-label {stack}` again",
+        )
+    return list(removed)
+
+
+_REMOVALS: Final = (
+    ("container", ("rm", "--force", "--time", "0", "--volumes")),
+    ("volume", ("volume", "rm", "--force")),
+    ("network", ("network", "rm", "--force")),
+    ("secret", ("secret", "rm")),
+)
+
+
+async def _remove(found: Sequence[str]) -> list[str]:
+    """Remove `kind name`s, those that use others first; what podman said where it could not."""
+    said = []
+    for kind, command in _REMOVALS:
+        names = [name for item_kind, name in (item.split() for item in found) if item_kind == kind]
+        ended = await podman(*command, *names) if names else None
+        if ended is not None and not ended.ok:
+            said.append(f"podman {command[0]}: {_last_line(ended.stderr)}")
+    return said
+
+
+@dataclass(frozen=True)
+class SecretFile:
+    """A file that is in a container before its first start, readable by root alone."""
+
+    name: str
+    path: str
+    content: str
+
+
+@asynccontextmanager
+async def handed_over(files: Sequence[SecretFile]) -> AsyncIterator[list[str]]:
+    """The options that put files into a new container; their content passes through pipes and podman forgets it afterwards.
+
+    Five times faster than copying into a created container, which mounts its file system once more.
+    """
+    names = [file.name for file in files]
+    await podman("secret", "rm", *names)
+    try:
+        await asyncio.gather(*(must("secret", "create", file.name, "-", stdin=file.content.encode()) for file in files))
+        yield [option for file in files for option in ("--secret", f"{file.name},target={file.path},mode=0600")]
+    finally:
+        await podman("secret", "rm", *names, cleans_up=True)
+
+
+def _container(found: Mapping[str, Any]) -> Container:
+    state = found["State"]
+    return Container(
+        id=found["Id"],
+        name=found["Name"],
+        running=bool(state.get("Running")),
+        paused=bool(state.get("Paused")),
+        started_at=str(state.get("StartedAt", "")),
+        image=found.get("ImageName", ""),
+        labels=found["Config"].get("Labels") or {},
+        pid=int(state.get("Pid") or 0),
+        networks={name: on["IPAddress"] for name, on in (found["NetworkSettings"].get("Networks") or {}).items() if on.get("IPAddress")},
+    )
+
+
+def _runtime() -> Sequence[str]:
+    """crun refuses hybrid cgroup hierarchies; runc takes them."""
+    return () if cgroups.unified() else ("--runtime", "runc")
+
+
+def _limit(name: str, kind: int, wanted: int) -> list[str]:
+    hard = resource.getrlimit(kind)[1]
+    granted = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    return ["--ulimit", f"{name}={granted}:{granted}"]
+
+
+def _last_line(stderr: str) -> str:
+    lines = [line for line in stderr.splitlines() if line.strip() and "level=warning" not in line]
+    return lines[-1].removeprefix("Error: ") if lines else "no reason given"
+
+
+def _hint(stderr: str) -> str:
+    if "secret" in stderr and "JSON" in stderr:
+        return (
+            "podman's file of secrets was cut short by something that killed podman while it wrote; where `podman secret ls` lists "
+            "none that you need, remove filedriver/secretsdata.json below $(podman info -f '{{.Store.GraphRoot}}')/secrets"
+        )
+    if "rlimit" in stderr:
+        return "this kernel grants fewer open files or processes than asked: see `ulimit -Hn`, `ulimit -Hu`"
+    if "subnet" in stderr and ("used" in stderr or "overlap" in stderr or "conflict" in stderr):
+        return "choose another network.cidr in the stack file; `podman network ls` shows those in use"
+    return "`make doctor` checks what the lab needs"

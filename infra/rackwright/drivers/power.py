@@ -1,0 +1,117 @@
+"""Nodes that sleep to save power, awake for as long as somebody needs them.
+
+Woken through Slurm, so that its state and the machines' agree, and kept from falling asleep again by refreshing the time since which Slurm
+counts them idle. Nothing has to be undone: when whoever needed them is gone, however it went, they fall asleep as usual.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from rackwright.drivers import ssh
+from rackwright.drivers.process import run
+from rackwright.errors import RackwrightError
+from rackwright.inventory import paths
+
+_POLLS: Final = 4.0
+"""Seconds that may pass between two looks of Slurm at its nodes' power, twice (slurm.conf, power_save_interval)."""
+_ANSWER: Final = 10.0
+_WAKE: Final = r"""
+exec 2>&1 9>/run/rackwright-wake
+until=$(($(date +%s) + $2)) nodes=$1
+flock -w "$2" 9 || { echo "somebody else has been waking nodes for $2 s"; exit 1; }
+chosen() {
+    scontrol --oneliner show nodes | awk -v nodes=",$nodes," -v is="$1" -v but="$2" '{
+        name = substr($1, 10); state = ""
+        for (i = NF; i > 1; i--) if ($i ~ /^State=/) state = substr($i, 7)
+        if (index(nodes, "," name ",") && state ~ is && state !~ but) print name
+    }' | paste -sd,
+}
+scontrol --oneliner show nodes >/dev/null || exit 1
+idle=$(chosen '^IDLE$' none)
+[ -z "$idle" ] || scontrol update NodeName="$idle" State=IDLE
+while asleep=$(chosen '[+](POWERED_DOWN|POWERING_DOWN|POWERING_UP|POWER_UP)' none); [ -n "$asleep" ]; do
+    off=$(chosen '[+]POWERED_DOWN' '[+]POWER_UP')
+    [ -z "$off" ] || { scontrol update NodeName="$off" State=POWER_UP && echo "woken $off"; }
+    [ "$(date +%s)" -lt "$until" ] || { echo "still asleep: $asleep"; exit 1; }
+    sleep 0.5
+done
+"""
+"""Told again, a node that is powering up would have to boot once more: hence one of these at a time, and not twice."""
+
+
+@dataclass(frozen=True)
+class Sleepers:
+    """The nodes that Slurm may have switched off, and the controller that can wake them."""
+
+    controller: str
+    nodes: tuple[str, ...]
+    idle_s: int
+    cycle_s: int
+    """Seconds that switching off and on again may take."""
+
+    @classmethod
+    def of(cls, scheduler: Mapping[str, Any], only: Collection[str] = ()) -> Sleepers | None:
+        """From a plan's scheduler; None where no node of those that matter ever sleeps."""
+        saving = scheduler.get("power_saving") or {}
+        nodes = tuple(name for name in saving.get("nodes", ()) if not only or name in only)
+        if not nodes or not scheduler["controllers"]:
+            return None
+        return cls(scheduler["controllers"][0], nodes, saving["idle_s"], saving["suspend_timeout_s"] + saving["resume_timeout_s"])
+
+
+def handed_over(inventory: Path, only: Collection[str] = ()) -> Sleepers | None:
+    """From the hand-over of a stack that is up."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    found = yaml.load(inventory.read_text(), Loader=loader) if inventory.is_file() else None
+    return Sleepers.of(found["all"]["vars"]["cluster"]["scheduler"], only) if found else None
+
+
+@contextlib.asynccontextmanager
+async def awake(
+    stack: str, sleepers: Sleepers | None, on_progress: Callable[[str], Awaitable[None]], *, within: float = _ANSWER
+) -> AsyncIterator[str]:
+    """The nodes are awake inside, as far as Slurm can wake them; gives why not, or an empty text.
+
+    The controller may take `within` seconds to answer at all.
+    """
+    if sleepers is None:
+        yield ""
+        return
+    await on_progress("making sure that no node sleeps")
+    lost = await ssh.reach(stack, [sleepers.controller], within=within)
+    reason = lost.get(sleepers.controller) or await _wake(stack, sleepers, sleepers.cycle_s + _POLLS)
+    keeping = asyncio.create_task(_keep(stack, sleepers))
+    try:
+        yield reason
+    finally:
+        keeping.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await keeping
+
+
+async def _wake(stack: str, sleepers: Sleepers, patience: float) -> str:
+    """Wake them all; why some may still sleep, in Slurm's own words."""
+    command = f"sh -c {shlex.quote(_WAKE)} wake {','.join(sleepers.nodes)} {patience:.0f}"
+    try:
+        ended = await run(["ssh", "-F", str(paths.ssh_config(stack)), sleepers.controller, command], timeout=patience + _ANSWER)
+    except RackwrightError as error:
+        return str(error)
+    said = ended.stdout.splitlines()
+    for name in {name for line in said if line.startswith("woken ") for name in line.removeprefix("woken ").split(",")}:
+        await ssh.close(stack, name)  # A connection from before its sleep hangs.
+    return "" if ended.ok else ([*said, *ended.stderr.splitlines()] or [f"ssh ended with status {ended.status}"])[-1]
+
+
+async def _keep(stack: str, sleepers: Sleepers) -> None:
+    while True:
+        await asyncio.sleep(sleepers.idle_s / 3)
+        await _wake(stack, sleepers, 0)

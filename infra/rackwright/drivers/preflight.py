@@ -1,0 +1,116 @@
+"""Many machines looked at side by side before they belong to a stack. Changes nothing on any of them.
+
+One whose key nobody has confirmed is asked the same questions: a login by key gives no secret away. Nothing it says is trusted by that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from rackwright.drivers import host_facts
+from rackwright.drivers.host_facts import Declared, Facts
+from rackwright.drivers.ssh_client import Met, Refused, Session, Unreachable, Way, fingerprint, login, meet
+
+_AT_ONCE: Final = 32
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A machine, and what the stack says it is."""
+
+    way: Way
+    """Without a host key where the stack gives none."""
+    declared: Declared
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a machine showed, as far as it let us look."""
+
+    name: str
+    reached: bool = False
+    key_type: str = ""
+    fingerprint: str = ""
+    key_confirmed: bool | None = None
+    """None where the stack gives no key to compare with."""
+    logged_in: bool = False
+    root: bool = False
+    facts: Facts | None = None
+    wrong: tuple[str, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether the stack could use it."""
+        return self.reached and not self.wrong
+
+
+def survey(machines: Sequence[Asked], keys: list[Path], *, via: Way | None, adopted: bool) -> list[Seen]:
+    """What each machine shows, in their order; those behind `via` through one login there."""
+    with ExitStack() as stack:
+        door, shut = _door(via, keys, stack) if via is not None else (None, "")
+
+        def one(asked: Asked) -> Seen:
+            through = via is not None and asked.way.name != via.name
+            if through and door is None:
+                return Seen(asked.way.name, wrong=(f"is reached through {via.name if via else ''}, and there is no way in: {shut}",))
+            return _look(asked, keys, door if through else None, adopted=adopted)
+
+        with ThreadPoolExecutor(_AT_ONCE) as crowd:
+            return list(crowd.map(one, machines))
+
+
+def _door(via: Way, keys: list[Path], stack: ExitStack) -> tuple[Session | None, str]:
+    """A session on the machine that others are reached through, or why there is none."""
+    try:
+        if via.host_key:
+            return stack.enter_context(login(via, keys)), ""
+        return stack.enter_context(meet(via)).enter(keys), ""
+    except (Unreachable, Refused) as error:
+        return None, error.cause
+
+
+def _look(asked: Asked, keys: list[Path], door: Session | None, *, adopted: bool) -> Seen:
+    way = asked.way
+    try:
+        with meet(way, door) as met:
+            seen = _greeted(met)
+            return seen if seen.key_confirmed is False else _questioned(seen, met, keys, asked.declared, adopted=adopted)
+    except Unreachable as error:
+        return Seen(way.name, wrong=(_short(error, way),))
+
+
+def _greeted(met: Met) -> Seen:
+    """What is known of it before anybody logs in."""
+    seen = Seen(met.way.name, reached=True, key_type=met.key.get_name(), fingerprint=fingerprint(met.key))
+    if not met.way.host_key:
+        return replace(seen, wrong=("no host_key is given for it",))
+    try:
+        met.check_key()
+    except Refused as error:
+        return replace(seen, key_confirmed=False, wrong=(_short(error, met.way),))
+    return replace(seen, key_confirmed=True)
+
+
+def _questioned(seen: Seen, met: Met, keys: list[Path], declared: Declared, *, adopted: bool) -> Seen:
+    """What it says of itself; what stops the questions is the last thing wrong with it."""
+    try:
+        session = met.enter(keys)
+        seen = replace(seen, logged_in=True)
+        host_facts.may_become_root(session)
+        seen = replace(seen, root=True)
+        found = host_facts.facts(session)
+    except Refused as error:
+        return replace(seen, wrong=(*seen.wrong, _short(error, met.way)))
+    except Unreachable as error:
+        return replace(seen, reached=False, wrong=(*seen.wrong, _short(error, met.way)))
+    return replace(seen, facts=found, wrong=(*seen.wrong, *host_facts.faults(found, declared, adopted=adopted)))
+
+
+def _short(error: Unreachable | Refused, way: Way) -> str:
+    """The cause without the machine's name, which stands before it anyway."""
+    return error.cause.removeprefix(f"{way}: ")

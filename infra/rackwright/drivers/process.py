@@ -1,0 +1,173 @@
+"""Child processes that can be ended: each leads its own process group, and long ones die with this process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from rackwright.drivers.supervision import INTERRUPTED, current
+from rackwright.errors import RackwrightError
+
+_LONGEST_LINE = 64 * 1024 * 1024
+_AFTERMATH = 2.0
+"""Seconds to wait for the rest of the output of a command that has ended."""
+_GUARD = Path(__file__).with_name("guard.py")
+
+
+class NoEnd(RackwrightError):
+    """A command took longer than it may, and was killed."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A child that has ended: exit status and what it said."""
+
+    argv: tuple[str, ...]
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended with status 0."""
+        return self.status == 0
+
+
+class Interruption(Enum):
+    """What becomes of a short command when the run is cancelled."""
+
+    ENDS_IT = "it is asked to end, then killed; none is started any more"
+    WAITS = "it finishes what it writes; none is started any more"
+    IGNORED = "it finishes, and is started even then: it cleans up"
+
+
+async def run(
+    argv: Sequence[str],
+    *,
+    stdin: bytes | None = None,
+    timeout: float = 60.0,
+    env: Mapping[str, str] | None = None,
+    interruption: Interruption = Interruption.ENDS_IT,
+) -> Ended:
+    """Run a short command to its end; one that takes longer than `timeout` seconds is killed and is an error.
+
+    A cancelled call raises as ever, but what may not be interrupted is over by then, also where it was only just being started.
+    """
+    running = asyncio.ensure_future(_run(argv, stdin=stdin, timeout=timeout, env=env, interruption=interruption))
+    try:
+        return await (running if interruption is Interruption.ENDS_IT else asyncio.shield(running))
+    except asyncio.CancelledError:
+        await asyncio.wait((running,))
+        if not running.cancelled():
+            running.exception()  # Whoever cancelled does not ask how it ended.
+        raise
+
+
+async def _run(
+    argv: Sequence[str], *, stdin: bytes | None, timeout: float, env: Mapping[str, str] | None, interruption: Interruption
+) -> Ended:
+    async with _child(argv, stdin=stdin is not None, env=env, interruption=interruption) as child:
+        try:
+            out, err = await asyncio.wait_for(child.communicate(stdin), timeout)
+        except TimeoutError:
+            _kill(child)
+            raise NoEnd(f"{argv[0]} {argv[1] if len(argv) > 1 else ''}: no end after {timeout:.0f} s") from None
+    return Ended(tuple(argv), child.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace"))
+
+
+async def stream(
+    argv: Sequence[str],
+    on_line: Callable[[str], Awaitable[None]],
+    *,
+    stdin: bytes | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 3600.0,
+) -> Ended:
+    """Run a long command and hand over its output line by line; it and all its descendants die with this process."""
+    lifeline, held = os.pipe()
+    try:
+        guarded = [sys.executable, "-I", "-S", str(_GUARD), str(lifeline), *argv]
+        async with _child(guarded, stdin=stdin is not None, env=env, pass_fds=(lifeline,)) as child:
+            os.close(lifeline)
+            lifeline = -1
+            try:
+                err = await asyncio.wait_for(_pump(child, on_line, stdin), timeout)
+            except TimeoutError:
+                raise NoEnd(f"{argv[0]}: no end after {timeout:.0f} s") from None
+    finally:
+        for descriptor in (lifeline, held):
+            if descriptor >= 0:
+                os.close(descriptor)
+    return Ended(tuple(argv), child.returncode or 0, "", err.decode(errors="replace"))
+
+
+async def _pump(child: asyncio.subprocess.Process, on_line: Callable[[str], Awaitable[None]], stdin: bytes | None) -> bytes:
+    assert child.stdout is not None and child.stderr is not None
+    if stdin is not None and child.stdin is not None:
+        child.stdin.write(stdin)
+        child.stdin.close()
+    lines, errors = asyncio.create_task(_read_lines(child.stdout, on_line)), asyncio.create_task(child.stderr.read())
+    await child.wait()
+    # A background ssh master may hold the pipes open after the command has ended.
+    await asyncio.wait((lines, errors), timeout=_AFTERMATH)
+    for reader in (lines, errors):
+        reader.cancel()
+    return errors.result() if errors.done() and not errors.cancelled() else b""
+
+
+async def _read_lines(stream: asyncio.StreamReader, on_line: Callable[[str], Awaitable[None]]) -> None:
+    async for line in stream:
+        await on_line(line.decode(errors="replace").rstrip("\n"))
+
+
+@contextlib.asynccontextmanager
+async def _child(
+    argv: Sequence[str],
+    *,
+    stdin: bool,
+    env: Mapping[str, str] | None,
+    pass_fds: tuple[int, ...] = (),
+    interruption: Interruption = Interruption.ENDS_IT,
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    if current.cancelled and interruption is not Interruption.IGNORED:
+        raise RackwrightError(INTERRUPTED)
+    pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    try:
+        child = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=pipe if stdin else null,
+            stdout=pipe,
+            stderr=pipe,
+            env=env,
+            start_new_session=True,
+            pass_fds=pass_fds,
+            limit=_LONGEST_LINE,
+        )
+    except FileNotFoundError:
+        raise RackwrightError(
+            f"{argv[0]} is not installed", hint="`make doctor` names what is missing and the command that installs it"
+        ) from None
+    whole = interruption is not Interruption.ENDS_IT
+    current.adopt(child.pid, whole=whole)
+    try:
+        yield child
+    finally:
+        if child.returncode is None:
+            if not whole:
+                _kill(child)
+            elif child.stdin is not None:
+                child.stdin.close()
+            await child.wait()
+        current.release(child.pid)
+
+
+def _kill(child: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)

@@ -1,0 +1,46 @@
+"""Asks every node something, with a program that is sent as text: one round over the stack's own connections."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rackwright.drivers.process import NoEnd, run
+from rackwright.inventory import paths
+from rackwright.inventory.concurrency import at_once
+
+_LONGEST: Final = 40.0
+"""Seconds a node may take: it reads files of some megabytes and asks its package manager."""
+_AT_ONCE: Final = 32
+
+
+async def ask(stack: str, programs: Mapping[str, str], sudo: Mapping[str, bool], *, target: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """What each node answered, and why the others did not. `programs`: node -> Python; `sudo`: node -> whether it is needed."""
+    turns = asyncio.Semaphore(at_once(target, _AT_ONCE))
+
+    async def one(name: str) -> Any:
+        async with turns:
+            return await _asked(stack, programs[name], name, sudo=sudo[name])
+
+    found = dict(zip(programs, await asyncio.gather(*map(one, programs)), strict=True))
+    return (
+        {name: told for name, told in found.items() if not isinstance(told, str)},
+        {name: why for name, why in found.items() if isinstance(why, str)},
+    )
+
+
+async def _asked(stack: str, program: str, name: str, *, sudo: bool) -> Any:
+    """The node's answer, or as text why there is none."""
+    command = ["ssh", "-F", str(paths.ssh_config(stack)), name, *(["sudo", "-n"] if sudo else []), "python3", "-"]
+    try:
+        ended = await run(command, stdin=program.encode(), timeout=_LONGEST)
+    except NoEnd as error:
+        return str(error)
+    if not ended.ok:
+        return ended.stderr.strip().splitlines()[-1] if ended.stderr.strip() else f"python3 ended with {ended.status}"
+    try:
+        return json.loads(ended.stdout)
+    except ValueError:
+        return f"answered what is no JSON: {ended.stdout[:80]!r}"

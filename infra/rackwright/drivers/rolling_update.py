@@ -1,0 +1,84 @@
+"""Nodes changed a few at a time, each without jobs while it is: drained, changed, looked at, and only then back in service."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rackwright.drivers import ansible
+
+Say = Callable[[str], Awaitable[None]]
+
+
+def batches(nodes: Sequence[str], size: int) -> Iterator[list[str]]:
+    """The canary alone, then so many at a time.
+
+    >>> list(batches(["w0", "w1", "w2", "w3"], 2))
+    [['w0'], ['w1', 'w2'], ['w3']]
+    """
+    yield list(nodes[:1])
+    for start in range(1, len(nodes), size):
+        yield list(nodes[start : start + size])
+
+
+@dataclass
+class Rolled:
+    """How far it came."""
+
+    nodes: list[str] = field(default_factory=list)
+    """Back in service."""
+    changed: list[ansible.TaskResult] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    """Why it stopped; empty where all went well."""
+
+
+@dataclass(frozen=True)
+class Roll:
+    """What is needed to roll nodes of a stack."""
+
+    root: Path
+    inventory: Path
+    secrets: Path
+    skip_tags: Sequence[str]
+    batch: int
+    reboot: bool = False
+    site: str = "site.yml"
+    """The table of contents: ours, or the stack's, where the user has playbooks of their own in it."""
+
+    async def run(self, nodes: Sequence[str], say: Say, progress: Say) -> Rolled:
+        """Roll the nodes in their order; the first failure ends it, and later nodes are not touched."""
+        done = Rolled()
+        for group in batches(nodes, self.batch):
+            await say(f"rolling {', '.join(group)} ({len(done.nodes)} of {len(nodes)} done)")
+            for playbook, limit in (("roll-out.yml", ()), (self.site, group), ("roll-in.yml", ())):
+                applied = await self._play(playbook, group, limit, progress)
+                done.changed += applied.changed
+                if applied.reasons:
+                    done.reasons = [*applied.reasons, stopped(nodes, done.nodes, group)]
+                    return done
+            done.nodes += group
+        return done
+
+    async def _play(self, playbook: str, group: Sequence[str], limit: Sequence[str], progress: Say) -> ansible.Applied:
+        """One playbook for a group of nodes; roles see in `rolled` that these may be taken apart now."""
+        return await ansible.play(
+            self.root,
+            playbook,
+            inventory=self.inventory,
+            extra_vars=[self.secrets],
+            values={"rolled": list(group), "roll_reboot": self.reboot},
+            limit=limit,
+            skip_tags=self.skip_tags,
+            on_progress=progress,
+        )
+
+
+def stopped(nodes: Sequence[str], done: Sequence[str], group: Sequence[str]) -> str:
+    """Where the roll stopped, and what now."""
+    left = [name for name in nodes if name not in done and name not in group]
+    untouched = f"; not touched: {', '.join(left)}" if left else ""
+    return (
+        f"{', '.join(group)}: the roll stopped here and left it drained{untouched} - repair what is named above, then run the same again: "
+        "it begins with those that are not done"
+    )

@@ -1,0 +1,134 @@
+"""SSH connections of a stack: opening their masters, telling why one does not open, closing a stale one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from rackwright.drivers.process import Ended, NoEnd, run
+from rackwright.inventory import paths
+from rackwright.inventory.time_limits import slowness
+
+_PAUSE: Final = 0.15
+"""Seconds between attempts while a node boots."""
+_PATIENT: Final = ("-o", "ServerAliveCountMax=15")
+"""A master that a converge works through outlives 30 s of silence: a node that is busy starting daemons is not dead.
+
+Whoever only looks has a time-out of its own and closes a master that does not answer.
+"""
+_AT_ONCE: Final = 64
+"""Attempts under way: each is a process, or two behind a login node."""
+_BETWEEN_CAUSES: Final = 1.0
+"""Seconds between queries for the cause: each is a process."""
+Cause = Callable[[str, bool], Awaitable[str | None]]
+"""Return why a node cannot answer at all, by its name; on the last call (True) also why it refuses to."""
+_ATTEMPT: Final = 12.0
+"""Seconds one attempt may take: connect time-outs of two hops (3 s each) and the death of a stale master (2 x 2 s)."""
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """How long a node is waited for and an attempt may take, in seconds of a machine as slow as this one; and who knows of causes."""
+
+    within: float
+    attempt: float
+    cause: Cause | None
+
+
+async def reach(stack: str, names: Iterable[str], *, within: float, cause: Cause | None = None) -> dict[str, str]:
+    """Open a connection to every node; the reason for each that gave no answer within the time (seconds, longer on a slow machine).
+
+    Where `cause` knows why a node cannot answer, it is not waited for any longer.
+    First those that others are reached through: a crowd that comes before the way is open makes a connection each, and sshd drops most.
+    """
+    wanted = list(names)
+    factor = await asyncio.to_thread(slowness)
+    within *= factor
+    through = _through(stack)
+    doors = {through[name] for name in wanted if name in through}
+    waiting = _Waiting(within, _ATTEMPT * factor, cause)
+    shut = await _reach_all(stack, doors, waiting)
+    behind_shut = {name: through[name] for name in wanted if through.get(name) in shut}
+    lost = await _reach_all(stack, [name for name in wanted if name not in doors and name not in behind_shut], waiting)
+    told = {name: f"is reached through {door}, and that does not answer: {shut[door]}" for name, door in behind_shut.items()}
+    found = {**shut, **told, **lost}
+    return {name: found[name] for name in wanted if name in found}
+
+
+async def _reach_all(stack: str, names: Iterable[str], waiting: _Waiting) -> dict[str, str]:
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(name: str) -> str | None:
+        async with turns:
+            return await _reach_one(stack, name, waiting)
+
+    wanted = list(names)
+    found = await asyncio.gather(*map(one, wanted))
+    return {name: reason for name, reason in zip(wanted, found, strict=True) if reason is not None}
+
+
+def _through(stack: str) -> dict[str, str]:
+    """Who is reached through whom, as the stack's SSH configuration says."""
+    file = paths.ssh_config(stack)
+    through, host = {}, ""
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        key, _, value = line.strip().partition(" ")
+        host = value if key == "Host" else host
+        if key == "ProxyJump":
+            through[host] = value
+    return through
+
+
+async def close(stack: str, name: str) -> None:
+    """End the node's master connection, so that the next one is made afresh; a stale one hangs for 20 s and more."""
+    socket = paths.socket_folder(stack) / name
+    if not socket.exists():
+        return
+    with contextlib.suppress(Exception):
+        await run(["ssh", "-F", "none", "-o", f"ControlPath={socket}", "-O", "exit", name], timeout=3)
+    with contextlib.suppress(FileNotFoundError):
+        socket.unlink()
+
+
+async def _reach_one(stack: str, name: str, waiting: _Waiting) -> str | None:
+    loop, cause = asyncio.get_running_loop(), waiting.cause
+    deadline = loop.time() + waiting.within
+    asked = loop.time()
+    while True:
+        reason = await _attempt(stack, name, min(waiting.attempt, max(1.0, deadline - loop.time())))
+        if reason is None:
+            return None
+        if "host key" in reason:
+            return reason
+        last = loop.time() + _PAUSE >= deadline
+        if cause is not None and (last or loop.time() >= asked + _BETWEEN_CAUSES):
+            asked = loop.time()
+            if (found := await cause(name, last)) is not None:
+                return found
+        if last:
+            return f"{reason}; tried for {waiting.within:.0f} s"
+        await asyncio.sleep(_PAUSE)
+
+
+async def _attempt(stack: str, name: str, patience: float) -> str | None:
+    """Open a connection; why there is none. One whose session was refused is closed, or every later session is refused over it."""
+    try:
+        ended = await run(["ssh", "-F", str(paths.ssh_config(stack)), *_PATIENT, name, "true"], timeout=patience)
+    except NoEnd:
+        await close(stack, name)
+        return "no answer over SSH"
+    if ended.ok:
+        return None
+    await close(stack, name)
+    return _reason(ended)
+
+
+def _reason(ended: Ended) -> str:
+    """ssh's own words, shortened to what decides."""
+    said = ended.stderr.strip()
+    if "REMOTE HOST IDENTIFICATION HAS CHANGED" in said or "Host key verification failed" in said:
+        return "its host key is not the pinned one: this is another machine, or somebody is in between"
+    return said.splitlines()[-1] if said else f"ssh ended with status {ended.status}"

@@ -1,0 +1,154 @@
+"""Consequences of an edit of the stack file, and the two descriptions from which they are derived."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, Final, TypeVar
+
+from rackwright.model.cluster import Cluster
+from rackwright.model.targets.hosts import HostsTarget
+from rackwright.model.update_policy import Change
+from rackwright.plan.schema import Plan, PlanNode
+from rackwright.stackfile.diff import Edit, edits
+
+_NAMED: Final = 6
+"""Maximum number of names listed; of more, only the first and the last are shown."""
+_CAUSES: Final = 3
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Action(StrEnum):
+    """Kinds of consequences, the most disruptive first."""
+
+    REFUSE = "refuse"
+    DESTROY = "destroy"
+    REPLACE = "replace"
+    TAKE_OUT = "take-out"
+    DRAIN = "drain"
+    REMOVE = "remove"
+    RECABLE = "recable"
+    """Manual work, not done by `up`."""
+    RESTART = "restart"
+    ADOPT = "adopt"
+    RELOAD = "reload"
+    ADD = "add"
+    CHANGE = "change"
+    KEEP = "keep"
+    NOTE = "note"
+    REPEAT = "repeat"
+
+
+ENDS_WORK: Final = frozenset({Action.DESTROY, Action.REPLACE, Action.TAKE_OUT})
+"""Actions that end jobs or sessions, or delete data, without waiting for jobs."""
+
+
+@dataclass(frozen=True)
+class Consequence:
+    """One thing that `up` will do."""
+
+    action: Action
+    subjects: tuple[str, ...]
+    """Nodes, users, groups or file systems."""
+    why: tuple[str, ...]
+    """Paths of the fields that were edited."""
+    words: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        shown = [*self.why[:_CAUSES], *([f"and {len(self.why) - _CAUSES} more"] if len(self.why) > _CAUSES else [])]
+        return self.words + (f" ({', '.join(shown)})" if shown else "") + (f"\n  {self.hint}" if self.hint else "")
+
+    def to_data(self) -> dict[str, Any]:
+        """As `impact --json` prints it."""
+        return {
+            "action": self.action.value, "subjects": list(self.subjects), "why": list(self.why), "words": self.words, "hint": self.hint
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Described:
+    """A cluster with its plan."""
+
+    cluster: Cluster
+    plan: Plan
+    settled: bool = field(default=True, compare=False)
+    """Whether the run that applied it ended well."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """From what was applied last to what is described now."""
+
+    old: Described
+    new: Described
+
+    @cached_property
+    def edits(self) -> tuple[Edit, ...]:
+        """What was edited."""
+        return edits(self.old.cluster, self.new.cluster)
+
+    @cached_property
+    def stay(self) -> tuple[tuple[PlanNode, PlanNode], ...]:
+        """Nodes of both plans, as they were and as they will be."""
+        before = {node.name: node for node in self.old.plan.nodes}
+        return tuple((before[node.name], node) for node in self.new.plan.nodes if node.name in before)
+
+    @property
+    def on_machines(self) -> bool:
+        """Whether nodes are machines that exist without us: nothing of them is made or deleted."""
+        return isinstance(self.new.cluster.target, HostsTarget)
+
+    def why(self, *patterns: tuple[str, ...], changes: Iterable[Change] = Change, node: PlanNode | None = None) -> tuple[str, ...]:
+        """Edits of the policies that match one of the patterns (all, where none is given) and concern the node."""
+        wanted = set(changes)
+        return tuple(
+            str(edit)
+            for edit in self.edits
+            if edit.change in wanted
+            and (not patterns or any(edit.within(*pattern) for pattern in patterns))
+            and (node is None or self.concerns(edit, node))
+        )
+
+    def concerns(self, edit: Edit, node: PlanNode) -> bool:
+        """Whether the edited field is about the node."""
+        head, *rest = edit.path
+        if head == "groups":
+            return not rest or rest[0] == node.group
+        if head == "nodes":
+            return rest[:1] == [node.name]
+        if head == "storage":
+            return any(node.name in shared.servers for plan in (self.old.plan, self.new.plan) for shared in plan.storage)
+        if head == "access":
+            return any(node.name in plan.access.ports for plan in (self.old.plan, self.new.plan))
+        if head == "target" and rest == ["via"]:
+            return self._through(self.old, node) != self._through(self.new, node)
+        if head == "target" and len(rest) > 1:
+            return rest[1] in (node.group, node.name, self._through(self.new, node))
+        return True
+
+    @staticmethod
+    def _through(described: Described, node: PlanNode) -> str | None:
+        """The machine through which it is reached."""
+        via = described.plan.target.via
+        return via if via != node.name else None
+
+
+def named(names: Iterable[str]) -> str:
+    """Some names for a sentence.
+
+    >>> named(["worker0", "worker1"])
+    'worker0, worker1'
+    """
+    every = list(names)
+    return ", ".join(every) if len(every) <= _NAMED else f"{every[0]} … {every[-1]} ({len(every)} of them)"
+
+
+def alike(nodes: Iterable[PlanNode], key: Callable[[PlanNode], Key]) -> dict[Key, list[str]]:
+    """Names of the nodes of which the same is to be said."""
+    found: dict[Key, list[str]] = {}
+    for node in nodes:
+        found.setdefault(key(node), []).append(node.name)
+    return found

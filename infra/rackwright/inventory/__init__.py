@@ -1,0 +1,28 @@
+"""(plan, hosts) -> inventory, SSH configuration, pinned keys: the contract with Ansible and testinfra. Pure, but for `paths.prepare`.
+
+Names are looked up when they are asked for, so that `from rackwright.inventory import paths` loads the standard library alone.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rackwright.inventory.contract import BAKED, SCHEMA, breaches, inventory, is_baked, schema
+    from rackwright.inventory.host import Host, Reach, reach
+    from rackwright.inventory.ssh_files import alias, known_hosts, ssh_config
+
+__all__ = ["BAKED", "SCHEMA", "Host", "Reach", "alias", "breaches", "inventory", "is_baked", "known_hosts", "reach", "schema", "ssh_config"]
+
+_MODULE_OF = {
+    **dict.fromkeys(("Host", "Reach", "reach"), "host"),
+    **dict.fromkeys(("BAKED", "SCHEMA", "breaches", "inventory", "is_baked", "schema"), "contract"),
+    **dict.fromkeys(("alias", "known_hosts", "ssh_config"), "ssh"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = found
+    return found

@@ -1,0 +1,41 @@
+"""What was applied last, `rackwright.applied/1`: the description and its plan, without secrets, to compare what is described now with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from rackwright.errors import CouldNotTell
+from rackwright.impact import Described
+from rackwright.model.cluster import Cluster
+from rackwright.plan import Plan
+
+SCHEMA: Final = "rackwright.applied/1"
+
+
+def document(described: str, plan: str, *, settled: bool) -> dict[str, Any]:
+    """The record of a run, from the wire texts of its description and its plan; `settled` once all phases went well."""
+    return {"schema": SCHEMA, "settled": settled, "cluster": json.loads(described), "plan": json.loads(plan)}
+
+
+def wire(cluster: Cluster) -> str:
+    """A description as text: one text, because addresses follow the order of groups, and the engine sorts mappings."""
+    return cluster.model_dump_json()
+
+
+def read(file: Path) -> Described | None:
+    """What was applied last; None where there is no record, CouldNotTell where it cannot be read."""
+    try:
+        said = json.loads(file.read_text(encoding="utf-8"))
+        if said["schema"] != SCHEMA:
+            raise ValueError(f"speaks {said['schema']}, not {SCHEMA}")
+        cluster = Cluster.model_validate_json(json.dumps(said["cluster"]), strict=True)
+        return Described(cluster, Plan.from_data(said["plan"]), settled=bool(said["settled"]))
+    except FileNotFoundError:
+        return None
+    except (ValidationError, ValueError, KeyError, TypeError) as error:
+        cause = f"{error.error_count()} of its fields are not known" if isinstance(error, ValidationError) else str(error)
+        raise CouldNotTell(f"is no record of what was applied last: {cause}", path=str(file), hint="the next `up` writes it anew") from None

@@ -1,0 +1,141 @@
+"""(plan, hosts) -> Ansible inventory, `rackwright.inventory/6`. Each host has one variable of its own, `node`: the plan's record."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from rackwright.catalog.checks import checks
+from rackwright.inventory import paths
+from rackwright.inventory.host import Host
+from rackwright.plan import Plan
+from rackwright.plan.fabric import netlist, wiring
+from rackwright.plan.kubernetes.schema import Kubernetes
+from rackwright.plan.schema import PlanNode, Slurm
+
+SCHEMA: Final = "rackwright.inventory/6"
+_ALWAYS: Final = ("base", "volumes", "sshd", "firewall", "gpu", "fabric", "storage_server", "storage_client")
+BAKED: Final[Mapping[str, tuple[str, ...]]] = {
+    "slurm": (*_ALWAYS, "munge", "slurm_controller", "slurm_accounting", "slurm_worker", "slurm_login"),
+    "kubernetes": (*_ALWAYS, "containerd", "keepalived", "kubernetes", "kubernetes_control", "kubernetes_login"),
+}
+"""Roles whose install steps a baked image already holds, by the scheduler it is for."""
+
+
+def inventory(
+    plan: Plan,
+    hosts: Mapping[str, Host],
+    *,
+    sources: Mapping[str, str] | None = None,
+    baked_roles: Iterable[str] | None = None,
+    bundle: str | None = None,
+    addons: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """The hand-over as Ansible reads it: nodes without a host are left out of everything.
+
+    `sources`: file system -> what clients mount. `bundle`: where on this machine the Kubernetes bundle lies; `addons`: their parts of it.
+
+    One node that was made from an older image is enough for the roles to install on all: where nothing is missing that changes nothing.
+    """
+    whole = plan.target.baked and all(host.baked for host in hosts.values())
+    baked = (BAKED[plan.scheduler.kind] if whole else ()) if baked_roles is None else baked_roles
+    present = [node for node in plan.nodes if node.name in hosts]
+    known = {node.name for node in present}
+    groups: dict[str, Any] = {group: {"hosts": {name: {} for name in names if name in known}} for group, names in plan.groups.items()}
+    records = {node.name: {"ansible_host": node.name, "ansible_user": node.user, "node": _node(node, hosts[node.name])} for node in present}
+    variables = _variables(plan, tuple(baked), sources or {}) | ({"kubernetes_bundle": bundle} if bundle else {})
+    variables |= {"kubernetes_addons": dict(addons)} if addons else {}
+    return {"all": {"vars": variables, "children": groups, "hosts": records}}
+
+
+def _node(node: PlanNode, host: Host) -> dict[str, Any]:
+    return {**node.model_dump(mode="json"), "devices": dict(host.devices)}
+
+
+def _variables(plan: Plan, baked_roles: tuple[str, ...], sources: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "ansible_ssh_common_args": f"-F {shlex.quote(str(paths.ssh_config(plan.stack)))}",
+        "handover": {"schema": SCHEMA, "stack": plan.stack, "target": plan.target.kind},
+        "cluster": _cluster(plan, baked_roles, sources),
+        "node_stack": plan.node_stack.model_dump(mode="json"),
+        "fabric": _fabric(plan),
+    }
+
+
+def _cluster(plan: Plan, baked_roles: tuple[str, ...], sources: Mapping[str, str]) -> dict[str, Any]:
+    data = plan.to_data()
+    return {
+        "stack": plan.stack,
+        "domain": plan.domain,
+        "target": plan.target.kind,
+        "level": data["level"],
+        "time_zone": plan.time_zone,
+        "baked_roles": list(baked_roles),
+        "simulated": list(plan.simulated),
+        "sets_hostname": plan.target.sets_hostname,
+        "owns_kernel": plan.target.owns_kernel,
+        "metadata_service": plan.target.metadata_service,
+        "network": data["network"],
+        "access": {key: data["access"][key] for key in ("entry", "port", "listen", "allow")},
+        "hosts": [{"name": node.name, "fqdn": node.fqdn, "address": node.address} for node in plan.nodes if node.is_in],
+        "rolling": data["rolling"],
+        "users": data["users"],
+        "user_groups": data["user_groups"],
+        "storage": [_storage(row, sources) for row in data["storage"]],
+        "scheduler": _scheduler(plan.scheduler),
+        "software": data["software"],
+        "health": [{"check": spec.key, "group": spec.group, "limit": spec.limit} for spec in checks().values() if spec.health],
+    }
+
+
+def _storage(row: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, Any]:
+    """A file system as its clients and servers see it."""
+    return {**{key: value for key, value in row.items() if key != "fsx"}, "source": sources.get(row["name"])}
+
+
+def _scheduler(scheduler: Slurm | Kubernetes) -> dict[str, Any]:
+    data = scheduler.model_dump(mode="json")
+    if scheduler.kind == "kubernetes":
+        return data
+    data["partitions"] = [{key: row[key] for key in ("name", "nodes", "default", "max_time")} for row in data["partitions"]]
+    return data
+
+
+def _fabric(plan: Plan) -> dict[str, Any] | None:
+    """The fabric with every cable, beside the cluster: what does not read it does not template its thousands of rows."""
+    if plan.fabric is None:
+        return None
+    laid = wiring(plan)
+    said = ("kind", "topology", "rails", "speed", "width", "rate_gbps", "link_layer", "simulated", "subnet_manager")
+    return {
+        **plan.fabric.model_dump(mode="json", include=set(said)),
+        "server": plan.fabric.server,
+        "switches": [switch.name for switch in laid.switches],
+        "cables": [cable.row() for cable in laid.cables],
+        "netlist": netlist(plan) if plan.fabric.server else None,
+    }
+
+
+def is_baked(cluster: Mapping[str, Any]) -> bool:
+    """Whether the nodes of a handed-over cluster have all that the roles install."""
+    return set(cluster["baked_roles"]) >= set(BAKED[cluster["scheduler"]["kind"]])
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The contract as a JSON schema."""
+    loaded: dict[str, Any] = json.loads((Path(__file__).parent / "handover.schema.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def breaches(handed_over: Mapping[str, Any]) -> list[str]:
+    """Where an inventory breaks the contract, as `path: what`; empty when it keeps it."""
+    from jsonschema import Draft202012Validator
+
+    found = sorted(Draft202012Validator(schema()).iter_errors(handed_over), key=lambda breach: breach.json_path)
+    return [f"{breach.json_path}: {breach.message}" for breach in found]

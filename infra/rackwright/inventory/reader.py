@@ -1,0 +1,194 @@
+"""The inventory as read by reports and checks: the cluster, its nodes, its groups. Plain data; nothing is derived again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from rackwright.catalog.checks import Feature, Level
+from rackwright.errors import BadInput
+
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+HANDOVER: Final = "rackwright.inventory/6"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The declared cluster, as read from the inventory."""
+
+    stack: str
+    target: str
+    level: Level
+    cluster: Mapping[str, Any]
+    node_stack: Mapping[str, Any]
+    """Settings of the features of nodes in the groups `with_<part>`."""
+    nodes: Mapping[str, Mapping[str, Any]]
+    """Nodes with the state `in`, by name."""
+    out: Mapping[str, Mapping[str, Any]]
+    """Nodes with the state `out`, by name."""
+    groups: Mapping[str, tuple[str, ...]]
+    """Members by group; names that start with @ are lists of `cluster`."""
+    fabric: Mapping[str, Any] | None
+    """The fabric with its cables, or None."""
+    plan: str
+    """Digest of the fields above: two reports with the same digest have the same plan."""
+
+    def members(self, group: str) -> tuple[str, ...]:
+        """Return the nodes of a group; raise BadInput for an unknown group."""
+        if group not in self.groups:
+            raise BadInput(
+                f"unknown group; the inventory has {', '.join(sorted(self.groups))}",
+                path=group,
+                hint="correct the check's `group` in checks.yml",
+            )
+        return self.groups[group]
+
+    def becomes_root(self, node: str) -> bool:
+        """Return whether the login user of the node needs sudo."""
+        return bool(self.nodes[node]["user"] != "root")
+
+    @property
+    def simulated(self) -> frozenset[str]:
+        """Subsystems that are simulated on this target, including CPUs and memory if Slurm is configured to trust the plan's values."""
+        scheduler = self.cluster.get("scheduler") or {}
+        capacity = {"capacity"} if scheduler.get("config_overrides") else set()
+        return frozenset(self.cluster.get("simulated") or ()) | capacity
+
+    @property
+    def infiniband(self) -> bool:
+        """Whether nodes can discover the fabric's cables: on Ethernet, only the switches know them."""
+        return self.fabric is not None and bool(self.fabric["kind"] == "infiniband")
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """Features of this plan, derived from its records and never from the size of a group."""
+        cluster, nodes = self.cluster, self.nodes.values()
+        scheduler = cluster.get("scheduler") or {}
+        slurm = scheduler.get("kind") == "slurm"
+        kubernetes = scheduler.get("kind") == "kubernetes"
+        addons = {one["name"] for one in scheduler.get("addons") or ()} if kubernetes else set()
+        gpus = [node["gpus"]["count"] for node in nodes if node.get("gpus")]
+        software = cluster.get("software") or {}
+        supplied = [node["gpus"] for node in nodes if software and node.get("gpus") and not node["gpus"]["simulated"]]
+        has = {
+            Feature.ALWAYS: True,
+            Feature.MACS: any(node.get("mac") for node in nodes),
+            Feature.GATEWAY: bool(cluster["network"].get("gateway")),
+            Feature.NEIGHBOURS: len(self.nodes) > 1,
+            Feature.USERS: bool(cluster.get("users")),
+            Feature.ENTRY: bool(self.groups["@entry"]),
+            Feature.INSIDERS: bool(self.groups["@insiders"]),
+            Feature.LAB: self.target == "lab",
+            Feature.SLURM: slurm,
+            Feature.HEALTH: slurm and bool(scheduler.get("health_interval_s")),
+            Feature.SUBMIT: slurm and bool(scheduler.get("submit")),
+            Feature.CONSTRAINED_MEMORY: slurm and "memory" in (scheduler.get("constrains") or ()),
+            Feature.CONSTRAINED_CORES: slurm and "cores" in (scheduler.get("constrains") or ()),
+            Feature.CONSTRAINED_DEVICES: slurm and "devices" in (scheduler.get("constrains") or ()),
+            Feature.ACCOUNTING: slurm and bool(scheduler.get("accounting")),
+            Feature.ACCOUNTS: slurm and bool(scheduler.get("accounting") and scheduler.get("accounts")),
+            Feature.QOS: slurm and bool(scheduler.get("accounting") and scheduler.get("qos")),
+            Feature.METADATA_SERVICE: bool(cluster.get("metadata_service")),
+            Feature.NEURON: any(node.get("neuron_devices") for node in nodes),
+            Feature.GPUS: bool(gpus),
+            Feature.SHARED_GPUS: bool(gpus) and min(gpus) > 1,
+            Feature.GPU_SOFTWARE: bool(supplied),
+            Feature.NVSWITCH: any(gpus["nvswitch"] for gpus in supplied),
+            Feature.DCGM: bool(supplied) and bool(software["versions"].get("dcgm")),
+            Feature.FABRIC: self.fabric is not None,
+            Feature.INFINIBAND: self.infiniband,
+            Feature.STORAGE: bool(cluster.get("storage")),
+            Feature.NFS: any(one["kind"] == "nfs" for one in cluster.get("storage") or ()),
+            Feature.JOBS_ON_STORAGE: slurm and bool(cluster.get("storage")),
+            Feature.JOBS: bool(scheduler.get("submit")) and (slurm or any(one["users"] for one in scheduler["namespaces"])),
+            Feature.JOBS_SHARE: bool(cluster.get("storage")) and (slurm or (kubernetes and bool(scheduler["folders"]))),
+            # A pod gets its adapters from a device plugin, which no plan includes yet.
+            Feature.JOBS_ON_FABRIC: slurm and self.fabric is not None,
+            Feature.USER_GROUPS: bool(cluster.get("user_groups")),
+            Feature.KUBERNETES: kubernetes,
+            Feature.KUBERNETES_GPUS: kubernetes and any(node["gpus"] for node in scheduler["nodes"]),
+            Feature.NAMESPACES: kubernetes and bool(scheduler["namespaces"]),
+            Feature.QUOTAS: kubernetes and any(_is_limited(one) for one in scheduler["namespaces"]),
+            Feature.CLAIMS: kubernetes and bool(scheduler["folders"]),
+            Feature.POD_NEIGHBOURS: kubernetes and sum("worker" in node["roles"] for node in nodes) > 1,
+            Feature.POD_ROUTES: kubernetes and scheduler["cni"] == "routes",
+            Feature.POD_NETWORK: kubernetes and scheduler["cni"] != "routes",
+            Feature.FLANNEL: kubernetes and scheduler["cni"] == "flannel",
+            Feature.VXLAN: kubernetes and scheduler["cni"] == "flannel" and scheduler["network"]["encapsulation"] == "vxlan",
+            Feature.POLICIES: kubernetes and scheduler["network"]["enforces"] and bool(scheduler["namespaces"]),
+            Feature.VIRTUAL_ADDRESS: kubernetes and bool(scheduler["virtual_address"]),
+            Feature.ADDONS: bool(addons),
+            Feature.ADDON_HOOKS: bool(addons & {"jobset", "kueue"}),
+            Feature.QUEUES: "kueue" in addons,
+            Feature.MEASUREMENTS: "metrics-server" in addons,
+            Feature.TUNING: any("tuning" in node.get("carries", ()) for node in nodes),
+        }
+        return frozenset(feature for feature, present in has.items() if present)
+
+
+def _is_limited(namespace: Mapping[str, Any]) -> bool:
+    """Return whether a namespace has a quota."""
+    return any(namespace[key] is not None for key in ("gpus", "cpus", "memory_mib", "pods"))
+
+
+def load(inventory: Path) -> Declared:
+    """Read an inventory file; raise BadInput if it is missing or invalid."""
+    try:
+        with inventory.open(encoding="utf-8") as file:
+            return from_inventory(yaml.load(file, Loader=_LOADER))
+    except FileNotFoundError:
+        raise BadInput(
+            "no inventory found; the stack has not been applied", path=str(inventory), hint="run `rackwright up STACK`"
+        ) from None
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"invalid inventory: {error!r}", path=str(inventory), hint="run `rackwright up STACK` to write it again") from None
+
+
+def from_inventory(inventory: Mapping[str, Any]) -> Declared:
+    """Return the declared cluster of a parsed inventory; raise BadInput for another schema version."""
+    everything = inventory["all"]
+    variables, children = everything["vars"], everything["children"]
+    handover, cluster, fabric = variables["handover"], variables["cluster"], variables.get("fabric")
+    if handover["schema"] != HANDOVER:
+        cause = f"unsupported schema: expected {HANDOVER}, found {handover['schema']}"
+        raise BadInput(cause, path="handover.schema", hint="run `rackwright up STACK` to write the inventory again")
+    node_stack = variables.get("node_stack") or {}
+    records = {name: host["node"] for name, host in everything["hosts"].items()}
+    groups = {name: tuple(group.get("hosts") or ()) for name, group in children.items()}
+    out = {name: record for name, record in records.items() if name in groups["out"]}
+    nodes = {name: record for name, record in records.items() if name in groups["nodes"]}
+    entry = tuple(name for name in cluster["access"]["entry"] if name in nodes)
+    groups["@entry"] = entry
+    groups["@insiders"] = tuple(name for name in nodes if name not in entry)
+    groups["@submit"] = tuple(name for name in (cluster.get("scheduler") or {}).get("submit") or () if name in nodes)
+    groups["@control"] = tuple(name for name in (cluster.get("scheduler") or {}).get("controllers") or () if name in nodes)[:1]
+    groups["@observer"] = _observer(fabric, groups.get("fabric", ()))
+    return Declared(
+        stack=handover["stack"],
+        target=handover["target"],
+        level=Level(cluster["level"]),
+        cluster=cluster,
+        node_stack=node_stack,
+        nodes=nodes,
+        out=out,
+        groups=groups,
+        fabric=fabric,
+        plan=_digest(cluster, node_stack, records, children, *([fabric] if fabric else [])),
+    )
+
+
+def _observer(fabric: Mapping[str, Any] | None, members: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the node that is queried for the whole fabric: the subnet manager's, else the first node on the fabric."""
+    if not fabric or fabric["kind"] != "infiniband":
+        return ()
+    return tuple(name for name in members if name == fabric["subnet_manager"]) or members[:1]
+
+
+def _digest(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:12]

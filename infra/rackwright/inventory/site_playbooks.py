@@ -1,0 +1,53 @@
+"""The user's own playbooks among the phases: which of them are there, and the table of contents with them in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from rackwright import layout
+from rackwright.inventory import paths
+from rackwright.model.cluster import Cluster
+from rackwright.model.phases import AfterPhase
+from rackwright.model.scheduler.kubernetes import Kubernetes
+
+_BESIDE: Final = ("roles", "tasks", "handlers", "files", "templates", "vars", "group_vars", "host_vars", "library", "filter_plugins")
+"""Folders beside a playbook that Ansible looks into."""
+
+
+def absent(cluster: Cluster | None) -> frozenset[str]:
+    """The playbooks and manifests a cluster names that are no files inside the project."""
+    root = paths.project_root()
+    named = {file for files in cluster.phases.values() for file in files} if cluster else set()
+    if cluster is not None and isinstance(cluster.scheduler, Kubernetes):
+        named |= {manifest.file for manifest in cluster.scheduler.manifests}
+    return frozenset(file for file in named if not _inside(root, file))
+
+
+def _inside(root: Path, file: str) -> bool:
+    found = (root / file).resolve()
+    return found.is_file() and found.is_relative_to(root.resolve())
+
+
+def listed(cluster: Cluster) -> dict[str, list[str]]:
+    """Playbooks by the phase they follow, in the order of the phases."""
+    return {after.phase: list(cluster.phases[after]) for after in AfterPhase if cluster.phases.get(after)}
+
+
+def parts(files: Sequence[str]) -> list[str]:
+    """What decides how playbooks run: the files, and the folders beside them that Ansible looks into. Paths from the project's root."""
+    beside = {str(Path(file).parent / name) for file in files for name in _BESIDE}
+    return sorted({*files, *beside})
+
+
+def table_of_contents(site: Sequence[Mapping[str, Any]], after: Mapping[str, Sequence[str]], root: Path) -> list[dict[str, Any]]:
+    """The phases of site.yml with each list of playbooks after its phase; paths are absolute, for it lies elsewhere."""
+    return [entry for phase in site for entry in _with_followers(phase, after, root)]
+
+
+def _with_followers(phase: Mapping[str, Any], after: Mapping[str, Sequence[str]], root: Path) -> Iterator[dict[str, Any]]:
+    file = str(phase["ansible.builtin.import_playbook"])
+    yield {"name": phase["name"], "ansible.builtin.import_playbook": str(root / layout.PLAYBOOKS / file)}
+    for own in after.get(Path(file).stem, ()):
+        yield {"name": f"Site playbook {own}", "ansible.builtin.import_playbook": str(root / own)}

@@ -1,0 +1,99 @@
+"""One SSH configuration and one set of pinned keys per stack, for Ansible, testinfra and the person. Pure: text in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from rackwright.inventory import paths
+from rackwright.inventory.host import Host, reach
+from rackwright.plan import Plan
+
+_EVERYWHERE: Final = (
+    ("StrictHostKeyChecking", "yes"),
+    ("GlobalKnownHostsFile", "/dev/null"),
+    ("UpdateHostKeys", "no"),
+    ("IdentitiesOnly", "yes"),
+    ("PreferredAuthentications", "publickey"),
+    ("ServerAliveInterval", "2"),
+    ("LogLevel", "ERROR"),
+)
+"""A key that changed is refused, never learnt."""
+_CONNECT: Final = 3
+"""Seconds to connect."""
+_SILENCES: Final = 2
+"""Unanswered keep-alives after which a connection is given up: dead nodes are noticed within about 5 s."""
+
+
+def ssh_config(plan: Plan, hosts: Mapping[str, Host], *, slowness: int = 1) -> str:
+    """The configuration: every node by its name, login nodes directly, the others through them. Time limits grow with `slowness`."""
+    known = [hosts[node.name] for node in plan.nodes if node.name in hosts]
+    blocks = [*(_host(plan, host) for host in known), _common(plan.stack, slowness), *_masters(plan.stack, known)]
+    return "\n".join([f"# Stack {plan.stack}; written by rackwright, overwritten by the next run.", *blocks])
+
+
+def known_hosts(plan: Plan, hosts: Mapping[str, Host], *, settled: Collection[str] = ()) -> str:
+    """The keys nodes may show, under names no other stack uses: one each, and until a life of a node is settled the one it was born with.
+
+    `settled`: incarnations that were given their own key. A node that was out from the start has shown none yet.
+    """
+    known = [hosts[node.name] for node in plan.nodes if node.name in hosts]
+    lines = [f"{alias(plan, host.name)} {_key(key)}" for host in known for key in _keys(host, settled) if key]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def alias(plan: Plan, node: str) -> str:
+    """The name a node's key is pinned under.
+
+    Addresses will not do: two stacks may publish their login nodes on the same address and port, one after the other.
+    """
+    return f"{plan.stack}-{node}"
+
+
+def _host(plan: Plan, host: Host) -> str:
+    way = reach(plan, host)
+    lines = [
+        f"Host {host.name}",
+        f"  HostName {way.address}",
+        f"  Port {way.port}",
+        f"  User {host.user}",
+        f"  HostKeyAlias {alias(plan, host.name)}",
+    ]
+    if way.jump and way.jump != host.name:
+        lines.append(f"  ProxyJump {way.jump}")
+    return "\n".join([*lines, ""])
+
+
+def _common(stack: str, slowness: int) -> str:
+    own = (
+        ("ConnectTimeout", str(_CONNECT * slowness)),
+        ("ServerAliveCountMax", str(_SILENCES * slowness)),
+        ("UserKnownHostsFile", _quoted(paths.known_hosts(stack))),
+        ("IdentityFile", _quoted(paths.identity(stack))),
+    )
+    return "\n".join(["Host *", *(f"  {name} {value}" for name, value in (*own, *_EVERYWHERE)), ""])
+
+
+def _masters(stack: str, hosts: Sequence[Host]) -> Iterator[str]:
+    """Connections that are kept open, for the nodes' own user alone: `ssh alice@node` over a connection of root's would be root."""
+    socket = _quoted(paths.socket_folder(stack) / "%n")
+    for user in sorted({host.user for host in hosts}):
+        names = ",".join(host.name for host in hosts if host.user == user)
+        yield f"Match originalhost {names} user {user}\n  ControlMaster auto\n  ControlPersist 300\n  ControlPath {socket}\n"
+
+
+def _keys(host: Host, settled: Collection[str]) -> tuple[str, ...]:
+    return (host.public_key,) if host.incarnation in settled else (host.public_key, host.boot_public_key)
+
+
+def _key(public_key: str) -> str:
+    """Type and base64, without a comment."""
+    return " ".join(public_key.split()[:2])
+
+
+def _quoted(path: Path) -> str:
+    """ssh splits its configuration at spaces, and expands `%`."""
+    text = str(path)
+    head, tail = (text[:-2].replace("%", "%%"), "%n") if text.endswith("%n") else (text.replace("%", "%%"), "")
+    return f'"{head}{tail}"' if " " in text else f"{head}{tail}"

@@ -1,0 +1,183 @@
+"""Target `hosts`: existing machines, reached over SSH. rackwright creates and deletes none."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import cached_property
+from ipaddress import IPv4Address, IPv4Network
+from typing import Annotated, ClassVar, Final, Literal, NamedTuple
+
+from pydantic import Field
+
+from rackwright.model import ranges
+from rackwright.model.base import Part
+from rackwright.model.ranges import MachineName
+from rackwright.model.targets.ownership_cost import Economics
+from rackwright.model.tier import Tier
+from rackwright.model.units import Address4, HostKey, Label, UserName
+from rackwright.model.update_policy import Change
+
+SSH_PORT = 22
+_LAST_ADDRESS: Final = IPv4Address("255.255.255.255")
+
+
+class Place(NamedTuple):
+    """SSH address and user of a node whose stack file declares them, so that the plan does not assign them."""
+
+    address: str
+    user: str
+    ssh_port: int
+
+
+class HostsOs(StrEnum):
+    """Operating systems that the roles support. Tested on `hosts`: Debian 13; the others are implemented and untested."""
+
+    DEBIAN_12 = "debian-12"
+    DEBIAN_13 = "debian-13"
+    UBUNTU_22_04 = "ubuntu-22.04"
+    UBUNTU_24_04 = "ubuntu-24.04"
+    ROCKY_9 = "rocky-9"
+
+
+class Leaving(StrEnum):
+    """Treatment of a machine that leaves the stack: `keep` leaves configuration and packages, `clean` removes the configuration."""
+
+    KEEP = "keep"
+    CLEAN = "clean"
+
+
+class Machine(Part):
+    """One machine, or the common settings of several machines under a key like `worker[0-63]`."""
+
+    address: Annotated[Address4 | None, Change.ADOPT] = Field(
+        default=None,
+        description="Address in the cluster's network, by which nodes reach each other. For a range, the first one; it counts up.",
+    )
+    reach: Annotated[str | None, Change.ADOPT] = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$",
+        description="Address or name for SSH from this machine. Default: `address`.",
+    )
+    port: Annotated[int | None, Change.ADOPT] = Field(default=None, ge=1, le=65535, description="SSH port. Default: the target's.")
+    user: Annotated[UserName | None, Change.ADOPT] = Field(default=None, description="Login user. Default: the target's.")
+    host_key: Annotated[HostKey | None, Change.ADOPT] = Field(
+        default=None,
+        description="Expected host key: a fingerprint, for example SHA256:…, or the public key, for example ssh-ed25519 AAAA….",
+    )
+    os: Annotated[HostsOs | None, Change.ADOPT] = Field(default=None, description="Operating system. Default: the target's.")
+    rack: Annotated[Label | None, Change.LIVE] = Field(
+        default=None, description="Rack of the machine, if neither its group nor its node declares one."
+    )
+    serial: Annotated[str | None, Change.ADOPT] = Field(
+        default=None,
+        pattern=r"^[!-~]([ -~]*[!-~])?$",
+        max_length=64,
+        description="Serial number; compared with the one that the firmware reports.",
+    )
+    label: Annotated[str | None, Change.RUN] = Field(
+        default=None, pattern=r"^[!-~]([ -~]*[!-~])?$", max_length=64, description="Label on the machine, if it differs from the node name."
+    )
+
+    def over(self, shared: Machine) -> Machine:
+        """Return this machine with missing fields taken from `shared`."""
+        own = {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
+        return shared.model_copy(update=own)
+
+
+class HostsTarget(Part):
+    """Existing machines, reached over SSH: cheap VMs, refurbished PCs, racks."""
+
+    simulated: ClassVar[tuple[str, ...]] = ()
+    owns_network: ClassVar[bool] = False
+    mtu: ClassVar[int] = 1500
+    publishes: ClassVar[bool] = False
+    sets_hostname: ClassVar[bool] = True
+    declared_hardware: ClassVar[bool] = False
+    nests_containers: ClassVar[bool] = False
+    boots_within: ClassVar[float] = 45.0
+    metadata_service: ClassVar[bool] = False
+    default_cpus: ClassVar[int] = 1
+    default_memory: ClassVar[int] = 2**30
+    bills: ClassVar[bool] = False
+    baked: ClassVar[bool] = False
+    first_user: ClassVar[str] = "root"
+
+    kind: Annotated[Literal["hosts"], Change.FORBIDDEN] = Field(description="Existing machines, reached over SSH.")
+    os: Annotated[HostsOs, Change.ADOPT] = Field(description="Operating system of every machine.")
+    user: Annotated[UserName, Change.ADOPT] = Field(default="root", description="Login user: root, or a user with passwordless sudo.")
+    port: Annotated[int, Change.ADOPT] = Field(default=SSH_PORT, ge=1, le=65535, description="SSH port of the machines.")
+    identity: Annotated[str | None, Change.NEW] = Field(
+        default=None,
+        min_length=1,
+        description="Path of the private key for the first login, for example ~/.ssh/id_ed25519. Default: the keys of the SSH agent. "
+        "Later logins use the stack's own key.",
+    )
+    via: Annotated[Label | None, Change.ADOPT] = Field(
+        default=None, description="Jump host: node through which all others are reached. Default: each node is reached directly."
+    )
+    leave: Annotated[Leaving, Change.ADOPT] = Field(
+        default=Leaving.KEEP, description="Treatment of a machine that leaves the stack: `keep` or `clean` (removes the configuration)."
+    )
+    containers: Annotated[bool, Change.ADOPT] = Field(
+        default=False,
+        description="The machines are system containers (LXC, OpenVZ) that share their host's kernel: "
+        "clock, kernel settings and cgroups are not configured.",
+    )
+    machines: Annotated[dict[MachineName, Machine], Change.MEMBERS] = Field(
+        default={},
+        description="Machines by node name, one for each node of `groups`. A key like worker[0-63] holds settings of several machines; "
+        "a machine's own entry overrides them.",
+    )
+    economics: Annotated[Economics | None, Change.RUN] = Field(default=None, description="Cost of the machines, for `rackwright cost`.")
+
+    @property
+    def gives_cgroups(self) -> bool:
+        """Whether Slurm can create cgroups on the nodes."""
+        return not self.containers
+
+    @property
+    def owns_kernel(self) -> bool:
+        """Whether rackwright configures the nodes' clocks and kernel settings."""
+        return not self.containers
+
+    @cached_property
+    def range_of(self) -> dict[str, str]:
+        """The range that includes a machine, by machine name."""
+        return {name: key for key in self.machines if ranges.is_range(key) for name in ranges.names(key)}
+
+    @cached_property
+    def each(self) -> dict[str, Machine]:
+        """Every machine by name, with the settings of its range and its own entry merged."""
+        spoken = {
+            name: _counted(machine, place)
+            for key, machine in self.machines.items()
+            if ranges.is_range(key)
+            for place, name in enumerate(ranges.names(key))
+        }
+        own = {key: machine for key, machine in self.machines.items() if not ranges.is_range(key)}
+        return spoken | {name: machine.over(spoken[name]) if name in spoken else machine for name, machine in own.items()}
+
+    def place_of(self, name: str) -> Place:
+        """Return the machine's address, login user and SSH port."""
+        machine = self.each[name]
+        return Place(str(machine.address), machine.user or self.user, machine.port or self.port)
+
+    def type_of(self, group: str) -> None:
+        """Return None: the stack file declares the machines' hardware."""
+
+    def subnets(self, cidr: IPv4Network) -> dict[Tier, IPv4Network]:
+        """Return one network for all nodes."""
+        return {Tier.PRIVATE: cidr}
+
+    def os_of(self, name: str) -> str:
+        """Return the machine's operating system, by default the target's."""
+        machine = self.each.get(name)
+        return (machine.os if machine and machine.os else self.os).value
+
+
+def _counted(shared: Machine, place: int) -> Machine:
+    """Return a range's settings with the address of the machine at this position, or without an address past 255.255.255.255."""
+    if shared.address is None or place == 0:
+        return shared
+    counted = int(shared.address) + place
+    return shared.model_copy(update={"address": IPv4Address(counted) if counted <= int(_LAST_ADDRESS) else None})

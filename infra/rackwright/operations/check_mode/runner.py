@@ -1,0 +1,156 @@
+"""A look at what the phases would change: nodes are asked what the phases asked them when all was well; else they are.
+
+What a run of the phases does follows from their text, the hand-over, and what nodes answer. While all three are as they were when the
+phases would have changed nothing, they would change nothing now. Where they are not, the phases themselves look, in check mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from rackwright.drivers import ansible, remote_exec
+from rackwright.drivers.ansible_child import own_folder
+from rackwright.inventory import paths
+from rackwright.model.ranges import compressed
+from rackwright.operations.check_mode import recording, replay, secret_placeholders
+
+Saying = Callable[[str], Awaitable[None]]
+OURS: Final = "site.yml"
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The phases of a stack, and all that decides what they do there beside what nodes answer."""
+
+    stack: str
+    inventory: Path
+    secrets: Path
+    site: str = OURS
+    """The table of contents: ours, or where the user has playbooks of their own, one beside the inventory."""
+    skip_tags: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> str:
+        """Empty where the user's own playbooks decide as well: nobody knows which files those read."""
+        if self.site != OURS:
+            return ""
+        given = [self.inventory, self.secrets, paths.ssh_config(self.stack)]
+        return replay.inputs(paths.project_root(), given, [*self.skip_tags, _applied(self.stack)])
+
+    @cached_property
+    def _all(self) -> dict[str, Any]:
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        found: dict[str, Any] = yaml.load(self.inventory.read_text(encoding="utf-8"), Loader=loader)["all"]
+        return found
+
+    @property
+    def target(self) -> str:
+        """The kind of machines its nodes are."""
+        return str(self._all["vars"]["cluster"]["target"])
+
+    @property
+    def root(self) -> dict[str, bool]:
+        """Node -> whether who logs in there has to become root."""
+        return {name: self._all["hosts"][name]["node"]["user"] != "root" for name in self._all["children"]["nodes"]["hosts"]}
+
+    def enough(self, others: Iterable[str]) -> list[str]:
+        """Nodes by which the phases tell what they would change on these: with them the controllers, whose answers tasks elsewhere read."""
+        wanted = {*others, *self._all["vars"]["cluster"]["scheduler"]["controllers"]}
+        return [name for name in self.root if name in wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What the phases would change, and how it was found out."""
+
+    applied: ansible.Applied
+    how: str
+
+
+async def look(phases: Phases, lost: Mapping[str, str], say: Saying) -> Looked:
+    """On every node that answers. `lost`: those that do not; then the phases look at the others."""
+    kept, inputs, root = recording.read(paths.answers(phases.stack)), phases.inputs, phases.root
+    why = ""
+    if kept and inputs and not lost and kept.usable(inputs, datetime.now(UTC)):
+        others = await _others(phases, kept, root)
+        if not others:
+            when = f"{kept.when:%Y-%m-%d %H:%M} UTC"
+            return Looked(ansible.Applied(), f"nodes answer as on {when}, when the phases looked and would have changed nothing")
+        why = f": {_told(others)}"
+        limit = phases.enough(node for node, _ in others)  # A rack of which one node differs is not played whole to name that.
+        if len(limit) < len(root):
+            some = await _played(phases, limit, say)
+            if (some.changed or some.rolls) and not some.reasons:
+                return Looked(some, f"the phases looked at {compressed(limit)}{why}")
+    with own_folder(paths.folder(phases.stack)) as folder:  # Notes hold secrets until they are kept: a killed look's go with the next.
+        notes = Path(folder) / "notes"
+        applied = await _played(phases, [name for name in root if name not in lost], say, notes)
+        if inputs and not (lost or applied.reasons or applied.changed or applied.rolls):
+            _keep(phases, inputs, root, notes)
+    return Looked(applied, f"the phases looked{why}")
+
+
+def _told(others: Iterable[tuple[str, str]]) -> str:
+    """Who answers otherwise, by what was asked."""
+    by_task: dict[str, list[str]] = {}
+    for node, task in others:
+        by_task.setdefault(task, []).append(node)
+    words = ((task, nodes, "s" if len(nodes) == 1 else "") for task, nodes in by_task.items())
+    return "; ".join(f"{compressed(nodes)} answer{s} otherwise to `{task}`" for task, nodes, s in words)
+
+
+async def _others(phases: Phases, kept: recording.Record, root: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
+    """(node, task) where an answer is another one than it was, or did not come."""
+    side = files("rackwright.operations.check_mode").joinpath("side.py").read_text(encoding="utf-8")
+    programs = replay.programs(
+        side,
+        paths.project_root(),
+        secret_placeholders.shown(kept.calls, secret_placeholders.named(phases.secrets)),
+        recording.modules(kept),
+    )
+    told, _ = await remote_exec.ask(phases.stack, programs, root, target=phases.target)
+    return kept.others({node: each["answers"] for node, each in told.items()})
+
+
+async def _played(phases: Phases, nodes: list[str], say: Saying, notes: Path | None = None) -> ansible.Applied:
+    """The phases in check mode, on these nodes."""
+    if not nodes:
+        return ansible.Applied()
+    return await ansible.play(
+        paths.project_root(),
+        phases.site,
+        inventory=phases.inventory,
+        extra_vars=[phases.secrets],
+        limit=nodes if len(nodes) < len(phases.root) else (),
+        skip_tags=phases.skip_tags,
+        check=True,
+        answers=notes,
+        on_progress=say,
+    )
+
+
+def _keep(phases: Phases, inputs: str, root: Mapping[str, bool], notes: Path) -> None:
+    """For the next look; what could not be noted whole takes away what was kept before."""
+    lines = notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
+    found = recording.gathered(lines, inputs, datetime.now(UTC), root)
+    if found:
+        recording.write(
+            replace(found, calls=secret_placeholders.hidden(found.calls, secret_placeholders.named(phases.secrets))),
+            paths.answers(phases.stack),
+        )
+    else:
+        paths.answers(phases.stack).unlink(missing_ok=True)
+
+
+def _applied(stack: str) -> str:
+    """Changes with every `up` that applies something."""
+    file = paths.applied(stack)
+    return f"{file.stat().st_mtime_ns}" if file.exists() else ""

@@ -1,0 +1,107 @@
+"""Comparison of each node's undeclared state with a baseline that was recorded when the node was in a known good state."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from typing import Final
+
+from rackwright.drift.difference import CLUSTER, Difference, Layer, Weight
+from rackwright.drift.document import Drift
+from rackwright.drift.history import Seen
+from rackwright.drift.host_baseline import baseline
+from rackwright.drift.host_baseline.compare import Kinds, differences
+from rackwright.drivers import remote_exec, ssh
+from rackwright.drivers.power import awake, handed_over
+from rackwright.inventory import paths
+from rackwright.inventory.reader import Declared
+
+_TROUBLE = "trouble"
+_REACH: Final = 10.0
+"""Timeout in seconds for connecting to a node."""
+
+SIMULATED_FABRIC: Final = range(7071, 7081)
+"""UDP ports of the simulated fabric (roles/fabric, ibsim's data ports). They open and close with each client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """The collected state of nodes, and the reasons why it is missing or incomplete on others."""
+
+    nodes: Mapping[str, Kinds] = field(default_factory=dict)
+    silent: tuple[tuple[str, str], ...] = ()
+
+
+async def nothing() -> Traces:
+    """Return an empty result, for stacks with `drift.traces: false`."""
+    return Traces()
+
+
+async def asked(stack: str, declared: Declared) -> Traces:
+    """Collect the state of every node that is `in`, in parallel, over existing SSH connections, with the nodes powered on."""
+    program = files("rackwright.drift.host_baseline").joinpath("side.py").read_text(encoding="utf-8")
+    async with awake(stack, handed_over(paths.inventory(stack)), _silently):
+        lost = await ssh.reach(stack, declared.nodes, within=_REACH)
+        there = [name for name in declared.nodes if name not in lost]
+        sudo = {name: declared.becomes_root(name) for name in there}
+        told, mute = await remote_exec.ask(stack, dict.fromkeys(there, program), sudo, target=declared.target)
+    silent = [(name, f"cannot collect its state: {why}") for name, why in {**lost, **mute}.items()]
+    silent += [(name, f"cannot read {kind}: {why}") for name, found in told.items() for kind, why in found[_TROUBLE].items()]
+    passing = SIMULATED_FABRIC if "fabric" in declared.simulated else range(0)
+    return Traces({name: lasting(found, passing) for name, found in told.items()}, tuple(silent))
+
+
+def lasting(told: Kinds, passing: Collection[int]) -> dict[str, dict[str, str]]:
+    """Return a node's state by kind, without UDP sockets on ports that open and close during normal operation."""
+    ports = {f"udp 0.0.0.0 {port}" for port in passing}
+    return {kind: {name: what for name, what in part.items() if name not in ports} for kind, part in told.items() if kind != _TROUBLE}
+
+
+async def _silently(_text: str) -> None:
+    """Print nothing: the other layers report progress."""
+
+
+def compared(found: Drift, now: Traces, past: Iterable[Seen], *, accept: bool) -> Drift:
+    """Return the scan with each node's differences from its baseline added. With `accept`, take the current state as the new baseline."""
+    file = paths.traces(found.stack)
+    kept = baseline.Baseline("") if accept else baseline.read(file)
+    still = {(one.difference.node, one.difference.subject) for one in past if one.healed is None}
+    well = set(now.nodes) if accept else _well(found, now.nodes)
+    kept = kept.renewed(_applied(found.stack), now.nodes, well, still)
+    baseline.write(kept, file)
+    further = [
+        one for name, kinds in now.nodes.items() if (was := kept.of(name, kinds)) for one in differences(found.stack, name, was, kinds)
+    ]
+    return found.with_looks(
+        replace(look, differences=(*look.differences, *_unexplained(found, further)), unknown=_told_once((*look.unknown, *now.silent)))
+        if look.layer is Layer.BEHAVIOUR
+        else look
+        for look in found.looks
+    )
+
+
+def _well(found: Drift, names: Iterable[str]) -> set[str]:
+    """Return the nodes that were scanned completely and have no unexpected difference."""
+    bad = {node for _, node, _ in found.unknown} | {one.node for one in found.differences if one.weight is not Weight.EXPECTED}
+    return set() if found.missing or any(node == CLUSTER for _, node, _ in found.unknown) else set(names) - bad
+
+
+def _unexplained(found: Drift, further: Iterable[Difference]) -> list[Difference]:
+    """Return the differences without the files that a playbook would rewrite: the configuration layer reports them in more detail."""
+    phases = [one for one in found.differences if one.layer is Layer.CONFIGURATION]
+    written = {(one.node, path) for one in phases for path in one.written}
+    return [one for one in further if (one.node, one.subject.rpartition(" ")[2]) not in written]
+
+
+def _told_once(silent: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple(dict.fromkeys(silent))
+
+
+def _applied(stack: str) -> str:
+    """Return a token that changes with every `up` that applies a change, or an empty string before the first one."""
+    file = paths.applied(stack)
+    if not file.exists():
+        return ""
+    return hashlib.sha256(f"{file.stat().st_mtime_ns} {file.read_text(encoding='utf-8')}".encode()).hexdigest()[:16]

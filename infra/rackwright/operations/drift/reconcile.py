@@ -1,0 +1,62 @@
+"""Reconciliation of drift: the `pulumi up --refresh` that compares the chosen layers and applies the declaration."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from rackwright.drift.difference import Layer
+from rackwright.drivers.pulumi import REFRESH_SCOPE_ENV
+from rackwright.inventory import paths
+
+_HOSTS: Final = ("**::rackwright:ansible:Converge::*", "**::rackwright:test:Verification::*")
+"""The two resources that represent the state of the hosts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A `pulumi up` with its targets and environment, and a description for the user."""
+
+    words: str
+    targets: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def arguments(self, stack: str) -> list[str]:
+        """Return the arguments of `pulumi`, without the program.
+
+        >>> Way("", ("a",)).arguments("lab")
+        ['up', '--stack', 'lab', '--refresh', '--yes', '--skip-preview', '--target', 'a']
+        """
+        chosen = [word for target in self.targets for word in ("--target", target)]
+        return ["up", "--stack", stack, "--refresh", "--yes", "--skip-preview", *chosen]
+
+
+def way(layers: Collection[Layer]) -> Way:
+    """Return the smallest run that reconciles these layers. Behaviour is reconciled by configuring the hosts."""
+    if set(layers) == {Layer.RESOURCES}:
+        words = "healing resources: recreate missing resources, start stopped ones, then configure and verify recreated nodes"
+        return Way(words, environment={REFRESH_SCOPE_ENV: Layer.RESOURCES.value})
+    if Layer.RESOURCES not in layers:
+        words = "healing the hosts: apply the playbooks to every existing node, then run the checks of the stack's level"
+        return Way(words, _HOSTS)
+    return Way(
+        "healing all layers: recreate missing resources, start stopped ones, apply the playbooks to nodes that differ, then run the checks"
+    )
+
+
+def run(stack: str, chosen: Way) -> bool:
+    """Run Pulumi and return whether it succeeded. Its output goes to standard error, because JSON may follow on standard output."""
+    from rackwright.drivers.pulumi import executable
+
+    done = subprocess.run(
+        [str(executable()), *chosen.arguments(stack)],
+        cwd=paths.project_root(),
+        env={**os.environ, **chosen.environment},
+        stdout=sys.stderr,
+        check=False,
+    )
+    return not done.returncode

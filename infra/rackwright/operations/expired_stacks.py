@@ -1,0 +1,132 @@
+"""Expired stacks and their destruction. Pulumi is called through one function, so that tests can replace it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from rackwright.drivers.pulumi import executable
+from rackwright.errors import CouldNotTell
+from rackwright.inventory import paths
+
+_STDERR: Final = 2
+
+
+class Fate(StrEnum):
+    """Result for one stack."""
+
+    ENDED = "ended"
+    WOULD_END = "would-end"
+    LIVES = "lives"
+    NO_END = "no-end"
+    """No expiry recorded: its budget has no ttl, or it never came up."""
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Reaped:
+    """One stack of the backend, its result and its expiry."""
+
+    stack: str
+    fate: Fate
+    expires: datetime | None = None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        said = {
+            Fate.ENDED: f"destroyed; expired at {self.when}",
+            Fate.WOULD_END: f"would be destroyed; expired at {self.when}",
+            Fate.LIVES: f"expires at {self.when}",
+            Fate.NO_END: "has no recorded expiry",
+            Fate.FAILED: f"expired at {self.when}, but `pulumi destroy` failed: {self.reason}",
+            Fate.UNKNOWN: f"expiry unknown: {self.reason}",
+        }
+        return f"{self.stack}: {said[self.fate]}"
+
+    @property
+    def when(self) -> str:
+        """The expiry as text in UTC, or `-`."""
+        return f"{self.expires:%Y-%m-%d %H:%M} UTC" if self.expires else "-"
+
+
+@dataclass(frozen=True)
+class Said:
+    """Exit code and output of a `pulumi` process."""
+
+    code: int
+    out: str
+    err: str
+
+
+PulumiCommand = Callable[..., Said]
+"""Runs `pulumi` with arguments; with `shown`, its output goes to standard error."""
+
+
+def run_pulumi(*arguments: str, shown: bool = False) -> Said:
+    """Run this environment's `pulumi`."""
+    command = [str(executable()), *arguments, "--non-interactive"]
+    out, err = (_STDERR, None) if shown else (subprocess.PIPE, subprocess.PIPE)
+    done = subprocess.run(
+        command, cwd=paths.project_root(), stdin=subprocess.DEVNULL, stdout=out, stderr=err, text=True, encoding="utf-8", check=False
+    )
+    return Said(done.returncode, done.stdout or "", done.stderr or "")
+
+
+def reap(run: PulumiCommand, now: datetime, *, dry_run: bool) -> Iterator[Reaped]:
+    """Yield the result of every stack of the backend as soon as it is known. Continue after a failure."""
+    for stack in _stacks(run):
+        yield _one(run, stack, now, dry_run=dry_run)
+
+
+def exit_code(fates: Sequence[Fate]) -> int:
+    """Return 3 if an expiry is unknown, 1 if an expired stack was not destroyed, else 0."""
+    return 3 if Fate.UNKNOWN in fates else 1 if Fate.FAILED in fates else 0
+
+
+def _stacks(run: PulumiCommand) -> list[str]:
+    """Return the unqualified names of the stacks that have resources; raise CouldNotTell if Pulumi cannot list them."""
+    said = run("stack", "ls", "--json")
+    try:
+        listed: list[dict[str, Any]] = json.loads(said.out) if said.code == 0 else []
+    except ValueError:
+        said = Said(1, "", "its output is not JSON")
+    if said.code:
+        raise CouldNotTell(f"`pulumi stack ls`: {_decisive(said)}", hint="run `pulumi login` to choose the backend whose stacks are listed")
+    return [entry["name"].rpartition("/")[2] for entry in listed if entry.get("resourceCount") != 0]
+
+
+def _one(run: PulumiCommand, stack: str, now: datetime, *, dry_run: bool) -> Reaped:
+    said = run("stack", "output", "--json", "--stack", stack)
+    try:
+        outputs = json.loads(said.out) if said.code == 0 else None
+        expires = _moment(outputs["expires"]) if outputs and "expires" in outputs else None
+    except (ValueError, TypeError) as unreadable:
+        return Reaped(stack, Fate.UNKNOWN, reason=str(unreadable))
+    if outputs is None:
+        return Reaped(stack, Fate.UNKNOWN, reason=_decisive(said))
+    if expires is None:
+        return Reaped(stack, Fate.NO_END)
+    if expires > now:
+        return Reaped(stack, Fate.LIVES, expires)
+    if dry_run:
+        return Reaped(stack, Fate.WOULD_END, expires)
+    done = run("destroy", "--stack", stack, "--yes", "--skip-preview", shown=True)
+    return Reaped(stack, Fate.FAILED if done.code else Fate.ENDED, expires, f"exit code {done.code}, see above" if done.code else "")
+
+
+def _moment(text: str) -> datetime:
+    """Parse an expiry; a timestamp without a time zone is UTC, as the Pulumi program exports it."""
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _decisive(said: Said) -> str:
+    lines = [line.strip() for line in said.err.splitlines() if line.strip()]
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return (errors or lines or ["no output"])[-1]

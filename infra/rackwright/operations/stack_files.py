@@ -1,0 +1,139 @@
+"""The files of a stack in the home, written from Converge's inputs: inventory, SSH configuration, key and secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from pydantic import ValidationError
+
+from rackwright import inventory as rackwright_inventory
+from rackwright import layout
+from rackwright.errors import RackwrightError
+from rackwright.inventory import applied, paths
+from rackwright.inventory.site_playbooks import table_of_contents
+from rackwright.inventory.time_limits import slowness
+from rackwright.plan import Plan
+from rackwright.plan.fabric.svg import picture
+from rackwright.provider.protocol.property_values import Properties
+
+_DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+"""The C dumper where PyYAML was built with it: a rack's inventory in a tenth of a second instead of one."""
+
+
+class OtherVersion(RackwrightError):
+    """The plan on record was made by another version of rackwright, which knew other fields."""
+
+    def __init__(self, fields: int) -> None:
+        cause = f"its plan on record is of another version of rackwright ({fields} of its fields differ)"
+        super().__init__(cause, hint="`up` plans it anew and applies that")
+
+
+@dataclass(frozen=True)
+class StackFiles:
+    """Where a playbook run finds its inputs, and the hosts it is about."""
+
+    root: Path
+    inventory: Path
+    secrets: Path
+    hosts: tuple[str, ...]
+    skip_tags: tuple[str, ...]
+    """Steps with nothing to do here: a baked image holds what the roles install."""
+    site: str = "site.yml"
+    """The table of contents: ours, or where the user has playbooks of their own, one beside the inventory."""
+    boots_within: float = 45.0
+    """Seconds a new node may take until it answers over SSH."""
+    target: str = ""
+    """Where the nodes come from."""
+
+
+def write(stack: str, inputs: Properties, settled: Collection[str] = ()) -> StackFiles:
+    """Write all files of the stack; raises OtherVersion. `settled`: incarnations that show their own host key by now."""
+    return _write(stack, inputs, paths.inventory(stack), settled)
+
+
+def write_leaving(stack: str, inputs: Properties, settled: Collection[str] = ()) -> StackFiles:
+    """The same from the record, with an inventory of its own: nodes that leave are still in it."""
+    return _write(stack, inputs, paths.folder(stack) / "inventory.leaving.yml", settled)
+
+
+def forget_verdict(stack: str) -> None:
+    """Take the report off the record: what was proven says nothing about nodes that are about to change."""
+    for file in (paths.report(stack), paths.report_junit(stack), paths.report_html(stack), paths.refresh_report(stack)):
+        file.unlink(missing_ok=True)
+
+
+def record(stack: str, inputs: Properties, *, settled: bool) -> None:
+    """Put on record what is being applied; what was recorded before it was described is left alone."""
+    if inputs.get("described"):
+        paths.prepare(stack)
+        _private(paths.applied(stack), json.dumps(applied.document(inputs["described"], inputs["plan"], settled=settled)))
+
+
+def remove(stack: str) -> None:
+    """Remove the stack's folder: keys and secrets with it."""
+    shutil.rmtree(paths.folder(stack), ignore_errors=True)
+    shutil.rmtree(paths.socket_folder(stack), ignore_errors=True)
+
+
+def _write(stack: str, inputs: Properties, inventory: Path, settled: Collection[str]) -> StackFiles:
+    try:
+        plan = Plan.from_data(json.loads(inputs["plan"]))
+    except ValidationError as error:
+        raise OtherVersion(error.error_count()) from None
+    hosts = {name: rackwright_inventory.Host(name=name, **record) for name, record in inputs["hosts"].items()}
+    paths.prepare(stack)
+    secrets = {name: value for name, value in inputs["secrets"].items() if name != "access_key"}
+    _private(paths.identity(stack), inputs["secrets"]["access_key"])
+    _private(paths.secrets(stack), yaml.safe_dump({"secrets": secrets}))
+    _private(paths.known_hosts(stack), rackwright_inventory.known_hosts(plan, hosts, settled=settled))
+    _private(paths.ssh_config(stack), rackwright_inventory.ssh_config(plan, hosts, slowness=slowness()))
+    brought = {key: inputs.get(key) for key in ("sources", "bundle", "addons")}
+    handed_over = rackwright_inventory.inventory(plan, hosts, **brought)
+    _private(inventory, yaml.dump(handed_over, Dumper=_DUMPER, sort_keys=False))
+    _draw(stack, plan)
+    return StackFiles(
+        root=paths.project_root(),
+        inventory=inventory,
+        secrets=paths.secrets(stack),
+        site=site(stack, inputs.get("options", {}).get("site", {})),
+        hosts=tuple(node.name for node in plan.nodes if node.is_in),
+        boots_within=plan.target.boots_within,
+        target=plan.target.kind,
+        skip_tags=("install",) if rackwright_inventory.is_baked(handed_over["all"]["vars"]["cluster"]) else (),
+    )
+
+
+def site(stack: str, own: Mapping[str, Sequence[str]]) -> str:
+    """The table of contents of the phases; with the user's own playbooks in it, a file of the stack's."""
+    if not own:
+        paths.site(stack).unlink(missing_ok=True)
+        return "site.yml"
+    root = paths.project_root()
+    phases = yaml.safe_load((root / layout.SITE_PLAYBOOK).read_text(encoding="utf-8"))
+    _private(paths.site(stack), yaml.safe_dump(table_of_contents(phases, own, root), sort_keys=False))
+    return str(paths.site(stack))
+
+
+def _draw(stack: str, plan: Plan) -> None:
+    """The fabric's picture, for the report."""
+    if plan.fabric is None:
+        paths.fabric_picture(stack).unlink(missing_ok=True)
+    else:
+        _private(paths.fabric_picture(stack), picture(plan))
+
+
+def _private(path: Path, content: str) -> None:
+    """Write a file that only its owner may read, whole or not at all; unchanged content is left alone."""
+    if path.exists() and path.read_text() == content:
+        return
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.touch(mode=0o600)
+    draft.write_text(content)
+    draft.replace(path)

@@ -1,0 +1,112 @@
+"""Everything to order and to plug in: one row for each cable of both planes."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from rackwright.plan.fabric.growth import grown
+from rackwright.plan.fabric.management import ManagementWiring, management
+from rackwright.plan.fabric.physical import length, node_racks, positions
+from rackwright.plan.fabric.wiring import Cable, Wiring, wiring
+
+if TYPE_CHECKING:
+    from rackwright.plan.schema import Plan
+
+
+class Plane(StrEnum):
+    """What a cable carries."""
+
+    COMPUTE = "compute"
+    MANAGEMENT = "management"
+
+
+class State(StrEnum):
+    """Whether a cable belongs to the nodes there are, or to those that would come."""
+
+    PRESENT = "present"
+    ADDED = "added"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A cable as a person plugs it in."""
+
+    plane: Plane
+    state: State
+    from_device: str
+    from_port: int
+    from_rack: str
+    to_device: str
+    to_port: int
+    to_rack: str
+    to_unit: str
+    """The lowest unit of the rack that the switch takes."""
+    rail: str
+    speed: str
+    length_m: str
+    """Empty if the rack of an end is unknown."""
+    medium: str
+
+
+def rows(plan: Plan, nodes: int | None = None) -> list[Row]:
+    """Every cable with so many nodes; today's where that is None."""
+    laid = grown(plan, nodes)
+    fabric = plan.fabric
+    assert fabric is not None
+    places = _Places(plan, laid)
+    today, apart = _today(plan)
+    beside = management(plan, laid)
+    compute = [places.row(Plane.COMPUTE, cable, fabric.speed, cable in today) for cable in laid.cables]
+    speed = fabric.management.speed if fabric.management else ""
+    return compute + [places.row(Plane.MANAGEMENT, cable, speed, cable in apart) for cable in beside.cables]
+
+
+def _today(plan: Plan) -> tuple[frozenset[Cable], frozenset[Cable]]:
+    laid = wiring(plan)
+    return frozenset(laid.cables), frozenset(management(plan, laid).cables)
+
+
+class _Places:
+    """Where every device stands."""
+
+    def __init__(self, plan: Plan, laid: Wiring) -> None:
+        assert plan.fabric is not None
+        self._floor = plan.fabric.floor
+        self._switches = positions(plan.fabric)
+        beside: ManagementWiring = management(plan, laid)
+        self._racks = node_racks(plan, laid.seats)
+        self._racks |= {name: position.rack for name, position in self._switches.items()} | dict(beside.switches)
+
+    def row(self, plane: Plane, cable: Cable, speed: str, present: bool) -> Row:
+        """The cable with where its ends stand."""
+        one, other = self._racks.get(cable.device.split("/")[0]), self._racks.get(cable.switch)
+        order = length(self._floor, speed, one, other)
+        position = self._switches.get(cable.switch)
+        return Row(
+            plane=plane,
+            state=State.PRESENT if present else State.ADDED,
+            from_device=cable.device,
+            from_port=cable.port,
+            from_rack=one or "",
+            to_device=cable.switch,
+            to_port=cable.switch_port,
+            to_rack=other or "",
+            to_unit=str(position.unit) if position else "",
+            rail="" if cable.rail is None else str(cable.rail),
+            speed=speed,
+            length_m=str(order.metres) if order else "",
+            medium=order.medium or "" if order else "",
+        )
+
+
+def as_csv(found: list[Row]) -> str:
+    """The rows below their names."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [field.name for field in fields(Row)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(row) for row in found)
+    return text.getvalue()

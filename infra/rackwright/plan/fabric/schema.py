@@ -1,0 +1,111 @@
+"""What the plan says of a fabric: the measures that every cable follows from. Cables themselves are computed when they are asked for."""
+
+from __future__ import annotations
+
+from rackwright.model.base import Part
+from rackwright.model.fabric.switches import DpuMode, FabricKind, FabricTopology
+
+
+class FloorPlan(Part):
+    """Where racks stand."""
+
+    places: dict[str, tuple[int, int]]
+    """Rack -> its row, and its number in it."""
+    switch_racks: tuple[str, ...]
+    rack_width_cm: int
+    row_pitch_cm: int
+
+
+class ManagementPlan(Part):
+    """The network of the nodes' own ports and of their management controllers."""
+
+    switch: str
+    ports: int
+    speed: str
+    rack_units: int
+    bmc: bool
+
+
+class Dpu(Part):
+    """BlueField cards of one group's nodes."""
+
+    group: str
+    model: str
+    count: int
+    mode: DpuMode
+    slot: str | None
+
+
+class FabricPlan(Part):
+    """A two-level fabric, laid out for `nodes` nodes whether or not they are all there."""
+
+    kind: FabricKind
+    topology: FabricTopology
+    switch: str
+    """A row of the switch catalogue."""
+    ports: int
+    """Of each switch."""
+    speed: str
+    width: str
+    rate_gbps: int
+    link_layer: str
+    rack_units: int
+    """Height of a switch."""
+    manageable: int | None
+    """Nodes that the subnet manager in a switch can serve; None where no source says it."""
+    rails: int
+    hcas: tuple[str, ...]
+    """Device names by rail."""
+    oversubscription: int
+    """As declared; `links` may be better."""
+    nodes: int
+    """Nodes it is laid out for."""
+    places: dict[str, int]
+    """Group -> the place of its first node; the others follow by their index."""
+    per_unit: int
+    """Places in a scalable unit."""
+    units: int
+    """Scalable units it is laid out for."""
+    spines: int
+    links: int
+    """Parallel cables between a leaf and a spine."""
+    subnet_manager: str | None
+    """The node that manages the subnet; None where the switches do."""
+    spare: int
+    """Ports of every leaf kept for others than nodes: one, where the subnet manager has an HCA of its own."""
+    simulated: bool
+    floor: FloorPlan | None = None
+    management: ManagementPlan | None = None
+    dpus: tuple[Dpu, ...] = ()
+    nvlink_domain: int | None = None
+    """Nodes whose GPUs share NVLink, more than one."""
+    domains: dict[str, int] = {}
+    """Group with GPUs -> the first of its NVLink domains, from 0; the others follow by its nodes' index."""
+    named: bool = False
+    """Whether the stack names the HCAs: then nodes have others beside them, which NCCL must leave alone."""
+
+    def rails_of(self, node: str, group: str) -> tuple[str, ...]:
+        """Device names of a node's HCAs on the fabric."""
+        if group in self.places:
+            return self.hcas
+        return self.hcas[:1] if node == self.subnet_manager else ()
+
+    @property
+    def server(self) -> str | None:
+        """The node that runs the simulation; None where the fabric is real."""
+        return self.subnet_manager if self.simulated else None
+
+    @property
+    def leaves_per_unit(self) -> int:
+        """One for each rail, or one for all HCAs of a few nodes."""
+        return self.rails if self.topology is FabricTopology.RAIL_OPTIMISED else 1
+
+    @property
+    def downlinks(self) -> int:
+        """Ports of a leaf that nodes' HCAs may take."""
+        return self.per_unit * self.rails // self.leaves_per_unit
+
+    @property
+    def uplinks(self) -> int:
+        """Ports of a leaf that go to spines."""
+        return self.spines * self.links

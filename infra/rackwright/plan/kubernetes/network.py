@@ -1,0 +1,186 @@
+"""How pods reach those of other nodes: what is planned of it, and the objects that bring it about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from rackwright.catalog.networks import between, encapsulations, flannel_image, overhead, version
+from rackwright.model.scheduler.kubernetes import Cni, Encapsulation
+from rackwright.model.scheduler.kubernetes import Kubernetes as Declared
+from rackwright.plan.kubernetes.schema import Kubernetes, Manifest, PodNetwork
+
+Object = dict[str, Any]
+ENFORCING: Final = frozenset({Cni.CALICO, Cni.CILIUM})
+"""Networks in which NetworkPolicies hold."""
+FLANNEL: Final = {"app.kubernetes.io/name": "flannel"}
+FLANNEL_FOLDER: Final = "/run/flannel"
+"""Where flanneld tells the node its range and its MTU."""
+VNI: Final = 1
+_MANAGED: Final = {"app.kubernetes.io/managed-by": "rackwright"}
+_SYSTEM: Final = "kube-system"
+_BLOCK: Final = 26
+"""Prefix of the blocks of addresses that Calico gives nodes, one after the other (its own default)."""
+
+
+def pod_network(declared: Declared, cni: Cni, nodes: str, target_mtu: int) -> PodNetwork:
+    """What is planned of it."""
+    encapsulation = declared.encapsulation or encapsulations(cni)[0]
+    node_mtu = declared.node_mtu or target_mtu
+    return PodNetwork(
+        encapsulation=encapsulation,
+        version=None if cni is Cni.ROUTES else version(cni),
+        nodes=nodes,
+        node_mtu=node_mtu,
+        mtu=node_mtu - overhead(encapsulation),
+        between=between(cni, encapsulation) if encapsulation in encapsulations(cni) else (),
+        enforces=cni in ENFORCING,
+        manifests=tuple(Manifest(file=one.file, sha256=one.sha256) for one in declared.manifests),
+    )
+
+
+def network_objects(cluster: Kubernetes) -> Iterator[Object]:
+    """What brings it about; Cilium's are all in its chart, and plain routes need none."""
+    if cluster.cni is Cni.FLANNEL:
+        yield from _flannel(cluster)
+    elif cluster.cni is Cni.CALICO:
+        yield calico_installation(cluster)
+
+
+def _flannel(cluster: Kubernetes) -> Iterator[Object]:
+    """flannel's own manifest, without what a node's network plugins are installed with: a role does that."""
+    named = {"name": "flannel", "labels": {**_MANAGED, **FLANNEL}}
+    inside = {**named, "namespace": _SYSTEM}
+    rbac = "rbac.authorization.k8s.io"
+    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": inside}
+    yield {
+        "apiVersion": f"{rbac}/v1",
+        "kind": "ClusterRole",
+        "metadata": named,
+        "rules": [
+            {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
+            {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
+        ],
+    }
+    yield {
+        "apiVersion": f"{rbac}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": named,
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "flannel"},
+        "subjects": [{"kind": "ServiceAccount", "name": "flannel", "namespace": _SYSTEM}],
+    }
+    config = json.dumps(flannel_config(cluster), sort_keys=True)
+    yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": inside, "data": {"net-conf.json": config}}
+    yield _flanneld(cluster, inside, config)
+
+
+def flannel_config(cluster: Kubernetes) -> Object:
+    """Its net-conf.json. It takes the MTU between nodes and counts down itself; with host-gw it takes the interface's."""
+    backend: Object = {"Type": "host-gw"}
+    if cluster.network.encapsulation is Encapsulation.VXLAN:
+        backend = {"Type": "vxlan", "VNI": VNI, "Port": 8472, "MTU": cluster.network.node_mtu}
+    return {"Network": cluster.pods, "EnableNFTables": True, "Backend": backend}
+
+
+def _flanneld(cluster: Kubernetes, metadata: Object, config: str) -> Object:
+    """Return the DaemonSet, first on every node; the annotation recreates its pods when the settings change."""
+    pod = {
+        "hostNetwork": True,
+        "priorityClassName": "system-node-critical",
+        "serviceAccountName": "flannel",
+        "tolerations": [{"operator": "Exists"}],
+        "terminationGracePeriodSeconds": 2,
+        "containers": [_flannel_container(cluster)],
+        "volumes": [
+            {"name": "run", "hostPath": {"path": FLANNEL_FOLDER, "type": "DirectoryOrCreate"}},
+            {"name": "config", "configMap": {"name": "flannel"}},
+            {"name": "xtables-lock", "hostPath": {"path": "/run/xtables.lock", "type": "FileOrCreate"}},
+        ],
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": metadata,
+        "spec": {
+            "selector": {"matchLabels": FLANNEL},
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},
+            "template": {"metadata": {"labels": FLANNEL, "annotations": {"rackwright.node/settings": config}}, "spec": pod},
+        },
+    }
+
+
+def _flannel_container(cluster: Kubernetes) -> Object:
+    """flanneld, on the interface that has the node's address in the plan, whichever its default route takes."""
+    told = {
+        "POD_NAME": "metadata.name",
+        "POD_NAMESPACE": "metadata.namespace",
+        "NODE_ADDRESS": "status.hostIP",
+        "NODE_NAME": "spec.nodeName",
+    }
+    return {
+        "name": "flannel",
+        "image": flannel_image(cluster.bundled),
+        "command": ["/usr/local/bin/flanneld" if cluster.bundled else "/opt/bin/flanneld"],
+        "args": ["--ip-masq", "--kube-subnet-mgr", "--iface=$(NODE_ADDRESS)"],
+        "env": [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in told.items()],
+        "securityContext": {"privileged": False, "capabilities": {"add": ["NET_ADMIN", "NET_RAW"]}},
+        "resources": {"requests": {"cpu": "50m", "memory": "50Mi"}},
+        "volumeMounts": [
+            {"name": "run", "mountPath": FLANNEL_FOLDER},
+            {"name": "config", "mountPath": "/etc/kube-flannel", "readOnly": True},
+            {"name": "xtables-lock", "mountPath": "/run/xtables.lock"},
+        ],
+    }
+
+
+def calico_installation(cluster: Kubernetes) -> Object:
+    """What the Tigera operator makes Calico from; kube-proxy stays, in its nftables mode, and Calico's own rules are nftables then, too."""
+    encapsulation = cluster.network.encapsulation
+    said = {Encapsulation.VXLAN: "VXLAN", Encapsulation.IPIP: "IPIP", Encapsulation.NONE: "None"}
+    return {
+        "apiVersion": "operator.tigera.io/v1",
+        "kind": "Installation",
+        "metadata": {"name": "default"},
+        "spec": {
+            "variant": "Calico",
+            "cni": {"type": "Calico", "ipam": {"type": "Calico"}},
+            "calicoNetwork": {
+                "bgp": "Disabled" if encapsulation is Encapsulation.VXLAN else "Enabled",
+                "linuxDataplane": "Nftables",
+                "mtu": cluster.network.mtu,
+                "nodeAddressAutodetectionV4": {"kubernetes": "NodeInternalIP"},
+                "ipPools": [
+                    {
+                        "name": "default-ipv4-ippool",
+                        "cidr": cluster.pods,
+                        "blockSize": _BLOCK,
+                        "encapsulation": said.get(encapsulation, "VXLAN"),
+                        "natOutgoing": "Enabled",
+                        "nodeSelector": "all()",
+                    }
+                ],
+            },
+        },
+    }
+
+
+def cilium_values(cluster: Kubernetes) -> Object:
+    """For Cilium's chart: ranges as the control plane gives them out, kube-proxy stays. It takes the MTU between nodes and counts down."""
+    network = cluster.network
+    routed: Object = {"routingMode": "tunnel", "tunnelProtocol": network.encapsulation.value}
+    if network.encapsulation is Encapsulation.NONE:
+        routed = {"routingMode": "native", "autoDirectNodeRoutes": True, "ipv4NativeRoutingCIDR": cluster.pods}
+    return {
+        **routed,
+        "MTU": network.node_mtu,
+        "ipam": {"mode": "kubernetes"},
+        "k8s": {"requireIPv4PodCIDR": True},
+        "ipv4": {"enabled": True},
+        "ipv6": {"enabled": False},
+        "kubeProxyReplacement": False,
+        "cni": {"binPath": "/opt/cni/bin", "confPath": "/etc/cni/net.d", "exclusive": True},
+        "policyEnforcementMode": "default",
+        "operator": {"replicas": min(2, len(cluster.nodes))},
+        "hubble": {"enabled": False},
+    }

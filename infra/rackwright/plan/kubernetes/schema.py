@@ -1,0 +1,125 @@
+"""Kubernetes, expanded: everything that roles and checks must know of it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from rackwright.model.base import Part
+from rackwright.model.scheduler.kubernetes import Cni, Encapsulation, ObjectsBy, PodSecurity
+
+
+class KubernetesNode(Part):
+    """A node, as its kubelet is configured."""
+
+    name: str
+    address: str
+    controls: bool
+    """Whether it is one of the control plane."""
+    works: bool
+    """Whether users' pods may run on it."""
+    gpus: int
+    pods: str | None
+    """Range of its pods' addresses; None where the network plugin gives it one."""
+    labels: dict[str, str]
+    taints: tuple[str, ...]
+    """`key=value:Effect`, as kubectl writes them."""
+
+
+class Namespace(Part):
+    """A namespace of users; null is no limit."""
+
+    name: str
+    users: tuple[str, ...]
+    gpus: int | None
+    cpus: int | None
+    memory_mib: int | None
+    pods: int | None
+    pod_security: PodSecurity
+    claim_mib: int | None
+
+
+class Addon(Part):
+    """What is installed for users' jobs, out of its own part of the bundle."""
+
+    name: str
+    version: str
+    image: str
+    namespace: str
+    deployment: str
+    """What runs it."""
+
+
+class Folder(Part):
+    """A folder of the shared file system that a claim lies in."""
+
+    path: str
+    mode: str
+
+
+class Manifest(Part):
+    """A file that the network is installed from, on the machine that runs Ansible."""
+
+    file: str
+    """Path from the project's root."""
+    sha256: str
+
+
+class PodNetwork(Part):
+    """How packets go between pods of two nodes."""
+
+    encapsulation: Encapsulation
+    version: str | None
+    """The release that what we write for it is written for; None for plain routes."""
+    nodes: str
+    """Addresses of nodes."""
+    node_mtu: int
+    """Largest packet, in bytes, between nodes."""
+    mtu: int
+    """The same between pods: without what encapsulation takes."""
+    between: tuple[str, ...]
+    """What nodes must take from each other, as `udp/8472`."""
+    enforces: bool
+    """Whether NetworkPolicies hold."""
+    manifests: tuple[Manifest, ...]
+
+
+class Kubernetes(Part):
+    """The cluster's control plane and its nodes; controllers in the order in which they are set up."""
+
+    kind: Literal["kubernetes"] = "kubernetes"
+    cluster_name: str
+    version: str
+    bundled: bool
+    """Whether binaries and images come from the bundle rather than from the vendor's repository and registry."""
+    controllers: tuple[str, ...]
+    submit: tuple[str, ...]
+    """Nodes on which users find kubectl."""
+    endpoint: str
+    """Where the API answers, `address:port`."""
+    virtual_address: str | None
+    pods: str
+    services: str
+    dns_address: str
+    cni: Cni
+    network: PodNetwork
+    nodes: tuple[KubernetesNode, ...]
+    namespaces: tuple[Namespace, ...]
+    drain_timeout_s: int
+    probe: str | None
+    """Image of the pods of the checks; None without the bundle, which alone contains it."""
+    jobs: str
+    """Image of the acceptance's jobs."""
+    makes_jobs: bool
+    """Whether workers make it themselves."""
+    objects: tuple[dict[str, Any], ...] = ()
+    """What is applied to the cluster beyond kubeadm's own, in this order: the one source for the roles and for Pulumi."""
+    objects_by: ObjectsBy = ObjectsBy.ROLE
+    """Who applies them."""
+    addons: tuple[Addon, ...] = ()
+    """In the order in which they are installed."""
+    folders: tuple[Folder, ...] = ()
+    """Folders of the shared file system that claims lie in."""
+
+    @property
+    def power_saving(self) -> None:
+        """Only Slurm stops and starts nodes."""

@@ -1,0 +1,76 @@
+"""What nodes carry beside the cluster's own services, and which nodes: one inventory group for each part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from rackwright.derive.nodes import Member, members
+from rackwright.model.cluster import Cluster
+from rackwright.model.groups import Role, State
+from rackwright.plan.schema import NodeStack, PlannedPytorch
+
+PARTS: Final = ("directory", "tuning", "scratch", "doca", "efa", "roce", "containers", "tools", "pytorch")
+"""Every part that can be asked for; its group is `with_<part>`."""
+
+
+def expand_node_stack(cluster: Cluster) -> NodeStack:
+    """What was asked for, of what the target lets a role do."""
+    owns_kernel, software = cluster.target.owns_kernel, cluster.software
+    return NodeStack(
+        directory=cluster.users_from,
+        tuning=cluster.tuning if owns_kernel else None,
+        scratch=cluster.scratch if owns_kernel else None,
+        rdma=cluster.rdma if owns_kernel else None,
+        containers=software.containers if software else (),
+        tools=software.tools if software else (),
+        pytorch=_pytorch(cluster),
+    )
+
+
+def _pytorch(cluster: Cluster) -> PlannedPytorch | None:
+    wanted = cluster.software.pytorch if cluster.software else None
+    name = wanted.storage or next(iter(cluster.storage), None) if wanted else None
+    if wanted is None or name not in cluster.storage:
+        return None
+    folder = f"{cluster.storage[name].mount}/software/pytorch-{wanted.version}"
+    return PlannedPytorch(version=wanted.version, folder=folder, index=wanted.index, wheelhouse=wanted.wheelhouse, packages=wanted.packages)
+
+
+def carriers(cluster: Cluster) -> Mapping[str, frozenset[str]]:
+    """The names of the nodes that carry each part."""
+    stack, everybody = expand_node_stack(cluster), members(cluster)
+    rdma = _of(everybody, stack.rdma.groups) if stack.rdma else frozenset()
+    used = _of(everybody, (), Role.WORKER, Role.LOGIN)
+    return {
+        "directory": frozenset(member.name for member in everybody) if stack.directory else frozenset(),
+        "tuning": _of(everybody, stack.tuning.groups) if stack.tuning else frozenset(),
+        "scratch": _of(everybody, stack.scratch.groups) if stack.scratch else frozenset(),
+        "doca": rdma if stack.rdma and stack.rdma.doca else frozenset(),
+        "efa": rdma if stack.rdma and stack.rdma.efa else frozenset(),
+        "roce": rdma if stack.rdma and (stack.rdma.roce or stack.rdma.virtual_functions or stack.rdma.ipoib) else frozenset(),
+        # Slurm's controller hands out the list of plugins that enroot's is on.
+        "containers": used | _of(everybody, (), Role.CONTROLLER) if stack.containers else frozenset(),
+        "tools": used if stack.tools else frozenset(),
+        "pytorch": _installer(cluster, everybody) if stack.pytorch else frozenset(),
+    }
+
+
+def _of(everybody: Iterable[Member], groups: tuple[str, ...], *roles: Role) -> frozenset[str]:
+    """The nodes of these groups, or where none is named those with one of the roles; those that run jobs when that is left out, too."""
+    asked = frozenset(roles or (Role.WORKER,))
+    return frozenset(member.name for member in everybody if (member.group in groups if groups else not asked.isdisjoint(member.roles)))
+
+
+def _installer(cluster: Cluster, everybody: Iterable[Member]) -> frozenset[str]:
+    """The one node that writes to the shared file system for all: the first that runs jobs and mounts it."""
+    wanted = cluster.software.pytorch if cluster.software else None
+    shared = cluster.storage[(wanted.storage if wanted else None) or next(iter(cluster.storage))]
+    fit = [
+        member.name for member in everybody if Role.WORKER in member.roles and member.state is State.IN and _mounts(shared.clients, member)
+    ]
+    return frozenset(fit[:1])
+
+
+def _mounts(clients: tuple[str, ...], member: Member) -> bool:
+    return not clients or member.group in clients

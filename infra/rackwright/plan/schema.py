@@ -1,0 +1,312 @@
+"""The plan's plain data: every node and everything the phases and checks must know, with nothing left to derive."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import ConfigDict, Field
+
+from rackwright.derive.cost import Cost
+from rackwright.model.base import Part
+from rackwright.model.budget import Budget, StateKept
+from rackwright.model.cluster import Level, Refresh
+from rackwright.model.fabric.rdma import Rdma
+from rackwright.model.groups import Role, State
+from rackwright.model.node.containers import ContainerRuntime
+from rackwright.model.node.directory import UsersFrom
+from rackwright.model.node.software import GpuModules
+from rackwright.model.node.tools import Tool
+from rackwright.model.node.tuning import Tuning
+from rackwright.model.scheduler.slurm import Gres
+from rackwright.model.storage.fsx import FsxLustre
+from rackwright.model.storage.scratch import Scratch
+from rackwright.model.target import Target
+from rackwright.plan.fabric.schema import FabricPlan
+from rackwright.plan.fabric.slurm import Topology
+from rackwright.plan.kubernetes.schema import Kubernetes
+from rackwright.plan.software import SoftwareStack
+
+
+class NodeGpu(Part):
+    """The GPUs of one node."""
+
+    model: str
+    count: int
+    product: str
+    memory_mib: int
+    driver: str
+    architecture: str
+    modules: GpuModules
+    """Flavour of the driver's kernel modules."""
+    nvswitch: bool
+    """Whether they are joined by NVSwitch and need Fabric Manager."""
+    simulated: bool
+
+
+class PlanNode(Part):
+    """One node: the record that travels, unchanged, to roles, tests and the report."""
+
+    name: str
+    group: str
+    index: int
+    roles: tuple[Role, ...]
+    fqdn: str
+    address: str
+    mac: str | None
+    """None where the machine has its own."""
+    user: str
+    """Login user: root, or a user with passwordless sudo."""
+    ssh_port: int
+    """Where its SSH server listens, as the nodes see it."""
+    cpus: int
+    memory_mib: int
+    gpus: NodeGpu | None
+    neuron_devices: int = 0
+    """Inferentia or Trainium devices."""
+    os: str
+    rack: str | None
+    rails: tuple[str, ...] = ()
+    """Device names of its HCAs on the fabric, by rail; of a subnet manager apart from the fabric's nodes its only one."""
+    carries: tuple[str, ...] = ()
+    """Parts of the node stack that it has; it is in the group `with_<part>` of each."""
+    state: State
+    reason: str | None
+    until: str | None
+
+    @property
+    def is_in(self) -> bool:
+        """Whether it takes part in phases and checks."""
+        return self.state is State.IN
+
+
+class Network(Part):
+    """The network all nodes share."""
+
+    cidr: str
+    gateway: str | None
+    """None where the network is not ours."""
+
+
+class Access(Part):
+    """The way in: the nodes through which all others are reached (none: each is reached directly), and the ports they are published on."""
+
+    entry: tuple[str, ...]
+    port: int
+    listen: str
+    allow: tuple[str, ...]
+    ports: dict[str, int]
+    """Published port of every declared login node; a node's port never moves when others come, go, or are out."""
+
+
+class User(Part):
+    """Somebody who runs jobs."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[str, ...]
+    shell: str
+    admin: bool
+    ssh_keys: tuple[str, ...]
+
+
+class UserGroup(Part):
+    """A group that users share."""
+
+    name: str
+    gid: int
+
+
+class Storage(Part):
+    """A shared file system with the nodes that serve and mount it."""
+
+    name: str
+    kind: str
+    mount: str
+    servers: tuple[str, ...]
+    clients: tuple[str, ...]
+    folder: str | None
+    """What its one server exports; None where clients mount the whole file system by its servers' names."""
+    size_mib: int
+    """Space each server sets aside; the whole capacity where no node serves it."""
+    mode: str
+    simulated: bool
+    rdma: bool = False
+    """Whether clients reach it by RDMA."""
+    fsx: FsxLustre | None = None
+    """What AWS is asked for, where it runs the file system."""
+
+
+class SchedulerNode(Part):
+    """A worker as the scheduler counts it."""
+
+    name: str
+    cpus: int
+    memory_mib: int
+    gpus: int
+    gpu_type: str | None
+
+
+class Partition(Part):
+    """A queue."""
+
+    name: str
+    nodes: tuple[str, ...]
+    default: bool
+    gres: tuple[Gres, ...]
+    max_time: int | None
+    """Seconds."""
+
+
+class PowerSaving(Part):
+    """When idle workers are stopped, and how long stopping and starting may take."""
+
+    idle_s: int
+    suspend_timeout_s: int
+    resume_timeout_s: int
+    nodes: tuple[str, ...] = ()
+    """Nodes that may be stopped: workers without another role."""
+
+
+class Account(Part):
+    """Who shares a part of the cluster; null is no limit."""
+
+    name: str
+    parent: str
+    users: tuple[str, ...]
+    fairshare: int
+    gpus: int | None
+    running_jobs: int | None
+    qos: tuple[str, ...]
+
+
+class Qos(Part):
+    """A quality of service; null is no limit."""
+
+    name: str
+    priority: int
+    gpus_per_user: int | None
+    running_jobs_per_user: int | None
+    max_time_s: int | None
+    preempts: tuple[str, ...]
+
+
+class Slurm(Part):
+    """The batch system; controllers in the order in which they take over."""
+
+    kind: Literal["slurm"] = "slurm"
+    cluster_name: str
+    controllers: tuple[str, ...]
+    accounting: str | None
+    submit: tuple[str, ...]
+    nodes: tuple[SchedulerNode, ...]
+    partitions: tuple[Partition, ...]
+    accounts: tuple[Account, ...]
+    """Parents first."""
+    qos: tuple[Qos, ...]
+    drain_timeout_s: int
+    health_interval_s: int | None
+    """None where nodes do not look at themselves."""
+    power_saving: PowerSaving | None
+    topology: Topology | None = None
+    """Which nodes are close to each other; None where all are alike."""
+    constrains: tuple[Literal["cores", "memory", "devices"], ...]
+    """What control groups confine a job to; empty where Slurm uses none."""
+    config_overrides: bool
+
+
+Scheduler = Annotated[Slurm | Kubernetes, Field(discriminator="kind")]
+
+
+class Volume(Part):
+    """Data that outlives its node: a node healed under the same name finds it again."""
+
+    name: str
+    node: str
+    mount: str
+    size_mib: int | None
+    purpose: Literal["storage", "metadata", "accounting", "scheduler", "etcd", "containers"]
+
+
+class Rolling(Part):
+    """How many nodes are changed at a time that must have no jobs meanwhile."""
+
+    batch: int
+
+
+class PlannedPytorch(Part):
+    """PyTorch and where it lies."""
+
+    version: str
+    folder: str
+    index: str | None
+    wheelhouse: str | None
+    packages: tuple[str, ...]
+
+
+class NodeStack(Part):
+    """Additional software and settings of nodes, each null or empty unless declared."""
+
+    directory: UsersFrom | None = None
+    tuning: Tuning | None = None
+    scratch: Scratch | None = None
+    rdma: Rdma | None = None
+    containers: tuple[ContainerRuntime, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    pytorch: PlannedPytorch | None = None
+
+
+class Plan(Part):
+    """The cluster, expanded. Equal inputs give equal plans, byte for byte."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
+
+    contract: Literal["rackwright.plan/1"] = Field(default="rackwright.plan/1", alias="schema")
+    stack: str
+    target: Target
+    simulated: tuple[str, ...]
+    level: Level
+    refresh: Refresh
+    rolling: Rolling
+    domain: str
+    time_zone: str
+    network: Network
+    access: Access
+    nodes: tuple[PlanNode, ...]
+    groups: dict[str, tuple[str, ...]]
+    """Inventory groups and the names of their nodes."""
+    users: tuple[User, ...]
+    user_groups: tuple[UserGroup, ...] = ()
+    storage: tuple[Storage, ...]
+    scheduler: Scheduler
+    volumes: tuple[Volume, ...]
+    node_stack: NodeStack = NodeStack()
+    software: SoftwareStack | None = None
+    fabric: FabricPlan | None = None
+    cost: Cost = Cost()
+    """Left out of what the provider is told: a new price is no reason to converge again."""
+    budget: Budget | None = None
+    state: StateKept = StateKept.REMOTE
+
+    @cached_property
+    def by_name(self) -> dict[str, PlanNode]:
+        """The nodes by their names."""
+        return {node.name: node for node in self.nodes}
+
+    def node(self, name: str) -> PlanNode:
+        """A node by name; KeyError when the plan has none."""
+        return self.by_name[name]
+
+    def is_in(self, name: str) -> bool:
+        """Whether the plan has the node and it takes part."""
+        return name in self.by_name and self.by_name[name].is_in
+
+    def to_data(self) -> dict[str, Any]:
+        """The plan as JSON-ready data."""
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def from_data(cls, data: object) -> Self:
+        """A plan from what `to_data` gave."""
+        return cls.model_validate(data)

@@ -1,0 +1,39 @@
+"""Random bytes made once and kept as a secret: the munge key, database passwords."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from typing import ClassVar
+
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties, Secret
+from rackwright.provider.protocol.resource import Finding, Made, Operation, Resource, State
+
+_MOST = 65_536
+
+
+class Bytes(Resource):
+    """Inputs: length. Outputs: `base64` and, for passwords, `hex`, both secret."""
+
+    token: ClassVar[str] = "rackwright:secret:Bytes"
+    required: ClassVar[tuple[str, ...]] = ("length",)
+    replace_on: ClassVar[frozenset[str]] = frozenset({"length"})
+
+    def check(self, news: Properties) -> list[Finding]:
+        """A length one can draw."""
+        length = news.get("length")
+        if length is not None and length != UNKNOWN and not (isinstance(length, int) and 0 < length <= _MOST):
+            return [Finding("length", f"{length} is not a number of bytes between 1 and {_MOST}")]
+        return super().check(news)
+
+    def foresee(self, news: Properties) -> Properties:
+        """Nobody knows them before they are drawn."""
+        return {**news, "base64": Secret(UNKNOWN), "hex": Secret(UNKNOWN)}
+
+    async def create(self, operation: Operation, news: Properties) -> Made:
+        """Draw them from the kernel's generator."""
+        drawn = secrets.token_bytes(news["length"])
+        return Made(operation.name, {**news, "base64": Secret(base64.b64encode(drawn).decode()), "hex": Secret(drawn.hex())})
+
+    async def delete(self, operation: Operation, state: State) -> None:
+        """They live in the state only."""

@@ -1,0 +1,26 @@
+"""A moment that is remembered: when a stack was made, so that its end can be told from it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+
+
+class Moment(Resource):
+    """No inputs. Outputs: `at`, ISO 8601 in UTC, whole seconds; it never changes."""
+
+    token: ClassVar[str] = "rackwright:time:Moment"
+
+    def foresee(self, news: Properties) -> Properties:
+        """Nobody knows it before it comes."""
+        return {**news, "at": UNKNOWN}
+
+    async def create(self, operation: Operation, news: Properties) -> Made:
+        """Now."""
+        return Made(operation.name, {**news, "at": datetime.now(UTC).isoformat(timespec="seconds")})
+
+    async def delete(self, operation: Operation, state: State) -> None:
+        """It lives in the state only."""

@@ -1,0 +1,40 @@
+"""An addon's own part of the Kubernetes bundle: its image, and the objects that it is installed by.
+
+It is a cache shared by all stacks of this user: deleting the resource leaves it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from rackwright.drivers import bundle
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+
+
+class Addon(Resource):
+    """Inputs: addon, version, digest (of what it is built from). Outputs: `folder`."""
+
+    token: ClassVar[str] = "rackwright:kubernetes:Addon"
+    required: ClassVar[tuple[str, ...]] = ("addon", "version", "digest")
+
+    def foresee(self, news: Properties) -> Properties:
+        """Where it lies is the builder's to say."""
+        return {**news, "folder": UNKNOWN}
+
+    async def create(self, operation: Operation, news: Properties) -> Made:
+        """Build it, unless it is there."""
+        folder = await bundle.provide_addon(news["addon"], news["version"], operation.info, operation.status)
+        return Made(operation.name, {**news, "folder": folder})
+
+    async def read(self, operation: Operation, state: State) -> Made | None:
+        """Whether it is still in the cache."""
+        return Made(state.id, state.outputs) if Path(state.outputs["folder"], bundle.CONTENTS).exists() else None
+
+    async def update(self, operation: Operation, state: State, news: Properties) -> Made:
+        """Other sources make another part; the old one stays in the cache."""
+        return await self.create(operation, news)
+
+    async def delete(self, operation: Operation, state: State) -> None:
+        """It stays in the cache."""

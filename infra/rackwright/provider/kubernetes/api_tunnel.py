@@ -1,0 +1,78 @@
+"""Access: the administrator's way into a stack's Kubernetes, for Pulumi's own provider of it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+import yaml
+
+from rackwright.drivers import api_tunnel
+from rackwright.drivers.process import run
+from rackwright.errors import RackwrightError
+from rackwright.inventory import paths
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties, Secret
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+
+_ADMIN: Final = "/etc/kubernetes/admin.conf"
+_NAME_IN_CERTIFICATE: Final = "kubernetes"
+"""kubeadm puts it into every API server's certificate; an address of this machine it does not."""
+
+
+class Access(Resource):
+    """Inputs: controller, through (a login node), endpoint, port (here), incarnation (the controller's). Outputs: `kubeconfig`, secret."""
+
+    token: ClassVar[str] = "rackwright:kubernetes:Access"
+    required: ClassVar[tuple[str, ...]] = ("controller", "through", "endpoint", "port")
+
+    def foresee(self, news: Properties) -> Properties:
+        """The cluster makes it."""
+        return {**news, "kubeconfig": Secret(UNKNOWN)}
+
+    async def create(self, operation: Operation, news: Properties) -> Made:
+        """Fetch the administrator's configuration, and open the way that it names."""
+        written = await _fetched(operation.stack, news["controller"])
+        await api_tunnel.record(operation.stack, api_tunnel.Way(news["port"], news["through"], news["endpoint"]))
+        config = _kubeconfig(operation.stack, news["port"], written)
+        return Made(operation.name, {**news, "kubeconfig": Secret(config)})
+
+    async def read(self, operation: Operation, state: State) -> Made | None:
+        """As it is there now: certificates are renewed. What cannot be reached is Converge's to tell."""
+        try:
+            return await self.create(operation, state.inputs)
+        except RackwrightError as unreachable:
+            await operation.warn(str(unreachable))
+            return Made(state.id, {**state.outputs, "kubeconfig": Secret(state.outputs["kubeconfig"])})
+
+    async def update(self, operation: Operation, state: State, news: Properties) -> Made:
+        """Another controller, another life of it, another way."""
+        return await self.create(operation, news)
+
+    async def delete(self, operation: Operation, state: State) -> None:
+        """The way is closed; the credentials were in the state only."""
+        await api_tunnel.forget(operation.stack)
+
+
+async def _fetched(stack: str, controller: str) -> str:
+    ended = await run(["ssh", "-F", str(paths.ssh_config(stack)), controller, "sudo", "-n", "cat", _ADMIN], timeout=30)
+    if not ended.ok:
+        said = (ended.stderr.strip().splitlines() or [f"ssh ended with status {ended.status}"])[-1]
+        raise RackwrightError(f"{_ADMIN} cannot be read: {said}", path=controller, hint=f"`rackwright ssh {stack} {controller}`")
+    return ended.stdout
+
+
+def _kubeconfig(stack: str, port: int, written: str) -> str:
+    """The administrator's configuration with the way from here; one cluster, one user, one context, each named like the stack."""
+    found: dict[str, Any] = yaml.safe_load(written)
+    cluster, user = found["clusters"][0]["cluster"], found["users"][0]["user"]
+    reached = {"server": f"https://{api_tunnel.HERE}:{port}", "tls-server-name": _NAME_IN_CERTIFICATE}
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": stack, "cluster": {"certificate-authority-data": cluster["certificate-authority-data"], **reached}}],
+            "users": [{"name": stack, "user": user}],
+            "contexts": [{"name": stack, "context": {"cluster": stack, "user": stack}}],
+            "current-context": stack,
+        },
+        sort_keys=False,
+    )

@@ -1,0 +1,42 @@
+"""The bundle of Kubernetes binaries and images that `tools/kubernetes` builds, for clusters that no repository and no registry answers.
+
+It is a cache shared by all stacks of this user: deleting the resource leaves it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from rackwright.drivers import bundle
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+
+
+class Bundle(Resource):
+    """Inputs: version, digest (of what it is built from), extras (parts that only some clusters need). Outputs: `folder`."""
+
+    token: ClassVar[str] = "rackwright:kubernetes:Bundle"
+    required: ClassVar[tuple[str, ...]] = ("version", "digest")
+
+    def foresee(self, news: Properties) -> Properties:
+        """Where it lies is the builder's to say."""
+        return {**news, "folder": UNKNOWN}
+
+    async def create(self, operation: Operation, news: Properties) -> Made:
+        """Build it, unless it is there."""
+        folder = await bundle.provide(news["version"], news.get("extras") or [], operation.info, operation.status)
+        return Made(operation.name, {**news, "folder": folder})
+
+    async def read(self, operation: Operation, state: State) -> Made | None:
+        """Whether it is still in the cache."""
+        parts = ["", *(state.outputs.get("extras") or [])]
+        there = all(Path(state.outputs["folder"], part, bundle.CONTENTS).exists() for part in parts)
+        return Made(state.id, state.outputs) if there else None
+
+    async def update(self, operation: Operation, state: State, news: Properties) -> Made:
+        """Other sources make another bundle; the old one stays in the cache."""
+        return await self.create(operation, news)
+
+    async def delete(self, operation: Operation, state: State) -> None:
+        """It stays in the cache."""

@@ -1,0 +1,100 @@
+"""What a machine must allow before containers run kubelets, or many run systemd: given back with the last stack that needs it.
+
+All of root's containers share one number of inotify instances. A node of Kubernetes takes 15 to 30, any other 6 (`find /proc/*/fd -lname
+anon_inode:inotify`), distributions allow 128, and a kubelet that finds none ends with "too many open files".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from rackwright.errors import RackwrightError
+from rackwright.provider.protocol.diff import Difference
+from rackwright.provider.protocol.property_values import Properties
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+
+SETTING: Final = Path("/proc/sys/fs/inotify/max_user_instances")
+LEDGER: Final = Path("/run/rackwright/inotify.json")
+"""What the machine allowed before, and which stacks need more. It is gone with the next boot, and so is what they set."""
+
+
+class Limits(Resource):
+    """Inputs: stack, inotify_instances. Outputs: the same."""
+
+    token: ClassVar[str] = "rackwright:lab:Limits"
+    required: ClassVar[tuple[str, ...]] = ("stack", "inotify_instances")
+    replace_on: ClassVar[frozenset[str]] = frozenset({"stack"})
+
+    async def add_live_changes(self, stack: str, state: State, found: Difference) -> Difference:
+        """Add the setting where the machine allows less than the stack needs: a reboot resets it."""
+        allowed, needed = int(SETTING.read_text()), int(state.inputs["inotify_instances"])
+        return found.with_change("inotify_instances") if allowed < needed and not found.changes else found
+
+    async def create(self, operation: Operation, news: Properties) -> Made:
+        """Raise what is too low."""
+        wanted = int(news["inotify_instances"])
+        with _ledger() as ledger:
+            allowed = int(SETTING.read_text())
+            if allowed < wanted:
+                ledger.setdefault("before", allowed)
+                await operation.info(f"fs.inotify.max_user_instances is raised from {allowed} to {wanted} for as long as this stack is up")
+                _set(wanted)
+            ledger["stacks"] = sorted({*ledger.get("stacks", []), news["stack"]})
+        return Made(operation.name, dict(news))
+
+    async def read(self, operation: Operation, state: State) -> Made | None:
+        """What is allowed now, where that is less."""
+        allowed = int(SETTING.read_text())
+        if allowed >= int(state.inputs["inotify_instances"]):
+            return Made(state.id, state.outputs)
+        return Made(state.id, state.outputs, inputs={**state.inputs, "inotify_instances": allowed})
+
+    async def update(self, operation: Operation, state: State, news: Properties) -> Made:
+        """Raise it again."""
+        return await self.create(operation, news)
+
+    async def delete(self, operation: Operation, state: State) -> None:
+        """Give back what was there before, unless another stack needs it or somebody has set something else since."""
+        forget(state.inputs["stack"])
+
+
+def forget(stack: str) -> None:
+    """A stack needs it no more."""
+    if not LEDGER.exists():
+        return
+    with _ledger() as ledger:
+        ledger["stacks"] = [name for name in ledger.get("stacks", []) if name != stack]
+        if not ledger["stacks"]:
+            before = ledger.pop("before", None)
+            if before is not None:
+                _set(before)
+
+
+def _set(value: int) -> None:
+    try:
+        SETTING.write_text(f"{value}\n")
+    except OSError as error:
+        raise RackwrightError(
+            f"{SETTING}: cannot be set to {value} ({error.strerror})", hint=f"run `sysctl -w fs.inotify.max_user_instances={value}` as root"
+        ) from None
+
+
+@contextlib.contextmanager
+def _ledger() -> Iterator[dict[str, Any]]:
+    """The ledger, held against other runs while it is open, and written when it is closed."""
+    LEDGER.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with LEDGER.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        text = file.read()
+        found: dict[str, Any] = json.loads(text) if text else {}
+        yield found
+        file.seek(0)
+        file.truncate()
+        if found.get("stacks"):
+            file.write(json.dumps(found))

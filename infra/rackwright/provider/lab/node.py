@@ -1,0 +1,236 @@
+"""A lab node: a container that runs systemd and looks, from its SSH port inwards, like any other machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import ClassVar, Final
+
+from rackwright.drivers import cgroups, ssh
+from rackwright.drivers.cgroups import rootless
+from rackwright.drivers.podman import (
+    NODE_LABEL,
+    SECRET_PREFIX,
+    SPEC_LABEL,
+    STACK_LABEL,
+    Container,
+    SecretFile,
+    handed_over,
+    inspect,
+    limits,
+    must,
+    podman,
+)
+from rackwright.inventory import paths
+from rackwright.provider.lab import node_drift, power
+from rackwright.provider.lab.live_nodes import nodes_now
+from rackwright.provider.protocol.diff import Difference
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+
+_SIMULATED_GPU_MAJOR: Final = 61
+"""A character-device major for local and experimental use (kernel: Documentation/admin-guide/devices.txt): never a real driver's."""
+_SPEC: Final = ("name", "network", "address", "mac", "hostname", "gpus", "volumes", "published", "host_public_key", "authorized_key")
+_RUNNING: Final = "running"
+
+
+class Node(Resource):
+    """Inputs: see `required`, and `gpus` (count), `nests` (runs containers itself), `volumes` {mount: name}, `published` ["ip:port:22"].
+
+    Outputs: the inputs, but as `image` the one it was made from, and `incarnation`, which changes whenever the node starts afresh, but for
+    a start that only ends a sleep: a node that Slurm wakes comes back to work by itself, with nobody there to converge it.
+    """
+
+    token: ClassVar[str] = "rackwright:lab:Node"
+    required: ClassVar[tuple[str, ...]] = (
+        "stack",
+        "name",
+        "hostname",
+        "image",
+        "network",
+        "address",
+        "mac",
+        "host_key",
+        "host_public_key",
+        "authorized_key",
+    )
+    replace_on: ClassVar[frozenset[str]] = frozenset({"stack", "nests", *_SPEC})
+    only_at_creation: ClassVar[frozenset[str]] = frozenset({"image", "host_key"})
+
+    def normalise(self, news: Properties) -> Properties:
+        """A declared node runs."""
+        return {"gpus": 0, "volumes": {}, "published": [], **news, "status": _RUNNING}
+
+    def diff(self, state: State, news: Properties) -> Difference:
+        """What moved under a node that was made as it is wanted can be brought back; what is wanted otherwise needs a new one."""
+        made_so = [name for name in node_drift.BROUGHT_BACK if state.outputs.get(name) == news.get(name)]
+        return super().diff(state, news).in_place(made_so)
+
+    async def add_live_changes(self, stack: str, state: State, found: Difference) -> Difference:
+        """Add `status` for a container that was stopped, removed or restarted since the last run: a reboot stops all of them."""
+        if found.changes or _is_as_recorded(stack, state, (await nodes_now(stack)).get(state.id)):
+            return found
+        slept = paths.asleep(stack, state.inputs["hostname"]).exists()
+        # The containers of a stack are inspected together; one that is just waking up may have started since.
+        if _is_as_recorded(stack, state, await inspect(state.id), slept=slept):
+            return found
+        return found.with_change("status")
+
+    def foresee(self, news: Properties) -> Properties:
+        """A new node is a new incarnation."""
+        return {**news, "incarnation": UNKNOWN}
+
+    async def create(self, operation: Operation, news: Properties) -> Made:
+        """Create and start it. A running one of the same shape, left by a run that died, is adopted; any other is replaced."""
+        found = await inspect(news["name"])
+        if found is not None and not (found.status == _RUNNING and found.labels.get(SPEC_LABEL) == _spec(news)):
+            await self._remove(news["stack"], news["hostname"], news["name"])
+            found = None
+        if found is None:
+            _forget_sleep(news["stack"], news["hostname"])
+            await operation.status("starting")
+            async with handed_over(_identity(news)) as secrets:
+                await must("run", "--detach", *_options(news), *secrets, news["image"], *_init(news))
+            found = await inspect(news["name"])
+            assert found is not None
+        return _made(found, news)
+
+    async def read(self, operation: Operation, state: State) -> Made | None:
+        """Whether the container exists and runs; a paused or stopped one differs from its declaration, one that sleeps does not."""
+        slept = paths.asleep(operation.stack, state.inputs["hostname"]).exists()
+        found = await inspect(state.id)
+        if found is None:
+            return None
+        if _sleeps_or_was_woken(operation.stack, state, found, slept=slept):
+            return Made(state.id, state.outputs, inputs={**state.inputs, "status": _RUNNING})
+        if node_drift.replaced(found, state):
+            news = {"status": node_drift.REPLACED, "image": found.image}
+            return Made(state.id, {**state.outputs, "status": node_drift.REPLACED}, inputs={**state.inputs, **news})
+        inputs = {**state.inputs, "status": found.status, **node_drift.differs(found, state)}
+        return Made(state.id, _made(found, {**state.inputs, **state.outputs}).outputs, inputs=inputs)
+
+    async def update(self, operation: Operation, state: State, news: Properties) -> Made:
+        """Make it run again, as it was made."""
+        found = await inspect(news["name"])
+        if found is not None and node_drift.replaced(found, state):
+            await self._remove(news["stack"], news["hostname"], news["name"])
+            found = None
+        if found is None:
+            return await self.create(operation, news)
+        if found.paused:
+            await must("unpause", news["name"])
+        elif not found.running:
+            _forget_sleep(news["stack"], news["hostname"])
+            await must("start", news["name"])
+        await ssh.close(operation.stack, news["hostname"])
+        found = await inspect(news["name"])
+        assert found is not None
+        await node_drift.bring_back(found, news)
+        return _made(found, news)
+
+    async def delete(self, operation: Operation, state: State) -> None:
+        """Remove the container, reachable or not."""
+        await self._remove(operation.stack, state.inputs["hostname"], state.id)
+
+    async def _remove(self, stack: str, hostname: str, name: str) -> None:
+        await podman("rm", "--force", "--time", "0", "--volumes", name)
+        _forget_sleep(stack, hostname)
+        await ssh.close(stack, hostname)
+
+
+def _is_as_recorded(stack: str, state: State, found: Container | None, *, slept: bool = False) -> bool:
+    """Whether the container runs since the recorded start, or is asleep or awake again by Slurm's wish.
+
+    Without a power agent, after a reboot for one, nothing wakes a container; slurmctld may have lost that the node is powered down.
+    """
+    if found is None:
+        return False
+    unchanged = found.running and not found.paused and found.incarnation == state.outputs.get("incarnation")
+    wakes = found.running or power.living(stack) is not None
+    return unchanged or (wakes and _sleeps_or_was_woken(stack, state, found, slept=slept))
+
+
+def _sleeps_or_was_woken(stack: str, state: State, found: Container, *, slept: bool) -> bool:
+    """Whether the recorded container is one that power saving stopped or started; `slept`: it was asleep before it was inspected."""
+    same = str(state.outputs.get("incarnation", "")).startswith(found.short_id)
+    asleep = slept or paths.asleep(stack, state.inputs["hostname"]).exists()
+    return same and not found.paused and (asleep or (found.running and _was_woken(stack, state, found)))
+
+
+def _was_woken(stack: str, state: State, found: Container) -> bool:
+    """Whether the container's last start was the power agent's."""
+    file = paths.woken(stack, state.inputs["hostname"])
+    return file.exists() and file.read_text() == found.incarnation
+
+
+def _forget_sleep(stack: str, hostname: str) -> None:
+    for mark in (paths.asleep(stack, hostname), paths.woken(stack, hostname)):
+        mark.unlink(missing_ok=True)
+
+
+def _made(found: Container, news: Properties) -> Made:
+    return Made(found.name, {**news, "image": found.image, "status": found.status, "incarnation": found.incarnation})
+
+
+def _spec(news: Properties) -> str:
+    """What a container cannot change after its creation, as a digest."""
+    shape = {key: news.get(key) for key in _SPEC} | ({"nests": True} if news.get("nests") else {})
+    return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _options(news: Properties) -> list[str]:
+    return [
+        *("--name", news["name"], "--hostname", news["hostname"], "--no-hosts", "--http-proxy=false"),
+        *(
+            "--label",
+            f"{STACK_LABEL}={news['stack']}",
+            "--label",
+            f"{NODE_LABEL}={news['hostname']}",
+            "--label",
+            f"{SPEC_LABEL}={_spec(news)}",
+        ),
+        *("--network", news["network"], "--ip", news["address"], "--mac-address", news["mac"]),
+        *("--systemd=always", "--stop-signal", "SIGRTMIN+3"),
+        *limits(),
+        *(_NESTING if news.get("nests") else ("--cap-add", "SYS_ADMIN,NET_ADMIN,MKNOD", "--device", "/dev/fuse", *_gpus(news["gpus"]))),
+        *(option for mount, name in sorted(news["volumes"].items()) for option in ("--volume", f"{name}:{mount}")),
+        *(option for address in news["published"] for option in ("--publish", address)),
+    ]
+
+
+_NESTING: Final = ("--privileged", "--cgroupns=private")
+"""For nodes that run containers. With the machine's cgroup namespace, systemd makes hierarchies for all of the machine."""
+
+
+_OWN_HIERARCHY: Final = "umount -l /sys/fs/cgroup/systemd"
+"""On cgroup v1, podman 4.3 lays the machine's own systemd hierarchy over a private one: nodes would share it."""
+_KEEP_KERNEL: Final = (
+    "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys"
+    " && mount --bind /proc/sys/net /proc/sys/net && mount -o remount,bind,rw /proc/sys/net"
+)
+"""A privileged container may write kernel settings, and its systemd does (fs.file-max): all but the network's are the machine's."""
+
+
+def _init(news: Properties) -> list[str]:
+    """The first process."""
+    nests = news.get("nests")
+    steps = [_KEEP_KERNEL] if nests else []
+    if not cgroups.unified() and not rootless():
+        steps += [_OWN_HIERARCHY] if nests else []
+        steps += cgroups.hide_unmounted()
+    return ["/bin/sh", "-c", "; ".join([*steps, "exec /sbin/init"])] if steps else ["/sbin/init"]
+
+
+def _gpus(count: int) -> tuple[str, ...]:
+    """Let the gpu role make devices with numbers of their own. A user namespace may make none; the role does without there."""
+    return ("--device-cgroup-rule", f"c {_SIMULATED_GPU_MAJOR}:* rwm") if count and not rootless() else ()
+
+
+def _identity(news: Properties) -> list[SecretFile]:
+    """The host key and the one key that opens it, there before sshd starts for the first time."""
+    prefix = f"{SECRET_PREFIX}.{news['stack']}.{news['hostname']}"
+    return [
+        SecretFile(f"{prefix}.host-key", node_drift.KEY_FILE, news["host_key"]),
+        SecretFile(f"{prefix}.host-public-key", f"{node_drift.KEY_FILE}.pub", news["host_public_key"] + "\n"),
+        SecretFile(f"{prefix}.authorized-key", "/root/.ssh/authorized_keys", news["authorized_key"] + "\n"),
+    ]

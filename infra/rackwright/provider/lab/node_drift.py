@@ -1,0 +1,113 @@
+"""What somebody did to a lab node from outside: another container under its name, another network, another host key; and the way back."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from pathlib import Path
+from typing import Final
+
+from rackwright.drivers.podman import Container, must
+from rackwright.errors import RackwrightError
+from rackwright.provider.protocol.property_values import Properties
+from rackwright.provider.protocol.resource import State
+
+REPLACED: Final = "replaced"
+"""The status of a container that nobody of ours made: another one, from another image, under the node's name."""
+BROUGHT_BACK: Final = ("network", "address", "host_public_key")
+"""What a node cannot be made otherwise with, but can get back."""
+KEY_FILE: Final = "/etc/ssh/ssh_host_ed25519_key"
+_MAGIC: Final = b"openssh-key-v1\0"
+_WRITE: Final = 'umask 077 && cat >"$1" && echo "$2" >"$1.pub" && systemctl reload-or-restart sshd.service'
+"""A reload keeps the server's invocation, by which the phases know what it was started on."""
+
+
+def replaced(found: Container, state: State) -> bool:
+    """Whether another image runs under the node's name, in a container that is not the recorded one."""
+    ours = str(state.outputs.get("incarnation", "")).startswith(found.short_id)
+    return not ours and found.image != state.outputs.get("image")
+
+
+def differs(found: Container, state: State) -> Properties:
+    """Network, address and host key of a node that runs, where they are not those it was made with."""
+    if not found.running:
+        return {}
+    made = {name: state.outputs.get(name) for name in BROUGHT_BACK}
+    live = {**_place(found, str(made["network"])), **_key(found, str(made["host_public_key"]))}
+    return {name: live.get(name, was) for name, was in made.items() if was is not None}
+
+
+def _place(found: Container, network: str) -> Properties:
+    """(network, address): of the node's own where it is on that and no other."""
+    if network in found.networks and len(found.networks) == 1:
+        return {"address": found.networks[network]}
+    return {"network": ", ".join(sorted(found.networks)) or "none", "address": found.networks.get(network, "none")}
+
+
+def _key(found: Container, wanted: str) -> Properties:
+    """The public half of what its SSH server proves itself with from its next start on, where that is not the wanted one.
+
+    Where this user may not read a container's files, the check `sshd.host_key_is_the_pinned_one` alone tells.
+    """
+    file = _files(found) / KEY_FILE.lstrip("/")
+    try:
+        shown = public_half(file.read_text(encoding="ascii")) if file.is_file() else "none"
+    except PermissionError:
+        return {}
+    except (OSError, ValueError):
+        shown = "none"
+    return {} if shown.split() == wanted.split()[:2] else {"host_public_key": shown}
+
+
+def _files(found: Container) -> Path:
+    """A running container's files, as this machine reaches them."""
+    return Path(f"/proc/{found.pid}/root")
+
+
+def public_half(private: str) -> str:
+    """Of a private key as OpenSSH writes it; ValueError where it is none.
+
+    It begins with the public half in the clear (PROTOCOL.key of OpenSSH): cipher, kdf, kdf options, how many keys, public key.
+    """
+    lines = private.split("-----")
+    if len(lines) < 3 or "OPENSSH PRIVATE KEY" not in lines[1]:
+        raise ValueError("no private key of OpenSSH")
+    blob = base64.b64decode(lines[2], validate=False)
+    if not blob.startswith(_MAGIC):
+        raise ValueError("no private key of OpenSSH")
+    try:
+        at = len(_MAGIC)
+        for _ in range(3):
+            at = _word(blob, at)[1]
+        public, _ = _word(blob, at + 4)
+        kind, _ = _word(public, 0)
+    except struct.error as error:
+        raise ValueError("a private key that was cut off") from error
+    return f"{kind.decode('ascii')} {base64.b64encode(public).decode('ascii')}"
+
+
+def _word(blob: bytes, at: int) -> tuple[bytes, int]:
+    """A string with its length before it, and where the next begins."""
+    (length,) = struct.unpack_from(">I", blob, at)
+    if at + 4 + length > len(blob):
+        raise ValueError("a private key that was cut off")
+    return blob[at + 4 : at + 4 + length], at + 4 + length
+
+
+async def bring_back(found: Container, wanted: Properties) -> None:
+    """A node that runs, on its network, at its address, with its host key."""
+    name = wanted["name"]
+    if found.networks != {wanted["network"]: wanted["address"]}:
+        for network in found.networks:
+            await must("network", "disconnect", "--force", network, name)
+        place = ("--ip", wanted["address"], "--mac-address", wanted["mac"])
+        await must("network", "connect", *place, wanted["network"], name)
+    if _key(found, wanted["host_public_key"]):
+        await _write_key(name, wanted["host_key"], wanted["host_public_key"])
+
+
+async def _write_key(name: str, key: str, public: str) -> None:
+    try:
+        await must("exec", "--interactive", name, "sh", "-c", _WRITE, "sh", KEY_FILE, public, stdin=key.encode())
+    except RackwrightError as error:
+        raise RackwrightError(f"{name}: its host key could not be put back: {error.cause}", hint=error.hint) from None

@@ -1,0 +1,122 @@
+"""A lab's power agent: the process that stops and starts workers for Slurm. It outlives the run that starts it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar, Final, NamedTuple
+
+from rackwright.drivers.daemon import end, is_running
+from rackwright.errors import RackwrightError
+from rackwright.inventory import paths
+from rackwright.provider.protocol.diff import Change, Difference
+from rackwright.provider.protocol.property_values import Properties
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+
+_AGENT: Final = "rackwright.provider.lab.power_agent"
+_COMMAND: Final = (sys.executable, "-m", _AGENT)
+_START: Final = 15.0
+"""Seconds until a started agent must have said who it is."""
+_END: Final = 25.0
+"""Seconds an agent may take to end: it waits for the containers it is stopping."""
+_INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "LANG", "XDG_RUNTIME_DIR")
+
+
+class Agent(NamedTuple):
+    """One process: its number, and when it started (clock ticks since the machine's boot)."""
+
+    pid: int
+    born: int
+
+
+class Power(Resource):
+    """Inputs: stack, controller (its container), nodes (those that may sleep), agent (digest of its code). Outputs: also pid and born."""
+
+    token: ClassVar[str] = "rackwright:lab:Power"
+    required: ClassVar[tuple[str, ...]] = ("stack", "controller", "nodes", "agent")
+    replace_on: ClassVar[frozenset[str]] = frozenset({"stack"})
+
+    def diff(self, state: State, news: Properties) -> Difference:
+        """Changed inputs, or an agent that has died: without it jobs wait for nodes that never come, so no refresh is waited for."""
+        found = super().diff(state, news)
+        return found if living(state.inputs["stack"]) else found.with_change("pid", Change.UPDATE)
+
+    async def create(self, operation: Operation, news: Properties) -> Made:
+        """Start the agent, in the place of one that a run left behind."""
+        return await _restarted(news)
+
+    async def read(self, operation: Operation, state: State) -> Made | None:
+        """Whether it lives: a machine that was restarted has none."""
+        agent = living(state.inputs["stack"])
+        return _made(state.outputs, agent) if agent else None
+
+    async def update(self, operation: Operation, state: State, news: Properties) -> Made:
+        """Start it anew: it looks at its arguments and its code only once."""
+        return await _restarted(news)
+
+    async def delete(self, operation: Operation, state: State) -> None:
+        """End it and remove what it wrote."""
+        stack, recorded = state.inputs["stack"], Agent(state.outputs.get("pid", 0), state.outputs.get("born", 0))
+        for agent in {recorded, living(stack) or recorded}:
+            await _end(stack, agent)
+        for folder in (paths.asleep(stack, "any").parent, paths.woken(stack, "any").parent):
+            shutil.rmtree(folder, ignore_errors=True)
+        for file in (paths.power_lock(stack), *paths.folder(stack).glob(f"{paths.power_log(stack).name}*")):
+            file.unlink(missing_ok=True)
+
+
+def living(stack: str) -> Agent | None:
+    """The stack's agent as its lock file names it, where that process is one."""
+    with suppress(OSError, ValueError):
+        pid, since = map(int, paths.power_lock(stack).read_text().split())
+        if is_running(pid, since, (_AGENT, stack)):
+            return Agent(pid, since)
+    return None
+
+
+async def _restarted(news: Properties) -> Made:
+    stack = news["stack"]
+    if before := living(stack):
+        await _end(stack, before)
+    paths.prepare(stack)
+    child = _start(stack, [news["controller"], *news["nodes"]])
+    deadline = asyncio.get_running_loop().time() + _START
+    while not ((agent := living(stack)) and agent.pid == child.pid):
+        if child.poll() is not None or asyncio.get_running_loop().time() > deadline:
+            raise RackwrightError(f"the power agent does not start: {_last_line(paths.power_log(stack))}", path=f"stack {stack}")
+        await asyncio.sleep(0.05)
+    return _made(news, agent)
+
+
+def _start(stack: str, arguments: list[str]) -> subprocess.Popen[bytes]:
+    """The agent in a session of its own, known to nobody: the provider takes its other children with it."""
+    environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    with open(paths.power_log(stack), "a") as log:
+        return subprocess.Popen(
+            [*_COMMAND, stack, *arguments],
+            cwd="/",
+            env={**environment, "RACKWRIGHT_HOME": str(paths.home()), "PYTHONPATH": str(Path(__file__).parents[2])},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+async def _end(stack: str, agent: Agent) -> None:
+    if not await asyncio.to_thread(end, *agent, (_AGENT, stack), patience=_END):
+        raise RackwrightError(f"the power agent, process {agent.pid}, does not end", path=f"stack {stack}", hint=f"`kill -9 {agent.pid}`")
+
+
+def _made(properties: Properties, agent: Agent) -> Made:
+    return Made(f"{properties['stack']}-power", {**properties, "pid": agent.pid, "born": agent.born})
+
+
+def _last_line(file: Path) -> str:
+    lines = file.read_text().splitlines() if file.exists() else []
+    return lines[-1] if lines else "it said nothing"

@@ -1,0 +1,139 @@
+"""The power agent of a lab: stops and starts worker containers as Slurm's power saving asks.
+
+usage: python -m rackwright.provider.lab.power_agent STACK CONTROLLER NODE …
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import signal
+import sys
+from collections.abc import Collection
+from contextlib import suppress
+from logging.handlers import RotatingFileHandler
+from typing import Final
+
+from rackwright.drivers.daemon import born
+from rackwright.drivers.podman import STACK_LABEL, Container, inspect, must
+from rackwright.errors import RackwrightError
+from rackwright.inventory import paths
+from rackwright.provider.lab.power_requests import Request, is_met, refusal, requests, settle
+
+_LOOK_EVERY: Final = 1.0
+_ABSENT_EVERY: Final = 5.0
+"""Seconds between looks for a controller that is not running."""
+_LOG_BYTES: Final = 128 * 1024
+_TOLD: Final = 1000
+"""Failures remembered, so that each is told once."""
+log = logging.getLogger("rackwright.power")
+
+
+async def meet(stack: str, request: Request, found: Container) -> None:
+    """Stop or start the container; the marks tell a refresh that this is no drift."""
+    asleep, woken = paths.asleep(stack, request.node), paths.woken(stack, request.node)
+    for mark in (asleep, woken):
+        mark.parent.mkdir(exist_ok=True)
+    asleep.touch()
+    if found.running and not is_met(request, found):
+        await must("stop", "--time", "10", found.name)
+    if request.wish == "suspend":
+        return
+    if not is_met(request, found):
+        await must("start", found.name)
+    started = await inspect(found.name)
+    woken.write_text(started.incarnation if started else "")
+    asleep.unlink(missing_ok=True)
+
+
+class Agent:
+    """Looks and acts until it is stopped or its stack is gone; `lock` is the descriptor of its lock file."""
+
+    def __init__(self, stack: str, controller: str, nodes: Collection[str], lock: int) -> None:
+        self.stack, self.controller, self.nodes, self.lock = stack, controller, frozenset(nodes), lock
+        self.stopped = asyncio.Event()
+        self._first = (0, 0)
+        self._told: dict[Request | None, str] = {}
+
+    async def run(self) -> None:
+        """Until SIGTERM, SIGINT, the end of the stack's last container, or of its folder in the home."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self.stopped.set)
+        while not self.stopped.is_set() and self._is_known():
+            pause = _LOOK_EVERY
+            try:
+                root = await self._root()
+                if root is not None:
+                    await asyncio.gather(*(self._answer(root, request) for request in requests(root, self.nodes)))
+                elif not await must("ps", "--all", "--quiet", "--filter", f"label={STACK_LABEL}={self.stack}"):
+                    log.info("no container of the stack is left")
+                    return
+                else:
+                    pause = _ABSENT_EVERY
+            except (RackwrightError, OSError) as error:
+                self._tell(None, str(error))
+                pause = _ABSENT_EVERY
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.stopped.wait(), pause)
+
+    def _is_known(self) -> bool:
+        """Whether its lock file lies where others look for it: who cannot be found must not act."""
+        with suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(self.lock), os.stat(paths.power_lock(self.stack)))
+        return False
+
+    async def _root(self) -> str | None:
+        """The controller's file system; None while it does not run."""
+        if born(self._first[0]) != self._first[1]:
+            found = await inspect(self.controller)
+            own = found is not None and found.running and found.labels.get(STACK_LABEL) == self.stack
+            pid = found.pid if found is not None and own else 0
+            self._first = (pid, born(pid) or 0)
+        return f"/proc/{self._first[0]}/root" if self._first[1] else None
+
+    async def _answer(self, root: str, request: Request) -> None:
+        """Do what is wanted where that is allowed; a failure is told once and tried again at the next look."""
+        try:
+            found = await inspect(f"{self.stack}-{request.node}")
+            refused = refusal(self.stack, request.node, found)
+            if found is None or refused:
+                self._tell(request, f"refused: {refused}")
+                return
+            await meet(self.stack, request, found)
+            settle(root, request)
+            log.info("%s: %s", request.node, "asleep" if request.wish == "suspend" else "awake")
+        except (RackwrightError, OSError) as error:
+            self._tell(request, str(error))
+
+    def _tell(self, request: Request | None, text: str) -> None:
+        """Say what hinders once, not at every look."""
+        if self._told.get(request) != text:
+            self._told = {**self._told, request: text} if len(self._told) < _TOLD else {request: text}
+            log.warning("%s%s", f"{request.wish} {request.node}: " if request else "", text)
+
+
+def main(stack: str, controller: str, *nodes: str) -> int:
+    """Run as the stack's only agent."""
+    os.umask(0o077)
+    handler = RotatingFileHandler(paths.power_log(stack), maxBytes=_LOG_BYTES, backupCount=1)
+    logging.basicConfig(handlers=[handler], level=logging.INFO, format="%(asctime)s %(message)s")
+    logging.raiseExceptions = False  # The folder goes before the agent does.
+    with open(paths.power_lock(stack), "a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            log.warning("another agent of the stack is running")
+            return 1
+        lock.truncate(0)
+        lock.write(f"{os.getpid()} {born(os.getpid())}")
+        lock.flush()
+        log.info("started for %s", ", ".join(nodes) or "no node")
+        asyncio.run(Agent(stack, controller, nodes, lock.fileno()).run())
+        log.info("ended")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

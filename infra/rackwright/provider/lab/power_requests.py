@@ -1,0 +1,78 @@
+"""Requests of Slurm's power saving, as its programs leave them on the controller: what is wanted, and what may be done.
+
+They come from inside the cluster: names are looked up among those that the plan knows, and no link is followed on the way to them.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from rackwright.drivers.podman import NODE_LABEL, STACK_LABEL, Container
+
+WISHES: Final = ("resume", "suspend")
+FOLDER: Final = ("var", "lib", "rackwright", "power")
+"""roles/slurm_controller/README.md, "Power saving"."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One file: what is wanted of which node, and when it was asked (ns since 1970)."""
+
+    wish: str
+    node: str
+    asked: int
+
+
+@contextmanager
+def opened(root: str, *parts: str) -> Iterator[int]:
+    """A folder below `root`, reached without following a link: the cluster's root user may have put one anywhere."""
+    found = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in parts:
+            below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=found)
+            os.close(found)
+            found = below
+        yield found
+    finally:
+        os.close(found)
+
+
+def requests(root: str, nodes: Collection[str]) -> list[Request]:
+    """What is wanted of these nodes, the latest wish for each; whatever else lies there is not looked at."""
+    found: dict[str, Request] = {}
+    for wish in WISHES:
+        with suppress(FileNotFoundError), opened(root, *FOLDER, wish) as folder:
+            for node in set(os.listdir(folder)).intersection(nodes):
+                told = os.stat(node, dir_fd=folder, follow_symlinks=False)
+                if stat.S_ISREG(told.st_mode) and (node not in found or told.st_mtime_ns > found[node].asked):
+                    found[node] = Request(wish, node, told.st_mtime_ns)
+    return sorted(found.values(), key=lambda request: (request.wish, request.node))
+
+
+def settle(root: str, request: Request) -> None:
+    """Remove a request that has been met, unless it was made anew meanwhile."""
+    with suppress(FileNotFoundError), opened(root, *FOLDER, request.wish) as folder:
+        if os.stat(request.node, dir_fd=folder, follow_symlinks=False).st_mtime_ns == request.asked:
+            os.unlink(request.node, dir_fd=folder)
+
+
+def refusal(stack: str, node: str, found: Container | None) -> str | None:
+    """Why a container may not be touched; None when it is this stack's container of that node."""
+    if found is None:
+        return "there is no such container"
+    if (found.labels.get(STACK_LABEL), found.labels.get(NODE_LABEL)) != (stack, node):
+        return "its labels are not those of the node"
+    return "it is paused" if found.paused else None
+
+
+def is_met(request: Request, found: Container) -> bool:
+    """Whether nothing is left to do: a node that is wanted up must have started after it was asked for, since Slurm waits for a boot."""
+    if request.wish == "suspend":
+        return not found.running
+    return found.running and datetime.fromisoformat(found.started_at).timestamp() * 1e9 >= request.asked

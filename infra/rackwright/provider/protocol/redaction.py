@@ -1,0 +1,59 @@
+"""Keeps secrets out of log lines, reasons and outputs: every secret the engine sent is remembered for the life of the process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rackwright.provider.protocol.property_values import Properties, Secret, reveal, secrets_in
+
+_MASK = "[secret]"
+_SHORTEST = 8
+"""Shorter texts are no secrets worth masking and would mask ordinary words."""
+
+
+class Redactor:
+    """Masks every secret text it has been shown, and its lines (a private key is quoted line by line)."""
+
+    def __init__(self) -> None:
+        self._texts: set[str] = set()
+
+    def learn(self, properties: Properties) -> None:
+        """Remember every secret inside."""
+        for text in secrets_in(properties):
+            self._texts.update(part for part in (text, *text.splitlines()) if len(part) >= _SHORTEST and not part.startswith("-----"))
+
+    def __call__(self, text: str) -> str:
+        for secret in sorted(self._texts, key=len, reverse=True):
+            text = text.replace(secret, _MASK)
+        return text
+
+    def seal(self, outputs: Properties) -> Properties:
+        """The outputs with everything that holds a secret marked as one."""
+        return {key: value if isinstance(value, Secret) else self._sealed(value) for key, value in outputs.items()}
+
+    def _sealed(self, value: Any) -> Any:
+        return Secret(value) if self._holds_secret(value) else value
+
+    def _holds_secret(self, value: Any) -> bool:
+        if isinstance(value, str):
+            return any(secret in value for secret in self._texts)
+        if isinstance(value, dict):
+            return any(self._holds_secret(item) for item in value.values())
+        if isinstance(value, list | tuple):
+            return any(self._holds_secret(item) for item in value)
+        return False
+
+
+def rewrap(plain: Properties, recorded: Properties) -> Properties:
+    """Plain properties with those values that are secret on record wrapped again."""
+    return {key: _rewrapped(value, recorded.get(key)) for key, value in plain.items()}
+
+
+def _rewrapped(value: Any, recorded: Any) -> Any:
+    if isinstance(value, Secret) or recorded is None:
+        return value
+    if isinstance(recorded, Secret):
+        return Secret(reveal(value))
+    if isinstance(value, dict) and isinstance(recorded, dict):
+        return rewrap(value, recorded)
+    return value

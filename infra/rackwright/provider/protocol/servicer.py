@@ -1,0 +1,228 @@
+"""The resource provider protocol: requests in, plain values to the resources, answers and partial failures out."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn, TypeVar
+
+import grpc
+from google.protobuf import any_pb2, empty_pb2
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
+
+from rackwright.drivers import api_tunnel
+from rackwright.drivers.supervision import Lifetime, leave_mark
+from rackwright.errors import RackwrightError
+from rackwright.operations.stack_lock import StackLock
+from rackwright.provider import registry
+from rackwright.provider.protocol.diff import Change, Difference
+from rackwright.provider.protocol.engine_log import EngineLog
+from rackwright.provider.protocol.property_values import Properties, decode, encode, reveal
+from rackwright.provider.protocol.redaction import Redactor, rewrap
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+
+Result = TypeVar("Result")
+_VERSION = "0.1.0"
+_KINDS = {
+    Change.ADD: provider_pb2.PropertyDiff.ADD,
+    Change.ADD_REPLACE: provider_pb2.PropertyDiff.ADD_REPLACE,
+    Change.DELETE: provider_pb2.PropertyDiff.DELETE,
+    Change.DELETE_REPLACE: provider_pb2.PropertyDiff.DELETE_REPLACE,
+    Change.UPDATE: provider_pb2.PropertyDiff.UPDATE,
+    Change.UPDATE_REPLACE: provider_pb2.PropertyDiff.UPDATE_REPLACE,
+}
+
+
+class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
+    """Answers the engine; knows nothing about any one resource."""
+
+    def __init__(self, log: EngineLog, lifetime: Lifetime) -> None:
+        self._log = log
+        self._lifetime = lifetime
+        self._redact = Redactor()
+        self._locks: dict[str, StackLock] = {}
+        self._under_way = 0
+
+    async def Handshake(self, request: Any, context: Any) -> provider_pb2.ProviderHandshakeResponse:
+        """Secrets are accepted as such, so that derived outputs can be marked here."""
+        return provider_pb2.ProviderHandshakeResponse(accept_secrets=True)
+
+    async def Attach(self, request: Any, context: Any) -> empty_pb2.Empty:
+        """A debugger's engine takes the place of the one on the command line."""
+        self._log.attach(request.address)
+        return empty_pb2.Empty()
+
+    async def GetPluginInfo(self, request: Any, context: Any) -> plugin_pb2.PluginInfo:
+        """The plugin's version."""
+        return plugin_pb2.PluginInfo(version=_VERSION)
+
+    async def CheckConfig(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
+        """The provider has no configuration of its own."""
+        return provider_pb2.CheckResponse(inputs=request.news)
+
+    async def DiffConfig(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
+        """The provider has no configuration of its own."""
+        return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
+
+    async def Configure(self, request: Any, context: Any) -> provider_pb2.ConfigureResponse:
+        """What this provider can do. A way to a Kubernetes API opens now: Pulumi's provider for it looks before any call comes here."""
+        stack = request.urn.split("::")[0].removeprefix("urn:pulumi:")
+        if stack:
+            await self._open_way(stack)
+        return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True, acceptResources=False, acceptOutputs=False)
+
+    async def Cancel(self, request: Any, context: Any) -> empty_pb2.Empty:
+        """End every child now; the calls that wait for them report it."""
+        if self._under_way:  # The engine cancels idle plugins, too, when a run has ended.
+            leave_mark()
+        await self._lifetime.cancel()
+        return empty_pb2.Empty()
+
+    async def Check(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
+        """Findings as failures, defaults filled in."""
+        resource, news = await self._open(request, context), decode(request.news)
+        self._redact.learn(news)
+        plain = reveal(news)
+        failures = [
+            provider_pb2.CheckFailure(property=found.property, reason=self._redact(found.reason)) for found in resource.check(plain)
+        ]
+        return provider_pb2.CheckResponse(inputs=encode(rewrap(resource.normalise(plain), news)), failures=failures)
+
+    async def Diff(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
+        """A detailed difference between the record and the new inputs."""
+        resource = await self._open(request, context)
+        state = State(request.id, reveal(decode(request.old_inputs)), reveal(decode(request.olds)))
+        found = resource.diff(state, reveal(decode(request.news)))
+        operation = self._operation(request)
+        live = await self._guarded(context, operation, lambda: resource.add_live_changes(operation.stack, state, found), locked=False)
+        return _diff_response(live)
+
+    async def Create(self, request: Any, context: Any) -> provider_pb2.CreateResponse:
+        """Make the resource, or foresee it."""
+        resource, news = await self._open(request, context), decode(request.properties)
+        self._redact.learn(news)
+        if request.preview:
+            return provider_pb2.CreateResponse(properties=encode(rewrap(resource.foresee(reveal(news)), news)))
+        operation = self._operation(request)
+        made = await self._guarded(context, operation, lambda: resource.create(operation, reveal(news)))
+        outputs = await self._settle(context, made, news)
+        return provider_pb2.CreateResponse(id=made.id, properties=outputs)
+
+    async def Read(self, request: Any, context: Any) -> provider_pb2.ReadResponse:
+        """The live truth; an empty answer says it is gone."""
+        resource = await self._open(request, context)
+        inputs, outputs = decode(request.inputs), decode(request.properties)
+        self._redact.learn(inputs)
+        self._redact.learn(outputs)
+        operation = self._operation(request)
+        state = State(request.id, reveal(inputs), reveal(outputs))
+        made = await self._guarded(context, operation, lambda: resource.read(operation, state), locked=False)
+        if made is None:
+            return provider_pb2.ReadResponse()
+        found = inputs if made.inputs is None else rewrap(made.inputs, inputs)
+        settled = await self._settle(context, made, {**outputs, **found}, inputs=found)
+        return provider_pb2.ReadResponse(id=made.id, properties=settled, inputs=encode(found))
+
+    async def Update(self, request: Any, context: Any) -> provider_pb2.UpdateResponse:
+        """Change the resource in place."""
+        resource, news = await self._open(request, context), decode(request.news)
+        self._redact.learn(news)
+        if request.preview:
+            return provider_pb2.UpdateResponse(properties=encode(rewrap(resource.foresee(reveal(news)), news)))
+        operation = self._operation(request)
+        state = State(request.id, reveal(decode(request.old_inputs)), reveal(decode(request.olds)))
+        made = await self._guarded(context, operation, lambda: resource.update(operation, state, reveal(news)))
+        return provider_pb2.UpdateResponse(properties=await self._settle(context, made, news))
+
+    async def Delete(self, request: Any, context: Any) -> empty_pb2.Empty:
+        """Remove the resource."""
+        resource = await self._open(request, context)
+        self._redact.learn(decode(request.old_inputs))
+        operation = self._operation(request)
+        state = State(request.id, reveal(decode(request.old_inputs)), reveal(decode(request.properties)))
+        await self._guarded(context, operation, lambda: resource.delete(operation, state))
+        return empty_pb2.Empty()
+
+    async def _open(self, request: Any, context: Any) -> Resource:
+        token = request.urn.split("::")[2].split("$")[-1]
+        resource = registry.resource(token)
+        if resource is None:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the rackwright provider has no resource {token}")
+        assert resource is not None
+        return resource
+
+    async def _open_way(self, stack: str) -> None:
+        """What comes after it fails by itself, and says so; other stacks and other resources need no way."""
+        try:
+            await api_tunnel.open_way(stack)
+        except RackwrightError as error:
+            await self._log.warn("", str(error))
+
+    def _operation(self, request: Any) -> Operation:
+        urn = request.urn
+        stack, name = urn.split("::")[0].removeprefix("urn:pulumi:"), urn.split("::")[-1]
+
+        async def status(text: str) -> None:
+            await self._log.status(urn, self._redact(text))
+
+        async def info(text: str) -> None:
+            await self._log.info(urn, self._redact(text))
+
+        async def warn(text: str) -> None:
+            await self._log.warn(urn, self._redact(text))
+
+        return Operation(urn, stack, name, preview=False, status=status, info=info, warn=warn)
+
+    async def _guarded(self, context: Any, operation: Operation, call: Callable[[], Awaitable[Result]], *, locked: bool = True) -> Result:
+        """The call's result; what it raises becomes a message for a person, never a traceback for their mistake."""
+        self._under_way += 1
+        try:
+            if locked:
+                await self._lock(operation.stack)
+            return await call()
+        except RackwrightError as error:
+            await self._fail(context, str(error))
+        except Exception as error:
+            await self._fail(context, f"{type(error).__name__}: {error}\nthis is a defect of rackwright:\n{traceback.format_exc()}")
+        finally:
+            self._under_way -= 1
+
+    async def _fail(self, context: Any, message: str) -> NoReturn:
+        await context.abort(grpc.StatusCode.UNKNOWN, self._redact(message))
+        raise AssertionError("abort returned")
+
+    async def _lock(self, stack: str) -> None:
+        if stack not in self._locks:
+            self._locks[stack] = StackLock(stack)
+        await self._locks[stack].hold()
+
+    async def _settle(self, context: Any, made: Made, recorded: Properties, inputs: Properties | None = None) -> Any:
+        """The outputs as a struct; a resource that is not good is reported as a partial failure."""
+        outputs = encode(self._redact.seal(rewrap(made.outputs, recorded)))
+        if made.reasons:
+            failed = provider_pb2.ErrorResourceInitFailed(
+                id=made.id, properties=outputs, reasons=[self._redact(reason) for reason in made.reasons], inputs=encode(inputs or recorded)
+            )
+            await _abort_with_detail(context, self._redact(made.reasons[0]), failed)
+        return outputs
+
+
+async def _abort_with_detail(context: Any, message: str, detail: provider_pb2.ErrorResourceInitFailed) -> NoReturn:
+    packed = any_pb2.Any()
+    packed.Pack(detail)
+    status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=message, details=[packed])
+    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+    await context.abort(grpc.StatusCode.UNKNOWN, message)
+    raise AssertionError("abort returned")
+
+
+def _diff_response(difference: Difference) -> provider_pb2.DiffResponse:
+    some = bool(difference.changes)
+    return provider_pb2.DiffResponse(
+        changes=provider_pb2.DiffResponse.DIFF_SOME if some else provider_pb2.DiffResponse.DIFF_NONE,
+        replaces=difference.replaces,
+        diffs=list(difference.changes),
+        deleteBeforeReplace=difference.delete_before_replace,
+        hasDetailedDiff=True,
+        detailedDiff={path: provider_pb2.PropertyDiff(kind=_KINDS[change], inputDiff=True) for path, change in difference.changes.items()},
+    )

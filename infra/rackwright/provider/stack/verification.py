@@ -1,0 +1,119 @@
+"""Verification: the checks run against the hosts at the stack's level, and the passive ones again on refresh."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from rackwright.drivers.check_runner import run_checks
+from rackwright.drivers.power import awake, handed_over
+from rackwright.drivers.supervision import INTERRUPTED, current
+from rackwright.errors import BadInput, CouldNotTell
+from rackwright.inventory import paths
+from rackwright.operations import stack_files
+from rackwright.provider.protocol.diff import Change, Difference
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties
+from rackwright.provider.protocol.resource import Made, Operation, Resource, State, only_resources
+
+_PASSED: Final = "passed"
+_SHOWN: Final = 12
+"""Reasons listed one by one; the report has the rest."""
+_ALIKE: Final = 3
+"""Checks that are unknown on one node for one and the same reason and are still listed one by one."""
+
+
+class Verification(Resource):
+    """Inputs: level, generation (of Converge), digests, options. Outputs: verdict, totals, finished, run (new with every run)."""
+
+    token: ClassVar[str] = "rackwright:test:Verification"
+    required: ClassVar[tuple[str, ...]] = ("level", "generation", "digests")
+
+    def diff(self, state: State, news: Properties) -> Difference:
+        """Changed inputs, or a verdict on record that is not good."""
+        found = super().diff(state, news)
+        return found if state.outputs.get("verdict") == _PASSED else found.with_change("verdict", Change.UPDATE)
+
+    def foresee(self, news: Properties) -> Properties:
+        """It passes, or fails; when and with what totals nobody knows."""
+        return {**news, "verdict": _PASSED, "reasons": [], "totals": UNKNOWN, "finished": UNKNOWN, "run": UNKNOWN}
+
+    async def create(self, operation: Operation, news: Properties) -> Made:
+        """Run the checks of the level."""
+        return await self._verify(operation, news)
+
+    async def update(self, operation: Operation, state: State, news: Properties) -> Made:
+        """Run the checks of the level again."""
+        return await self._verify(operation, news)
+
+    async def read(self, operation: Operation, state: State) -> Made:
+        """The passive checks now. Where it was not looked, the verdict on record stands."""
+        if only_resources(state.inputs):
+            return Made(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
+        try:
+            report = await _run(operation, "checks", paths.refresh_results(operation.stack))
+        except BadInput as error:
+            return Made(state.id, {**state.outputs, "verdict": "unknown", "reasons": [str(error)]}, reasons=(str(error),))
+        if report["verdict"] == _PASSED and state.outputs.get("verdict") == _PASSED:
+            return Made(state.id, state.outputs)
+        reasons = _reasons(report) or list(state.outputs.get("reasons", []))
+        outputs = {**state.outputs, "verdict": report["verdict"] if report["verdict"] != _PASSED else "unknown", "reasons": reasons}
+        return Made(state.id, outputs, reasons=tuple(reasons))
+
+    async def delete(self, operation: Operation, state: State) -> None:
+        """A verdict about nodes that are going is no verdict."""
+        stack_files.forget_verdict(operation.stack)
+
+    async def _verify(self, operation: Operation, news: Properties) -> Made:
+        report = await _run(operation, news["level"], paths.results(operation.stack))
+        reasons = [INTERRUPTED] if current.cancelled else _reasons(report)
+        outputs = {
+            **news,
+            "verdict": report["verdict"],
+            "reasons": reasons,
+            "totals": report["totals"],
+            "finished": report["started"],
+            "run": uuid.uuid4().hex,
+        }
+        return Made(operation.name, outputs, reasons=tuple(reasons))
+
+
+async def _run(operation: Operation, level: str, results: Path) -> dict[str, Any]:
+    """Run the checks on nodes that are awake and read the report they left; raises BadInput where they refuse the hand-over."""
+    inventory = paths.inventory(operation.stack)
+    async with awake(operation.stack, handed_over(inventory), operation.status):
+        outcome = await run_checks(
+            inventory=inventory,
+            ssh_config=paths.ssh_config(operation.stack),
+            results=results,
+            level=level,
+            on_progress=operation.status,
+        )
+    if outcome.status == BadInput.exit_code:
+        raise BadInput(outcome.said.strip())
+    if not outcome.report.exists():
+        raise CouldNotTell(f"the checks left no report; they said: {outcome.said.strip() or 'nothing'}")
+    report: dict[str, Any] = json.loads(outcome.report.read_text())
+    return report
+
+
+def _reasons(report: dict[str, Any]) -> list[str]:
+    """What is not good, as lines that stand alone: nodes that say nothing, then what failed, then what could not be told."""
+    bad = [check for verdict in ("failed", "unknown") for check in report["checks"] if check["verdict"] == verdict]
+    silent = Counter((check["node"], check["reason"]) for check in bad if check["verdict"] == "unknown")
+    alike = {key: count for key, count in silent.items() if count > _ALIKE}
+    lines = [f"{node}: {count} checks unknown: {reason}" for (node, reason), count in alike.items()]
+    single = [_reason(check) for check in bad if (check["node"], check["reason"]) not in alike]
+    lines += single[:_SHOWN]
+    if len(single) > _SHOWN:
+        lines.append(f"and {len(single) - _SHOWN} more: `rackwright status {report['stack']}` lists all")
+    if not lines and report["verdict"] != _PASSED:
+        lines.append(f"the verdict is {report['verdict']}")
+    return lines
+
+
+def _reason(check: dict[str, Any]) -> str:
+    told = check["reason"] or f"expected {check['expected']}, found {check['found']}"
+    return f"{check['id']} {check['verdict']}: {told}"

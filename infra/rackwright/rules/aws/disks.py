@@ -1,0 +1,99 @@
+"""Disks of target `aws`: gp3 volumes as EC2 makes them, and large enough for what they are for.
+
+Source of every limit that names none: CreateVolume of the EC2 API (botocore 1.44.5, 2026-11-20).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rackwright.model.finding import Severity
+from rackwright.model.storage.exports import MooseFs
+from rackwright.model.targets.aws import AwsTarget
+from rackwright.model.units import format_bytes
+from rackwright.rules.aws.groups import target
+from rackwright.rules.registry import Case, Complaint, rule
+
+_GIB: Final = 2**30
+_LARGEST_GIB: Final = 65536
+_IOPS: Final = range(3000, 80000 + 1)
+_THROUGHPUT: Final = range(125, 2000 + 1)
+"""MiB/s."""
+_IOPS_PER_GIB: Final = 500
+_THROUGHPUT_PER_IOPS: Final = 0.25
+"""MiB/s for each operation per second. Both ratios: AWS ParallelCluster v3.11.1, ebs_validators (2024-10)."""
+_IMAGE_GIB: Final = {"ubuntu": 8, "debian": 8, "rocky": 10}
+"""Snapshots of the distributions' own images (their DescribeImages: BlockDeviceMappings); EC2 refuses a smaller volume."""
+_ROOMY_GIB: Final = 20
+"""Image, packages of the roles, logs and a crash dump: an estimate. A GPU driver with CUDA needs more."""
+
+
+def _least(here: AwsTarget) -> int:
+    return _IMAGE_GIB[here.os.value.split("-")[0]] * _GIB
+
+
+@rule("root-size")
+def root_size(case: Case) -> Iterator[Complaint]:
+    """EC2 refuses a root volume below its image's, and above what gp3 holds."""
+    here = target(case)
+    for name, declared in here.instances.items() if here else ():
+        size = declared.root.size
+        if here and size < _least(here):
+            cause = f"{format_bytes(size)} is less than an image of {here.os} needs"
+            yield Complaint(
+                f"target.instances.{name}.root.size", cause, f"use at least {format_bytes(_least(here))}; 100GiB is recommended"
+            )
+        elif size > _LARGEST_GIB * _GIB:
+            cause = f"{format_bytes(size)} is more than a gp3 volume holds"
+            yield Complaint(f"target.instances.{name}.root.size", cause, "use at most 64TiB, and a shared file system for data")
+
+
+@rule("root-tight", Severity.WARNING)
+def root_tight(case: Case) -> Iterator[Complaint]:
+    """A node with a full root file system fails in many ways."""
+    here = target(case)
+    for name, declared in here.instances.items() if here else ():
+        if here and _least(here) <= declared.root.size < _ROOMY_GIB * _GIB:
+            cause = f"{format_bytes(declared.root.size)} leaves little for packages and logs"
+            yield Complaint(f"target.instances.{name}.root.size", cause, f"use {_ROOMY_GIB}GiB or more, or omit it for 100GiB")
+
+
+@rule("root-iops")
+def root_iops(case: Case) -> Iterator[Complaint]:
+    """gp3 has limits of its own, and one for each GiB."""
+    here = target(case)
+    for name, declared in here.instances.items() if here else ():
+        root, path = declared.root, f"target.instances.{name}.root.iops"
+        most = max(_IOPS.start, root.size // _GIB * _IOPS_PER_GIB)
+        if root.iops not in _IOPS:
+            yield Complaint(
+                path, f"gp3 accepts {_IOPS.start} to {_IOPS.stop - 1}", f"omit it for {_IOPS.start}, which are included in the price"
+            )
+        elif root.iops > most:
+            cause = f"{format_bytes(root.size)} allow at most {most}: {_IOPS_PER_GIB} per GiB"
+            yield Complaint(path, cause, f"reduce it, or use {-(-root.iops // _IOPS_PER_GIB)}GiB")
+
+
+@rule("root-throughput")
+def root_throughput(case: Case) -> Iterator[Complaint]:
+    """gp3 has limits of its own, and one for each operation per second."""
+    here = target(case)
+    for name, declared in here.instances.items() if here else ():
+        root, path = declared.root, f"target.instances.{name}.root.throughput"
+        if root.throughput not in _THROUGHPUT:
+            hint = f"omit it for {_THROUGHPUT.start}, which are included in the price"
+            yield Complaint(path, f"gp3 accepts {_THROUGHPUT.start} to {_THROUGHPUT.stop - 1} MiB/s", hint)
+        elif root.throughput > root.iops * _THROUGHPUT_PER_IOPS:
+            cause = f"{root.iops} operations per second allow at most {int(root.iops * _THROUGHPUT_PER_IOPS)} MiB/s"
+            yield Complaint(path, cause, f"reduce it, or use `iops: {int(root.throughput / _THROUGHPUT_PER_IOPS)}`")
+
+
+@rule("storage-volume-size")
+def storage_volume_size(case: Case) -> Iterator[Complaint]:
+    """On target `aws` each server of a file system keeps it on one gp3 volume."""
+    here = target(case)
+    for name, declared in case.cluster.storage.items() if here else ():
+        if isinstance(declared, MooseFs) and declared.size > _LARGEST_GIB * _GIB:
+            cause = f"{format_bytes(declared.size)} for each server is more than a gp3 volume holds"
+            yield Complaint(f"storage.{name}.size", cause, "use at most 64TiB with more servers, or fsx-lustre")

@@ -1,0 +1,137 @@
+"""Groups: that the cluster has what it needs, and that each group can hold what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rackwright.derive.layout import capacity_of
+from rackwright.derive.nodes import Member
+from rackwright.model.finding import Severity, did_you_mean
+from rackwright.model.groups import Role, roles_of
+from rackwright.model.units import format_bytes
+from rackwright.rules.registry import Case, Complaint, rule
+
+_MINIMUM: Final = {
+    Role.LOGIN: 256 * 2**20,
+    Role.CONTROLLER: 512 * 2**20,
+    Role.ACCOUNTING: 1024 * 2**20,
+    Role.WORKER: 256 * 2**20,
+    Role.STORAGE: 512 * 2**20,
+}
+"""Bytes with which a node of the role runs at all; accounting carries MariaDB."""
+_LAB_LIMIT: Final = 48
+"""Where one machine may become too slow for the daemons' time-outs: an estimate, not a measurement."""
+
+
+@rule("roles-missing")
+def roles_missing(case: Case) -> Iterator[Complaint]:
+    """A group named after a role has the role; any other group must declare its roles."""
+    for name, group in case.cluster.groups.items():
+        if not roles_of(name, group):
+            hint = did_you_mean(name, [role.value for role in Role])
+            yield Complaint(f"groups.{name}.roles", f"group {name} has no role", f"add a role, like `roles: [worker]`; {hint}")
+
+
+@rule("roles-repeated")
+def roles_repeated(case: Case) -> Iterator[Complaint]:
+    """A role counts once; two may hide a typing error for another one."""
+    for name, group in case.cluster.groups.items():
+        for role in sorted({role for role in group.roles if group.roles.count(role) > 1}):
+            yield Complaint(f"groups.{name}.roles", f"{role} is listed twice", "remove one, or enter the intended role")
+
+
+@rule("listed-twice")
+def listed_twice(case: Case) -> Iterator[Complaint]:
+    """A name counts once in a list; the second one may be a typing error for another (AWS ParallelCluster: DuplicateNameValidator)."""
+    for path, names in _lists(case):
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            yield Complaint(path, f"{name} is listed twice", "remove one, or enter the intended name")
+
+
+def _lists(case: Case) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Every list of names in the description, and its place."""
+    for name, partition in case.slurm.partitions.items():
+        yield f"scheduler.partitions.{name}.groups", partition.groups
+        yield f"scheduler.partitions.{name}.nodes", partition.nodes
+    for name, declared in case.cluster.storage.items():
+        yield f"storage.{name}.servers", declared.servers
+        yield f"storage.{name}.clients", declared.clients
+    for name, user in case.cluster.users.items():
+        yield f"users.{name}.groups", user.groups
+    yield "scheduler.backup", case.slurm.backup
+
+
+@rule("group-capacity")
+def group_capacity(case: Case) -> Iterator[Complaint]:
+    """More nodes than addresses would run into the next group's block."""
+    for name, group in case.cluster.groups.items():
+        capacity = capacity_of(name, group)
+        if group.count > capacity:
+            cause = f"{group.count} nodes, but the group has {capacity} addresses"
+            yield Complaint(f"groups.{name}.count", cause, f"add `capacity: {group.count}`, which renumbers the groups after {name}")
+
+
+@rule("login-missing")
+def login_missing(case: Case) -> Iterator[Complaint]:
+    """All other nodes are reached through login."""
+    if not case.having(Role.LOGIN):
+        yield Complaint("groups", "no node has the role login, so no other node is reachable", "add `login: {count: 1}`")
+
+
+@rule("controller-missing")
+def controller_missing(case: Case) -> Iterator[Complaint]:
+    """Without slurmctld nothing is scheduled."""
+    if not case.having(Role.CONTROLLER):
+        yield Complaint("groups", "no node has the role controller", "add it to the login group: `roles: [login, controller, accounting]`")
+
+
+@rule("worker-missing")
+def worker_missing(case: Case) -> Iterator[Complaint]:
+    """A cluster without workers runs no job."""
+    if not case.having(Role.WORKER):
+        yield Complaint("groups", "no node has the role worker", "add `worker: {count: 1}`")
+
+
+@rule("controller-works", Severity.WARNING)
+def controller_works(case: Case) -> Iterator[Complaint]:
+    """Jobs take the CPUs and the memory that slurmctld needs; when it is slow, every user waits."""
+    for name, group in case.cluster.groups.items():
+        if {Role.CONTROLLER, Role.WORKER} <= set(roles_of(name, group)):
+            yield Complaint(
+                f"groups.{name}.roles", f"jobs run beside the controller on group {name}", "create a separate group for workers"
+            )
+
+
+@rule("memory-minimum")
+def memory_minimum(case: Case) -> Iterator[Complaint]:
+    """Daemons of a role that do not fit into memory are killed at random."""
+    complained: set[str] = set()
+    for member in case.members:
+        needed = max((_MINIMUM[role] for role in member.roles), default=0)
+        path = _memory_path(case, member)
+        if member.memory < needed and path not in complained:
+            complained.add(path)
+            roles = ", ".join(member.roles)
+            yield Complaint(path, f"{format_bytes(member.memory)} is too little for {roles}", f"use at least {format_bytes(needed)}")
+
+
+def _memory_path(case: Case, member: Member) -> str:
+    own = case.cluster.nodes.get(member.name)
+    return f"nodes.{member.name}.memory" if own is not None and own.memory is not None else f"groups.{member.group}.memory"
+
+
+@rule("lab-size", Severity.WARNING)
+def lab_size(case: Case) -> Iterator[Complaint]:
+    """One machine carries the whole lab."""
+    if case.cluster.target.kind == "lab" and len(case.members) > _LAB_LIMIT:
+        cause = f"{len(case.members)} containers on one machine"
+        yield Complaint("groups", cause, f"reduce a count: with more than {_LAB_LIMIT} containers, daemons may time out")
+
+
+@rule("rolling-batch", Severity.WARNING)
+def rolling_batch(case: Case) -> Iterator[Complaint]:
+    """A batch of all workers is no rolling replacement."""
+    workers = len(case.having(Role.WORKER))
+    if workers > 1 and case.cluster.rolling.batch >= workers:
+        yield Complaint("rolling.batch", f"a batch of {case.cluster.rolling.batch} includes all {workers} workers", "use a smaller batch")

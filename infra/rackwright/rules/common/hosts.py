@@ -1,0 +1,156 @@
+"""Existing machines: one for each node, each unique, identified by its host key and described as it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from rackwright.model import ranges
+from rackwright.model.finding import Severity, did_you_mean
+from rackwright.model.targets.hosts import HostsTarget
+from rackwright.rules.registry import Case, Complaint, rule
+
+_OF_ONE: Final = ("reach", "host_key", "serial", "label")
+"""What no two machines share."""
+_PLACEHOLDER: Final = re.compile(r"SHA256:(PLACEHOLDER.*|(.)\2+=?)")
+
+
+@rule("machine-missing")
+def machine_missing(case: Case) -> Iterator[Complaint]:
+    """A node on target `hosts` is an existing machine of the list."""
+    target = case.cluster.target
+    if isinstance(target, HostsTarget):
+        for member in case.members:
+            if member.name not in target.each:
+                hint = f"add `{member.name}: {{address: …, host_key: …}}`, or lower groups.{member.group}.count"
+                yield Complaint(f"target.machines.{member.name}", "the groups declare the node, but no machine is assigned", hint)
+
+
+@rule("machine-unused")
+def machine_unused(case: Case) -> Iterator[Complaint]:
+    """A machine that no group declares would silently be left out."""
+    target = case.cluster.target
+    if isinstance(target, HostsTarget):
+        for key in target.machines:
+            unused = [name for name in ranges.names(key) if name not in case.node_names]
+            if unused:
+                which = f"no group declares a node {unused[0]}" if ranges.is_range(key) else "no group declares a node of this name"
+                more = f", nor {len(unused) - 1} more of the range" if len(unused) > 1 else ""
+                yield Complaint(f"target.machines.{key}", which + more, did_you_mean(unused[0], case.node_names))
+
+
+@rule("machine-key-missing")
+def machine_key_missing(case: Case) -> Iterator[Complaint]:
+    """Without the key, the first host that answers would be trusted."""
+    target = case.cluster.target
+    if isinstance(target, HostsTarget):
+        for name, machine in target.each.items():
+            if machine.host_key is None:
+                hint = (
+                    "run `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on its console and enter the value that begins with SHA256:, "
+                    f"or compare the value with the output of `rackwright hosts scan {case.stack} --write`"
+                )
+                yield Complaint(f"target.machines.{name}.host_key", "is missing", hint)
+
+
+@rule("machine-key-placeholder", Severity.WARNING, at_up=Severity.ERROR)
+def machine_key_placeholder(case: Case) -> Iterator[Complaint]:
+    """A fingerprint of one repeated letter, or named PLACEHOLDER, is the placeholder of an example."""
+    target = case.cluster.target
+    if isinstance(target, HostsTarget):
+        waiting = [name for name, machine in target.machines.items() if _PLACEHOLDER.fullmatch(machine.host_key or "")]
+        if waiting:
+            more = f", as in {len(waiting) - 1} more entries" if len(waiting) > 1 else ""
+            hint = f"run `rackwright hosts scan {case.stack}` and compare each key with `ssh-keygen -lf` on the machine's console"
+            yield Complaint(f"target.machines.{waiting[0]}.host_key", f"is a placeholder{more}", hint)
+
+
+@rule("machine-range-own")
+def machine_range_own(case: Case) -> Iterator[Complaint]:
+    """Machines of a range are alike, but each has a key, a name and a number of its own."""
+    target = case.cluster.target
+    if isinstance(target, HostsTarget):
+        for key, machine in target.machines.items():
+            for field in _OF_ONE:
+                if ranges.is_range(key) and getattr(machine, field) is not None:
+                    hint = f"declare it for each machine, like `{ranges.names(key)[0]}: {{{field}: …}}`"
+                    yield Complaint(f"target.machines.{key}.{field}", "must be unique for each machine", hint)
+
+
+@rule("machine-range-overlap")
+def machine_range_overlap(case: Case) -> Iterator[Complaint]:
+    """Which of two ranges counts could not be told."""
+    target = case.cluster.target
+    if isinstance(target, HostsTarget):
+        seen: dict[str, str] = {}
+        for key in (key for key in target.machines if ranges.is_range(key)):
+            shared = [name for name in ranges.names(key) if seen.setdefault(name, key) != key]
+            if shared:
+                cause = f"{shared[0]} is also in {seen[shared[0]]}"
+                yield Complaint(f"target.machines.{key}", cause, "use disjoint ranges; a single machine's entry may override its range")
+
+
+@rule("machine-address-missing")
+def machine_address_missing(case: Case) -> Iterator[Complaint]:
+    """A machine without an address is unreachable."""
+    target = case.cluster.target
+    if isinstance(target, HostsTarget):
+        for name, machine in target.each.items():
+            if machine.address is None:
+                hint = "add the address, or the first address of the range (`worker[0-63]: {address: 10.20.0.11}` counts up)"
+                yield Complaint(f"target.machines.{name}.address", "is missing", hint)
+
+
+@rule("machine-address-twice")
+def machine_address_twice(case: Case) -> Iterator[Complaint]:
+    """Two names for one machine would be converged twice, each undoing the other."""
+    target = case.cluster.target
+    if isinstance(target, HostsTarget):
+        seen: dict[object, str] = {}
+        for name, machine in target.each.items():
+            first = seen.setdefault(machine.address, name)
+            if first != name and machine.address is not None:
+                yield Complaint(
+                    _address(target, name), f"{machine.address} is also the address of {first}", "use a separate address for each machine"
+                )
+
+
+@rule("machine-address-outside")
+def machine_address_outside(case: Case) -> Iterator[Complaint]:
+    """The nodes reach each other at these addresses; their firewalls reject addresses outside the network."""
+    target, cidr = case.cluster.target, case.cluster.network.cidr
+    if isinstance(target, HostsTarget):
+        complained: set[str] = set()
+        for name, machine in target.each.items():
+            path = _address(target, name)
+            if machine.address is not None and machine.address not in cidr and path not in complained:
+                complained.add(path)
+                hint = "enter the address in the cluster's network, and as `reach:` the address at which this machine reaches the node"
+                yield Complaint(path, f"{machine.address} of {name} is not in network.cidr {cidr}", hint)
+
+
+def _address(target: HostsTarget, name: str) -> str:
+    """Where the file says a machine's address: in its own entry, or in its range's."""
+    own = target.machines.get(name)
+    key = name if own is not None and own.address is not None else target.range_of.get(name, name)
+    return f"target.machines.{key}.address"
+
+
+@rule("via-unknown")
+def via_unknown(case: Case) -> Iterator[Complaint]:
+    """The way to all others has to be one of them."""
+    target = case.cluster.target
+    if isinstance(target, HostsTarget) and target.via is not None and target.via not in case.node_names:
+        yield Complaint("target.via", f"there is no node `{target.via}`", did_you_mean(target.via, case.node_names))
+
+
+@rule("capacity-undeclared")
+def capacity_undeclared(case: Case) -> Iterator[Complaint]:
+    """What a machine must have cannot be guessed: its adoption compares it with what is there."""
+    target = case.cluster.target
+    if isinstance(target, HostsTarget):
+        for name, group in case.cluster.groups.items():
+            for key in ("cpus", "memory"):
+                if group.count and getattr(group, key) is None:
+                    yield Complaint(f"groups.{name}.{key}", "is missing: target hosts cannot set it", "declare what the machines have")

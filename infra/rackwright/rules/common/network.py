@@ -1,0 +1,102 @@
+"""The network's range, and whether everything declared fits into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network
+from typing import Final
+
+from rackwright.derive.layout import FIRST_OFFSET, capacity_of, login_ports, space, tier_of
+from rackwright.model.finding import Severity
+from rackwright.rules.registry import Case, Complaint, rule
+
+_UNUSABLE: Final = {
+    IPv4Network("0.0.0.0/8"): "`this network` (RFC 1122)",
+    IPv4Network("127.0.0.0/8"): "every machine's loopback",
+    IPv4Network("169.254.0.0/16"): "link-local addresses, among them cloud metadata services",
+    IPv4Network("224.0.0.0/4"): "multicast",
+    IPv4Network("240.0.0.0/4"): "reserved addresses",
+}
+_ENGINES: Final = {
+    IPv4Network("10.88.0.0/16"): "Podman's default network",
+    IPv4Network("172.17.0.0/16"): "Docker's default network",
+}
+_PRIVATE: Final = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
+_WIDEST: Final = 16
+"""A wider range takes whole sites' addresses away from this machine for a cluster that uses a few hundred."""
+
+
+@rule("network-too-small")
+def network_too_small(case: Case) -> Iterator[Complaint]:
+    """Every group's block must lie inside the network, or inside the part of it that is for such groups."""
+    cluster = case.cluster
+    for tier, subnet in cluster.target.subnets(cluster.network.cidr).items():
+        groups = {name: group for name, group in cluster.groups.items() if tier_of(cluster, name) is tier}
+        wanted = sum(capacity_of(name, group) for name, group in groups.items())
+        if cluster.target.owns_network and groups and wanted > space(subnet):
+            prefix = 32 - (wanted + FIRST_OFFSET).bit_length() - (subnet.prefixlen - cluster.network.cidr.prefixlen)
+            whose = "the groups" if subnet == cluster.network.cidr else f"the groups of the {tier} subnet"
+            cause = f"{subnet} has {space(subnet)} addresses for nodes, but {whose} reserve {wanted}"
+            yield Complaint("network.cidr", cause, f"use a /{prefix} or wider, or reduce the groups' capacity")
+
+
+@rule("network-too-wide", Severity.WARNING)
+def network_too_wide(case: Case) -> Iterator[Complaint]:
+    """The whole range is routed to the cluster."""
+    cidr = case.cluster.network.cidr
+    if case.cluster.target.publishes and cidr.prefixlen < _WIDEST:
+        yield Complaint(
+            "network.cidr",
+            f"{cidr} reserves {cidr.num_addresses} addresses on this machine",
+            "use a smaller range; a /24 has 239 addresses for nodes",
+        )
+
+
+@rule("network-unusable")
+def network_unusable(case: Case) -> Iterator[Complaint]:
+    """Some ranges mean something else everywhere."""
+    for taken, meaning in _UNUSABLE.items():
+        if case.cluster.network.cidr.overlaps(taken):
+            yield Complaint(
+                "network.cidr", f"{case.cluster.network.cidr} overlaps {taken}: {meaning}", "use a private range, like 10.77.0.0/24"
+            )
+
+
+@rule("network-overlap")
+def network_overlap(case: Case) -> Iterator[Complaint]:
+    """Container engines route their default networks on this machine; two routes to one range lose packets."""
+    for taken, owner in _ENGINES.items():
+        if case.cluster.target.owns_network and case.cluster.network.cidr.overlaps(taken):
+            yield Complaint(
+                "network.cidr", f"{case.cluster.network.cidr} overlaps {taken}: {owner}", "use another private range, like 10.77.0.0/24"
+            )
+
+
+@rule("network-public", Severity.WARNING)
+def network_public(case: Case) -> Iterator[Complaint]:
+    """A public range makes its internet hosts unreachable from this machine."""
+    cidr = case.cluster.network.cidr
+    if not any(cidr.overlaps(range_) for range_ in (*_PRIVATE, *_UNUSABLE)):
+        yield Complaint("network.cidr", f"{cidr} is not a private range", "use 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16")
+
+
+@rule("stacks-overlap", Severity.WARNING)
+def stacks_overlap(case: Case) -> Iterator[Complaint]:
+    """Two stacks in one range cannot be up on one machine at once."""
+    for name, other in case.neighbours.items():
+        here = case.cluster.target.publishes and other.target.publishes
+        if here and case.cluster.network.cidr.overlaps(other.network.cidr):
+            cause = f"{case.cluster.network.cidr} overlaps {other.network.cidr} of stack {name}: they cannot be up at once"
+            yield Complaint("network.cidr", cause, "use another range")
+
+
+@rule("stacks-port", Severity.WARNING)
+def stacks_port(case: Case) -> Iterator[Complaint]:
+    """Two stacks on one port cannot be up on one machine at once."""
+    mine = set(login_ports(case.cluster).values())
+    for name, other in case.neighbours.items():
+        shared = mine & set(login_ports(other).values())
+        if shared and other.access.listen == case.cluster.access.listen:
+            yield Complaint(
+                "access.port", f"port {min(shared)} is also published by stack {name}: they cannot be up at once", "use another port"
+            )

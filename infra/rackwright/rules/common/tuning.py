@@ -1,0 +1,28 @@
+"""Tuning: on which nodes, and what their memory has room for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rackwright.model.groups import Role
+from rackwright.model.node.tuning import PAGE_BYTES, Tuning
+from rackwright.model.units import format_bytes
+from rackwright.rules.registry import Case, Complaint, rule
+
+
+@rule("tuning-hugepages-room")
+def tuning_hugepages_room(case: Case) -> Iterator[Complaint]:
+    """Huge pages are taken from the memory that jobs are promised; a node that has little else left does not start."""
+    tuning = case.cluster.tuning
+    if tuning is None:
+        return
+    wanted, said = sum(PAGE_BYTES[size] * count for size, count in tuning.hugepages.items()), set[str]()
+    for member in case.members:
+        if _tuned(tuning, member.group, member.roles) and wanted * 2 > member.memory and member.group not in said:
+            said.add(member.group)
+            cause = f"{format_bytes(wanted)} are more than half the memory of {member.name}, {format_bytes(member.memory)}"
+            yield Complaint("tuning.hugepages", cause, "reserve fewer, or set other `groups`")
+
+
+def _tuned(tuning: Tuning, group: str, roles: tuple[Role, ...]) -> bool:
+    return group in tuning.groups if tuning.groups else Role.WORKER in roles

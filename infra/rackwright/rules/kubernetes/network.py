@@ -1,0 +1,110 @@
+"""Addresses of Kubernetes: pods, services, and the one the control plane is known by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address
+from itertools import combinations
+from typing import Final
+
+from rackwright.derive.layout import FIRST_OFFSET, blocks, capacity_of
+from rackwright.model.scheduler.kubernetes import Cni
+from rackwright.rules.registry import Case, Complaint, rule
+
+_NODE: Final = 24
+"""Prefix of one node's pods."""
+_SERVICES: Final = (12, 24)
+"""kube-apiserver takes no more addresses than a /12 has; fewer than a /24 has are soon given away."""
+
+
+@rule("kubernetes-endpoint-outside")
+def kubernetes_endpoint_outside(case: Case) -> Iterator[Complaint]:
+    """An address moves between controllers by ARP, which no router carries."""
+    endpoint = case.kubernetes.endpoint if case.kubernetes else None
+    if endpoint is not None and endpoint not in case.cluster.network.cidr:
+        cause = f"{endpoint} is not in {case.cluster.network.cidr}"
+        yield Complaint("scheduler.endpoint", cause, "use a free address of network.cidr, below the groups' addresses")
+
+
+@rule("kubernetes-endpoint-taken")
+def kubernetes_endpoint_taken(case: Case) -> Iterator[Complaint]:
+    """A node would answer for the control plane, now or when its group grows."""
+    endpoint = case.kubernetes.endpoint if case.kubernetes else None
+    owner = _owner(case, endpoint) if endpoint is not None else None
+    if owner is not None:
+        free = case.cluster.network.cidr.network_address + FIRST_OFFSET - 6
+        yield Complaint("scheduler.endpoint", f"{endpoint} is {owner}", f"use a free address, like {free}")
+
+
+@rule("kubernetes-endpoint-routed")
+def kubernetes_endpoint_routed(case: Case) -> Iterator[Complaint]:
+    """A cloud's network delivers packets to the instance to which the address is assigned, whichever instance claims it."""
+    if case.kubernetes is not None and case.kubernetes.endpoint is not None and case.cluster.target.kind == "aws":
+        cause = "a virtual address moves by ARP, which a VPC does not carry"
+        yield Complaint("scheduler.endpoint", cause, "remove it and use one controller")
+
+
+@rule("kubernetes-ranges-overlap")
+def kubernetes_ranges_overlap(case: Case) -> Iterator[Complaint]:
+    """A packet to an address that two own arrives at either."""
+    declared = case.kubernetes
+    if declared is None:
+        return
+    ranges = {"network.cidr": case.cluster.network.cidr, "scheduler.pods": declared.pods, "scheduler.services": declared.services}
+    for (one, first), (other, second) in combinations(ranges.items(), 2):
+        if first.overlaps(second):
+            yield Complaint(
+                other, f"{second} overlaps {first} of {one}", "use a separate private range, like 10.244.0.0/16 or 10.245.0.0/16"
+            )
+
+
+@rule("kubernetes-pods-small")
+def kubernetes_pods_small(case: Case) -> Iterator[Complaint]:
+    """Plain routes count ranges of pods by the nodes' own addresses, so that none moves; other networks hand them out one by one."""
+    declared = case.kubernetes
+    if declared is None:
+        return
+    cidr, nodes = case.cluster.network.cidr, len(case.members)
+    wanted = cidr.prefixlen - (32 - _NODE) if _routes(case) else _NODE - max(nodes - 1, 1).bit_length()
+    if declared.pods.prefixlen > wanted:
+        whose = f"each address of {cidr}" if _routes(case) else f"each of {nodes} nodes"
+        yield Complaint("scheduler.pods", f"{declared.pods} does not contain a /{_NODE} for {whose}", f"use a /{wanted} or wider")
+
+
+@rule("kubernetes-services-size")
+def kubernetes_services_size(case: Case) -> Iterator[Complaint]:
+    """Every service takes one address, and keeps it."""
+    declared, (widest, narrowest) = case.kubernetes, _SERVICES
+    if declared is not None and not widest <= declared.services.prefixlen <= narrowest:
+        cause = f"{declared.services} is not between a /{widest} and a /{narrowest}"
+        yield Complaint("scheduler.services", cause, "use a /16, for example")
+
+
+@rule("kubernetes-routes-segment")
+def kubernetes_routes_segment(case: Case) -> Iterator[Complaint]:
+    """A cloud's network drops what comes from an address it did not give out."""
+    if case.kubernetes is not None and case.kubernetes.cni is Cni.ROUTES and case.cluster.target.kind == "aws":
+        cause = "plain routes carry pod traffic within one network segment only, and a VPC drops it"
+        yield Complaint("scheduler.cni", cause, "omit it, or use flannel, calico or cilium")
+
+
+def _routes(case: Case) -> bool:
+    """Whether plain routes carry the packets of pods: where nothing is said, everywhere but on AWS."""
+    assert case.kubernetes is not None
+    return case.kubernetes.cni is Cni.ROUTES or (case.kubernetes.cni is None and case.cluster.target.kind != "aws")
+
+
+def _owner(case: Case, endpoint: IPv4Address) -> str | None:
+    """Whose an address is: a machine's that is where it is, or one of a group's block."""
+    cluster = case.cluster
+    if not cluster.target.owns_network:
+        places = {member.name: cluster.target.place_of(member.name) for member in case.members}
+        return next((f"the address of {name}" for name, place in places.items() if place and place.address == str(endpoint)), None)
+    offset = int(endpoint) - int(cluster.network.cidr.network_address)
+    return next(
+        (f"reserved for group {name}" for name, first in blocks(cluster).items() if first <= offset < first + _size(case, name)), None
+    )
+
+
+def _size(case: Case, group: str) -> int:
+    return capacity_of(group, case.cluster.groups[group])

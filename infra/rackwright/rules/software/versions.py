@@ -1,0 +1,257 @@
+"""Versions that cannot work together, or not with the GPUs and systems of the cluster; each refusal names the nearest set that does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import cached_property
+from typing import Final
+
+from rackwright import catalog
+from rackwright.catalog import GpuModel, compatibility, version_key
+from rackwright.catalog.compatibility import Branch, Profile, major, requirement
+from rackwright.model.finding import Severity
+from rackwright.model.node.software import GpuDirect, GpuModules, Software
+from rackwright.rules.registry import Case, Complaint, rule
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A set of versions, and what it has to run on."""
+
+    software: Software
+    profile: Profile
+    gpus: tuple[GpuModel, ...]
+    """One of each model."""
+    systems: tuple[str, ...]
+    """Operating systems of the nodes with GPUs."""
+    nvswitch: bool
+    """Whether the GPUs of any node are joined by NVSwitch."""
+    today: date
+
+    @cached_property
+    def versions(self) -> Mapping[str, str]:
+        """By component."""
+        return compatibility.resolve(self.profile, self.software.pins)
+
+    @property
+    def branch(self) -> int:
+        """The driver's."""
+        return major(self.versions["driver"])
+
+    @property
+    def known_branch(self) -> Branch | None:
+        """The driver's branch, where the catalogue has it."""
+        return compatibility.branches().get(self.branch)
+
+    def where(self, *components: str) -> str:
+        """The field to change: the first pin among them, else the profile."""
+        return next((f"software.pins.{name}" for name in components if name in self.software.pins), "software.profile")
+
+    def flavours(self) -> list[tuple[GpuModel, GpuModules]]:
+        """Each GPU with the kernel modules it would get."""
+        return [(gpu, compatibility.modules_of(gpu, self.software.modules)) for gpu in self.gpus]
+
+
+Conflict = tuple[str, str]
+"""Path and cause."""
+Judge = Callable[[Choice], Iterator[Conflict]]
+JUDGES: Final[list[Judge]] = []
+
+
+def judge(name: str) -> Callable[[Judge], Judge]:
+    """Register a rule that finds conflicts; its hint is the nearest set without any."""
+
+    def register(conflicts: Judge) -> Judge:
+        def check(case: Case) -> Iterator[Complaint]:
+            choice = _choice(case)
+            for path, cause in conflicts(choice) if choice else ():
+                yield Complaint(path, cause, nearest(choice) if choice else "")
+
+        check.__module__, check.__doc__ = conflicts.__module__, conflicts.__doc__
+        rule(name)(check)
+        JUDGES.append(conflicts)
+        return conflicts
+
+    return register
+
+
+def _choice(case: Case) -> Choice | None:
+    """What the stack file chose; None where it chose nothing, or nothing that the catalogue knows."""
+    declared = case.cluster.software
+    profile = compatibility.profiles().get(declared.profile) if declared else None
+    if declared is None or profile is None:
+        return None
+    having = [member for member in case.members if member.gpus is not None]
+    models = dict.fromkeys(member.gpus.model for member in having if member.gpus)
+    systems = dict.fromkeys(case.cluster.target.os_of(member.name) for member in having)
+    known = tuple(catalog.gpus()[model] for model in models if model in catalog.gpus())
+    counts = [(catalog.gpus().get(member.gpus.model), member.gpus.count) for member in having if member.gpus]
+    switched = any(gpu is not None and compatibility.has_nvswitch(gpu, count) for gpu, count in counts)
+    return Choice(declared, profile, known, tuple(systems), switched, case.today)
+
+
+def nearest(choice: Choice) -> str:
+    """The first set of the catalogue that suits these GPUs and systems, in words."""
+    for profile in compatibility.profiles().values():
+        candidate = replace(choice, profile=profile, software=Software(profile=profile.name))
+        if not any(True for conflicts in JUDGES for _ in conflicts(candidate)):
+            versions = candidate.versions
+            fits = f"driver {versions['driver']}, CUDA {versions['cuda']}, NCCL {versions['nccl']}"
+            return f"use `software: {{profile: {profile.name}}}` without pins: {fits}"
+    return "use separate clusters for the latest GPUs and for Pascal or Volta: no profile supports all of these nodes"
+
+
+@judge("software-system")
+def system(choice: Choice) -> Iterator[Conflict]:
+    """A profile knows packages for some systems."""
+    for name in choice.systems:
+        if name not in choice.profile.systems:
+            yield "software.profile", f"profile {choice.profile.name} has no packages for {name}"
+
+
+@judge("software-driver-branch")
+def driver_branch(choice: Choice) -> Iterator[Conflict]:
+    """A branch whose support has ended gets no security fixes; an unknown branch cannot be checked."""
+    known = choice.known_branch
+    if known is None:
+        yield choice.where("driver"), f"driver branch {choice.branch} is not in the compatibility catalogue"
+    elif known.has_ended(choice.today) and not _is_archive(choice):
+        when = f"in {known.ends:%B %Y}" if known.ends else "before September 2026"
+        yield choice.where("driver"), f"support of driver branch {choice.branch} ended {when}"
+
+
+def _is_archive(choice: Choice) -> bool:
+    """Whether the driver is the one that Debian's release is made with: there is no other in that archive."""
+    return choice.profile.driver_from == "debian" and "driver" not in choice.software.pins
+
+
+@rule("software-archive-branch", Severity.WARNING)
+def archive_branch(case: Case) -> Iterator[Complaint]:
+    """Debian keeps a branch in its archive after NVIDIA ended it."""
+    choice = _choice(case)
+    known = choice.known_branch if choice else None
+    if choice is not None and known is not None and known.has_ended(choice.today) and _is_archive(choice):
+        cause = f"Debian's driver is branch {choice.branch}, which NVIDIA no longer supports, without Fabric Manager and DCGM"
+        yield Complaint("software.profile", cause, "use `profile: 2026-lts` if the nodes may use NVIDIA's repository")
+
+
+@judge("software-gpu-driver")
+def gpu_driver(choice: Choice) -> Iterator[Conflict]:
+    """Each GPU has a first driver that knows it, and old ones have a last."""
+    driver = choice.versions["driver"]
+    for gpu in choice.gpus:
+        last = compatibility.architectures()[gpu.architecture].driver_last
+        if gpu.driver_minimum and version_key(driver) < version_key(gpu.driver_minimum):
+            yield choice.where("driver"), f"driver {driver} does not support {gpu.model}, whose first driver is {gpu.driver_minimum}"
+        if last is not None and choice.branch > last:
+            yield (
+                choice.where("driver"),
+                f"driver {driver} no longer supports {gpu.model} ({gpu.architecture.capitalize()}), whose last branch is {last}",
+            )
+
+
+@judge("software-gpu-modules")
+def gpu_modules(choice: Choice) -> Iterator[Conflict]:
+    """Pascal and Volta cannot run the open kernel modules, Blackwell only them."""
+    for gpu, flavour in choice.flavours():
+        able = compatibility.architectures()[gpu.architecture].modules
+        if flavour not in able:
+            yield (
+                "software.modules",
+                f"{gpu.model} ({gpu.architecture.capitalize()}) runs with {able[0]} kernel modules only, not with {flavour} ones",
+            )
+
+
+@judge("software-cuda-driver")
+def cuda_driver(choice: Choice) -> Iterator[Conflict]:
+    """Programs of a CUDA major need the branch that came with it, or a later one."""
+    cuda = choice.versions["cuda"]
+    minimum = compatibility.driver_for(major(cuda))
+    if minimum is None:
+        yield choice.where("cuda"), f"CUDA {major(cuda)} is not in the compatibility catalogue"
+    elif choice.branch < minimum:
+        yield choice.where("cuda", "driver"), f"CUDA {cuda} needs a driver of branch {minimum} or later, not {choice.versions['driver']}"
+
+
+@judge("software-gpu-cuda")
+def gpu_cuda(choice: Choice) -> Iterator[Conflict]:
+    """A toolkit compiles for the GPUs it knows."""
+    cuda = choice.versions["cuda"]
+    for gpu in choice.gpus:
+        row = compatibility.architectures()[gpu.architecture]
+        if version_key(cuda) < version_key(row.cuda_first):
+            yield (
+                choice.where("cuda"),
+                f"CUDA {cuda} does not support {gpu.model} ({gpu.architecture.capitalize()}), whose first release is {row.cuda_first}",
+            )
+        if row.cuda_last is not None and version_key(cuda)[:2] > version_key(row.cuda_last):
+            yield (
+                choice.where("cuda"),
+                f"CUDA {cuda} no longer supports {gpu.model} ({gpu.architecture.capitalize()}), whose last release is {row.cuda_last}",
+            )
+
+
+@judge("software-nccl-cuda")
+def nccl_cuda(choice: Choice) -> Iterator[Conflict]:
+    """NCCL is built for one CUDA major."""
+    built, cuda = choice.versions["nccl-cuda"], choice.versions["cuda"]
+    if major(built) != major(cuda):
+        yield choice.where("nccl-cuda"), f"NCCL for CUDA {built} does not load with CUDA {cuda}"
+
+
+@judge("software-fabric-manager")
+def fabric_manager(choice: Choice) -> Iterator[Conflict]:
+    """Fabric Manager refuses a driver that is not its twin, and without it no program runs on GPUs behind NVSwitch."""
+    twin, driver = choice.versions["fabric-manager"], choice.versions["driver"]
+    if choice.nvswitch and choice.profile.driver_from == "debian":
+        yield "software.profile", f"eight GPUs on NVSwitch need Fabric Manager, which profile {choice.profile.name} does not have"
+    if twin != driver:
+        yield (
+            choice.where("fabric-manager", "driver"),
+            f"Fabric Manager {twin} does not run with driver {driver}: both must have the same version",
+        )
+
+
+@judge("software-dcgm")
+def dcgm(choice: Choice) -> Iterator[Conflict]:
+    """DCGM 3 has other packages, which conflict with those of DCGM 4."""
+    version = choice.versions.get("dcgm")
+    if version is not None and version_key(version) < version_key(requirement("dcgm")):
+        yield choice.where("dcgm"), f"DCGM {version} is not supported: the roles install DCGM 4"
+
+
+@judge("software-slurm")
+def slurm(choice: Choice) -> Iterator[Conflict]:
+    """pyxis is built against the Slurm that the node has, and that is its system's."""
+    pinned = choice.software.pins.get("slurm")
+    for name in choice.systems if pinned else ():
+        known = compatibility.systems().get(name)
+        if known is not None and known.slurm is not None and known.slurm != pinned:
+            yield (
+                "software.pins.slurm",
+                f"{name} provides Slurm {known.slurm}, not {pinned}, and pyxis loads only into the release for which it is built",
+            )
+
+
+@judge("software-pyxis")
+def pyxis(choice: Choice) -> Iterator[Conflict]:
+    """pyxis calls enroot."""
+    enroot, minimum = choice.versions.get("enroot"), requirement("pyxis-enroot")
+    if enroot is not None and "pyxis" in choice.versions and version_key(enroot) < version_key(minimum):
+        yield choice.where("enroot"), f"pyxis {choice.versions['pyxis']} needs enroot {minimum} or later, not {enroot}"
+
+
+@judge("software-gpudirect")
+def gpudirect(choice: Choice) -> Iterator[Conflict]:
+    """dma-buf is the open modules' way; nvidia-peermem needs the RDMA stack of DOCA-OFED."""
+    asked, cuda = choice.software.gpudirect, choice.versions["cuda"]
+    if asked is GpuDirect.DMA_BUF:
+        closed = [gpu.model for gpu, flavour in choice.flavours() if flavour is not GpuModules.OPEN]
+        if closed:
+            yield "software.gpudirect", f"dma-buf needs the open kernel modules, which are not installed for {' and '.join(closed)}"
+        if version_key(cuda) < version_key(requirement("dma-buf-cuda")):
+            yield choice.where("cuda"), f"dma-buf needs CUDA {requirement('dma-buf-cuda')} or later, not {cuda}"
+    if asked is GpuDirect.PEERMEM and "doca-ofed" not in choice.versions:
+        yield "software.gpudirect", f"nvidia-peermem needs DOCA-OFED, which profile {choice.profile.name} does not have"

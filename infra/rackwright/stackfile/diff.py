@@ -1,0 +1,102 @@
+"""Edits between two stack files, each with the change policy of its field.
+
+A policy is `Annotated[..., Change.LIVE]` on the field, with `Except(lab=Change.REPLACE)` if a target differs. On a mapping or an
+optional part, the policy applies to added and removed entries. Without a policy, the part may be empty, and its fields have policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from rackwright.model.base import Part
+from rackwright.model.cluster import Cluster
+from rackwright.model.update_policy import Change, Except
+
+
+class Kind(StrEnum):
+    """Kind of an edit of a field or of a mapping's entry."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+    MOVED = "moved"
+    """The entries are the same, but their order changed."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One edit of a stack file."""
+
+    path: tuple[str, ...]
+    kind: Kind
+    change: Change
+    old: Any
+    new: Any
+
+    def __str__(self) -> str:
+        return ".".join(self.path)
+
+    def within(self, *pattern: str) -> bool:
+        """Return whether the path starts with the pattern, in which `*` matches any key.
+
+        >>> Edit(("groups", "worker", "count"), Kind.CHANGED, Change.MEMBERS, 1, 2).within("groups", "*", "count")
+        True
+        """
+        return len(self.path) >= len(pattern) and all(wanted in ("*", part) for wanted, part in zip(pattern, self.path, strict=False))
+
+
+def policy_of(field: FieldInfo, target: str) -> Change | None:
+    """Return the change policy of the field on a target, or None if the field has none."""
+    usual = next((said for said in field.metadata if isinstance(said, Change)), None)
+    others = next((said.targets for said in field.metadata if isinstance(said, Except)), {})
+    return others.get(target, usual)
+
+
+def edits(old: Cluster, new: Cluster) -> tuple[Edit, ...]:
+    """Return the edits between two stack files, in the order of the model's fields."""
+    return tuple(_edits(old, new, (), new.target.kind))
+
+
+def _edits(old: Part, new: Part, path: tuple[str, ...], target: str) -> Iterator[Edit]:
+    if type(old) is not type(new):
+        change = policy_of(type(new).model_fields["kind"], target) or Change.FORBIDDEN
+        yield Edit((*path, "kind"), Kind.CHANGED, change, getattr(old, "kind", None), getattr(new, "kind", None))
+        return
+    for name, field in type(new).model_fields.items():
+        before, after, place = getattr(old, name), getattr(new, name), (*path, name)
+        said = policy_of(field, target)
+        if said is None:
+            before, after = _or_empty(before, after), _or_empty(after, before)
+        if isinstance(before, Part) and isinstance(after, Part):
+            yield from _edits(before, after, place, target)
+        elif isinstance(before, Mapping) and isinstance(after, Mapping):
+            yield from _entries(before, after, place, said, target)
+        elif before != after:
+            yield Edit(place, _kind(before, after), said or Change.FORBIDDEN, before, after)
+
+
+def _entries(old: Mapping[str, Any], new: Mapping[str, Any], path: tuple[str, ...], change: Change | None, target: str) -> Iterator[Edit]:
+    for key in dict.fromkeys((*old, *new)):
+        before, after = old.get(key), new.get(key)
+        if change is None:
+            before, after = _or_empty(before, after), _or_empty(after, before)
+        if isinstance(before, Part) and isinstance(after, Part):
+            yield from _edits(before, after, (*path, key), target)
+        elif before != after:
+            yield Edit((*path, key), _kind(before, after), change or Change.FORBIDDEN, before, after)
+    if change and [key for key in old if key in new] != [key for key in new if key in old]:
+        yield Edit(path, Kind.MOVED, change, tuple(old), tuple(new))
+
+
+def _or_empty(value: Any, other: Any) -> Any:
+    """Return the value, or an empty part of the other's type: a missing part is equivalent to an empty one."""
+    return type(other)() if value is None and isinstance(other, Part) else value
+
+
+def _kind(old: object, new: object) -> Kind:
+    return Kind.ADDED if old is None else Kind.REMOVED if new is None else Kind.CHANGED

@@ -1,0 +1,167 @@
+"""Loading of a Cluster from a stack file or from Pulumi's configuration, with all field errors as findings at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from rackwright.errors import BadInput
+from rackwright.model.cluster import Cluster
+from rackwright.model.finding import Finding, Severity, did_you_mean, has_errors
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.field_errors import Place, Problem, explain
+
+CONFIG_KEY: Final = "rackwright:cluster"
+_OWN_PREFIX: Final = "rackwright:"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Result of loading a stack file."""
+
+    stack: str
+    cluster: Cluster | None
+    """None if a field is invalid."""
+    findings: tuple[Finding, ...] = ()
+    rest: Cluster | None = None
+    """The cluster without its invalid parts, for the rules; None if other parts depend on them."""
+    doubtful: tuple[Place, ...] = ()
+    """The places of the invalid parts, as they were probably meant."""
+
+
+def load_cluster(described: object, stack: str = "") -> Loaded:
+    """Validate the mapping below `rackwright:cluster`."""
+    if not isinstance(described, Mapping):
+        return _failed(
+            stack, Finding(Severity.ERROR, "value", CONFIG_KEY, "expected a mapping", "write a mapping with target, network, groups, …")
+        )
+    try:
+        return Loaded(stack, _validate(described))
+    except ValidationError as error:
+        problems = explain(error, Cluster)
+    findings = tuple(problem.finding for problem in problems)
+    return Loaded(stack, None, findings, _rest(described, problems), tuple(problem.meant for problem in problems))
+
+
+def load_stack(file: Path) -> Loaded:
+    """Read and validate a stack file; the stack name follows from the file name."""
+    return _loaded(file, *yaml_reader.read(file))
+
+
+def load_text(file: Path, text: str) -> Loaded:
+    """Validate the text of a stack file."""
+    return _loaded(file, *yaml_reader.parse(text, file.name))
+
+
+def _loaded(file: Path, data: object, findings: list[Finding]) -> Loaded:
+    stack = stack_name(file)
+    if data is None:
+        empty = Finding(Severity.ERROR, "yaml-empty", file.name, "is empty", f"describe the cluster under config: {CONFIG_KEY}:")
+        return _failed(stack, *(findings or [empty]))
+    described, missing = _section(data, file.name)
+    if missing:
+        return _failed(stack, *findings, missing)
+    loaded = load_cluster(described, stack)
+    together = (*findings, *loaded.findings)
+    cluster = None if has_errors(together) else loaded.cluster
+    return Loaded(stack, cluster, together, loaded.rest or loaded.cluster, loaded.doubtful)
+
+
+def load_configured(stack: str, configured: object, file: Path) -> Loaded:
+    """Validate Pulumi's configuration and return it with its groups in the order of the stack file.
+
+    Pulumi sorts mappings by key [tried, 3.259], but addresses follow the declared order. The file therefore determines the order, and
+    its content must be the same.
+    """
+    given = load_cluster(configured, stack)
+    if given.cluster is None:
+        return given
+    if not file.is_file():
+        return _failed(stack, _elsewhere(file, "file does not exist"))
+    declared = load_stack(file)
+    if declared.cluster is not None and declared.cluster != given.cluster:
+        return _failed(stack, _elsewhere(file, "differs from the configuration that Pulumi uses"))
+    return declared
+
+
+def stack_name(file: Path) -> str:
+    """Return the stack name of a file: `lab` for Pulumi.lab.yaml."""
+    return file.name.removesuffix(".yaml").removesuffix(".yml").removeprefix("Pulumi.")
+
+
+def find_stack_file(asked: str, stacks: Path) -> Path:
+    """Return the stack file for a name or a path; raise BadInput with the most similar name if it does not exist."""
+    given = Path(asked)
+    if "/" in asked or given.suffix in {".yaml", ".yml"}:
+        if given.is_file():
+            return given
+        raise BadInput("file does not exist", path=asked, hint=f"pass the path of a stack file, or the name of a stack in {stacks.name}/")
+    file = stacks / f"Pulumi.{asked}.yaml"
+    if file.is_file():
+        return file
+    known = [stack_name(path) for path in stacks.glob("Pulumi.*.yaml")]
+    raise BadInput(f"unknown stack `{asked}`", path=f"{stacks.name}/{file.name}", hint=did_you_mean(asked, known))
+
+
+def _validate(described: Mapping[Any, Any]) -> Cluster:
+    """Validate strictly, as JSON: a quoted number is text, and `yes` is not a boolean, but dates and networks are parsed from text."""
+    return Cluster.model_validate_json(json.dumps(described, default=str), strict=True)
+
+
+def _section(data: object, name: str) -> tuple[Any, Finding | None]:
+    config = data.get("config") if isinstance(data, Mapping) else None
+    if not isinstance(config, Mapping):
+        return None, Finding(
+            Severity.ERROR, "missing-key", name, "has no `config:` mapping", f"describe the cluster under config: {CONFIG_KEY}:"
+        )
+    if CONFIG_KEY in config:
+        return config[CONFIG_KEY], None
+    own = [str(key) for key in config if str(key).startswith(_OWN_PREFIX)]
+    wrong = f"; `{own[0]}` is unknown" if own else ""
+    return None, Finding(Severity.ERROR, "missing-key", f"{name}: config", f"has no `{CONFIG_KEY}:`{wrong}", f"add `{CONFIG_KEY}:`")
+
+
+def _rest(described: Mapping[Any, Any], problems: list[Problem]) -> Cluster | None:
+    """Return the cluster without its invalid parts, or None if it is invalid without them or other parts would then appear invalid."""
+    if any(_has_consequences(problem.meant) for problem in problems):
+        return None
+    tree = json.loads(json.dumps(described, default=str))
+    for problem in sorted(problems, key=lambda problem: [str(key).rjust(8) for key in problem.place.keys], reverse=True):
+        _remove(tree, problem.place)
+    try:
+        return _validate(tree)
+    except ValidationError:
+        return None
+
+
+def _has_consequences(place: Place) -> bool:
+    """Return whether rules would report other places without this one: a group without its roles, a node without its GPUs."""
+    names_something = len(place.keys) <= 2 and bool({"groups", "nodes", "storage"}.intersection(place.keys))
+    return names_something or bool({"roles", "gpus", "target"}.intersection(place.keys))
+
+
+def _remove(tree: Any, place: Place) -> None:
+    """Remove a place. The caller removes list indices from last to first."""
+    *parents, last = place.keys or (None,)
+    for key in parents:
+        tree = tree[key]
+    if isinstance(tree, dict):
+        tree.pop(last, None)
+    else:
+        del tree[last]
+
+
+def _elsewhere(file: Path, cause: str) -> Finding:
+    name = f"{file.parent.name}/{file.name}"
+    return Finding(
+        Severity.ERROR, "stack-file", name, cause, "keep the stack's description in this file; --config-file and --config are not supported"
+    )
+
+
+def _failed(stack: str, *findings: Finding) -> Loaded:
+    return Loaded(stack, None, findings)

@@ -1,0 +1,111 @@
+"""What pods and services are given of the networks: addresses on the cluster's own, HCAs of the fabric."""
+
+from __future__ import annotations
+
+import json
+from ipaddress import IPv4Network
+from typing import Any, Final
+
+from rackwright.catalog.addons import addons
+from rackwright.derive.layout import FIRST_OFFSET
+from rackwright.errors import BadInput
+from rackwright.model.scheduler.kubernetes import Cni
+from rackwright.plan.kubernetes.network import cilium_values
+from rackwright.workloads.site import RDMA, Site
+
+Object = dict[str, Any]
+_NVIDIA: Final = "15b3"
+"""PCI vendor of Mellanox (pci-ids)."""
+_POOL: Final = 4
+"""Addresses of the pool: the last below those of the groups."""
+
+
+def metallb(site: Site) -> list[Object]:
+    """A few addresses that no group owns, answered by ARP: for one segment, so not in a cloud."""
+    if site.plan.target.kind == "aws":
+        raise BadInput(
+            "a VPC does not route addresses that it did not assign", hint="use a Service of type NodePort, or the cloud's load balancer"
+        )
+    if not site.plan.target.owns_network:
+        raise BadInput("the plan does not know the free addresses of an existing network", hint="write the address pool by hand")
+    base = IPv4Network(site.plan.network.cidr).network_address
+    last = base + FIRST_OFFSET - 1
+    metadata = {"name": "cluster", "namespace": "metallb-system"}
+    return [
+        {
+            "apiVersion": "metallb.io/v1beta1",
+            "kind": "IPAddressPool",
+            "metadata": metadata,
+            "spec": {"addresses": [f"{last - _POOL + 1}-{last}"]},
+        },
+        {
+            "apiVersion": "metallb.io/v1beta1",
+            "kind": "L2Advertisement",
+            "metadata": metadata,
+            "spec": {"ipAddressPools": ["cluster"]},
+        },
+    ]
+
+
+def cilium(site: Site) -> list[Object]:
+    """Values of its chart, where the stack declares it."""
+    if site.cluster.cni is not Cni.CILIUM:
+        raise BadInput(
+            f"the pod network of stack {site.plan.stack} is {site.cluster.cni.value}",
+            hint="declare `cni: cilium` before the cluster is created",
+        )
+    return [cilium_values(site.cluster)]
+
+
+def selector(site: Site) -> Object:
+    """Which cards the plugin hands out: those that the fabric names, or all of that vendor and kind of link."""
+    fabric = site.plan.fabric
+    if fabric is None:
+        raise BadInput(f"stack {site.plan.stack} declares no fabric", hint="declare one under `fabric`")
+    link = "infiniband" if fabric.link_layer.lower() == "infiniband" else "ether"
+    return {"vendors": [_NVIDIA], "linkTypes": [link]}
+
+
+def rdma_plugin(site: Site) -> list[Object]:
+    """NVIDIA's plugin by itself, where the network operator would be too much."""
+    config = {
+        "periodicUpdateInterval": 300,
+        "configList": [{"resourceName": RDMA.partition("/")[2], "rdmaHcaMax": 1000, "selectors": selector(site)}],
+    }
+    labels = {"app.kubernetes.io/name": "rdma-shared-device-plugin"}
+    metadata = {"name": "rdma-shared-device-plugin", "namespace": "kube-system", "labels": labels}
+    hosts = {"device-plugin": "/var/lib/kubelet/device-plugins", "plugins-registry": "/var/lib/kubelet/plugins_registry", "devices": "/dev"}
+    container = {
+        "name": "plugin",
+        "image": f"ghcr.io/mellanox/k8s-rdma-shared-dev-plugin:v{addons()['rdma-plugin'].version}",
+        "securityContext": {"privileged": True},
+        "volumeMounts": [
+            *({"name": name, "mountPath": path} for name, path in hosts.items()),
+            {"name": "config", "mountPath": "/k8s-rdma-shared-dev-plugin"},
+        ],
+    }
+    pod = {
+        "hostNetwork": True,
+        "priorityClassName": "system-node-critical",
+        "nodeSelector": {"nvidia.com/gpu.present": "true"},
+        "tolerations": [{"operator": "Exists"}],
+        "containers": [container],
+        "volumes": [
+            *({"name": name, "hostPath": {"path": path}} for name, path in hosts.items()),
+            {"name": "config", "configMap": {"name": "rdma-devices", "items": [{"key": "config.json", "path": "config.json"}]}},
+        ],
+    }
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "rdma-devices", "namespace": "kube-system"},
+            "data": {"config.json": json.dumps(config, indent=2) + "\n"},
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": metadata,
+            "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}},
+        },
+    ]

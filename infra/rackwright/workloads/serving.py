@@ -1,0 +1,77 @@
+"""A model served by vLLM: as many GPUs for a replica as a node has, one address for all."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from rackwright.catalog.addons import addons
+from rackwright.workloads import pods
+from rackwright.workloads.site import Site
+
+Object = dict[str, Any]
+_NAME: Final = "vllm"
+_PORT: Final = 8000
+_MODEL: Final = "/workspace/shared/models/model"
+_LABELS: Final = {"app.kubernetes.io/name": _NAME}
+
+
+def vllm(site: Site) -> list[Object]:
+    """Deployment, Service, autoscaler and budget of disruption; a Service of type LoadBalancer needs MetalLB or a cloud's own."""
+    return [_deployment(site), _service(site), _autoscaler(site), _budget(site)]
+
+
+def _deployment(site: Site) -> Object:
+    server = {
+        "name": "server",
+        "image": f"vllm/vllm-openai:v{addons()['vllm'].version}",
+        "args": ["--model", _MODEL, "--tensor-parallel-size", str(site.gpus), "--port", str(_PORT)],
+        "ports": [{"name": "http", "containerPort": _PORT}],
+        "resources": {**pods.resources(site, site.gpus), "requests": {"cpu": "1", "memory": "1Gi"}},
+        # A model of hundreds of GiB is read for many minutes before the first answer; afterwards silence means the server is gone.
+        "startupProbe": {"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 10, "failureThreshold": 180},
+        "livenessProbe": {"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 10, "failureThreshold": 6},
+        "readinessProbe": {"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 5},
+        "volumeMounts": pods.mounts(site),
+    }
+    pod = {
+        "priorityClassName": "service",
+        "terminationGracePeriodSeconds": 60,
+        "topologySpreadConstraints": pods.spread(_LABELS),
+        "containers": [server],
+        "volumes": pods.volumes(site),
+    }
+    # A node's GPUs are taken whole: a new replica has no place beside the old one, so that the old one goes first.
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    spec = {"selector": {"matchLabels": _LABELS}, "strategy": strategy, "template": {"metadata": {"labels": _LABELS}, "spec": pod}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": _metadata(site), "spec": spec}
+
+
+def _service(site: Site) -> Object:
+    spec = {"type": "ClusterIP", "selector": _LABELS, "ports": [{"name": "http", "port": 80, "targetPort": "http"}]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": _metadata(site), "spec": spec}
+
+
+def _autoscaler(site: Site) -> Object:
+    """By CPU, which is all that metrics-server knows; `vllm:num_requests_waiting` says more where Prometheus' adapter serves it."""
+    metric = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": _metadata(site),
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": _NAME},
+            "minReplicas": 1,
+            "maxReplicas": site.pods,
+            "metrics": [metric],
+            "behavior": {"scaleDown": {"stabilizationWindowSeconds": 600}},
+        },
+    }
+
+
+def _budget(site: Site) -> Object:
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": _LABELS}}
+    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": _metadata(site), "spec": spec}
+
+
+def _metadata(site: Site) -> Object:
+    return {"name": _NAME, "namespace": site.namespace, "labels": _LABELS}

@@ -1,0 +1,83 @@
+"""What a workload must know of the cluster it is rendered for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Self
+
+from rackwright.errors import BadInput
+from rackwright.plan.kubernetes import queues
+from rackwright.plan.kubernetes.queues import GPU, HOST, QUEUE
+from rackwright.plan.kubernetes.schema import Kubernetes, KubernetesNode
+from rackwright.plan.schema import Plan
+
+RDMA: Final = "rdma/hca_shared_devices_a"
+EFA: Final = "vpc.amazonaws.com/efa"
+
+
+__all__ = ["EFA", "GPU", "HOST", "QUEUE", "RDMA", "Site"]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A plan of a Kubernetes cluster, and the namespace that the workload is for."""
+
+    plan: Plan
+    cluster: Kubernetes
+    namespace: str
+
+    @classmethod
+    def of(cls, plan: Plan, namespace: str | None) -> Self:
+        """The first namespace of users where none is asked for, else Kubernetes' own default."""
+        cluster = plan.scheduler
+        if not isinstance(cluster, Kubernetes):
+            raise BadInput(
+                f"stack {plan.stack} runs {cluster.kind}", hint="declare `scheduler: {kind: kubernetes}`: workloads require Kubernetes"
+            )
+        known = [one.name for one in cluster.namespaces]
+        if namespace is not None and namespace not in known:
+            raise BadInput(f"stack {plan.stack} has no namespace `{namespace}`", hint=f"known: {', '.join(known) or 'none is declared'}")
+        return cls(plan, cluster, namespace or (known[0] if known else "default"))
+
+    @cached_property
+    def workers(self) -> tuple[KubernetesNode, ...]:
+        """Nodes with GPUs that users' pods run on."""
+        found = queues.workers(self.cluster)
+        if not found:
+            raise BadInput(f"stack {self.plan.stack} has no GPUs for pods", hint="add `gpus` to a group of workers")
+        return found
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that every one of them has."""
+        return min(node.gpus for node in self.workers)
+
+    @property
+    def pods(self) -> int:
+        """Whole nodes that a job of the namespace may have: all, or as many as its quota of GPUs holds."""
+        quota = next((one.gpus for one in self.cluster.namespaces if one.name == self.namespace), None)
+        return len(self.workers) if quota is None else max(1, min(len(self.workers), quota // self.gpus))
+
+    @property
+    def products(self) -> tuple[str, ...]:
+        """Their GPUs' names, as labels say them."""
+        return queues.products(self.workers)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Labels that say who is close to whom, widest first."""
+        return queues.levels(self.workers)
+
+    @property
+    def rdma(self) -> dict[str, str]:
+        """What a pod asks for to reach others without the kernel: nothing where the fabric is simulated or there is none."""
+        if self.plan.target.kind == "aws":
+            return {EFA: "1"}
+        fabric = self.plan.fabric
+        return {RDMA: "1"} if fabric is not None and "fabric" not in self.plan.simulated else {}
+
+    @property
+    def shared(self) -> bool:
+        """Whether the namespace has its claim on the shared file system."""
+        return any(one.name == self.namespace and one.claim_mib is not None for one in self.cluster.namespaces)
