@@ -14,7 +14,7 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 test test-full faults soak newcomer bench bench-scale bench-hosts: READY := --without-ports
 
 .DEFAULT_GOAL := venv
-.PHONY: help venv dev ready ready-dev up down doctor check unit test test-full areas faults soak newcomer bench bench-scale bench-hosts docs lock catalog
+.PHONY: help venv dev ready ready-dev up down doctor check unit test test-full areas faults soak newcomer bench bench-scale bench-hosts docs docs-site docs-serve lock catalog
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 20
@@ -76,8 +76,15 @@ bench-hosts: ready-dev ## a night over 64 hosts, which are containers of this ma
 bench: ready-dev ## speed against the floor, measured in the same run
 	@$(PATHS) $(BIN)/python benchmarks
 
-docs: dev ## writes the pages again that are made from the catalogue
+docs: dev ## writes the generated pages again: troubleshooting and reference
 	@PYTHONPATH=tools:infra $(BIN)/python -m troubleshooting
+	@PYTHONPATH=tools:infra $(BIN)/python -m reference
+
+docs-site: dev ## builds the documentation site in build/site; fails for a broken link
+	@$(BIN)/mkdocs build -f tools/website/mkdocs.yml
+
+docs-serve: dev ## serves the documentation site at http://127.0.0.1:8000 and rebuilds it after each edit
+	@$(BIN)/mkdocs serve -f tools/website/mkdocs.yml -a 127.0.0.1:8000
 
 lock: ## writes requirements.lock and requirements-dev.lock again from their .in files (needs uv)
 	@$(COMPILE) requirements.in -o requirements.lock

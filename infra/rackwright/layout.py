@@ -14,6 +14,7 @@ PACKAGE: Final = "infra/rackwright"
 IMPORT_ROOT: Final = Path(__file__).resolve().parents[1]
 """The folder that holds the package `rackwright`: PYTHONPATH of processes that the product starts."""
 STACKS: Final = "stacks"
+SITE_CATALOG: Final = "site/catalog"
 ANSIBLE_CFG: Final = "ansible.cfg"
 ROLES: Final = "roles"
 PLAYBOOKS: Final = "playbooks"

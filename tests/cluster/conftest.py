@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from testinfra.host import Host
 
+from cluster.harness.cells import Unread
 from cluster.harness.compare import Expect
 from cluster.harness.judge import PLUGIN, Judge
 from cluster.harness.machine import Outlook
@@ -129,7 +130,9 @@ def planned(node: SimpleNamespace, cluster: SimpleNamespace) -> SimpleNamespace:
 @pytest.fixture
 def slurm_node(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask, expect: Expect) -> SlurmNode:
     """Return the controller's record of the checked node."""
-    found: SlurmNode | None = ask(NODES, of=cluster.scheduler.controllers[0]).get(node.name)
+    found = ask(NODES, of=cluster.scheduler.controllers[0]).at(node.name)
+    if isinstance(found, Unread):
+        raise CouldNotTell(found.why)
     if found is None:
         expect("not a node of Slurm", "a node of Slurm")
     return found  # type: ignore[return-value]

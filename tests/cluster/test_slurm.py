@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+from cluster.harness.cells import Lines, Unread
 from cluster.probes.slurm import CONFIGURATION, LAST_LOOK, NODES, PARTITIONS, PING, SETTINGS, VERSION
+from cluster.probes.slurm_states import works
 from cluster.probes.units import CONTROLLER, NODE_DAEMON, UNITS
 from rackwright.errors import CouldNotTell
 
 HEALTH = "/usr/local/sbin/rackwright-health"
-USABLE = frozenset({"IDLE", "ALLOCATED", "MIXED", "COMPLETING", "POWERED_DOWN", "POWERING_UP", "POWERING_DOWN", "CLOUD", "PLANNED"})
-"""Node states in which the node works or will when a job needs it (`man sinfo`, NODE STATE CODES)."""
 
 
 def test_controller_runs(ask, expect):
@@ -51,7 +51,9 @@ def test_node_is_usable(node, slurm_node, expect):
     """A node that is drained, down or not responding runs no jobs."""
     states = slurm_node.states
     why = f" ({slurm_node.reason})" if slurm_node.reason else ""
-    expect("+".join(sorted(states)).lower() + why, "idle or in use", holds=states <= USABLE)
+    if isinstance(states, Unread):
+        raise CouldNotTell(states.why)
+    expect("+".join(sorted(states)).lower() + why, "idle or in use", holds=works(states))
 
 
 def test_node_has_planned_cpus(slurm_node, planned, expect):
@@ -72,12 +74,14 @@ def test_node_has_planned_gpus(slurm_node, planned, expect):
 def test_partitions_match_plan(node, ask, cluster, expect):
     """Partitions define where jobs may run, and the default for jobs that request none."""
     planned = {one.name: (tuple(sorted(one.nodes)), one.default, "UP") for one in cluster.scheduler.partitions}
-    expect({name: (one.nodes, one.default, one.state) for name, one in ask(PARTITIONS).items()}, planned)
+    found = ask(PARTITIONS)
+    expect(Lines({name: (one.nodes, one.default, one.state) for name, one in found.items()}, found.unread), planned)
 
 
 def test_there_are_no_other_nodes(node, ask, cluster, expect):
     """A node that left the plan but not Slurm gets jobs that never start."""
-    expect(sorted(ask(NODES)), sorted(one.name for one in cluster.scheduler.nodes))
+    found = ask(NODES)
+    expect(Lines(dict.fromkeys(found, "in Slurm"), found.unread), dict.fromkeys((one.name for one in cluster.scheduler.nodes), "in Slurm"))
 
 
 def test_cluster_name_matches_plan(ask, cluster, expect):

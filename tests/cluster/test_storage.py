@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from cluster.harness.cells import Lines, Unread
 from cluster.probes.smoke import SEEN, SMOKE
 from cluster.probes.storage import ANSWERING, ANSWERS, EXPORTED, MOUNTS, NFS_SERVER, ROOTS, exported_by, is_there, options_of
 from cluster.probes.units import UNITS, servers_of
@@ -19,7 +20,7 @@ def test_is_mounted(node, ask, cluster, expect):
 
 def test_answers(node, ask, cluster, expect):
     """A mount whose client died, or whose handle is stale, is still in the mount table, and fails for every program that uses it."""
-    expect(ask(ANSWERING), {one.mount: ANSWERS for one in _mine(node, cluster)})
+    expect(ask(ANSWERING), dict.fromkeys((one.mount for one in _mine(node, cluster)), ANSWERS))
 
 
 def test_options_match_plan(node, ask, cluster, expect):
@@ -62,11 +63,12 @@ def test_servers_run(node, ask, cluster, expect):
 def test_exports_match_plan(node, ask, cluster, expect):
     """Folders must be exported to the cluster's network only: NFS trusts the UID that a client sends."""
     served = [one for one in cluster.storage if exported_by(one, node.name)]
-    exports = ask(NFS_SERVER).exports
+    server = ask(NFS_SERVER)
+    exports = server.exports
     found = {
         one.folder: {client: options.intersection(EXPORTED) for client, options in exports.get(one.folder, {}).items()} for one in served
     }
-    expect(found, {one.folder: {cluster.network.cidr: set(EXPORTED)} for one in served})
+    expect(Lines(found, server.unread), {one.folder: {cluster.network.cidr: set(EXPORTED)} for one in served})
 
 
 def test_one_nfs_version_is_served(node, ask, cluster, expect):
@@ -75,7 +77,8 @@ def test_one_nfs_version_is_served(node, ask, cluster, expect):
         expect({}, {})
         return
     server = ask(NFS_SERVER)
-    expect({"versions": server.versions, "threads": min(server.threads, 1)}, {"versions": {"4.2"}, "threads": 1})
+    threads = server.threads if isinstance(server.threads, Unread) else min(server.threads, 1)
+    expect({"versions": server.versions, "threads": threads}, {"versions": {"4.2"}, "threads": 1})
 
 
 def test_what_jobs_wrote_is_read_here(ask, members, expect):
@@ -110,7 +113,8 @@ def _mounted(ask, one, node):
     """Return the mount of a file system; raise CouldNotTell if it is not mounted."""
     mounts = ask(MOUNTS)
     if not is_there(mounts, one, node.name):
-        raise CouldNotTell(f"{one.mount} is not mounted")
+        unread = mounts.at(one.mount)
+        raise CouldNotTell(unread.why if isinstance(unread, Unread) else f"{one.mount} is not mounted")
     return mounts[one.mount]
 
 
@@ -120,4 +124,9 @@ def _root(ask, one, node):
 
 
 def _what(mounts, point):
-    return f"{mounts[point].type} from {mounts[point].source}" if point in mounts else "not mounted"
+    above = [line for line in mounts.unread if f" {point} " in line]
+    if above:
+        return Unread(point, above[0], "")
+    if point in mounts:
+        return f"{mounts[point].type} from {mounts[point].source}"
+    return mounts.at(point) if mounts.unread else "not mounted"

@@ -9,6 +9,7 @@ from typing import Any
 from cluster.harness.gather import Gathering
 from cluster.harness.probe import Probe, Raw
 from hardware.questions import QUESTIONS
+from hardware.reading import Partly
 from rackwright.errors import CouldNotTell
 from rackwright.inventory.reader import Declared
 from rackwright.report.hardware.document import Seen
@@ -37,7 +38,12 @@ def seen(answers: Mapping[str, Raw]) -> Seen:
     unknown: dict[Part, str] = {}
     for name, raw in answers.items():
         try:
-            facts[name] = QUESTIONS[Part(name)].read(raw)
+            told = QUESTIONS[Part(name)].read(raw)
+            facts[name] = told.value if isinstance(told, Partly) else told
+            if getattr(told, "why", ""):
+                unknown[Part(name)] = told.why
+            if getattr(told, "lost", ()):
+                facts["gpus_lost"] = told.lost
         except CouldNotTell as error:
             unknown[Part(name)] = str(error)
     if answers and not facts and len({raw.trouble for raw in answers.values()}) == 1:

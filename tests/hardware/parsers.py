@@ -1,4 +1,7 @@
-"""Pure readers of what tools and the kernel say about hardware. Each raises ValueError, KeyError or IndexError on what it cannot read."""
+"""Pure readers of what tools and the kernel say about hardware. Each raises ValueError, KeyError or IndexError on what it cannot read.
+
+Lists are read row by row: `Rows.why` quotes the rows that could not be read.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from cluster.harness.cells import Row, Unread, integer, lines_of, quoted, release, whole_lines, words
+from cluster.probes.gpu_topology import read_matrix
+from cluster.probes.identity import parse_memory as read_memory
+from cluster.probes.nvidia_smi import read_table
+from hardware.reading import Partly, Rows, read_each, read_lines, reasons, without
 from rackwright.report.hardware.facts import Cpus, Disk, Gpu, GpuLinks, Interface, Mount, NumaNode, RdmaPort
 
 _LINK_LAYERS: Final = {"1": "ethernet", "32": "infiniband", "772": "loopback"}
 """ARPHRD numbers (linux/if_arp.h)."""
-_STYLED: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def parse_cpus(text: str) -> Cpus:
@@ -42,106 +49,125 @@ def parse_memory(text: str) -> int:
     >>> parse_memory("MemTotal:       2097152 kB")
     2048
     """
-    words = text.split()
-    if words[0] != "MemTotal:" or words[2] != "kB":
-        raise ValueError("no MemTotal")
-    return int(words[1]) // 1024
+    return read_memory(text)
 
 
-def parse_numa(text: str) -> tuple[NumaNode, ...]:
+def parse_numa(text: str) -> Rows[NumaNode]:
     """Lines `index|CPU list|KiB` of the kernel's node folders; none where it is built without them.
 
     >>> parse_numa("0|0-31,64-95|1056456704")
     (NumaNode(index=0, cpus='0-31,64-95', memory_mib=1031696),)
     """
-    rows = (line.split("|") for line in text.splitlines())
-    return tuple(sorted((NumaNode(int(index), cpus, int(kib) // 1024) for index, cpus, kib in rows), key=lambda node: node.index))
+    rows = read_lines(text, _numa_node)
+    return Rows(sorted(rows, key=lambda node: node.index), rows.why)
 
 
-def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """Rows `index, name, MiB, driver, bus` of nvidia-smi's CSV; no rows at all means no GPUs."""
-    if text.strip() == "No devices were found":
-        return ()
-    rows = ([value.strip() for value in line.split(",")] for line in text.splitlines() if line.strip())
-    return tuple(Gpu(int(index), product, int(memory), driver, bus) for index, product, memory, driver, bus in rows)
+def _numa_node(line: str) -> NumaNode:
+    index, cpus, kib = line.split("|")
+    return NumaNode(int(index), cpus, int(kib) // 1024)
 
 
-def parse_gpu_links(text: str) -> GpuLinks:
-    """The matrix of `nvidia-smi topo -m` with its legend of network cards."""
-    lines = _STYLED.sub("", text).splitlines()
-    heads = next(line for line in lines if line.split()[:1] == ["GPU0"]).split() if "GPU0" in text else []
-    peers = [word for word in heads if re.fullmatch(r"(GPU|NIC)\d+", word)]
-    if not peers:
-        raise ValueError("no matrix")
-    devices = dict(re.findall(r"^\s*(NIC\d+): (\S+)", "\n".join(lines), re.MULTILINE))
-    rows = [line.split() for line in lines if re.match(r"GPU\d+\s+(X|NV|PIX|PXB|PHB|NODE|SYS|OK|\s)", line)]
-    matrix = {row[0]: row[1 : len(peers) + 1] for row in rows if "Affinity" not in row}
-    if set(matrix) != {peer for peer in peers if peer.startswith("GPU")} or any(len(row) < len(peers) for row in matrix.values()):
-        raise ValueError("the matrix is cut short")
-    paths = {
-        gpu: {devices.get(peer, peer): path for peer, path in zip(peers, row, strict=True) if path != "X"} for gpu, row in matrix.items()
-    }
-    return GpuLinks(paths, {row[0]: _numa_affinity(row[len(peers) + 1 :]) for row in rows if "Affinity" not in row})
+_GPU_FIELDS: Final = ("index", "name", "memory.total", "driver_version", "pci.bus_id")
 
 
-def _numa_affinity(rest: list[str]) -> str:
-    """The word after the CPU list; `N/A` where the columns are not filled."""
-    return rest[1] if len(rest) > 1 else "N/A"
+def parse_gpus(text: str) -> Rows[Gpu]:
+    """Rows `index, name, MiB, driver, bus` of nvidia-smi's CSV. A GPU without a readable index is left out, and told in `why`."""
+    unread = list[Unread]()
+
+    def gpu(row: Row) -> Gpu | None:
+        index = without(row.read("index", integer), unread)
+        product = without(row.read("name", words), unread)
+        memory = without(row.read("memory.total", integer), unread)
+        driver = without(row.read("driver_version", release), unread)
+        bus = without(row.read("pci.bus_id", words), unread)
+        return None if index is None else Gpu(index, product, memory, driver, bus)
+
+    found = read_table(text, _GPU_FIELDS, gpu)
+    if found.cut is not None:
+        unread.append(found.cut)
+    lost = f"{', '.join(found.lost)} {'does' if len(found.lost) == 1 else 'do'} not respond" if found.lost else ""
+    return Rows((row for row in found if row is not None), reasons(unread, lost if unread else ""), found.lost)
 
 
-def parse_interfaces(text: str) -> tuple[Interface, ...]:
+def parse_gpu_links(text: str) -> GpuLinks | Partly[GpuLinks]:
+    """The matrix of `nvidia-smi topo -m` with its legend of network cards. A way that was not read is left out, and told in `why`."""
+    matrix, unread = read_matrix(text), list[Unread]()
+    names = {card: without(device, unread) or card for card, device in matrix.devices.items()}
+    paths: dict[str, dict[str, str]] = {peer: {} for peer in matrix.peers if peer.startswith("GPU")}
+    for (gpu, peer), way in matrix.ways.items():
+        if gpu in paths and (path := without(way, unread)) is not None:
+            paths[gpu][names.get(peer, peer)] = path
+    numa = {gpu: domain for gpu, said in matrix.numa.items() if (domain := without(said, unread)) is not None}
+    links = GpuLinks(paths, numa if matrix.numa else dict.fromkeys(paths, "N/A"))
+    return Partly(links, reasons(unread)) if unread else links
+
+
+def parse_interfaces(text: str) -> Rows[Interface]:
     """Lines `name|operstate|Mb/s|type|driver|node` of the kernel's network folders; loopback is left out.
 
     >>> parse_interfaces("eth0|up|100000|1|mlx5_core|0")
     (Interface(name='eth0', state='up', rate_gbps=100.0, link_layer='ethernet', driver='mlx5_core', numa=0),)
     """
-    found = []
-    for line in text.splitlines():
-        name, state, speed, layer, driver, node = line.split("|")
-        known = _LINK_LAYERS.get(layer, layer)
-        if known != "loopback":
-            rate = int(speed) / 1000 if speed.isdigit() and int(speed) else None
-            found.append(Interface(name, state, rate, known, driver, _domain(node)))
-    if not found and "loopback" not in {_LINK_LAYERS.get(line.split("|")[3]) for line in text.splitlines()}:
+    found = read_lines(text, _interface)
+    if not found and "loopback" not in {_LINK_LAYERS.get((line.split("|") + [""] * 4)[3]) for line in lines_of(text)}:
         raise ValueError("no interface is listed, not even loopback")
-    return tuple(found)
+    return found
+
+
+def _interface(line: str) -> Interface | None:
+    name, state, speed, layer, driver, node = line.split("|")
+    known = _LINK_LAYERS.get(layer, layer)
+    if known == "loopback":
+        return None
+    rate = int(speed) / 1000 if speed.isdigit() and int(speed) else None
+    return Interface(words(name), words(state), rate, words(known), driver, _domain(node))
 
 
 def parse_rdma(text: str) -> tuple[RdmaPort, ...]:
     """What the kernel has, or what `ibstat` says where the fabric is simulated and the kernel has nothing."""
-    return parse_ibstat(text) if text.startswith("CA '") else parse_sysfs(text)
+    return parse_ibstat(text) if re.search(r"^CA '", text, re.MULTILINE) else parse_sysfs(text)
 
 
 def parse_ibstat(text: str) -> tuple[RdmaPort, ...]:
     """Blocks of adapters with their ports. A simulated one says `IB`, and the same rate of every link: that is none."""
-    found = []
-    for device, block in re.findall(r"^CA '([^']+)'\n(.*?)(?=^CA '|\Z)", text, re.MULTILINE | re.DOTALL):
+    found, bad = list[RdmaPort](), list[str]()
+    lines, _ = whole_lines(text)
+    for device, block in re.findall(r"^CA '([^']+)'\n(.*?)(?=^CA '|\Z)", "".join(f"{line}\n" for line in lines), re.MULTILINE | re.DOTALL):
         ports = re.findall(r"^\s+Port (\d+):\n(.*?)(?=^\s+Port \d+:|\Z)", block, re.MULTILINE | re.DOTALL)
-        if len(ports) != int(re.findall(r"Number of ports: (\d+)", block)[0]):
-            raise ValueError(f"{device} is cut short")
-        for port, lines in ports:
-            said = dict(re.findall(r"^\s+([A-Z][\w ]+): (.*?)\s*$", lines, re.MULTILINE))
-            simulated = said["Link layer"] == "IB"
-            rate = None if simulated else float(said["Rate"])
-            layer = "InfiniBand" if simulated else said["Link layer"]
-            found.append(RdmaPort(device, int(port), said["State"], said["Physical state"], rate, layer, None, ""))
-    return tuple(found)
+        try:
+            if len(ports) != int(re.findall(r"Number of ports: (\d+)", block)[0]):
+                raise ValueError(f"{device} is cut short")
+            found += [_ibstat_port(device, port, lines) for port, lines in ports]
+        except (ValueError, KeyError, IndexError) as error:
+            bad.append(f"{device}: {error}")
+    if bad and not found:
+        raise ValueError(bad[0])
+    return Rows(found, "; ".join(bad))
 
 
-def parse_sysfs(text: str) -> tuple[RdmaPort, ...]:
+def _ibstat_port(device: str, port: str, lines: str) -> RdmaPort:
+    said = dict(re.findall(r"^\s+([A-Z][\w ]+): (.*?)\s*$", lines, re.MULTILINE))
+    simulated = said["Link layer"] == "IB"
+    layer = "InfiniBand" if simulated else words(said["Link layer"])
+    return RdmaPort(
+        device, int(port), words(said["State"]), words(said["Physical state"]), None if simulated else float(said["Rate"]), layer, None, ""
+    )
+
+
+def parse_sysfs(text: str) -> Rows[RdmaPort]:
     """Lines `device|port|state|physical|rate|layer|node|firmware` of the kernel's InfiniBand folders; none without such cards.
 
     >>> parse_sysfs("mlx5_0|1|4: ACTIVE|5: LinkUp|400 Gb/sec (4X NDR)|InfiniBand|0|28.39.1002")[0].rate_gbps
     400.0
     """
-    found = []
-    for line in text.splitlines():
-        device, port, state, physical, rate, layer, node, firmware = line.split("|")
-        logical = state.partition(": ")[2].capitalize() or state
-        found.append(
-            RdmaPort(device, int(port), logical, physical.partition(": ")[2] or physical, _gbps(rate), layer, _domain(node), firmware)
-        )
-    return tuple(found)
+    return read_lines(text, _sysfs_port)
+
+
+def _sysfs_port(line: str) -> RdmaPort:
+    device, port, state, physical, rate, layer, node, firmware = line.split("|")
+    logical = words(state).partition(": ")[2].capitalize() or state
+    physical = words(physical).partition(": ")[2] or physical
+    return RdmaPort(words(device), int(port), logical, physical, _gbps(rate), words(layer), _domain(node), firmware)
 
 
 def _gbps(rate: str) -> float | None:
@@ -154,23 +180,28 @@ def _domain(node: str) -> int | None:
     return int(node) if node.isdigit() else None
 
 
-def parse_disks(text: str) -> tuple[Disk, ...]:
+def parse_disks(text: str) -> Rows[Disk]:
     """`lsblk -J -b -d`; disks of size 0 (an empty reader, zram that is off) are none."""
-    return tuple(
-        Disk(row["name"], (row["model"] or "").strip(), int(row["size"]), row["rota"] in (True, "1"), row["tran"] or "")
-        for row in json.loads(text)["blockdevices"]
-        if row["type"] == "disk" and int(row["size"])
-    )
+    return read_each(json.loads(text)["blockdevices"], _disk, "disk", lambda row: quoted(json.dumps(row)))
 
 
-def parse_mounts(text: str) -> tuple[Mount, ...]:
+def _disk(row: Mapping[str, Any]) -> Disk | None:
+    if row["type"] != "disk" or not int(row["size"]):
+        return None
+    return Disk(row["name"], (row["model"] or "").strip(), int(row["size"]), row["rota"] in (True, "1"), row["tran"] or "")
+
+
+def parse_mounts(text: str) -> Rows[Mount]:
     """`df --output=target,source,fstype,size,avail -B1`; a file system of size 0 holds nothing."""
-    head, *rows = text.splitlines()
-    if head.split()[:2] != ["Mounted", "on"]:
+    if "Mounted on" not in text:
         raise ValueError("no table of df")
-    found = []
-    for row in rows:
-        point, source, kind, size, free = row.rsplit(None, 4)
-        if size.isdigit() and int(size):
-            found.append(Mount(point.strip(), source, kind, int(size), int(free)))
-    return tuple(found)
+    return read_lines(text, _mount, row=r"^Mounted on|^/|\s\d+\s+\S+$")
+
+
+def _mount(row: str) -> Mount | None:
+    if row.startswith("Mounted on"):
+        return None
+    point, source, kind, size, free = row.rsplit(None, 4)
+    if size == "-" or not integer(size):
+        return None
+    return Mount(point.strip(), source, kind, integer(size), integer(free))

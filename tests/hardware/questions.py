@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cluster.harness.probe import Place, Probe, T
+from cluster.probes.nvidia_smi import ENDS
 from hardware import parsers
 from rackwright.report.hardware.facts import Part
 
@@ -35,9 +36,9 @@ NUMA = Question(
 GPUS = Question(
     Part.GPUS,
     on="gpu",
-    command="nvidia-smi --query-gpu=index,name,memory.total,driver_version,pci.bus_id --format=csv,noheader,nounits",
+    command="nvidia-smi --query-gpu=index,name,memory.total,driver_version,pci.bus_id --format=csv,noheader,nounits 2>&1",
     parse=parsers.parse_gpus,
-    statuses=frozenset({0, 6}),
+    statuses=ENDS,
 )
 GPU_LINKS = Question(Part.GPU_LINKS, on="gpu", command="nvidia-smi topo -m", parse=parsers.parse_gpu_links)
 INTERFACES = Question(

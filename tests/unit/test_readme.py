@@ -18,8 +18,13 @@ PAGES = (
     "README.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
+    "CHANGELOG.md",
+    ".devcontainer/README.md",
+    "RELEASING.md",
+    "docs/adr/README.md",
     "docs/contributing/style.md",
     "docs/evidence/README.md",
+    "examples/README.md",
     "tests/README.md",
     "tools/README.md",
 )

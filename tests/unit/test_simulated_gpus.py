@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from cluster.harness.cells import unread_values
+from cluster.probes.gpu import GPUS, is_of_nvswitch, parse_gpus, parse_repairs, parse_xids
+
 FILES = Path(__file__).parents[2] / "roles" / "gpu" / "files"
 
 
@@ -104,6 +107,9 @@ def test_it_says_that_it_is_simulated(node: Node) -> None:
         (("clock", "2", "600"), "clocks_event_reasons.hw_slowdown", "Not Active", "Active"),
         (("max-clock", "2"), "clocks.max.sm", "1980", "1410"),
         (("persistence", "2"), "persistence_mode", "Enabled", "Disabled"),
+        (("remap", "2"), "remapped_rows.pending", "No", "Yes"),
+        (("pcie", "2"), "pcie.link.width.current", "16", "8"),
+        (("pcie", "2", "4"), "pcie.link.width.current", "16", "4"),
         (("driver", "550.54.15"), "driver_version", "580.173.02", "550.54.15"),
     ],
 )
@@ -137,6 +143,32 @@ def test_an_xid_stands_in_the_simulated_kernel_log_until_cleared(node: Node) -> 
     assert node.smi("--query-gpu=pci.bus_id", "--format=csv,noheader", "-i", "1") == ["00000000:20:00.0"]
     node.fault("clear")
     assert not log.exists()
+
+
+def test_reset_that_is_due_is_shown_in_the_long_form(node: Node) -> None:
+    def due() -> list[object]:
+        return [repair.needed for repair in parse_repairs("".join(f"{line}\n" for line in node.smi("-q")))]
+
+    assert due() == ["nothing"] * 8
+    node.fault("reset", "4")
+    assert due() == ["nothing"] * 4 + ["Reset"] + ["nothing"] * 3
+    node.fault("clear")
+    assert due() == ["nothing"] * 8
+
+
+def test_checks_find_nothing_wrong_with_simulated_gpus(node: Node) -> None:
+    """The list with all fields that the checks ask for."""
+    command = str(GPUS.command).removesuffix(" 2>&1").split()
+    found = parse_gpus("".join(f"{line}\n" for line in node.smi(*command[1:])))
+    assert len(found) == 8 and not list(unread_values([vars(gpu) for gpu in found]))
+
+
+def test_error_of_an_nvswitch_stands_in_the_simulated_kernel_log(node: Node) -> None:
+    node.fault("sxid", "1")
+    (error,) = parse_xids((node.folder / "gpu-kernel.log").read_text())
+    assert is_of_nvswitch(error) and not is_of_nvswitch(error, fatal=True)
+    node.fault("clear")
+    assert not (node.folder / "gpu-kernel.log").exists()
 
 
 def test_a_clock_held_down_and_a_lower_limit_are_two_things(node: Node) -> None:

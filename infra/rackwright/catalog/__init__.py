@@ -9,7 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from rackwright.catalog import site
+
 _FOLDER: Final = Path(__file__).parent
+NVIDIA: Final = "nvidia"
+"""The vendor whose GPUs the roles and the checks support."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +21,18 @@ class GpuModel:
     """A GPU as its driver names it."""
 
     model: str
+    vendor: str
+    """nvidia or amd."""
     product: str
     memory_mib: int
-    power_watts: int
+    power_watts: int | None
+    """None where no source was found."""
     architecture: str
     """Row of compatibility.yml."""
     nvswitch: bool
     """Whether eight of them are joined by NVSwitch, so that nothing runs before Fabric Manager does."""
+    nvlink: bool
+    """Whether the model as it is listed has NVLink (NVIDIA, data sheets); a bridge between PCIe cards is not."""
     driver_minimum: str | None
     """Oldest driver that knows it; None where no source was found."""
 
@@ -43,21 +52,44 @@ def rows(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-@cache
 def gpus() -> Mapping[str, GpuModel]:
-    """All known GPUs by model."""
+    """All known GPUs by model: the product's, and the site's beside them."""
+    added = site.catalog().rows.gpus
+    if not added:
+        return _product_gpus()
+    return {**{model: _site_gpu(model, row) for model, row in added.items()}, **_product_gpus()}
+
+
+@cache
+def _product_gpus() -> Mapping[str, GpuModel]:
     return {
         row["model"]: GpuModel(
             model=row["model"],
+            vendor=row["vendor"],
             product=row["product"],
             memory_mib=int(row["memory_mib"]),
-            power_watts=int(row["power_watts"]),
+            power_watts=int(row["power_watts"]) if row["power_watts"] else None,
             architecture=row["architecture"],
             nvswitch=row["nvswitch"] == "yes",
+            nvlink=row["nvlink"] == "yes",
             driver_minimum=row["driver_minimum"] or None,
         )
         for row in rows("gpus")
     }
+
+
+def _site_gpu(model: str, row: site.SiteGpu) -> GpuModel:
+    return GpuModel(
+        model=model,
+        vendor=NVIDIA,
+        product=row.product,
+        memory_mib=row.memory_mib,
+        power_watts=row.power_watts,
+        architecture=row.architecture,
+        nvswitch=row.nvswitch,
+        nvlink=row.nvlink,
+        driver_minimum=row.driver_minimum,
+    )
 
 
 @cache

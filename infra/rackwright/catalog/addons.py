@@ -6,11 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-import yaml
 from pydantic import Field
 
 from rackwright.catalog.kubernetes import OWN
 from rackwright.model.base import Part
+from rackwright.yaml_loader import load_yaml
 
 _FILE: Final = Path(__file__).with_suffix(".yml")
 NEVER: Final = "never"
@@ -47,4 +47,4 @@ def image(name: str) -> str:
 @cache
 def addons() -> dict[str, Addon]:
     """All of them, by name."""
-    return {name: Addon.model_validate(row) for name, row in yaml.safe_load(_FILE.read_text(encoding="utf-8")).items()}
+    return {name: Addon.model_validate(row) for name, row in load_yaml(_FILE.read_text(encoding="utf-8")).items()}

@@ -9,13 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from rackwright.catalog import GpuModel, version_key
 from rackwright.model.node.software import GpuModules
+from rackwright.yaml_loader import load_yaml
 
 _FOLDER: Final = Path(__file__).parent
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 UNSUFFIXED: Final = 590
 """From this branch on, names of driver packages at NVIDIA carry no branch (NVIDIA Driver Installation Guide, 2026-09-30)."""
 NVSWITCH_GPUS: Final = 8
@@ -90,8 +88,7 @@ class Advice:
 
 @cache
 def _tables(name: str = "compatibility") -> dict[str, dict[Any, dict[str, Any]]]:
-    with (_FOLDER / f"{name}.yml").open(encoding="utf-8") as file:
-        loaded: dict[str, dict[Any, dict[str, Any]]] = yaml.load(file, Loader=_LOADER)
+    loaded: dict[str, dict[Any, dict[str, Any]]] = load_yaml((_FOLDER / f"{name}.yml").read_text(encoding="utf-8"))
     return loaded
 
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Final
 
-from rackwright.catalog import rows
+from rackwright.catalog import rows, site
 
 
 class UsageClass(StrEnum):
@@ -142,10 +142,28 @@ _FAMILIES: Final[Mapping[str, QuotaFamily]] = {
 """By the letters a type's name begins with; the others here are standard (A, C, D, H, I, M, R, T, Z)."""
 
 
-@cache
 def instance_types() -> Mapping[str, InstanceType]:
-    """All known types by name."""
+    """All known types by name: the product's, and the site's beside them."""
+    added = site.catalog().rows.instances
+    if not added:
+        return _product_types()
+    return {**{name: _site_type(name, row) for name, row in added.items()}, **_product_types()}
+
+
+@cache
+def _product_types() -> Mapping[str, InstanceType]:
     return {row["name"]: _instance_type(row) for row in rows("instances")}
+
+
+def _site_type(name: str, row: site.SiteInstance) -> InstanceType:
+    price = row.price
+    return InstanceType(
+        name=name,
+        **row.model_dump(exclude={"usage_classes", "regions", "price"}),
+        usage_classes=frozenset(UsageClass(one) for one in row.usage_classes),
+        regions=frozenset(row.regions),
+        price=Price(price.usd_per_hour, price.region, price.source, price.date) if price else None,
+    )
 
 
 def _instance_type(row: Mapping[str, str]) -> InstanceType:

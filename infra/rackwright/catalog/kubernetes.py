@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
+from rackwright.yaml_loader import load_yaml
 
 _FILE: Final = Path(__file__).with_name("kubernetes.yml")
 OWN: Final = "rackwright.local"
@@ -15,7 +15,7 @@ OWN: Final = "rackwright.local"
 
 @cache
 def _read() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    found: dict[str, Any] = load_yaml(_FILE.read_text(encoding="utf-8"))
     return found
 
 

@@ -6,18 +6,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from rackwright.catalog.addons import addons
 from rackwright.catalog.kubernetes import OWN
 from rackwright.model.scheduler.kubernetes import Cni, Encapsulation
+from rackwright.yaml_loader import load_yaml
 
 _FILE: Final = Path(__file__).with_suffix(".yml")
 
 
 @cache
 def _read() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    found: dict[str, Any] = load_yaml(_FILE.read_text(encoding="utf-8"))
     return found
 
 

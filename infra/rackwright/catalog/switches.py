@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
-from rackwright.catalog import rows
+from rackwright.catalog import rows, site
 
 
 class Use(StrEnum):
@@ -33,6 +33,8 @@ class Switch:
     width: str
     """Lanes of a link."""
     rack_units: int
+    subnet_manager: bool | None
+    """Whether it can run a subnet manager; None where no source says it."""
     subnet_manager_nodes: int | None
     """Nodes that the subnet manager in the switch can serve; None where no source says it."""
 
@@ -53,10 +55,33 @@ def media(speed: str) -> tuple[Medium, ...]:
     return tuple(sorted(found, key=lambda medium: medium.reach_m))
 
 
-@cache
 def switches() -> Mapping[str, Switch]:
-    """All known switches by model."""
+    """All known switches by model: the product's, and the site's beside them."""
+    added = site.catalog().rows.switches
+    if not added:
+        return _product_switches()
+    return {**{model: _site_switch(model, row) for model, row in added.items()}, **_product_switches()}
+
+
+@cache
+def _product_switches() -> Mapping[str, Switch]:
     return {row["model"]: _switch(row) for row in rows("switches")}
+
+
+def _site_switch(model: str, row: site.SiteSwitch) -> Switch:
+    return Switch(
+        model=model,
+        product=row.product,
+        use=Use(row.use),
+        link_layer=row.link_layer,
+        ports=row.ports,
+        rate_gbps=row.rate_gbps,
+        speed=row.speed,
+        width=row.width,
+        rack_units=row.rack_units,
+        subnet_manager=row.subnet_manager,
+        subnet_manager_nodes=row.subnet_manager_nodes,
+    )
 
 
 def _switch(row: Mapping[str, str]) -> Switch:
@@ -70,5 +95,6 @@ def _switch(row: Mapping[str, str]) -> Switch:
         speed=row["speed"],
         width=row["width"],
         rack_units=int(row["rack_units"]),
+        subnet_manager={"yes": True, "no": False}.get(row["subnet_manager"]),
         subnet_manager_nodes=int(row["subnet_manager_nodes"]) if row["subnet_manager_nodes"] else None,
     )

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-import yaml
+from rackwright.yaml_loader import load_yaml
 
 _FILE: Final = Path(__file__).with_name("symptoms.yml")
 
@@ -28,7 +28,7 @@ class Symptom:
 @cache
 def symptoms() -> tuple[Symptom, ...]:
     """All symptoms, in the order of the page."""
-    rows = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    rows = load_yaml(_FILE.read_text(encoding="utf-8"))
     return tuple(
         Symptom(title, row["notice"], tuple(row["look_first"]), tuple(row["checks"]), tuple(row.get("acceptance", ())))
         for title, row in rows.items()

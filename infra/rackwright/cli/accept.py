@@ -14,6 +14,7 @@ import typer
 
 from rackwright import layout
 from rackwright.catalog.checks import Level
+from rackwright.cli.progress import show_progress
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.inventory import paths
 from rackwright.inventory.running_stack import must_be_up
@@ -91,7 +92,7 @@ async def _accepted(stack: str, options: list[str]) -> tuple[int, str]:
         "--ssh-config",
         str(paths.ssh_config(stack)),
     ]
-    async with awake(stack, handed_over(inventory), _progress):
+    async with awake(stack, handed_over(inventory), show_progress):
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, *command, *options),
             stdin=asyncio.subprocess.DEVNULL,
@@ -105,7 +106,7 @@ async def _accepted(stack: str, options: list[str]) -> tuple[int, str]:
         try:
             async for line in child.stdout:
                 if line.startswith(b"{"):
-                    await _progress(_told(line))
+                    await show_progress(_told(line))
         except asyncio.CancelledError:
             child.send_signal(signal.SIGTERM)
             await asyncio.wait_for(child.wait(), _GRACE)
@@ -115,9 +116,3 @@ async def _accepted(stack: str, options: list[str]) -> tuple[int, str]:
 def _told(line: bytes) -> str:
     told = json.loads(line)
     return f"phase {told['number']}: {told['title']}"
-
-
-async def _progress(text: str) -> None:
-    """Print one line that the next one overwrites, if standard error is a terminal."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}\r", end="", file=sys.stderr, flush=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _SCHEMA = "rackwright.cost/1"
 _HOURS = 24
+"""Hours per day."""
 
 
 def cost(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
@@ -12,6 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
+from rackwright.cli.progress import show_progress
 from rackwright.drift import ignore_rules, notify
 from rackwright.drift.difference import Layer
 from rackwright.drift.document import Drift
@@ -165,6 +165,4 @@ def _show(found: Drift, changes: Changes, *, as_json: bool) -> None:
 
 
 async def _progress(layer: Layer, text: str) -> None:
-    """Print one line that the next one overwrites, if standard error is a terminal."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{layer.value}: {text}\r", end="", file=sys.stderr, flush=True)
+    await show_progress(f"{layer.value}: {text}")

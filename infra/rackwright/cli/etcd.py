@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -13,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rackwright.cli.progress import show_progress
 from rackwright.errors import BadInput, CouldNotTell, RackwrightError
 from rackwright.inventory import paths
 from rackwright.inventory.running_stack import load_inventory
@@ -115,13 +115,7 @@ async def _play(stack: str, controllers: Sequence[str], playbook: str, file: Pat
         extra_vars=[paths.secrets(stack)],
         values={"backup_file": str(file)},
         limit=[name for name in controllers if name not in lost],
-        on_progress=_progress,
+        on_progress=show_progress,
     )
     if applied.reasons:
         raise RackwrightError("\n".join(applied.reasons))
-
-
-async def _progress(text: str) -> None:
-    """Print one line that the next one overwrites, if standard error is a terminal."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}\r", end="", file=sys.stderr, flush=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "rackwright.fabric/1"
 _DIFFERS: Final = 1
+"""Exit code "not as declared" (`rackwright.cli.main.app`)."""
 _SHOWN: Final = 40
 """Maximum number of differences to list; an entirely different fabric has thousands."""
 

@@ -21,6 +21,7 @@ from rackwright.plan import Plan, expand
 from rackwright.stackfile.load import find_stack_file
 
 _UNFIT = 1
+"""Exit code "not as declared" (`rackwright.cli.main.app`)."""
 
 
 def scan(

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from rackwright import __version__
 from rackwright.errors import RackwrightError
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
@@ -43,6 +44,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 
 _DEFECT_HINT: Final = "this is a bug in rackwright: run the command again with RACKWRIGHT_TRACEBACK=1 and report the output"
 _COULD_NOT_TELL: Final = 3
+"""Exit code "undetermined" (`app`): a defect says nothing about the cluster."""
 
 
 class Commands(TyperGroup):
@@ -77,9 +79,7 @@ def _command(name: str, function: Callable[..., Any]) -> Any:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(version("rackwright"))
+        typer.echo(__version__)
         raise typer.Exit
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rackwright.drivers.aws.account import Account
 
 _NOT_AS_DECLARED = 1
+"""Exit code "not as declared" (`rackwright.cli.main.app`)."""
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rackwright.cli.progress import show_progress
 from rackwright.errors import BadInput, CouldNotTell, RackwrightError
 from rackwright.inventory import is_baked, paths
 from rackwright.inventory.reader import from_inventory
@@ -71,7 +71,7 @@ async def _rolled(stack: str, cluster: Mapping[str, Any], nodes: Sequence[str], 
 
     await StackLock(stack).hold()
     inventory = paths.inventory(stack)
-    async with awake(stack, handed_over(inventory, list(nodes)), _progress):
+    async with awake(stack, handed_over(inventory, list(nodes)), show_progress):
         lost = await ssh.reach(stack, list(nodes), within=_REACH)
         if lost:
             told = "\n".join(f"{name}: {reason}" for name, reason in lost.items())
@@ -82,7 +82,7 @@ async def _rolled(stack: str, cluster: Mapping[str, Any], nodes: Sequence[str], 
         batch, own = cluster["rolling"]["batch"], paths.site(stack)
         site = str(own) if own.exists() else "site.yml"
         rolling = Roll(paths.project_root(), inventory, paths.secrets(stack), skipped, batch, reboot, site)
-        return await rolling.run(nodes, _say, _progress)
+        return await rolling.run(nodes, _say, show_progress)
 
 
 _REACH = 15.0
@@ -91,9 +91,3 @@ _REACH = 15.0
 
 async def _say(text: str) -> None:
     typer.echo(text, err=True)
-
-
-async def _progress(text: str) -> None:
-    """Print one line that the next one overwrites, if standard error is a terminal."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}\r", end="", file=sys.stderr, flush=True)

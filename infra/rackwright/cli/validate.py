@@ -18,6 +18,7 @@ from rackwright.stackfile.load import Loaded
 
 _BAD_INPUT = 2
 _COULD_NOT_TELL = 3
+"""Exit codes "invalid input" and "undetermined" (`rackwright.cli.main.app`)."""
 
 
 def validate(

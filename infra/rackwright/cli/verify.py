@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rackwright.catalog.checks import Level
+from rackwright.cli.progress import show_progress
 from rackwright.errors import BadInput, CouldNotTell
 from rackwright.inventory import paths
 from rackwright.inventory.running_stack import must_be_up
@@ -69,18 +69,12 @@ async def _checked(stack: str, level: Level, nodes: list[str]) -> RunOutcome:
     from rackwright.drivers.power import awake, handed_over
 
     inventory = paths.inventory(stack)
-    async with awake(stack, handed_over(inventory, nodes), _progress):
+    async with awake(stack, handed_over(inventory, nodes), show_progress):
         return await run_checks(
             inventory=inventory,
             ssh_config=paths.ssh_config(stack),
             results=paths.results(stack),
             level=level.value,
             nodes=nodes,
-            on_progress=_progress,
+            on_progress=show_progress,
         )
-
-
-async def _progress(text: str) -> None:
-    """Print one line that the next one overwrites, if standard error is a terminal."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}\r", end="", file=sys.stderr, flush=True)

@@ -17,6 +17,7 @@ from rackwright.model.targets.aws import AwsTarget, CapacityBlock, Instances, Na
 from rackwright.model.targets.hosts import HostsTarget
 
 HOURS_PER_YEAR: Final = 8760
+"""Of 365 days; accountants write hardware off by calendar years."""
 SMALL_DISK_GIB: Final = 20
 """A disk whose size nobody declares: Slurm's state, its accounting database, a metadata server's changelogs."""
 _FREE_IOPS: Final = 3000
@@ -24,6 +25,7 @@ _FREE_THROUGHPUT: Final = 125
 """What every gp3 volume has without paying more (prices.csv: ebs-gp3-iops, ebs-gp3-throughput)."""
 _THE_STACK_FILE: Final = "the stack file"
 _DIGITS: Final = 6
+"""Decimal places of an amount in USD. Chosen: more than prices in prices.csv have, few enough to hide the rounding of binary fractions."""
 
 
 class CostLine(Part):

@@ -14,6 +14,7 @@ from typing import Final
 from rackwright.model.fabric.switches import FabricTopology
 
 RACK_UNITS: Final = 42
+"""Units of a rack. Chosen: the height that most vendors sell; EIA-310 defines the unit (44.45 mm), not the number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ FIRST_OFFSET: Final = 16
 """Addresses below this offset are for the gateway and for other uses of a target or an administrator."""
 WORKER_CAPACITY: Final = 64
 OTHER_CAPACITY: Final = 8
+"""Addresses that a group owns without a `capacity` of its own. Chosen: a /24 holds three groups of workers and some others, and a group
+grows to that size without new addresses for the groups behind it."""
 
 
 def capacity_of(name: str, group: Group) -> int:

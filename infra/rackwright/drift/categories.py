@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-import yaml
-
 from rackwright.drift.difference import Weight
+from rackwright.yaml_loader import load_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,5 +28,5 @@ class Weights:
 @cache
 def weights() -> Weights:
     """As categories.yml has them."""
-    found = yaml.safe_load(files("rackwright.drift").joinpath("categories.yml").read_text(encoding="utf-8"))
+    found = load_yaml(files("rackwright.drift").joinpath("categories.yml").read_text(encoding="utf-8"))
     return Weights(**{part: {name: Weight(word) for word, names in found[part].items() for name in names} for part in found})

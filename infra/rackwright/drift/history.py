@@ -14,6 +14,7 @@ from rackwright.drift.difference import CLUSTER, Difference, Layer, Weight
 from rackwright.drift.document import Drift, State
 
 _VERSION: Final = 1
+"""Version of the tables below, kept in the database as `user_version` (https://www.sqlite.org/pragma.html#pragma_user_version)."""
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS looks (
   started TEXT PRIMARY KEY, seconds REAL NOT NULL, state TEXT NOT NULL, differences INTEGER NOT NULL, plan TEXT NOT NULL

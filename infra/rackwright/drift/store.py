@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from rackwright.drift.document import Drift
+from rackwright.files import write_atomic
 
 
 def as_json(found: Drift) -> str:
@@ -15,9 +15,5 @@ def as_json(found: Drift) -> str:
 
 
 def write(text: str, file: Path, mode: int = 0o600) -> None:
-    """Write a temporary file and rename it, so that readers never see a partial file; mode 0600 by default."""
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    beside.touch(mode=0o600)
-    beside.chmod(mode)
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(file)
+    """Replace a file of a scan, readable by its owner only unless another mode is given."""
+    write_atomic(file, text, mode)

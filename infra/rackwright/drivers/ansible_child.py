@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from rackwright import layout
 from rackwright.drivers.task_diff import sides
+from rackwright.yaml_loader import load_yaml
 
 ROLL: Final = "rackwright_roll"
 """The fact by which a role says that it can go on only while the node has no jobs, and why."""
@@ -94,7 +93,7 @@ def imported(playbook: Path) -> list[Path]:
 
 
 def _plays(file: Path) -> list[dict[str, Any]]:
-    return yaml.load(file.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or []
+    return load_yaml(file.read_text(encoding="utf-8")) or []
 
 
 def decisive(result: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from rackwright.inventory import paths
 
 HERE: Final = "127.0.0.1"
 _CHUNK: Final = 65536
+"""Bytes per read: the capacity of a pipe and the default limit of an asyncio stream (pipe(7); asyncio, StreamReader)."""
 _TAKEN: Final = 3.0
 """Seconds the port may still be held by the operation before, whose plugin is just ending."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 _PAUSE: Final = 0.05
+"""Seconds between two looks at a process that ends. Chosen: short against the seconds of patience, long against a read of /proc."""
 
 
 def born(pid: int) -> int | None:

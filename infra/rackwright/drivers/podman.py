@@ -27,6 +27,7 @@ SECRET_PREFIX: Final = "rackwright"
 _PAUSES: Final = (0.0, 0.0, 0.5, 2.0)
 """Seconds before each look at what is left; where others remove things at the same time, one look can fail."""
 _MOST_FILES: Final = 1_048_576
+"""Open files of a container: the default of fs.nr_open, which no process exceeds (Linux, Documentation/admin-guide/sysctl/fs.rst)."""
 _MOST_PROCESSES: Final = 32_768
 """Enough for systemd, Slurm and MariaDB in one node; lower limits of the machine win."""
 

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from rackwright.drivers import ssh
 from rackwright.drivers.process import run
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
+from rackwright.yaml_loader import load_yaml
 
 _POLLS: Final = 4.0
 """Seconds that may pass between two looks of Slurm at its nodes' power, twice (slurm.conf, power_save_interval)."""
 _ANSWER: Final = 10.0
+"""Seconds for one scontrol at the controller: slurmctld has MessageTimeout (10 s by default, slurm.conf(5)) to reply."""
 _WAKE: Final = r"""
 exec 2>&1 9>/run/rackwright-wake
 until=$(($(date +%s) + $2)) nodes=$1
@@ -70,8 +70,7 @@ class Sleepers:
 
 def handed_over(inventory: Path, only: Collection[str] = ()) -> Sleepers | None:
     """From the hand-over of a stack that is up."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found = yaml.load(inventory.read_text(), Loader=loader) if inventory.is_file() else None
+    found = load_yaml(inventory.read_text(encoding="utf-8")) if inventory.is_file() else None
     return Sleepers.of(found["all"]["vars"]["cluster"]["scheduler"], only) if found else None
 
 

@@ -17,6 +17,7 @@ from rackwright.drivers.host_facts import Declared, Facts
 from rackwright.drivers.ssh_client import Met, Refused, Session, Unreachable, Way, fingerprint, login, meet
 
 _AT_ONCE: Final = 32
+"""Machines scanned at a time, each in a thread. Chosen: threads wait for the network; a jump host limits them more (`remote._AT_ONCE`)."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from rackwright.drivers.supervision import INTERRUPTED, current
 from rackwright.errors import RackwrightError
 
 _LONGEST_LINE = 64 * 1024 * 1024
+"""Bytes of one line of output; a longer one raises. Chosen: the events of Ansible are one line each, with whole files in a difference."""
 _AFTERMATH = 2.0
 """Seconds to wait for the rest of the output of a command that has ended."""
 _GUARD = Path(__file__).with_name("process_guard.py")

@@ -15,6 +15,7 @@ import sys
 import time
 
 _PR_SET_CHILD_SUBREAPER = 36
+"""Number of the operation in prctl(2) (linux/prctl.h); Python has no name for it."""
 _GRACE = 2.0
 """Seconds between asking and killing."""
 

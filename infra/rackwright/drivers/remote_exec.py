@@ -14,6 +14,7 @@ from rackwright.inventory.concurrency import at_once
 _LONGEST: Final = 40.0
 """Seconds a node may take: it reads files of some megabytes and asks its package manager."""
 _AT_ONCE: Final = 32
+"""Nodes queried at a time. Chosen: half of the attempts to connect (`ssh._AT_ONCE`), because each answer is parsed here. Not measured."""
 
 
 async def ask(stack: str, programs: Mapping[str, str], sudo: Mapping[str, bool], *, target: str) -> tuple[dict[str, Any], dict[str, str]]:

@@ -20,7 +20,7 @@ _PATIENT: Final = ("-o", "ServerAliveCountMax=15")
 Whoever only looks has a time-out of its own and closes a master that does not answer.
 """
 _AT_ONCE: Final = 64
-"""Attempts under way: each is a process, or two behind a login node."""
+"""Attempts under way: each is a process, or two behind a login node. Chosen, not measured."""
 _BETWEEN_CAUSES: Final = 1.0
 """Seconds between queries for the cause: each is a process."""
 Cause = Callable[[str, bool], Awaitable[str | None]]

@@ -17,6 +17,7 @@ from rackwright.stackfile.diff import Edit, edits
 _NAMED: Final = 6
 """Maximum number of names listed; of more, only the first and the last are shown."""
 _CAUSES: Final = 3
+"""Maximum number of causes in a line; more are counted. Chosen: a line of three causes fits a terminal of 140 columns."""
 Key = TypeVar("Key", bound=Hashable)
 
 

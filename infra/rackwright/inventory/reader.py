@@ -13,8 +13,8 @@ import yaml
 
 from rackwright.catalog.checks import Feature, Level
 from rackwright.errors import BadInput
+from rackwright.yaml_loader import load_yaml
 
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 HANDOVER: Final = "rackwright.inventory/6"
 
 
@@ -140,8 +140,7 @@ def _is_limited(namespace: Mapping[str, Any]) -> bool:
 def load(inventory: Path) -> Declared:
     """Read an inventory file; raise BadInput if it is missing or invalid."""
     try:
-        with inventory.open(encoding="utf-8") as file:
-            return from_inventory(yaml.load(file, Loader=_LOADER))
+        return from_inventory(load_yaml(inventory.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise BadInput(
             "no inventory found; the stack has not been applied", path=str(inventory), hint="run `rackwright up STACK`"

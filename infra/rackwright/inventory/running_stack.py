@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from rackwright.errors import BadInput
 from rackwright.inventory import paths
 from rackwright.stackfile.load import find_stack_file, stack_name
+from rackwright.yaml_loader import load_yaml
 
 
 def must_be_up(stack: str) -> Path:
@@ -39,6 +38,5 @@ def require_slurm(stack: str, what: str) -> None:
 def load_inventory(stack: str) -> dict[str, Any]:
     """Return the inventory of the last run; raise BadInput if the stack is not up."""
     file = must_be_up(stack)
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found: dict[str, Any] = yaml.load(file.read_text(), Loader=loader)
+    found: dict[str, Any] = load_yaml(file.read_text(encoding="utf-8"))
     return found

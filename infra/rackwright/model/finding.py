@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from enum import StrEnum
+from typing import Final
+
+_SHOWN: Final = 60
+"""Models that a hint lists."""
 
 
 class Severity(StrEnum):
@@ -62,3 +67,37 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     if near is not None:
         return f"did you mean `{near}`?"
     return f"use one of: {', '.join(choices)}" if choices else "declare one first: none exists"
+
+
+def nearest_of_class(word: str, known: Iterable[str]) -> str | None:
+    """Return the known model that differs by a typing error only, or None.
+
+    The figures of a model name its class: h100-pcie is not h100, and msb7800 is not qm9700.
+
+    >>> nearest_of_class("h100pci", ["h100", "h100-pcie"]), nearest_of_class("h100-xyz", ["h100"]), nearest_of_class("h1000", ["h100"])
+    ('h100-pcie', None, None)
+    """
+    plain = {_letters(one): one for one in sorted(known) if re.findall(r"[0-9]+", one) == re.findall(r"[0-9]+", word)}
+    near = next(iter(get_close_matches(_letters(word), plain, n=1, cutoff=0.85)), None)
+    return plain[near] if near is not None else None
+
+
+def _letters(word: str) -> str:
+    """Return a model's name without the characters that separate its parts."""
+    return re.sub(r"[^a-z0-9]", "", word.lower())
+
+
+def did_you_mean_model(word: str, known: Iterable[str], how_to_add: str) -> str:
+    """Return a hint with the model that was probably meant, or with those of the same family, and how to add a row.
+
+    >>> did_you_mean_model("h100-xyz", ["h100", "h100-nvl", "l4"], "add a row")
+    'add a row; the catalogue has h100, h100-nvl'
+    """
+    choices = sorted(known)
+    near = nearest_of_class(word, choices)
+    if near is not None:
+        return f"did you mean `{near}`? Otherwise {how_to_add}"
+    family = [one for one in choices if one.partition("-")[0] == word.lower().partition("-")[0]]
+    shown = family or choices
+    listed = ", ".join(shown[:_SHOWN]) + (f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else "")
+    return f"{how_to_add}; the catalogue has {listed}" if shown else how_to_add

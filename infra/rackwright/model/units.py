@@ -22,6 +22,13 @@ _PLAYBOOK: Final = r"([A-Za-z0-9_][A-Za-z0-9_.-]*/)+[A-Za-z0-9_][A-Za-z0-9_.-]*\
 _MOUNT: Final = r"/[^\s:,]*"
 _MODE: Final = r"[0-7]{3,4}"
 _HOST_KEY: Final = r"(SHA256:[A-Za-z0-9+/]{43}=?|(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]+=*)"
+_RDMA_DEVICE: Final = r"[A-Za-z][A-Za-z0-9_.-]*"
+"""Names that rdma-core's udev rules and drivers give: mlx5_0, ibp12s0, roceP2p1s0f0, rdmap0s6 (rdma-core: kernel-boot/rdma_rename.c).
+
+`:`, `,`, `=` and `^` separate names in NCCL_IB_HCA, and `/` is no part of a file name in /sys/class/infiniband.
+"""
+_RDMA_DEVICE_LENGTH: Final = 63
+"""IB_DEVICE_NAME_MAX is 64 with the final NUL (Linux: include/uapi/rdma/ib_user_verbs.h). A netdev's IFNAMSIZ does not apply."""
 _DAY: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})([T ]00:00:00(Z| \+0000 UTC))?")
 """A day; Pulumi adds the tail to an unquoted day when it rewrites or passes on a stack file."""
 
@@ -176,6 +183,19 @@ Playbook = Annotated[
         )
     ),
     _text(_PLAYBOOK),
+]
+RdmaDevice = Annotated[
+    str,
+    BeforeValidator(
+        _word(
+            "rdma-device",
+            _RDMA_DEVICE,
+            _RDMA_DEVICE_LENGTH,
+            "a name of an RDMA device",
+            "enter the name that `rdma link` or `ls /sys/class/infiniband` prints on the node, like mlx5_0 or roceP2p1s0f0",
+        )
+    ),
+    _text(_RDMA_DEVICE, maxLength=_RDMA_DEVICE_LENGTH),
 ]
 Mode = Annotated[str, BeforeValidator(_word("mode", _MODE, 4, "a file mode", 'use three or four octal digits, like "1777"')), _text(_MODE)]
 HostKey = Annotated[

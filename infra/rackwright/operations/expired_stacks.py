@@ -15,6 +15,7 @@ from rackwright.errors import CouldNotTell
 from rackwright.inventory import paths
 
 _STDERR: Final = 2
+"""File descriptor of standard error (stdio(3))."""
 
 
 class Fate(StrEnum):

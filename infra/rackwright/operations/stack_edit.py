@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import os
-import shutil
+import stat
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Final
 
 from rackwright import rules
 from rackwright.errors import BadInput
+from rackwright.files import write_atomic
 from rackwright.model.finding import Finding
 from rackwright.stackfile.load import load_text
 from rackwright.stackfile.update_machines import Rows, with_machines
@@ -38,10 +38,7 @@ class Change:
     def write(self) -> None:
         """Replace the file atomically and keep its mode."""
         place = self.file.resolve()
-        draft = place.with_name(f".{place.name}.new")
-        draft.write_text(self.after, encoding="utf-8")
-        shutil.copymode(place, draft)
-        os.replace(draft, place)
+        write_atomic(place, self.after, stat.S_IMODE(place.stat().st_mode))
 
 
 def change_machines(file: Path, rows: Rows) -> Change:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +15,13 @@ from pydantic import ValidationError
 from rackwright import inventory as rackwright_inventory
 from rackwright import layout
 from rackwright.errors import RackwrightError
+from rackwright.files import write_atomic
 from rackwright.inventory import applied, paths
 from rackwright.inventory.site_playbooks import table_of_contents
 from rackwright.inventory.time_limits import slowness
 from rackwright.plan import Plan
 from rackwright.plan.fabric.svg import picture
+from rackwright.yaml_loader import load_yaml
 
 _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 """The C dumper where PyYAML was built with it: a rack's inventory in a tenth of a second instead of one."""
@@ -115,7 +116,7 @@ def site(stack: str, own: Mapping[str, Sequence[str]]) -> str:
         paths.site(stack).unlink(missing_ok=True)
         return "site.yml"
     root = paths.project_root()
-    phases = yaml.safe_load((root / layout.SITE_PLAYBOOK).read_text(encoding="utf-8"))
+    phases = load_yaml((root / layout.SITE_PLAYBOOK).read_text(encoding="utf-8"))
     _private(paths.site(stack), yaml.safe_dump(table_of_contents(phases, own, root), sort_keys=False))
     return str(paths.site(stack))
 
@@ -130,9 +131,6 @@ def _draw(stack: str, plan: Plan) -> None:
 
 def _private(path: Path, content: str) -> None:
     """Write a file that only its owner may read, whole or not at all; unchanged content is left alone."""
-    if path.exists() and path.read_text() == content:
+    if path.exists() and path.read_text(encoding="utf-8") == content:
         return
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.touch(mode=0o600)
-    draft.write_text(content)
-    draft.replace(path)
+    write_atomic(path, content, 0o600)

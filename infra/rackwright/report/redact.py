@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
+from rackwright.masking import mask, secret_parts
+from rackwright.yaml_loader import load_yaml
 
-MASK: Final = "[secret]"
 _SHORTEST: Final = 6
 """Minimum length of a secret in characters. Shorter ones would mask ordinary words; no generated secret is shorter."""
 
@@ -17,14 +17,10 @@ class Redactor:
     """Masks every given secret and each of its lines, because keys are quoted line by line."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        parts = {part.strip() for secret in secrets for part in (secret, *secret.splitlines())}
-        self._secrets = sorted((part for part in parts if len(part) >= _SHORTEST and not part.startswith("-----")), key=len, reverse=True)
+        self._secrets = secret_parts(secrets, _SHORTEST)
 
     def __call__(self, text: str) -> str:
-        for secret in self._secrets:
-            if secret in text:
-                text = text.replace(secret, MASK)
-        return text
+        return mask(text, self._secrets)
 
 
 def redactor(*files: Path) -> Redactor:
@@ -33,7 +29,7 @@ def redactor(*files: Path) -> Redactor:
     for file in files:
         if file.exists():
             text = file.read_text(encoding="utf-8")
-            found += _texts(yaml.safe_load(text)) if file.suffix == ".yml" else [text]
+            found += _texts(load_yaml(text)) if file.suffix == ".yml" else [text]
     return Redactor(found)
 
 

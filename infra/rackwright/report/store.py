@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Final
 
 from rackwright.errors import CouldNotTell
+from rackwright.files import write_atomic
 from rackwright.report.acceptance import Acceptance
 from rackwright.report.document import Report, report_from_dict
 from rackwright.report.html import as_html
@@ -82,9 +82,7 @@ def _json(report: Report) -> str:
 
 
 def _replace(file: Path, text: str) -> Path:
-    """Write a temporary file and rename it, so that readers see either the old or the new report, never a partial one."""
+    """Write a report and create its folder. Readers see the old or the new one, never a part; the umask decides on its mode."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(file)
+    write_atomic(file, text)
     return file

@@ -5,12 +5,28 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from datetime import date
 
+from rackwright.catalog.site_findings import site_findings
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding
 from rackwright.rules.aws import capacity, disks, fsx, fsx_repositories, images, instances, tags
 from rackwright.rules.aws import fabric as aws_fabric
 from rackwright.rules.aws import network as aws_network
-from rackwright.rules.common import access, gpus, groups, hosts, names, network, node_features, nodes, phases, storage, tuning, users
+from rackwright.rules.common import (
+    access,
+    container_networks,
+    gpus,
+    groups,
+    hosts,
+    image_accounts,
+    names,
+    network,
+    node_features,
+    nodes,
+    phases,
+    storage,
+    tuning,
+    users,
+)
 from rackwright.rules.cost import budget, limits
 from rackwright.rules.fabric import floor_plan, topology
 from rackwright.rules.kubernetes import addons, pod_network
@@ -25,6 +41,7 @@ __all__ = ["RULES", "Case", "Rule", "check", "examine"]
 
 SUBJECTS = (
     *(names, network, groups, gpus, stack, versions, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
+    *(image_accounts, container_networks),
     *(kubernetes_cluster, kubernetes_network, addons, pod_network),
     *(topology, floor_plan, phases, node_features, tuning),
     *(instances, images, disks, aws_network, aws_fabric, capacity, tags, fsx, fsx_repositories, budget, limits),
@@ -54,9 +71,9 @@ def check(
     """
     cluster = loaded.cluster or loaded.rest
     if cluster is None:
-        return loaded.findings
+        return (*loaded.findings, *site_findings())
     found = examine(Case(cluster, loaded.stack, today, dict(neighbours or {}), frozenset(absent)), at_up=at_up)
-    return (*loaded.findings, *(finding for finding in found if not _is_doubtful(finding, loaded)))
+    return (*loaded.findings, *site_findings(), *(finding for finding in found if not _is_doubtful(finding, loaded)))
 
 
 def _is_doubtful(finding: Finding, loaded: Loaded) -> bool:

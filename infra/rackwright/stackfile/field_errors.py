@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import UnionType
-from typing import Annotated, Any, Final, Union, get_args, get_origin
+from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from rackwright.model.finding import Finding, Severity, did_you_mean, nearest
+from rackwright.stackfile.field_hints import bound, described, invalid_json, type_hint
 
 _TYPE_NAMES: Final = {
     "int": "a whole number",
+    "float": "a number",
     "string": "text",
     "bool": "true or false",
     "dict": "a mapping",
@@ -58,6 +60,14 @@ class Problem:
     finding: Finding
 
 
+class Described(NamedTuple):
+    """What the model says of a value."""
+
+    description: str
+    keys: str
+    """Valid keys of a mapping, separated by commas; empty if any key is valid."""
+
+
 def explain(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
     """Return each field error as a problem."""
     return [_one(dict(details), model) for details in error.errors(include_url=False)]
@@ -70,13 +80,15 @@ def _one(details: dict[str, Any], model: type[BaseModel]) -> Problem:
         place = Place((*place.keys, "kind"))
     context: Mapping[str, Any] = details.get("ctx") or {}
     rule = _RULE_OF.get(kind, kind if "hint" in context else "value")
-    cause, hint = _words(kind, details, context, place, known)
+    cause, hint = _words(kind, details, context, place, known, field_at(details["loc"], model))
     near = nearest(str(place.keys[-1]), known) if kind == "extra_forbidden" else None
     meant = Place((*place.keys[:-1], near)) if near is not None else place
     return Problem(place, meant, Finding(Severity.ERROR, rule, str(place) or "rackwright:cluster", cause, hint))
 
 
-def _words(kind: str, details: Mapping[str, Any], context: Mapping[str, Any], place: Place, known: Sequence[str]) -> tuple[str, str]:
+def _words(
+    kind: str, details: Mapping[str, Any], context: Mapping[str, Any], place: Place, known: Sequence[str], field: Described
+) -> tuple[str, str]:
     value = context["tag"] if kind == "union_tag_invalid" else details.get("input")
     if kind == "extra_forbidden":
         return f"unknown key `{place.keys[-1]}`", did_you_mean(str(place.keys[-1]), known)
@@ -89,8 +101,8 @@ def _words(kind: str, details: Mapping[str, Any], context: Mapping[str, Any], pl
         return str(context["cause"]), str(context["hint"])
     if kind.endswith("_type"):
         wanted = _TYPE_NAMES.get(kind.removesuffix("_type"), "another type")
-        return f"expected {wanted}, found {_quoted(value)}", _type_hint(kind, value)
-    return _plain(kind, str(details["msg"]), value, context)
+        return f"expected {wanted}, found {_quoted(value)}", type_hint(kind, value, field.keys, field.description)
+    return _plain(kind, str(details["msg"]), value, context, field)
 
 
 def _choices(context: Mapping[str, Any]) -> list[str]:
@@ -98,28 +110,15 @@ def _choices(context: Mapping[str, Any]) -> list[str]:
     return [word.strip(" '") for word in text.replace(" or ", ",").split(",") if word.strip()]
 
 
-def _type_hint(kind: str, value: object) -> str:
-    if value is None:
-        return "add a value, or remove the key"
-    if kind == "int_type" and isinstance(value, str) and value.strip().isdigit():
-        return "remove the quotes"
-    if kind == "string_type":
-        return "write the value in quotes"
-    if kind == "tuple_type":
-        return "write the value in brackets, like [a, b]"
-    return ""
-
-
-def _plain(kind: str, message: str, value: object, context: Mapping[str, Any]) -> tuple[str, str]:
-    if kind == "greater_than_equal":
-        return f"{_quoted(value)} is too small", f"use at least {context['ge']}"
-    if kind == "less_than_equal":
-        return f"{_quoted(value)} is too large", f"use at most {context['le']}"
-    if kind == "too_long":
-        return f"has more than {context['max_length']} items", f"use at most {context['max_length']}"
+def _plain(kind: str, message: str, value: object, context: Mapping[str, Any], field: Described) -> tuple[str, str]:
+    limit = bound(kind, _quoted(value), context)
+    if limit is not None:
+        return limit
     if kind == "string_pattern_mismatch":
         return f"{_quoted(value)} does not match the required pattern", f"use a value that matches {context['pattern']}"
-    return f"{_quoted(value)}: {message[:1].lower()}{message[1:]}", ""
+    if kind == "json_invalid":
+        return invalid_json(message)
+    return f"{_quoted(value)}: {message[:1].lower()}{message[1:]}", described(field.description)
 
 
 def _quoted(value: object) -> str:
@@ -151,6 +150,24 @@ def walk(location: Sequence[str | int], model: type[BaseModel]) -> tuple[Place, 
         known = tuple(kind.model_fields) if _is_model(kind) else ()
         kind = _inside(kind, part)
     return Place(tuple(keys)), known
+
+
+def field_at(location: Sequence[str | int], model: type[BaseModel]) -> Described:
+    """Return the description and the valid keys of the value at a pydantic location."""
+    kind: Any = model
+    description = ""
+    for part in location:
+        kind = _bare(kind)
+        if get_origin(kind) in _UNIONS:
+            kind = _member(kind, part)
+            continue
+        if part == "[key]":
+            continue
+        field = kind.model_fields.get(str(part)) if _is_model(kind) else None
+        description = (field.description if field is not None else None) or description
+        kind = _inside(kind, part)
+    kind = _bare(kind)
+    return Described(description, ", ".join(kind.model_fields) if _is_model(kind) else "")
 
 
 def _is_model(kind: Any) -> bool:

@@ -16,6 +16,7 @@ import yaml
 from rackwright.errors import BadInput
 from rackwright.stackfile import yaml_reader
 from rackwright.stackfile.load import CONFIG_KEY
+from rackwright.yaml_loader import LOADER
 
 Rows = Mapping[str, Mapping[str, str | int]]
 """Machine -> field -> value."""
@@ -30,7 +31,7 @@ _STEP: Final = 2
 
 def with_machines(text: str, rows: Rows) -> str:
     """Return the text with these fields of these machines changed, and new machines appended; raise BadInput if the layout prevents it."""
-    mapping = yaml.compose(text, Loader=yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader)
+    mapping = yaml.compose(text, Loader=LOADER)
     target = _target(mapping)
     machines = _value(target, _PATH[-1])
     has_some = isinstance(machines, yaml.MappingNode) and machines.value

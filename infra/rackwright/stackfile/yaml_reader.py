@@ -11,16 +11,16 @@ import yaml
 
 from rackwright.errors import BadInput
 from rackwright.model.finding import Finding, Severity
+from rackwright.stackfile.field_hints import TOO_DEEP
+from rackwright.yaml_loader import LOADER
 
-_Base: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The C loader if PyYAML was built with it: several times faster."""
 _SIZE_LIMIT: Final = 1_000_000
 """Maximum size of a stack file in bytes, far above any real one."""
 _VALUE_LIMIT: Final = 100_000
 """Maximum number of values of a stack file with its aliases expanded: a few lines of nested aliases can expand to billions."""
 
 
-class _Loader(_Base):  # type: ignore[misc]
+class _Loader(LOADER):  # type: ignore[misc]
     """Loader that reads scalars like Pulumi's YAML 1.2 reader and records duplicate keys.
 
     PyYAML's YAML 1.1 would read `on` as true, `22:30` as 1350 and a date as an object; Pulumi reads strings.
@@ -49,7 +49,7 @@ def _construct_deep(loader: Any, node: yaml.MappingNode) -> dict[Hashable, Any]:
 
 def _scalars() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
     kept = {"tag:yaml.org,2002:null", "tag:yaml.org,2002:float", "tag:yaml.org,2002:merge"}
-    table = {first: [row for row in rows if row[0] in kept] for first, rows in _Base.yaml_implicit_resolvers.items()}
+    table = {first: [row for row in rows if row[0] in kept] for first, rows in LOADER.yaml_implicit_resolvers.items()}
     own = (
         ("tag:yaml.org,2002:bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
         ("tag:yaml.org,2002:int", r"[-+]?(?:0|[1-9][0-9]*)|0x[0-9a-fA-F]+|0o?[0-7]+", "-+0123456789"),
@@ -109,7 +109,10 @@ def parse(text: str, name: str) -> tuple[Any, list[Finding]]:
     except yaml.MarkedYAMLError as broken:
         return None, [_syntax(broken, text, name)]
     except (yaml.YAMLError, ValueError, RecursionError) as broken:
-        return None, [_finding("yaml-syntax", name, f"is not valid YAML: {str(broken).splitlines()[0]}", "")]
+        if isinstance(broken, RecursionError):
+            return None, [_finding("yaml-syntax", name, TOO_DEEP, "check the indentation and the brackets")]
+        hint = "remove control characters, and save the file as UTF-8 text"
+        return None, [_finding("yaml-syntax", name, f"is not valid YAML: {str(broken).splitlines()[0]}", hint)]
     return data, repeated
 
 

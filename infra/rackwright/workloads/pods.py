@@ -10,6 +10,7 @@ Object = dict[str, Any]
 IMAGE: Final = "pytorch/pytorch:2.7.1-cuda12.8-cudnn9-runtime"
 """What Kubeflow Trainer 2.1 names for its own runtime (manifests/base/runtimes/torch_distributed.yaml)."""
 PORT: Final = 29500
+"""Port of the rendezvous: the default of torchrun (torch.distributed.run, --master-port)."""
 TRAIN: Final = "/workspace/shared/train.py"
 
 

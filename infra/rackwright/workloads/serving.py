@@ -11,6 +11,7 @@ from rackwright.workloads.site import Site
 Object = dict[str, Any]
 _NAME: Final = "vllm"
 _PORT: Final = 8000
+"""Port of the API: the default of `vllm serve` (--port)."""
 _MODEL: Final = "/workspace/shared/models/model"
 _LABELS: Final = {"app.kubernetes.io/name": _NAME}
 

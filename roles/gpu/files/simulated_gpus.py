@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 FOLDER = "/var/lib/rackwright"
 IDLE_CLOCK = 345  # MHz, what an idle H100 shows
-FAULTS = ("missing", "ecc", "xid", "clock", "max-clock", "persistence", "driver")
+FAULTS = ("missing", "ecc", "xid", "clock", "max-clock", "persistence", "driver", "remap", "pcie", "reset", "sxid")
 
 
 class Gpu(NamedTuple):
@@ -26,6 +26,9 @@ class Gpu(NamedTuple):
     sm_clock_max: int
     ecc_uncorrected: int
     persistent: bool = True
+    remap_pending: bool = False
+    pcie_width: int = 16
+    needs_reset: bool = False
 
     @property
     def bus_id(self) -> str:
@@ -80,4 +83,7 @@ def seen(plan: dict[str, Any], faults: dict[str, Any], slot: int, uuid: str) -> 
         sm_clock_max=highest,
         ecc_uncorrected=faults.get("ecc", {}).get(str(slot), 0),
         persistent=str(slot) not in faults.get("persistence", {}),
+        remap_pending=str(slot) in faults.get("remap", {}),
+        pcie_width=faults.get("pcie", {}).get(str(slot), 16),
+        needs_reset=str(slot) in faults.get("reset", {}),
     )

@@ -96,7 +96,7 @@ def bandwidth(check: str, quantity: Quantity, run: Run, wanted: Wanted, baseline
         ]
     count = len(wanted.nodes)
     hardware = wanted.gpu if count == 1 else wanted.instance
-    values = dict.fromkeys(wanted.nodes, largest.busbw_gb_s)
+    values = dict.fromkeys(wanted.nodes, run.bandwidth_gb_s)
     limit = threshold(quantity, hardware, count)
     if limit is None and count > 1 and wanted.nics and quantity in RINGS and threshold(Quantity.NIC_BUSBW, wanted.link, count):
         return _per_nic(check, quantity, run, wanted, baseline)
@@ -115,7 +115,7 @@ def bandwidth(check: str, quantity: Quantity, run: Run, wanted: Wanted, baseline
 
 def _per_nic(check: str, quantity: Quantity, run: Run, wanted: Wanted, baseline: Mapping[str, float] | None) -> list[Finding]:
     """Divided by the NICs of a node, where a figure for the NIC is all that is known."""
-    values = dict.fromkeys(wanted.nodes, run.largest.busbw_gb_s / wanted.nics)
+    values = dict.fromkeys(wanted.nodes, run.bandwidth_gb_s / wanted.nics)
     before = {node: value / wanted.nics for node, value in (baseline or {}).items()}
     limit = threshold(Quantity.NIC_BUSBW, wanted.link, len(wanted.nodes))
     found = speed(
@@ -128,8 +128,7 @@ def _per_nic(check: str, quantity: Quantity, run: Run, wanted: Wanted, baseline:
         wanted=limit,
     )
     whole = {
-        node: replace(found[0].figures[0], name=quantity.value, value=run.largest.busbw_gb_s) if found[0].figures else None
-        for node in values
+        node: replace(found[0].figures[0], name=quantity.value, value=run.bandwidth_gb_s) if found[0].figures else None for node in values
     }
     return [replace(each, figures=(figure,) if (figure := whole[each.node]) else ()) for each in found]
 

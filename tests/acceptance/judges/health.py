@@ -5,57 +5,77 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from acceptance.parsers.dcgm import Status, Test
+from acceptance.parsers.dcgm import BAD, Status, Test
 from acceptance.parsers.nvidia_smi import Health
 from acceptance.phase import Finding, compared, unknown
+from cluster.harness.cells import Unread, read_values
+from cluster.probes.nvidia_smi import GpuList
+from rackwright.report.verdict import Verdict
+
+Gpus = GpuList[Health]
 
 
-def _named(gpus: Sequence[Health], of: Callable[[Health], Any]) -> dict[str, Any]:
-    """What is wrong, by GPU; nothing where nothing is."""
-    return {f"GPU {gpu.index}": found for gpu in gpus if (found := of(gpu))}
+def _named(gpus: Gpus, of: Callable[[Health], Any]) -> dict[str, Any]:
+    """What is wrong, by GPU, or why that is unknown; nothing where nothing is."""
+    found = {gpu.label: of(gpu) for gpu in gpus}
+    return {label: value for label, value in found.items() if isinstance(value, Unread) or value}
 
 
-def count(check: str, node: str, gpus: Sequence[Health], planned: int) -> Finding:
+def _of_all(check: str, node: str, gpus: Gpus, planned: int, found: Mapping[str, Any]) -> Finding:
+    """Failed where a GPU has a fault; unknown where none has and not every planned GPU was listed."""
+    finding = compared(check, node, found, {})
+    if finding.verdict is Verdict.PASSED and len(gpus) != planned:
+        return unknown(check, node, f"{len(gpus)} of {planned} GPUs answered")
+    return finding
+
+
+def count(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
     """A job that was given all GPUs sees all of them."""
-    return compared(check, node, len(gpus), planned)
+    return compared(check, node, gpus.responding(planned), planned)
 
 
-def memory_errors(check: str, node: str, gpus: Sequence[Health], planned: int) -> Finding:
+def memory_errors(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
     """Uncorrected errors, rows that wait for a reset to be remapped, rows that could not be. Unknown where there is no such counter."""
-    blind = [gpu.index for gpu in gpus if gpu.uncorrected is None]
-    if blind or not gpus:
+    found = _named(gpus, _memory)
+    blind = [gpu.label for gpu in gpus if gpu.uncorrected is None]
+    if (blind or not gpus) and not read_values(found.values()):
         return unknown(check, node, f"ECC is off on {len(blind)} of {planned} GPUs, or they have none")
-    found = _named(
-        gpus,
-        lambda gpu: [
-            *(["uncorrected"] if gpu.uncorrected else []),
-            *(["pending"] if gpu.remap_pending else []),
-            *(["failed"] if gpu.remap_failed else []),
-        ],
-    )
     return compared(check, node, found, {})
 
 
-def clocks(check: str, node: str, gpus: Sequence[Health], planned: int) -> Finding:
+def _memory(gpu: Health) -> Any:
+    """Return the faults of a GPU's memory, or why they are unknown."""
+    states = {"uncorrected": gpu.uncorrected, "pending": gpu.remap_pending, "failed": gpu.remap_failed, "requires a reset": gpu.needs_reset}
+    faults = [word for word, value in states.items() if not isinstance(value, Unread) and value]
+    return faults or next((value for value in states.values() if isinstance(value, Unread)), None)
+
+
+def clocks(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
     """One limit for all, and no heat or brake signal that holds a clock down."""
-    fastest = max((gpu.max_clock_mhz for gpu in gpus), default=0)
-    found = _named(
-        gpus,
-        lambda gpu: ", ".join(gpu.clock_faults) or (f"{gpu.max_clock_mhz} MHz" if gpu.max_clock_mhz < fastest else ""),
-    )
-    return compared(check, node, found, {}) if len(gpus) == planned else unknown(check, node, f"{len(gpus)} of {planned} GPUs answered")
+    fastest = max(read_values(gpu.max_clock_mhz for gpu in gpus), default=0)
+    return _of_all(check, node, gpus, planned, _named(gpus, lambda gpu: _clock(gpu, fastest)))
 
 
-def pcie(check: str, node: str, gpus: Sequence[Health], planned: int) -> Finding:
+def _clock(gpu: Health, fastest: int) -> Any:
+    if not isinstance(gpu.clock_faults, Unread) and gpu.clock_faults:
+        return ", ".join(gpu.clock_faults)
+    if not isinstance(gpu.max_clock_mhz, Unread) and gpu.max_clock_mhz < fastest:
+        return f"{gpu.max_clock_mhz} MHz"
+    return next((value for value in (gpu.clock_faults, gpu.max_clock_mhz) if isinstance(value, Unread)), None)
+
+
+def pcie(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
     """As many lanes as card and slot have. The generation is left out: it falls when a GPU idles."""
-    if any(gpu.pcie_width is None for gpu in gpus) or len(gpus) != planned:
+    if any(gpu.pcie_width is None for gpu in gpus):
         return unknown(check, node, "not every GPU says how wide its link is")
-    return compared(
-        check,
-        node,
-        _named(gpus, lambda gpu: f"x{gpu.pcie_width} of x{gpu.pcie_width_most}" if gpu.pcie_width != gpu.pcie_width_most else ""),
-        {},
-    )
+    return _of_all(check, node, gpus, planned, _named(gpus, _lanes))
+
+
+def _lanes(gpu: Health) -> Any:
+    for value in (gpu.pcie_width, gpu.pcie_width_most):
+        if isinstance(value, Unread):
+            return value
+    return f"x{gpu.pcie_width} of x{gpu.pcie_width_most}" if gpu.pcie_width != gpu.pcie_width_most else ""
 
 
 CHECKS: Final = {
@@ -66,13 +86,22 @@ CHECKS: Final = {
 }
 
 
-def nvlinks(check: str, node: str, links: Mapping[int, tuple[float, ...]], planned: int) -> Finding:
+def nvlinks(check: str, node: str, links: Mapping[int, tuple[float | Unread, ...]], planned: int) -> Finding:
     """Every link of every GPU is up, and all GPUs have as many."""
-    if len(links) != planned:
+    most = max((len(each) for each in links.values()), default=0)
+    found = {f"GPU {gpu}": value for gpu, each in links.items() if (value := _down(each, most)) != ""}
+    finding = compared(check, node, found, {})
+    if finding.verdict is Verdict.PASSED and len(links) != planned:
         return unknown(check, node, f"{len(links)} of {planned} GPUs listed their links")
-    most = max(len(each) for each in links.values())
-    found = {f"GPU {gpu}": f"{sum(map(bool, each))} of {most}" for gpu, each in links.items() if sum(map(bool, each)) != most or not most}
-    return compared(check, node, found, {})
+    return finding
+
+
+def _down(links: tuple[float | Unread, ...], most: int) -> Any:
+    """Return how many links of a GPU are up, or why that is unknown; empty where all are."""
+    known = read_values(links)
+    if len(links) < most or not all(known) or not most:
+        return f"{sum(map(bool, known))} of {most}"
+    return next((link for link in links if isinstance(link, Unread)), "")
 
 
 def diagnosis(check: str, node: str, tests: Sequence[Test]) -> Finding:
@@ -81,10 +110,10 @@ def diagnosis(check: str, node: str, tests: Sequence[Test]) -> Finding:
         {
             f"{test.name} GPU {test.gpu if test.gpu is not None else '?'}: {test.said or test.status.value}"
             for test in tests
-            if test.status in (Status.FAIL, Status.WARN)
+            if test.status in BAD
         }
     )
-    left = sorted({test.name for test in tests if test.status in (Status.SKIP, Status.NOT_RUN)})
+    left = sorted({test.name for test in tests if test.status in (Status.SKIP, Status.NOT_RUN, Status.UNREAD)})
     if left and not bad:
         return unknown(check, node, f"left out by dcgmi diag: {', '.join(left)}")
     return compared(check, node, bad, [])

@@ -37,11 +37,14 @@ def parse(task: Task, output: Output) -> Answer:
     return Answer(found)
 
 
-def tool(found: dict[str, Any], name: str) -> str:
-    """What programs/tools.py had from one tool; raises CouldNotTell where it is missing or its time was up."""
+def tool(found: dict[str, Any], name: str, *, both: bool = False) -> str:
+    """What programs/tools.py had from one tool; raises CouldNotTell where it is missing or its time was up.
+
+    `both`: with what it printed as errors, for tools that name there what they did not list.
+    """
     if name not in found:
         raise CouldNotTell(f"{name} was not asked")
     said = found[name]
     if said["rc"] in (124, 126, 127):
         raise CouldNotTell(said["err"].strip() or f"{name} ended with status {said['rc']}")
-    return str(said["out"] or said["err"])
+    return f"{said['err']}\n{said['out']}" if both and said["err"].strip() else str(said["out"] or said["err"])

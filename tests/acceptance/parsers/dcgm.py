@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from cluster.harness.cells import is_absent, refusing
 from rackwright.errors import CouldNotTell
 
 
@@ -20,6 +21,8 @@ class Status(StrEnum):
     WARN = "Warn"
     SKIP = "Skip"
     NOT_RUN = "Not Run"
+    UNREAD = "Unread"
+    """The result is not there, or has no word for how the test ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +33,14 @@ class Test:
     gpu: int | None
     status: Status
     said: str
-    """Its warnings, in one line."""
+    """Its warnings and errors, in one line; the word of DCGM where it is not one of those above."""
 
 
 _NAMES: Final = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
 """The key in DCGM 4 and in DCGM 3."""
 
 
+@refusing("dcgmi diag")
 def parse(text: str) -> tuple[Test, ...]:
     """All tests, from either form. CouldNotTell where there are none."""
     tests = tuple(_from_json(text) if "{" in text else _from_table(text))
@@ -48,7 +52,7 @@ def parse(text: str) -> tuple[Test, ...]:
 
 def _from_json(text: str) -> Iterator[Test]:
     try:
-        document = json.loads(text[text.index("{") :])
+        document, _ = json.JSONDecoder().raw_decode(text[text.index("{") :])
     except ValueError as error:
         raise CouldNotTell(f"the JSON of dcgmi diag is cut short: {error}") from None
     body = next((document[name] for name in _NAMES if name in document), None)
@@ -56,17 +60,39 @@ def _from_json(text: str) -> Iterator[Test]:
         raise CouldNotTell(f"this is no output of dcgmi diag: {', '.join(document)}")
     if body.get("runtime_error"):
         raise CouldNotTell(f"dcgmi diag: {body['runtime_error']}")
-    for category in body.get("test_categories", ()):
-        for test in filter(None, category["tests"]):
-            for result in test["results"]:
-                for gpu in _gpus(result):
-                    yield Test(test["name"], gpu, _status(result["status"]), _warnings(result))
+    for category in _listed(body, "test_categories"):
+        for test in _listed(category, "tests"):
+            yield from _of_test(test)
+
+
+def _of_test(test: Mapping[str, Any]) -> Iterator[Test]:
+    """Yield the results of one test, and its summary where that is worse than they are."""
+    name, found = str(test.get("name") or "a test without a name"), list[Test]()
+    for result in _listed(test, "results"):
+        said = _warnings(result)
+        status, word = _status(result.get("status"), said)
+        found += [Test(name, gpu, status, said or word) for gpu in _gpus(result)]
+    yield from found
+    summary = test.get("test_summary")
+    if isinstance(summary, Mapping) or not found:
+        summary = summary if isinstance(summary, Mapping) else {}
+        said = _warnings(summary)
+        status, word = _status(summary.get("status"), said)
+        if not found or (status in BAD and not {each.status for each in found} & BAD):
+            yield Test(name, None, status, said or word)
+
+
+def _listed(row: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """Return the objects of a list; what is no object stands for one that says nothing."""
+    found = row.get(key) or ()
+    return [each if isinstance(each, Mapping) else {} for each in found if each is not None] if isinstance(found, list) else []
 
 
 def _gpus(result: Mapping[str, Any]) -> tuple[int | None, ...]:
     """DCGM 4 names an entity of a group; DCGM 3 a GPU, or several with commas."""
     if "entity_id" in result:
-        return (int(result["entity_id"]) if result.get("entity_group") == "GPU" else None,)
+        number = str(result["entity_id"])
+        return (int(number) if result.get("entity_group") == "GPU" and number.isdigit() else None,)
     return _numbers(str(result.get("gpu_id", result.get("gpu_ids", ""))))
 
 
@@ -75,22 +101,49 @@ def _numbers(text: str) -> tuple[int | None, ...]:
 
 
 def _warnings(result: Mapping[str, Any]) -> str:
-    warnings = result.get("warnings") or ()
-    if isinstance(warnings, str):
-        return warnings
-    return "; ".join(str(each.get("warning", each)) if isinstance(each, Mapping) else str(each) for each in warnings)
+    """Return warnings and errors of a result, whatever the key of their text."""
+    found = list[str]()
+    for key in ("warnings", "errors", "error"):
+        said = result.get(key) or ()
+        for each in said if isinstance(said, list | tuple) else (said,):
+            text = each.get("warning") or each.get("error") or each.get("message") if isinstance(each, Mapping) else None
+            found.append(str(text or each))
+    return "; ".join(found)
 
 
-def _status(word: str) -> Status:
-    """A word of DCGM; CouldNotTell for one that is not known."""
-    for status in Status:
-        if word.strip().lower() in (status.value.lower(), f"{status.value.lower()}ped"):
-            return status
-    raise CouldNotTell(f"dcgmi diag says {word!r}, which is none of {', '.join(Status)}")
+BAD: Final = frozenset({Status.FAIL, Status.WARN})
+_BEGINNINGS: Final = {
+    "pass": Status.PASS,
+    "fail": Status.FAIL,
+    "warn": Status.WARN,
+    "skip": Status.SKIP,
+    "not run": Status.NOT_RUN,
+    "not_run": Status.NOT_RUN,
+    "notrun": Status.NOT_RUN,
+}
+
+
+def _status(said: object, warnings: str) -> tuple[Status, str]:
+    """Return the status, and the word where it is none of DCGM's: such a word is taken for a failure.
+
+    A test that passed with a warning did not do all of what it tests.
+    """
+    word = str(said or "").strip()
+    if not word or is_absent(word) or not re.search(r"[A-Za-z]", word):
+        return (Status.WARN if warnings else Status.UNREAD), word
+    status = _known(word)
+    if status is Status.PASS and warnings:
+        return Status.WARN, ""
+    return (Status.FAIL, word) if status is None else (status, "")
+
+
+def _known(word: str) -> Status | None:
+    """Return the status of a word of DCGM, in whatever form; None for another word."""
+    return next((found for start, found in _BEGINNINGS.items() if word.strip().lower().startswith(start)), None)
 
 
 _LINE: Final = re.compile(r"^\|([^|]*)\|([^|]*)\|$")
-_VERDICT: Final = re.compile(r"(?:GPU(\d+): )?(Pass|Fail|Warn|Skip|Not Run)(?: - (?:GPUs?: ([\d, ]+)|All|(.*)))?", re.IGNORECASE)
+_VERDICT: Final = re.compile(r"(?:GPU(\d+): )?([A-Z][A-Za-z]*(?: Run)?)(?: - (?:GPUs?: ([\d, ]+)|All|(.*)))?")
 _WIDTH: Final = 45
 """Characters of a cell; longer text goes on in the next line, also in the middle of a word."""
 
@@ -99,23 +152,42 @@ def _from_table(text: str) -> Iterator[Test]:
     """Rows of the table; it must have come to its last rule."""
     if "| Diagnostic" not in text:
         return
-    if not re.fullmatch(r"\+-+\+-+\+", text.rstrip().splitlines()[-1]):
+    table = [line.strip() for line in text.splitlines() if line.strip().startswith(("|", "+"))]
+    if not re.fullmatch(r"\+-+\+-+\+", table[-1]):
         raise CouldNotTell("the table of dcgmi diag is cut short")
-    name, tests = "", list[Test]()
+    name, section, tests, remark = "", "", list[Test](), ""
     for line in text.splitlines():
-        found = _LINE.match(line.strip())
-        if not found or found.group(1).startswith("---"):
+        heading, found = _SECTION.match(line.strip()), _LINE.match(line.strip())
+        section = heading.group(1) if heading else section
+        if heading or not found or section == "Metadata":
             continue
         title, cell = found.group(1).strip(), found.group(2)[1 : _WIDTH + 1]
-        verdict = _VERDICT.fullmatch(cell.strip())
-        if verdict:
+        said = title.partition(":")[0]
+        if (title, cell.strip()) == ("Diagnostic", "Result"):
+            continue
+        verdict = None if said in _REMARKS else _VERDICT.fullmatch(cell.strip())
+        if verdict and (title or verdict[1] or _known(verdict[2]) is not None):
             yield from _tidy(tests)
-            name = title or name
+            name, remark = title or name, ""
             one, word, several, more = verdict.groups()
-            tests = [Test(name, gpu, _status(word), more or "") for gpu in _numbers(one or several or "")]
-        elif tests and title in ("", "Warning", "Error"):
-            tests = [Test(each.name, each.gpu, each.status, f"{each.said}{cell}") for each in tests]
+            status, other = _status(word, "")
+            tests = [Test(name, gpu, status, more or other) for gpu in _numbers(one or several or "")]
+        elif said in _REMARKS or not title:
+            remark = said or remark
+            tests = [each if remark == "Info" else Test(each.name, each.gpu, _warned(each.status), f"{each.said}{cell}") for each in tests]
+        elif section:
+            yield from _tidy(tests)
+            tests = [Test(title, None, Status.UNREAD, cell.strip())]
     yield from _tidy(tests)
+
+
+_SECTION: Final = re.compile(r"^[|+]-----\s+(\S.*?)\s+-")
+_REMARKS: Final = ("Warning", "Error", "Info")
+"""Titles of lines below a test: what it found beside its verdict."""
+
+
+def _warned(status: Status) -> Status:
+    return Status.WARN if status is Status.PASS else status
 
 
 def _tidy(tests: list[Test]) -> list[Test]:

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from cluster.harness.cells import refusing
 from rackwright.errors import CouldNotTell
 
 
@@ -24,13 +25,14 @@ class Stream:
     """99th percentile of fsync; None where none was called."""
 
 
+@refusing("fio")
 def parse(text: str) -> tuple[Stream, ...]:
     """Every job and direction that moved bytes. CouldNotTell for errors, and for text that is cut short."""
     start = text.find("{")
     if start < 0:
         raise CouldNotTell(f"fio gave no result: {' '.join(text.split())[:160] or 'it printed nothing'}")
     try:
-        document = json.loads(text[start:])
+        document, _ = json.JSONDecoder().raw_decode(text[start:])
         jobs = document["jobs"]
     except (ValueError, KeyError) as error:
         raise CouldNotTell(f"the JSON of fio is cut short: {error}") from None

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from cluster.harness.cells import lines_of, refusing
 from rackwright.errors import CouldNotTell
 
 _OWNER: Final = re.compile(r"^(CA|Switch|RT): (?:0x[0-9a-f]+ )?(.+):$")
@@ -39,10 +40,12 @@ class Link:
         return (self.width or 0) * (self.lane_gbit_s or 0)
 
 
+@refusing("iblinkinfo")
 def parse(text: str) -> tuple[Link, ...]:
-    """All ports. CouldNotTell where none was listed, or the last line is cut short."""
+    """All ports. CouldNotTell where none was listed, or one cannot be read; warnings between them are no links."""
     links, owner = list[Link](), ""
-    for line in text.splitlines():
+    lines = lines_of(text)
+    for line in lines:
         title = _OWNER.match(line)
         if title:
             owner = title.group(2)
@@ -63,7 +66,7 @@ def parse(text: str) -> tuple[Link, ...]:
                     slower="Could be" in line,
                 )
             )
-        elif line.strip():
+        elif "==(" in line or ("==" in line and ">" in line) or line is lines[-1]:
             raise CouldNotTell(f"iblinkinfo printed a line that is none of its own: {line.strip()[:120]}")
     if not links:
         raise CouldNotTell("iblinkinfo listed no link")

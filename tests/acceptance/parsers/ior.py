@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cluster.harness.cells import refusing
 from rackwright.errors import CouldNotTell
 
 
@@ -17,6 +18,7 @@ class Throughput:
     read_mb_s: float | None
 
 
+@refusing("IOR")
 def parse_ior(text: str) -> Throughput:
     """`Max Write` and `Max Read` of IOR. CouldNotTell where it did not finish."""
     found = {way: float(mb) for way, mb in re.findall(r"^Max (Write|Read):\s+[\d.]+ MiB/sec \(([\d.]+) MB/sec\)", text, re.MULTILINE)}
@@ -27,6 +29,7 @@ def parse_ior(text: str) -> Throughput:
     return Throughput(found.get("Write"), found.get("Read"))
 
 
+@refusing("mdtest")
 def parse_mdtest(text: str) -> Mapping[str, float]:
     """Mean operations per second by what was done (`File creation`, `File stat`, …). CouldNotTell where it did not finish."""
     _, found, table = text.partition("SUMMARY")

@@ -2,138 +2,141 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
+from cluster.harness.cells import Row, Unread, decimal, flag, hexadecimal, integer, is_cut, lines_of, quoted, release, words
 from cluster.probes.gpu import clock_faults
+from cluster.probes.gpu_topology import read_matrix
+from cluster.probes.nvidia_smi import GpuList, needs_reset, read_table
 from rackwright.errors import CouldNotTell
-
-ABSENT: Final = frozenset({"N/A", "Not Supported", "Requested functionality has been deprecated"})
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """One GPU. None where the driver says that it has no such counter."""
+    """One GPU. None where the driver says that it has no such counter, Unread where the value was not read."""
 
-    index: int
-    product: str
-    memory_mib: int
-    driver: str
-    uncorrected: int | None
+    label: str
+    product: str | Unread
+    memory_mib: int | Unread
+    driver: str | Unread
+    uncorrected: int | Unread | None
     """Uncorrected ECC errors since the driver was loaded."""
-    remap_pending: bool | None
-    remap_failed: bool | None
-    max_clock_mhz: int
-    clock_faults: tuple[str, ...]
+    remap_pending: bool | Unread | None
+    remap_failed: bool | Unread | None
+    max_clock_mhz: int | Unread
+    clock_faults: tuple[str, ...] | Unread
     """What holds its clock down and should not."""
-    pcie_generation: int | None
-    pcie_generation_most: int | None
-    pcie_width: int | None
-    pcie_width_most: int | None
+    pcie_generation: int | Unread | None
+    pcie_generation_most: int | Unread | None
+    pcie_width: int | Unread | None
+    pcie_width_most: int | Unread | None
+    needs_reset: bool
+    """Whether the driver gives "GPU requires reset" in the place of a value."""
 
 
-def parse_health(text: str) -> tuple[Health, ...]:
-    """Rows of `--query-gpu=… --format=csv,nounits`, in whatever order the fields were asked for. CouldNotTell for anything else."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    if lines and lines[0].strip() == "No devices were found":
-        return ()
-    if not lines or not lines[0].startswith("index"):
-        raise CouldNotTell(f"nvidia-smi did not list GPUs: {lines[0].strip()[:120] if lines else 'it printed nothing'}")
-    if not text.endswith("\n"):
-        raise CouldNotTell("the list of nvidia-smi is cut short")
-    titles, *rows = csv.reader(lines, skipinitialspace=True)
-    names = [re.sub(r" \[.*\]$", "", title.strip()) for title in titles]
-    if not rows or any(len(row) != len(names) for row in rows):
-        raise CouldNotTell("the list of nvidia-smi is cut short")
+def parse_health(text: str) -> GpuList[Health]:
+    """Rows of `--query-gpu=… --format=csv,nounits`, in whatever order the fields were asked for. CouldNotTell where no GPU is told of."""
+    titles = re.search(r"^(.*,\s*)?index\s*(,|$)", text, re.MULTILINE)
+    if not titles and re.search(r"^\s*\d+\s*,", text, re.MULTILINE):
+        raise CouldNotTell(f'nvidia-smi printed rows without titles: "{quoted(lines_of(text)[0])}"')
     try:
-        return tuple(_health(dict(zip(names, (cell.strip() for cell in row), strict=True))) for row in rows)
-    except (KeyError, ValueError) as error:
-        raise CouldNotTell(f"nvidia-smi answered something else than was asked: {error}") from None
+        return read_table(text, ("index",), _health)
+    except ValueError as error:
+        raise CouldNotTell(f"nvidia-smi did not list GPUs: {error}") from None
 
 
-def _health(row: Mapping[str, str]) -> Health:
+def _health(row: Row) -> Health:
     return Health(
-        index=int(row["index"]),
-        product=row["name"],
-        memory_mib=int(row["memory.total"]),
-        driver=row["driver_version"],
-        uncorrected=_number(row["ecc.errors.uncorrected.volatile.total"]),
-        remap_pending=_flag(row["remapped_rows.pending"]),
-        remap_failed=_flag(row["remapped_rows.failure"]),
-        max_clock_mhz=int(row["clocks.max.sm"]),
-        clock_faults=clock_faults(int(row["clocks_event_reasons.active"], 16)),
-        pcie_generation=_number(row["pcie.link.gen.current"]),
-        pcie_generation_most=_number(row["pcie.link.gen.max"]),
-        pcie_width=_number(row["pcie.link.width.current"]),
-        pcie_width_most=_number(row["pcie.link.width.max"]),
+        label=row.subject,
+        product=row.read("name", words),
+        memory_mib=row.read("memory.total", integer),
+        driver=row.read("driver_version", release),
+        uncorrected=row.counter("ecc.errors.uncorrected.volatile.total", integer),
+        remap_pending=row.counter("remapped_rows.pending", flag),
+        remap_failed=row.counter("remapped_rows.failure", flag),
+        max_clock_mhz=row.read("clocks.max.sm", integer),
+        clock_faults=row.read("clocks_event_reasons.active", lambda cell: clock_faults(hexadecimal(cell))),
+        pcie_generation=row.counter("pcie.link.gen.current", integer),
+        pcie_generation_most=row.counter("pcie.link.gen.max", integer),
+        pcie_width=row.counter("pcie.link.width.current", integer),
+        pcie_width_most=row.counter("pcie.link.width.max", integer),
+        needs_reset=needs_reset(row),
     )
 
 
-def _number(text: str) -> int | None:
-    return None if text.strip("[]") in ABSENT else int(text)
+_NO_LINKS = re.compile(r"all links are inactive|does not have or support nvlink", re.IGNORECASE)
 
 
-def _flag(text: str) -> bool | None:
-    number = {"yes": 1, "no": 0}.get(text.lower())
-    return None if (value := number if number is not None else _number(text)) is None else bool(value)
+def parse_nvlinks(text: str) -> Mapping[int, tuple[float | Unread, ...]]:
+    """`nvlink --status`: GB/s of each link by GPU, 0 for an inactive one, none for a GPU without links that are up.
 
-
-def parse_nvlinks(text: str) -> Mapping[int, tuple[float, ...]]:
-    """`nvlink --status`: GB/s of each link by GPU, 0 for an inactive one. CouldNotTell where no GPU is named."""
-    links: dict[int, list[float]] = {}
-    gpu = None
-    for line in text.splitlines():
-        title = re.match(r"GPU (\d+): ", line)
-        link = re.match(r"\s+Link \d+: (?:([\d.]+) GB/s|<inactive>)", line)
+    A link whose line is missing or was not read is Unread. CouldNotTell where no GPU is named, or the text ends before the first link.
+    """
+    links = dict[int, dict[int, float | Unread]]()
+    gpu, last = None, 0
+    lines = lines_of(text)
+    for line in lines:
+        title = re.match(r"GPU (\d+)\s*:", line)
+        link = re.match(r"\s*Link (\d+)\s*:\s*(.*?)\s*$", line)
         if title:
-            gpu = int(title.group(1))
-            links[gpu] = []
+            gpu = int(title[1])
+            links.setdefault(gpu, {})
         elif link and gpu is not None:
-            links[gpu].append(float(link.group(1) or 0))
-    if not links or not text.endswith("\n"):
-        raise CouldNotTell(f"nvidia-smi nvlink did not list the links: {' '.join(text.split())[:120] or 'it printed nothing'}")
-    return {number: tuple(found) for number, found in links.items()}
+            last, value = int(link[1]), _rate(link[2], f"GPU {gpu} link {link[1]}", line)
+            before = links[gpu].setdefault(last, value)
+            if not isinstance(before, Unread) and (isinstance(value, Unread) or before != value):
+                links[gpu][last] = Unread(f"GPU {gpu} link {last}", link[2], line)
+        elif gpu is not None and line[0].isspace() and not _NO_LINKS.search(line):
+            links[gpu][len(links[gpu])] = Unread(f"GPU {gpu} link", line.strip(), line)
+    if not links or (is_cut(text) and not any(links.values())):
+        raise CouldNotTell(f'nvidia-smi nvlink listed no links: "{quoted(lines[0])}"' if lines else "nvidia-smi nvlink printed nothing")
+    if is_cut(text) and gpu is not None:
+        links[gpu][last + 1] = Unread(f"GPU {gpu} link {last + 1}", None, lines[-1])
+    return {number: _in_order(number, found) for number, found in links.items()}
+
+
+def _rate(said: str, subject: str, line: str) -> float | Unread:
+    found = re.fullmatch(r"(\S+) GB/s", said)
+    if said.lower() == "<inactive>":
+        return 0.0
+    try:
+        return decimal(found[1]) if found else Unread(subject, said, line)
+    except ValueError:
+        return Unread(subject, said, line)
+
+
+def _in_order(gpu: int, links: Mapping[int, float | Unread]) -> tuple[float | Unread, ...]:
+    """Return the links by number; one below the highest number that is not listed is Unread."""
+    numbers = range(max(links, default=-1) + 1)
+    return tuple(links[number] if number in links else Unread(f"GPU {gpu} link {number}", None, "") for number in numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
     """`topo -m`: how each two of GPUs and NICs are connected."""
 
-    ways: Mapping[tuple[str, str], str]
+    ways: Mapping[tuple[str, str], str | Unread]
     """`NV18`, `PIX`, `PXB`, `PHB`, `NODE`, `SYS` by both names, as the table has them."""
     nics: Mapping[str, str]
-    """Device by the name in the table: `NIC0` is `mlx5_0`."""
-    numa: Mapping[str, str]
+    """Device by the name in the table: `NIC0` is `mlx5_0`; drivers before 520 name the column `mlx5_0`."""
+    numa: Mapping[str, str | Unread]
     """NUMA node by GPU."""
 
     def names(self, prefix: str) -> tuple[str, ...]:
         """Names of one kind, `GPU` or `NIC`."""
-        return tuple(dict.fromkeys(first for first, _ in self.ways if first.startswith(prefix)))
+        peers = dict.fromkeys(first for first, _ in self.ways)
+        return tuple(peer for peer in peers if (peer in self.nics) is (prefix == "NIC"))
 
 
 def parse_topology(text: str) -> Topology:
-    """The matrix and its legend. CouldNotTell where a row has fewer cells than there are columns."""
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
-    start = next((number for number, line in enumerate(lines) if line.split()[:1] == ["GPU0"]), None)
-    if start is None:
-        raise CouldNotTell(f"this is no matrix of nvidia-smi topo: {' '.join(text.split())[:120] or 'nothing was printed'}")
-    columns = [name for name in lines[start].split() if re.fullmatch(r"(GPU|NIC)\d+", name)]
-    ways, numa = dict[tuple[str, str], str](), dict[str, str]()
-    rows = [line for line in lines[start + 1 :] if re.match(r"(GPU|NIC)\d+\s", line) and ":" not in line.split()[0]]
-    for line in rows:
-        first, *cells = line.split()
-        if len(cells) < len(columns):
-            raise CouldNotTell(f"the row of {first} is cut short")
-        ways.update({(first, other): way for other, way in zip(columns, cells, strict=False) if way != "X"})
-        more = re.split(r"\t+|\s{2,}", line.strip())[len(columns) + 1 :]
-        if first.startswith("GPU") and len(more) > 1:
-            numa[first] = more[1].strip()
-    if {line.split()[0] for line in rows} != set(columns):
-        raise CouldNotTell("the matrix of nvidia-smi topo is cut short")
-    nics = dict(re.findall(r"(NIC\d+): (\S+)\n", text))
-    if set(nics) != {name for name in columns if name.startswith("NIC")}:
-        raise CouldNotTell("the legend of nvidia-smi topo is cut short")
-    return Topology(ways, nics, numa)
+    """The matrix and its legend. CouldNotTell where a row or a line of the legend is missing."""
+    try:
+        matrix = read_matrix(text)
+    except ValueError as error:
+        raise CouldNotTell(f"nvidia-smi topo: {error}") from None
+    missing = [device.why for device in matrix.devices.values() if isinstance(device, Unread)]
+    if missing:
+        raise CouldNotTell(f"the legend of nvidia-smi topo is cut short: {missing[0]}")
+    return Topology(matrix.ways, {card: str(device) for card, device in matrix.devices.items()}, matrix.numa)

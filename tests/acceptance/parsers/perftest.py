@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from cluster.harness.cells import refusing
 from rackwright.errors import CouldNotTell
 
 _TO_GBIT: Final = {"Gb/sec": 1.0, "MB/sec": 8 * 2**20 / 1e9, "MiB/sec": 8 * 2**20 / 1e9}
@@ -41,6 +42,7 @@ class Latency:
     p99_us: float
 
 
+@refusing("perftest")
 def parse_bandwidth(text: str) -> Bandwidth:
     """Output of ib_write_bw, of either side. CouldNotTell where no result line came."""
     fields = _fields(text)
@@ -55,6 +57,7 @@ def parse_bandwidth(text: str) -> Bandwidth:
     )
 
 
+@refusing("perftest")
 def parse_latency(text: str) -> Latency:
     """Output of ib_write_lat. CouldNotTell where no result line came."""
     fields = _fields(text)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from cluster.harness.cells import refusing
 from rackwright.errors import CouldNotTell
 
 
+@refusing("STREAM")
 def parse_stream(text: str) -> dict[str, float]:
     """Best rate by kernel (`Copy`, `Scale`, `Add`, `Triad`), GB/s. CouldNotTell where the result was not validated or is missing."""
     rates = {name: float(rate) / 1000 for name, rate in re.findall(r"^(Copy|Scale|Add|Triad):\s+([\d.]+)\s", text, re.MULTILINE)}
@@ -17,6 +19,7 @@ def parse_stream(text: str) -> dict[str, float]:
     return rates
 
 
+@refusing("HPL")
 def parse_hpl(text: str) -> float:
     """GFLOPS of the best run of HPL. CouldNotTell where a residual was too large or it did not finish."""
     runs = [float(gflops) for gflops in re.findall(r"^W[RC]\S+\s+\d+\s+\d+\s+\d+\s+\d+\s+[\d.]+\s+(\S+)\s*$", text, re.MULTILINE)]
@@ -28,6 +31,7 @@ def parse_hpl(text: str) -> float:
     return max(runs)
 
 
+@refusing("HPCC")
 def parse_hpcc(text: str) -> dict[str, float]:
     """The section `Begin of Summary section` of hpccoutf.txt. CouldNotTell where it has no end or HPCC says that it failed."""
     found = re.search(r"^Begin of Summary section\.$(.*)^End of Summary section\.$", text, re.MULTILINE | re.DOTALL)

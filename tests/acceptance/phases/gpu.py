@@ -13,6 +13,7 @@ from acceptance.judges.speed import speed
 from acceptance.parsers import dcgm, nvidia_smi
 from acceptance.phase import Finding, Job, Outputs, Phase, Scope, program, skipped, told, unknown
 from acceptance.phases.nccl import gpu_model, gpu_parts, node_counts
+from rackwright import catalog
 from rackwright.catalog.reference_values import Quantity
 from rackwright.errors import CouldNotTell
 from rackwright.report.verdict import SkipReason, Verdict
@@ -108,9 +109,11 @@ def _health(scope: Scope, node: str, look: Callable[[], dict[str, Any]]) -> Iter
     gpus = scope.gpus(node)
     for check, test in health.CHECKS.items():
         yield told(
-            check, node, lambda test=test, check=check: test(check, node, nvidia_smi.parse_health(records.tool(look(), "health")), gpus)
+            check,
+            node,
+            lambda test=test, check=check: test(check, node, nvidia_smi.parse_health(records.tool(look(), "health", both=True)), gpus),
         )
-    if gpus > 1:
+    if gpus > 1 and catalog.gpus()[gpu_model(scope, node)].nvlink:
         links = "nvlinks_are_up"
         yield told(links, node, lambda: health.nvlinks(links, node, nvidia_smi.parse_nvlinks(records.tool(look(), "nvlink")), gpus))
     else:

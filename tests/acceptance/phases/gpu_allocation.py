@@ -11,6 +11,7 @@ from acceptance.phase import Finding, Job, Outputs, Part, Phase, Question, Scope
 from acceptance.smoke import TASK, answer, arguments, asking, said
 from cluster.harness.probe import Probe
 from cluster.probes.gpu import GPUS
+from cluster.probes.nvidia_smi import GpuList
 from cluster.probes.smoke import gpus_to_ask
 from rackwright.errors import CouldNotTell
 from rackwright.report.verdict import SkipReason
@@ -97,7 +98,10 @@ def _all(scope: Scope, outputs: Outputs, part: Part, node: str) -> Finding:
     if scope.in_pods and "Insufficient" in output.silent.get(node, ""):  # A node that lacks one is never given the pod that asks for all.
         return compared("all_gpus_answer", node, output.silent[node], f"{scope.gpus(node)} GPUs")
     gpus = answer(output, node, _whole(scope))
-    return compared("all_gpus_answer", node, f"{len(gpus)} GPUs", f"{scope.gpus(node)} GPUs")
+    planned = scope.gpus(node)
+    found = gpus.responding(planned) if isinstance(gpus, GpuList) else len(gpus)
+    found = f"{found} GPUs" if isinstance(found, int) else found
+    return compared("all_gpus_answer", node, found, f"{planned} GPUs")
 
 
 def _whole(scope: Scope) -> Probe[Any]:

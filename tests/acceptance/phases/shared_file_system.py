@@ -12,6 +12,7 @@ from typing import Final
 
 from acceptance.phase import Finding, Job, Output, Outputs, Phase, Question, Scope, compared, program, told
 from acceptance.smoke import TASK, answer, arguments, asking, said, trouble
+from cluster.harness.cells import Unread
 from cluster.probes.smoke import writing
 from cluster.probes.storage import MOUNTS, is_there
 from rackwright.catalog.checks import acceptance
@@ -118,6 +119,8 @@ def _mounted(scope: Scope, output: Output, node: str) -> Finding:
         return compared("is_mounted", node, output.silent[node], f"{one['kind']} at {scope.mount}")
     mounts = answer(output, node, MOUNTS)
     right = is_there(mounts, SimpleNamespace(**one), node)
+    if not right and isinstance(unread := mounts.at(scope.mount), Unread):
+        raise CouldNotTell(unread.why)
     found = one["kind"] if right else mounts[scope.mount].type if scope.mount in mounts else "nothing"
     return compared("is_mounted", node, f"{found} at {scope.mount}", f"{one['kind']} at {scope.mount}", holds=right)
 

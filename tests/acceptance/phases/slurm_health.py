@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from acceptance.phase import Finding, Job, Outputs, Phase, Scope, compared, told, unknown
 from acceptance.smoke import TASK, arguments, said
 from cluster.probes.slurm import NODES, PARTITIONS, PING
+from cluster.probes.slurm_states import states_of, works
 from rackwright.errors import CouldNotTell
-
-_WORKS: Final = ("idle", "allocated", "mixed", "completing", "planned")
-"""Words of sinfo's long state for a node that works (`man sinfo`, NODE STATE CODES); a suffix or another word means trouble."""
 
 
 def jobs(scope: Scope) -> Sequence[Job]:
@@ -25,7 +24,7 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
     yield told("controllers_answer", here, lambda: _controllers(scope))
     yield told("partitions_are_up", here, lambda: _partitions(scope))
     for node in scope.compute:
-        yield _state(scope, node)
+        yield told("node_takes_jobs", node, lambda node=node: _state(scope, node))
     for node in scope.nodes:
         output = outputs[f"hello-{node}"]
         ran = output.on(node)
@@ -58,7 +57,9 @@ def _state(scope: Scope, node: str) -> Finding:
     if node not in scope.states:
         return unknown("node_takes_jobs", node, "the scheduler says nothing of it")
     state = scope.states[node]
-    return compared("node_takes_jobs", node, state.removesuffix(" none"), "idle or at work", holds=state.split()[0] in _WORKS)
+    if not re.match(r"[a-z]", state):
+        return unknown("node_takes_jobs", node, f'the scheduler says "{state}"')
+    return compared("node_takes_jobs", node, state.removesuffix(" none"), "idle or at work", holds=works(states_of(state.split()[0])))
 
 
 def _user(scope: Scope, uid: int, node: str) -> Finding:

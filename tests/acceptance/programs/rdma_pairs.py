@@ -71,4 +71,5 @@ def main():
 
 
 if __name__ == "__main__":
+    os.environ["LC_ALL"] = "C.UTF-8"  # numbers of tools have a decimal point
     print(json.dumps(main()))

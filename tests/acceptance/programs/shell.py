@@ -1,6 +1,7 @@
 """Runs a shell command inside a job and prints how it ended: {"rc", "out", "err"}."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -18,4 +19,5 @@ def main(command):
     print(json.dumps({"rc": status, "out": out.decode(errors="replace"), "err": err.decode(errors="replace")}))
 
 
+os.environ["LC_ALL"] = "C.UTF-8"  # numbers of tools have a decimal point
 main(sys.argv[1])

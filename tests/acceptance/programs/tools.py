@@ -4,6 +4,7 @@ Arguments: one JSON list of [name, [command, …], seconds] each. A tool that is
 """
 
 import json
+import os
 import subprocess
 import sys
 
@@ -26,4 +27,5 @@ def run(command, seconds):
 
 
 if __name__ == "__main__":
+    os.environ["LC_ALL"] = "C.UTF-8"  # numbers of tools have a decimal point
     print(json.dumps({name: run(command, seconds) for name, command, seconds in map(json.loads, sys.argv[1:])}))

@@ -104,8 +104,9 @@ class Probe(Generic[T]):
             raise CouldNotTell(f"{self.name}: the command {what}: {_last_line(raw.err or raw.out)}")
         try:
             return self.parse(raw.out)
-        except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise CouldNotTell(f"{self.name}: unreadable answer ({error}): {_last_line(raw.out) or 'no output'}") from None
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+            where = "" if '"' in str(error) else f": {_last_line(raw.out)}"  # a reader of rows quotes the line that it could not read
+            raise CouldNotTell(f"{self.name}: unreadable answer ({error}){where}") from None
 
 
 PROBES: dict[str, Probe[Any]] = {}

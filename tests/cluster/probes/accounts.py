@@ -67,7 +67,9 @@ def parse_accounts(text: str) -> Accounts:
     homes = {home.path: home for home in (_home(line) for line in sections["homes"])}
     keys: dict[str, frozenset[str]] = {}
     for line in sections["keys"]:
-        name, _, key = line.partition("|")
+        name, mark, key = line.partition("|")
+        if not mark:
+            raise ValueError(f'"{line}" is no key of a user')
         keys[name] = keys.get(name, frozenset()) | ({public_key(key)} if key.strip() and not key.startswith("#") else set())
     return Accounts({account.name: account for account in accounts}, tuple(sections["empty"]), members, gids, homes, keys)
 

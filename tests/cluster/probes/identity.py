@@ -3,34 +3,66 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cluster.harness.cells import Lines, Row, Unread, lines_of, quoted, read_each_line, whole_lines, words
 from cluster.harness.probe import Place, Probe
+
+_MAJOR: Final = frozenset({"rocky", "almalinux", "rhel", "centos", "ol"})
+"""Distributions whose minor releases replace each other with each update, so that a plan names the major release alone."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """How a node presents itself."""
+    """How a node presents itself; Unread for what was not read."""
 
-    hostname: str
-    machine_id: str
-    os: str
-    time_zone: str
+    hostname: str | Unread
+    machine_id: str | Unread
+    os: str | Unread
+    """Distribution and release, as plans name them: debian-13, ubuntu-24.04, rocky-9."""
+    time_zone: str | Unread
 
 
 def parse_identity(text: str) -> Identity:
     """`key=value` lines, where those of os-release may be quoted.
 
-    >>> parse_identity("hostname=n0\\nmachine_id=ab\\nzone=/usr/share/zoneinfo/Etc/UTC\\nID=debian\\nVERSION_ID=\\"13\\"").os
-    'debian-13'
+    >>> parse_identity("hostname=n0\\nmachine_id=ab\\nzone=/usr/share/zoneinfo/Etc/UTC\\nID=rocky\\nVERSION_ID=\\"9.4\\"").os
+    'rocky-9'
     """
-    values = {key: value.strip('"') for key, _, value in (line.partition("=") for line in text.splitlines() if "=" in line)}
-    _, found, zone = values["zone"].partition("/zoneinfo/")
-    system = f"{values['ID']}-{values['VERSION_ID']}" if values.get("VERSION_ID") else values["ID"]
-    return Identity(values["hostname"], values["machine_id"], system, zone if found else values["zone"])
+    lines, partial = whole_lines(text)
+    pairs = [line.partition("=") for line in lines if "=" in line]
+    values = {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
+    for line in partial:  # a value that is quoted to its end is whole
+        key, _, value = line.partition("=")
+        values[key] = value.strip('"') if re.fullmatch(r'".+"', value) else ""
+    if not {"hostname", "machine_id", "zone", "ID"} & set(values):
+        raise ValueError("neither a name nor a system")
+    row = Row("node", values, "")
+    zone = row.read("zone", words)
+    if isinstance(zone, str) and "/zoneinfo/" in zone:
+        zone = zone.partition("/zoneinfo/")[2]
+    return Identity(row.read("hostname", words), row.read("machine_id", words), _system(row), zone)
+
+
+def _system(row: Row) -> str | Unread:
+    """Return distribution and release. A release that is not there at all is that of a rolling distribution."""
+    name = row.read("ID", words)
+    release = row.read("VERSION_ID", _release) if "VERSION_ID" in row.cells else ""
+    if isinstance(name, Unread) or isinstance(release, Unread):
+        return name if isinstance(name, Unread) else release
+    if name in _MAJOR:
+        release = release.partition(".")[0]
+    return f"{name}-{release}" if release else name
+
+
+def _release(cell: str) -> str:
+    if not re.fullmatch(r"[\w.+-]+", cell):
+        raise ValueError(f'"{cell}" is no release')
+    return cell
 
 
 IDENTITY = Probe(
@@ -54,11 +86,17 @@ class SystemState:
 
 def parse_system_state(text: str) -> SystemState:
     """One word of `systemctl is-system-running`, then one failed unit a line."""
-    state, *rest = text.splitlines()
-    if not state.strip() or " " in state.strip():
-        raise ValueError("no system state")
-    units = [word for line in rest for word in line.replace("●", "").replace("*", "").split()[:1]]
-    return SystemState(state.strip(), tuple(sorted(units)))
+    lines = lines_of(text)
+    first = next((number for number, line in enumerate(lines) if line.strip() in _STATES), None)
+    if first is None:
+        raise ValueError(f'no system state: "{quoted(lines[0])}"' if lines else "no system state")
+    named = [line.replace("●", " ").replace("*", " ").split()[0] for line in lines[first + 1 :] if line.strip(" ●*")]
+    return SystemState(lines[first].strip(), tuple(sorted({name for name in named if _UNIT.fullmatch(name)})))
+
+
+_STATES: Final = frozenset(("initializing", "starting", "running", "degraded", "maintenance", "stopping", "offline", "unknown"))
+"""What `systemctl is-system-running` prints (systemctl(1))."""
+_UNIT: Final = re.compile(r"\S+\.(service|socket|mount|timer|target|path|scope|slice|swap|device|automount)")
 
 
 SYSTEM = Probe(
@@ -70,11 +108,11 @@ SYSTEM = Probe(
 
 
 def parse_hosts(text: str) -> dict[str, tuple[str, ...]]:
-    """Names by address of an /etc/hosts; loopback and multicast lines are the system's own."""
+    """Names by address of an /etc/hosts; loopback and multicast lines are the system's own, and lines without an address no one's."""
     found: dict[str, tuple[str, ...]] = {}
     for line in text.splitlines():
         address, *names = line.partition("#")[0].split() or [""]
-        if names and not address.startswith(("127.", "::1", "fe00", "ff00", "ff02")):
+        if names and re.fullmatch(r"[0-9A-Fa-f:.]+(%\w+)?", address) and not address.startswith(("127.", "::1", "fe00", "ff00", "ff02")):
             found[address] = (*found.get(address, ()), *names)
     return found
 
@@ -82,13 +120,16 @@ def parse_hosts(text: str) -> dict[str, tuple[str, ...]]:
 HOSTS = Probe("hosts", on="nodes", command="cat /etc/hosts", parse=parse_hosts)
 
 
-def parse_resolved(text: str) -> dict[str, str]:
-    """Address by name from lines `name address`."""
-    found = {}
-    for line in text.splitlines():
-        name, address = line.split()
-        found[name] = address
-    return found
+def parse_resolved(text: str) -> Lines[str]:
+    """Address by name from lines `name address`; the address is `none` where the name is not found."""
+    return read_each_line(text, _resolved)
+
+
+def _resolved(line: str) -> tuple[str, str]:
+    name, address = line.split()
+    if not re.fullmatch(r"[\d.]+|none", address):
+        raise ValueError(f'"{address}" is no address')
+    return words(name), address
 
 
 _LOOK_UP: Final = """import socket, sys
@@ -148,22 +189,40 @@ NETWORK = Probe("network", on="nodes", command="ip -j address; ip -j -4 route sh
 
 @dataclass(frozen=True)
 class FileSystem:
-    """How full a local file system is, in percent of blocks or inodes."""
+    """How full a local file system is, in percent of blocks or inodes; Unread where the line was not read."""
 
     mount: str
-    used: int
+    used: int | Unread
 
 
 def parse_df(text: str) -> tuple[FileSystem, ...]:
     """`df -P` or `df -Pi`; file systems without a size (`-`) have nothing to run out of."""
-    found: dict[str, FileSystem] = {}
-    for line in text.splitlines()[1:]:
-        device, _, used, free, percent, mount = line.split(None, 5)
-        if percent.endswith("%") and (int(used) or int(free)) and device not in found:
-            found[device if device.startswith("/dev/") else mount] = FileSystem(mount, int(percent[:-1]))
-    if not found:
+    lines, partial = whole_lines(text)
+    head = next((number for number, line in enumerate(lines) if line.startswith("Filesystem")), 0)
+    found = {line: FileSystem(f'"{quoted(line)}"', Unread("a file system", None, line)) for line in partial}
+    for line in lines[head + 1 :]:
+        key, system = _file_system(line)
+        if system is not None:
+            found.setdefault(key, system)
+    if not [one for one in found.values() if not isinstance(one.used, Unread)]:
         raise ValueError("no file system is listed")
     return tuple(found.values())
+
+
+def _file_system(line: str) -> tuple[str, FileSystem | None]:
+    """Return a file system with its key: its device, or its mount point where it has none. None for one without a size."""
+    cells = line.split(None, 5)
+    numbers, rest = cells[1:4], cells[4:]
+    if not line.startswith("/") and sum(re.fullmatch(r"\d+%?", cell) is not None for cell in cells) < 2:
+        return line, None  # a warning
+    if len(rest) < 2 or not rest[1].startswith("/") or not all(re.fullmatch(r"\d+|-", cell) for cell in numbers):
+        return line, FileSystem(f'"{quoted(line)}"', Unread("a file system", None, line))
+    percent, mount = rest
+    key = cells[0] if cells[0].startswith("/dev/") else mount
+    if percent == "-" or not any(cell.isdigit() and int(cell) for cell in numbers[1:]):
+        return key, None
+    sure = re.fullmatch(r"\d{1,3}%", percent)
+    return key, FileSystem(mount, int(percent[:-1]) if sure else Unread(f"{mount} use", percent, line))
 
 
 _LOCAL = "df -P -l -x squashfs -x iso9660 -x devtmpfs"
@@ -177,10 +236,10 @@ def parse_memory(text: str) -> int:
     >>> parse_memory("MemTotal:       2097152 kB")
     2048
     """
-    words = text.split()
-    if words[0] != "MemTotal:" or words[2] != "kB":
+    found = re.search(r"^MemTotal:\s+(\d+) kB\s*$", text.replace("\r\n", "\n"), re.MULTILINE)
+    if found is None:
         raise ValueError("no MemTotal")
-    return int(words[1]) // 1024
+    return int(found[1]) // 1024
 
 
 MEMORY = Probe("memory", on="nodes", command="grep ^MemTotal: /proc/meminfo", parse=parse_memory)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Final
 
+from cluster.harness.cells import Lines, Row, Unread, flag, integer, read_each_line, words
 from cluster.harness.probe import Place, Probe
+from cluster.probes.slurm_states import states_of
 
 
 def parse_ping(text: str) -> dict[str, bool]:
@@ -42,12 +45,19 @@ def _version_command(place: Place) -> str:
 VERSION = Probe("slurm-version", on="slurm", command=_version_command, parse=parse_version)
 
 
-def parse_digests(text: str) -> dict[str, str]:
+def parse_digests(text: str) -> Lines[str]:
     """`sha256sum` lines by file name without its folder."""
-    found = {path.rpartition("/")[2]: digest for digest, path in (line.split() for line in text.splitlines())}
+    found = read_each_line(text, _digest)
     if "slurm.conf" not in found:
         raise ValueError("no slurm.conf")
     return found
+
+
+def _digest(line: str) -> tuple[str, str]:
+    digest, path = line.split()
+    if not re.fullmatch(r"[0-9a-f]{64}", digest):
+        raise ValueError("no digest")
+    return path.rpartition("/")[2], digest
 
 
 CONFIGURATION = Probe(
@@ -62,37 +72,47 @@ CONFIGURATION = Probe(
 
 @dataclass(frozen=True)
 class SlurmNode:
-    """A node as the controller has it."""
+    """A node as the controller has it; Unread for a value that was not read."""
 
     name: str
-    states: frozenset[str]
+    states: frozenset[str] | Unread
     reason: str
-    cpus: int
-    memory_mib: int
-    gpus: dict[str, int]
+    """With who gave it and when, `bad DIMM [root@2026-11-21T04:00:00]`."""
+    cpus: int | Unread
+    memory_mib: int | Unread
+    gpus: dict[str, int] | Unread
     """GPUs by type; the type is empty where none is given."""
 
 
-def parse_nodes(text: str) -> dict[str, SlurmNode]:
+def parse_nodes(text: str) -> Lines[SlurmNode]:
     """`scontrol --oneliner show nodes`."""
-    found = [_node(line) for line in text.splitlines() if line.startswith("NodeName=")]
+    found = read_each_line(text, _node)
     if not found and "no nodes" not in text.lower():
         raise ValueError("no nodes are listed")
-    return {node.name: node for node in found}
+    return found
 
 
-def _node(line: str) -> SlurmNode:
-    values = fields(line)
-    reason = line.partition(" Reason=")[2].strip()
-    states = re.sub(r"[*~#!%$@^-]+$", "", values["State"])
-    suffix = "+NOT_RESPONDING" if values["State"].rstrip("+").endswith("*") else ""
-    return SlurmNode(
-        name=values["NodeName"],
-        states=frozenset((states + suffix).split("+")),
-        reason=reason,
-        cpus=int(values["CPUTot"]),
-        memory_mib=int(values["RealMemory"]),
-        gpus=parse_gres(values.get("Gres", "")),
+_GIVEN: Final = re.compile(r" Reason=(.*?\[[^@\s\[\]]+@[^\]]*\])")
+_AFTER: Final = re.compile(r"\s(?:Comment|AdminComment|Extra|InstanceId|InstanceType|ReservationName|ResumeAfterTime|AvailableFeatures)=")
+"""What scontrol prints after the reason (Slurm 24.11, slurm_sprint_node_table)."""
+
+
+def _node(line: str) -> tuple[str, SlurmNode] | None:
+    if not line.startswith("NodeName="):
+        if " State=" in line or "CPUTot=" in line:
+            raise ValueError("a node without a name")
+        return None
+    before, _, after = line.partition(" Reason=")
+    given = _GIVEN.search(line)
+    row = Row(fields(before).get("NodeName", ""), fields(before), line)
+    reason = given[1] if given else _AFTER.split(after)[0]
+    return words(row.subject), SlurmNode(
+        name=row.subject,
+        states=row.read("State", states_of),
+        reason=reason.strip(),
+        cpus=row.read("CPUTot", integer),
+        memory_mib=row.read("RealMemory", integer),
+        gpus=row.read("Gres", parse_gres) if "Gres" in row.cells else {},
     )
 
 
@@ -103,8 +123,10 @@ def parse_gres(text: str) -> dict[str, int]:
     ({'h100': 8}, {})
     """
     gpus: dict[str, int] = {}
-    for item in re.sub(r"\([^)]*\)", "", text).split(","):
+    for item in re.sub(r"\((?!null)[^)]*\)", "", text).split(","):
         name, _, rest = item.partition(":")
+        if not re.fullmatch(r"\(null\)|[a-z]\w*(:[\w.-]+)*(:\d+[KMGT]?)?|", item):
+            raise ValueError(f'"{item}" is no GRES')
         if name == "gpu":
             kind, _, count = rest.rpartition(":")
             gpus[kind] = gpus.get(kind, 0) + int(count)
@@ -112,8 +134,13 @@ def parse_gres(text: str) -> dict[str, int]:
 
 
 def fields(line: str) -> dict[str, str]:
-    """`Key=value` pairs of a one-line record, as far as values have no spaces."""
-    return dict(word.split("=", 1) for word in line.split() if "=" in word)
+    """`Key=value` pairs of a one-line record, as far as values have no spaces. A key that is repeated, as in free text, keeps its first."""
+    found: dict[str, str] = {}
+    for word in line.split():
+        key, mark, value = word.partition("=")
+        if mark:
+            found.setdefault(key, value)
+    return found
 
 
 NODES = Probe("slurm-nodes", on="role_controller", command="scontrol --oneliner show nodes", parse=parse_nodes)
@@ -121,26 +148,30 @@ NODES = Probe("slurm-nodes", on="role_controller", command="scontrol --oneliner 
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition as the controller has it."""
+    """A partition as the controller has it; Unread for a value that was not read."""
 
-    state: str
-    default: bool
-    nodes: tuple[str, ...]
-    max_time: str
+    state: str | Unread
+    default: bool | Unread
+    nodes: tuple[str, ...] | Unread
+    max_time: str | Unread
 
 
-def parse_partitions(text: str) -> dict[str, Partition]:
+def parse_partitions(text: str) -> Lines[Partition]:
     """`scontrol --oneliner show partitions`."""
-    found = {}
-    for line in text.splitlines():
-        if line.startswith("PartitionName="):
-            values = fields(line)
-            found[values["PartitionName"]] = Partition(
-                values["State"], values["Default"] == "YES", expand(values.get("Nodes", "")), values["MaxTime"]
-            )
+    found = read_each_line(text, _partition)
     if not found:
         raise ValueError("no partitions are listed")
     return found
+
+
+def _partition(line: str) -> tuple[str, Partition] | None:
+    if not line.startswith("PartitionName="):
+        if " MaxTime=" in line or "TotalNodes=" in line:
+            raise ValueError("a partition without a name")
+        return None
+    row = Row(fields(line)["PartitionName"], fields(line), line)
+    nodes = row.read("Nodes", expand) if "Nodes" in row.cells else ()
+    return words(row.subject), Partition(row.read("State", words), row.read("Default", flag), nodes, row.read("MaxTime", words))
 
 
 def expand(hostlist: str) -> tuple[str, ...]:
@@ -151,6 +182,8 @@ def expand(hostlist: str) -> tuple[str, ...]:
     """
     if hostlist in ("", "(null)"):
         return ()
+    if not re.fullmatch(r"[\w.,\[\]-]+", hostlist):
+        raise ValueError(f'"{hostlist}" is no host list')
     names: list[str] = []
     for item in re.findall(r"[^,\[]+(?:\[[^\]]*\])?[^,\[]*", hostlist):
         found = re.fullmatch(r"(.*?)\[(.*)\](.*)", item)

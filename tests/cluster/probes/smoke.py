@@ -109,8 +109,10 @@ def at_work(state: str) -> bool:
     return state.split(None, 1)[0] in _AT_WORK
 
 
-_AT_WORK: Final = frozenset({"allocated", "mixed", "completing", "planned", "mixed-", "allocated+", "mixed+"})
-"""States of `man sinfo`, NODE STATE CODES; `-` is planned for a job, `+` completes one."""
+_AT_WORK: Final = frozenset(
+    {"allocated", "mixed", "completing", "planned", "mixed-", "allocated+", "mixed+", "reserved", "maint", "blocked"}
+)
+"""States of `man sinfo`, NODE STATE CODES; `-` is planned for a job, `+` completes one. A reservation keeps other jobs away."""
 
 
 def parse_smoke(text: str) -> Smoke:

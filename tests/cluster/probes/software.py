@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cluster.harness.cells import Row, Unread, words
 from cluster.harness.probe import Probe
+from cluster.probes.nvidia_smi import ENDS, GpuList, read_long, unhealthy
 
 
 @dataclass(frozen=True)
@@ -44,15 +46,29 @@ def parse_loaded(text: str) -> frozenset[str]:
 LOADED = Probe("kernel-modules", on="gpu_software", command="cat /proc/modules", parse=parse_loaded)
 
 
-def parse_fabric(text: str) -> tuple[tuple[str, str], ...]:
-    """State and status of each GPU's NVLink fabric, out of `nvidia-smi -q`."""
-    found = re.findall(r"^ +Fabric\n +State +: (.+)\n +Status +: (.+)$", text, re.MULTILINE)
-    if not found:
-        raise ValueError("no GPU reports a fabric state")
-    return tuple((state.strip(), status.strip()) for state, status in found)
+@dataclass(frozen=True)
+class Fabric:
+    """The NVLink fabric as one GPU reports it. None where the GPU reports no such value, as GPUs before Hopper do."""
+
+    label: str
+    state: str | Unread | None
+    """Completed, In Progress, Not Started, Not Supported."""
+    status: str | Unread | None
+    """Success, or the error of a registration that is completed."""
+    health: Mapping[str, str | Unread]
+    """Rows of the section Health that are not in order, by name; empty also where the driver reports none."""
 
 
-FABRIC = Probe("nvlink-fabric", on="nvswitch", command="nvidia-smi -q", parse=parse_fabric)
+def parse_fabric(text: str) -> GpuList[Fabric]:
+    """Return state, status and health of each GPU's NVLink fabric, out of `nvidia-smi -q`. Raise ValueError where it tells of no GPU."""
+    return read_long(text, _fabric)
+
+
+def _fabric(row: Row) -> Fabric:
+    return Fabric(row.subject, row.counter("Fabric/State", words), row.counter("Fabric/Status", words), unhealthy(row))
+
+
+FABRIC = Probe("nvlink-fabric", on="nvswitch", command="nvidia-smi -q 2>&1", parse=parse_fabric, statuses=ENDS)
 
 
 def parse_fabric_manager(text: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from types import SimpleNamespace
 from typing import Final
 
+from cluster.harness.cells import Lines, Row, Unread, integer, quoted, read_each_line, whole_lines
 from cluster.harness.probe import Place, Probe, scaled
 
 TYPES: Final = {"moosefs": ("fuse.mfs", "fuse"), "nfs": ("nfs4",), "fsx-lustre": ("lustre",)}
@@ -47,24 +49,24 @@ class Mount:
         return one.folder is None or self.source == f"{one.servers[0]}:{one.folder}"
 
 
-def parse_mounts(text: str) -> dict[str, Mount]:
-    """/proc/self/mountinfo by mount point; where several lie on one another, the last is seen."""
-    found = {}
-    for line in text.splitlines():
-        before, _, after = line.partition(" - ")
-        words, (kind, source, super_options) = before.split(), after.split(None, 2)
-        point = _unescape(words[4])
-        found[point] = Mount(
-            point,
-            words[2],
-            _unescape(words[3]),
-            kind,
-            _unescape(source),
-            frozenset(words[5].split(",")) | frozenset(super_options.split(",")),
-        )
+def parse_mounts(text: str) -> Lines[Mount]:
+    """/proc/self/mountinfo by mount point; where several lie on one another, the last is seen. The source may be empty."""
+    found = read_each_line(text, _mount)
     if "/" not in found:
         raise ValueError("no root file system")
     return found
+
+
+def _mount(line: str) -> tuple[str, Mount]:
+    before, mark, after = line.partition(" - ")
+    cells, (kind, source, super_options) = before.split(" "), after.split(" ")
+    if not mark or not re.fullmatch(r"\d+:\d+", cells[2]) or not cells[4].startswith("/") or not (kind and cells[5] and super_options):
+        raise ValueError("no mount")
+    point = _unescape(cells[4])
+    options = frozenset(cells[5].split(",")) | frozenset(super_options.split(","))
+    if not options & {"ro", "rw"}:
+        raise ValueError("a mount that is neither read-only nor writable")
+    return point, Mount(point, cells[2], _unescape(cells[3]), kind, _unescape(source), options)
 
 
 def _unescape(text: str) -> str:
@@ -122,13 +124,16 @@ class Root:
     size_mib: int
 
 
-def parse_roots(text: str) -> dict[str, Root]:
+def parse_roots(text: str) -> Lines[Root]:
     """Lines `path|owner:group|mode|blocks|block size`."""
-    found = {}
-    for line in text.splitlines():
-        path, owner, mode, blocks, size = line.split("|")
-        found[path] = Root(path, owner, mode, int(blocks) * int(size) // 2**20)
-    return found
+    return read_each_line(text, _root)
+
+
+def _root(line: str) -> tuple[str, Root]:
+    path, owner, mode, blocks, size = line.split("|")
+    if not (path.startswith("/") and re.fullmatch(r"[0-7]+", mode) and re.fullmatch(r"[^:\s]+:[^:\s]+", owner)):
+        raise ValueError("no top folder")
+    return path, Root(path, owner, mode, int(blocks) * int(size) // 2**20)
 
 
 def mounts_of(place: Place) -> list[str]:
@@ -146,17 +151,20 @@ ROOTS = Probe("storage-roots", on="storage_client", command=_roots, parse=parse_
 ANSWERS: Final = "answers"
 
 
-def parse_answering(text: str) -> dict[str, str]:
+def parse_answering(text: str) -> Lines[str]:
     """Lines `path|answers`, or what was said instead: a client that has died, a handle that is stale.
 
     >>> parse_answering("/home|stat: cannot read file system information for '/home': Transport endpoint is not connected")
     {'/home': 'Transport endpoint is not connected'}
     """
-    found = {}
-    for line in text.splitlines():
-        path, said = line.split("|", 1)
-        found[path] = said.rpartition(": ")[2]
-    return found
+    return read_each_line(text, _answer)
+
+
+def _answer(line: str) -> tuple[str, str]:
+    path, said = line.split("|", 1)
+    if not path.startswith("/") or not said.strip():
+        raise ValueError("no mount point")
+    return path, said.rpartition(": ")[2].strip()
 
 
 def _answering(place: Place) -> str:
@@ -172,29 +180,43 @@ ANSWERING = Probe("storage-answering", on="storage_client", command=_answering, 
 class NfsServer:
     """What the kernel's NFS server does: threads at work and versions it speaks."""
 
-    threads: int
-    versions: frozenset[str]
+    threads: int | Unread
+    versions: frozenset[str] | Unread
     exports: Mapping[str, Mapping[str, frozenset[str]]]
     """For each folder, by client, the options it is exported with."""
+    unread: tuple[str, ...] = ()
+    """Lines of exports that were not read."""
 
 
 def parse_nfs_server(text: str) -> NfsServer:
     """/proc/fs/nfsd/threads, /proc/fs/nfsd/versions and `exportfs -s`; no text where nothing is to be served."""
     if not text:
         return NfsServer(0, frozenset(), {})
-    threads, versions, *lines = text.splitlines()
+    whole, partial = whole_lines(text)
+    told = [*whole, *(partial if len(whole) < 2 else ())]
+    second = next((number for number, line in enumerate(told) if number and re.match(r"[+-]\d", line)), 1)
+    threads, versions, *lines = told[second - 1 :]
+    spoken = {word[1:] for word in versions.split() if word.startswith("+")} - {"4"}
+    row = Row("NFS server", {"threads": threads, "versions": versions}, f"{threads} {versions}")
+    sure = re.fullmatch(r"([+-]\d(\.\d)? ?)+", versions.strip()) and versions not in partial
     exports: dict[str, dict[str, frozenset[str]]] = {}
-    for folder, client, options in _exports(lines):
-        exports.setdefault(folder, {})[client] = options
-    return NfsServer(int(threads), frozenset(word[1:] for word in versions.split() if word.startswith("+")) - {"4"}, exports)
+    listed, unread = list(_exports(lines)), list(partial)
+    for found in listed:
+        if isinstance(found, str):
+            unread.append(found)
+        else:
+            exports.setdefault(found[0], {})[found[1]] = found[2]
+    count = row.read("threads", integer)
+    if isinstance(count, Unread) and not sure:
+        raise ValueError(f'no NFS server: "{quoted(threads)}"')
+    return NfsServer(count, frozenset(spoken) if sure else row.unread("versions"), exports, tuple(unread))
 
 
-def _exports(lines: list[str]) -> Iterator[tuple[str, str, frozenset[str]]]:
-    """Lines `folder client(option,…)`; spaces in names are octal."""
+def _exports(lines: list[str]) -> Iterator[tuple[str, str, frozenset[str]] | str]:
+    """Lines `folder client(option,…)`; spaces in names are octal. A line of another form is yielded as it is."""
     for line in lines:
-        folder, access = line.split()
-        client, options = access.rstrip(")").split("(")
-        yield _unescape(folder), client, frozenset(options.split(","))
+        found = re.fullmatch(r"\s*(/\S*)\s+([^\s()]+)\(([^\s()]+)\)\s*", line)
+        yield (_unescape(found[1]), found[2], frozenset(found[3].split(","))) if found else line
 
 
 def _serving(place: Place) -> str:

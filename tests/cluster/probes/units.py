@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cluster.harness.cells import Lines, Row, Unread, is_cut, quoted
 from cluster.harness.probe import Place, Probe
 
 MUNGE: Final = "munge.service"
@@ -33,9 +35,9 @@ def servers_of(storage: Mapping[str, Any], node: str) -> tuple[str, ...]:
 class Unit:
     """What systemd knows of one unit."""
 
-    state: str
+    state: str | Unread
     """`active`, `failed`, `inactive`, or `not-found` where there is no such unit."""
-    enabled: bool
+    enabled: bool | Unread
 
     @property
     def described(self) -> str:
@@ -43,14 +45,43 @@ class Unit:
         return f"{self.state}, {'starts' if self.enabled else 'does not start'} with the node"
 
 
-def parse_units(text: str) -> dict[str, Unit]:
+_ENABLED: Final = ("enabled", "enabled-runtime", "static", "indirect", "alias")
+
+
+def parse_units(text: str) -> Lines[Unit]:
     """Blocks of `systemctl show`, parted by empty lines, in any order of keys."""
     units: dict[str, Unit] = {}
-    for block in text.strip().split("\n\n"):
-        values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-        state = "not-found" if values["LoadState"] == "not-found" else values["ActiveState"]
-        units[values["Id"]] = Unit(state, values.get("UnitFileState", "") in ("enabled", "enabled-runtime", "static", "indirect", "alias"))
-    return units
+    unread: list[str] = []
+    plain = text.replace("\r\n", "\n")
+    if is_cut(plain) and "\n" in plain:
+        plain = plain[: plain.rindex("\n")]  # the last line may be a part of one
+    for block in re.split(r"\n\s*\n", plain.strip()):
+        pairs = [line.split("=", 1) for line in block.splitlines() if "=" in line]
+        values = dict(pairs)  # type: ignore[arg-type]
+        if any(values[key] != value for key, value in pairs):
+            unread.append(block)  # two units, or one that is told differently
+        elif re.fullmatch(r"[\w@.\\:-]+\.[a-z]+", values.get("Id", "")):
+            units[values["Id"]] = _unit(Row(values["Id"], values, block.replace("\n", " ")))
+        else:
+            unread.append(block)
+    if not units:
+        raise ValueError(f'no unit: "{quoted(text)}"')
+    return Lines(units, unread)
+
+
+def _unit(row: Row) -> Unit:
+    load, state = row.read("LoadState", _word), row.read("ActiveState", _word)
+    said = row.cells.get("UnitFileState")  # empty for a unit that is not there
+    enabled: bool | Unread = row.unread("UnitFileState")
+    if said is not None and re.fullmatch(r"[a-z-]*", said):
+        enabled = said in _ENABLED
+    return Unit("not-found" if load == "not-found" else state, enabled) if isinstance(load, str) else Unit(load, enabled)
+
+
+def _word(cell: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z-]*", cell):
+        raise ValueError(f'"{cell}" is no state')
+    return cell
 
 
 def units_of(place: Place) -> list[str]:

@@ -197,6 +197,35 @@ def test_gpus_that_are_not_in_order_are_told(said: Callable[..., object], expect
     assert verdicts(judged(gpu, scope(), said)) == {f"{check}[{node}]": verdict for check, verdict in expected.items() for node in NODES}
 
 
+def test_nvlinks_are_skipped_where_the_catalogue_says_that_a_model_has_none() -> None:
+    """nvidia-smi says of such cards that all links are inactive, as it does of an H100 whose links are down."""
+    none = "".join(f"GPU {gpu}: x\nNVML: Unable to retrieve NVLink information as all links are inActive\n" for gpu in range(8))
+
+    def said(job: Job, node: str, rank: int) -> object:
+        answer = gpu_said()(job, node, rank)
+        return {**answer, "nvlink": {"rc": 0, "out": none, "err": ""}} if isinstance(answer, dict) and "nvlink" in answer else answer
+
+    about = scope()
+    assert judged(gpu, about, said)["nvlinks_are_up", "worker0"].verdict is FAILED
+    for node in about.declared.nodes.values():
+        node["gpus"]["model"] = "l40s"
+    found = judged(gpu, about, said)["nvlinks_are_up", "worker0"]
+    assert (found.verdict, found.reason) == (SKIPPED, "not-in-plan")
+
+
+def test_gpu_that_is_named_on_stderr_does_not_respond() -> None:
+    """Releases of nvidia-smi differ in where they name it."""
+
+    def said(job: Job, node: str, rank: int) -> object:
+        answer = gpu_said(health="lost")(job, node, rank)
+        if isinstance(answer, dict) and "health" in answer:
+            answer["health"]["err"] = "Unable to determine the device handle for GPU7: 0000:D9:00.0: Unknown Error\n"
+        return answer
+
+    found = judged(gpu, scope(), said)["count_matches_plan", "worker1"]
+    assert (found.verdict, found.reason) == (FAILED, "expected 8, found 7 of 8 GPUs respond; 0000:d9:00.0 does not")
+
+
 def test_the_slow_gpu_is_named() -> None:
     """GPU 5 of worker1: below the threshold, and below its 15 peers."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from rackwright.masking import MASK
 from rackwright.operations.drift.configuration import _masked
-from rackwright.report.redact import MASK, Redactor
+from rackwright.report.redact import Redactor
 
 
 def test_a_secret_that_lies_where_a_line_is_cut_is_masked_whole():

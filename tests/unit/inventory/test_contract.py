@@ -238,3 +238,12 @@ def fresh(script: str) -> str:
     """What a fresh interpreter prints."""
     environment = {**os.environ, "PYTHONPATH": str(paths.project_root() / "infra")}
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment).stdout
+
+
+def test_contract_takes_the_kernels_names_of_devices() -> None:
+    """A PCI domain makes a capital letter: roceP2p1s0f0."""
+    groups = {"login": {"count": 1, "roles": ["login", "controller"]}, "worker": {"count": 1, "gpus": {"model": "h100", "count": 2}}}
+    plan = small(groups=groups, fabric={"hcas": ["ibP2p1s0f0", "mlx5_bond-0.1"], "subnet_manager": "login0"})
+    inventory = rackwright_inventory.inventory(plan, hosts(plan))
+    assert any("worker0/ibP2p1s0f0:1 " in cable for cable in inventory["all"]["vars"]["fabric"]["cables"])
+    assert rackwright_inventory.breaches(inventory) == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import gc
+import hashlib
 import sys
 from datetime import date
 from typing import Any
@@ -16,20 +18,25 @@ from rackwright.stackfile import yaml_reader
 from rackwright.stackfile.load import load_cluster
 from rackwright.targets import hosts as target
 
-_KEY = "SHA256:0123456789012345678901234567890123456789012"
 _UNIT = 32
 """Nodes that share their leaves."""
 _ROOM = "fabric-floor-room"
 """What rules say of two nodes in the one rack with workers: with two in each of the others, 256 do not find room."""
 
 
+def key(name: str) -> str:
+    """Return a fingerprint of the machine's own."""
+    return "SHA256:" + base64.b64encode(hashlib.sha256(name.encode()).digest()).decode().rstrip("=")
+
+
 def described(workers: int) -> dict[str, Any]:
     """Stack rack-h100 with so many workers."""
     cluster: dict[str, Any] = yaml_reader.read(paths.stack_file("rack-h100"))[0]["config"]["rackwright:cluster"]
     cluster["groups"]["worker"]["count"] = workers
-    machines = {name: {**row, "host_key": _KEY} for name, row in cluster["target"]["machines"].items() if not name.startswith("worker")}
+    others = {name: row for name, row in cluster["target"]["machines"].items() if not name.startswith("worker")}
+    machines = {name: {**row, "host_key": key(name)} for name, row in others.items()}
     machines[f"worker[0-{workers - 1}]"] = {"address": "10.30.1.1", "rack": "r01"}
-    machines |= {f"worker{index}": {"host_key": _KEY} for index in range(workers)}
+    machines |= {f"worker{index}": {"host_key": key(f"worker{index}")} for index in range(workers)}
     cluster["target"]["machines"] = machines
     return cluster
 

@@ -2,38 +2,115 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.verdicts import verdict_of
 
 from cluster import test_software
-from cluster.probes.software import FABRIC
+from cluster.probes.software import FABRIC, parse_fabric
 from cluster.probes.units import FABRIC_MANAGER, UNITS, Unit, units_of
+from rackwright.report.verdict import Verdict
 
-READY, WAITING, SILENT = ("Completed", "Success"), ("In Progress", "N/A"), ("N/A", "N/A")
+CAPTURED = Path(__file__).parents[1] / "captured" / "nvlink-fabric"
+PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN
+HEALTH = """        Health
+            Summary                       : Healthy
+            Bandwidth                     : Full
+            Route Recovery in progress    : False
+            Route Unhealthy               : False
+            Access Timeout Recovery       : False
+            Incorrect Configuration       : None
+            Partition Assigned            : True
+"""
+READY = f"""    Fabric
+        State                             : Completed
+        Status                            : Success
+        CliqueId                          : 0
+{HEALTH}    Processes                             : None
+"""
+SILENT = """    Fabric
+        State                             : N/A
+        Status                            : N/A
+"""
 
 
-def ready(architecture, gpus, manager="active"):
-    """Whether the check passes with what each GPU says, and in which state Fabric Manager is."""
-    answers = {FABRIC: gpus, UNITS: {FABRIC_MANAGER: Unit(manager, True)}}
-    judged = []
-    node = SimpleNamespace(gpus=SimpleNamespace(architecture=architecture))
-    test_software.test_nvlink_fabric_is_ready(node, answers.get, lambda found, planned: judged.append(found == planned))
-    assert judged
-    return all(judged)
+def said(*fabrics):
+    """Return what `nvidia-smi -q` prints of GPUs with these fabrics."""
+    gpus = "".join(f"GPU 00000000:{0x10 + number:02X}:00.0\n    Product Name : NVIDIA H100\n{one}" for number, one in enumerate(fabrics))
+    return f"Attached GPUs                             : {len(fabrics)}\n{gpus}"
+
+
+def ready(architecture, text, manager="active", count=2):
+    """Return verdict and reason with what nvidia-smi prints, and in which state Fabric Manager is."""
+    node = SimpleNamespace(gpus=SimpleNamespace(architecture=architecture, count=count))
+    answers = {FABRIC: lambda: parse_fabric(text), UNITS: lambda: {FABRIC_MANAGER: Unit(manager, True)}}
+    return verdict_of(test_software.test_nvlink_fabric_is_ready, answers, node=node)
 
 
 @pytest.mark.parametrize("architecture", ["hopper", "blackwell"])
 def test_gpus_say_that_their_fabric_is_completed(architecture):
-    assert ready(architecture, (READY, READY))
-    assert not ready(architecture, (READY, WAITING))
-    assert not ready(architecture, (SILENT, SILENT))
+    assert ready(architecture, said(READY, READY))[0] is PASSED
+    waiting = READY.replace("Completed", "In Progress").replace("Success", "N/A")
+    verdict, reason = ready(architecture, said(READY, waiting))
+    assert (verdict, "GPU 00000000:11:00.0 state: In Progress" in reason) == (FAILED, True)
+    assert ready(architecture, said(SILENT, SILENT))[0] is FAILED
+    assert ready(architecture, said(READY, READY.replace("Success", "Insufficient Resources")))[0] is FAILED
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("Summary                       : Healthy", "Unhealthy"),
+        ("Summary                       : Healthy", "Limited Capacity"),
+        ("Bandwidth                     : Full", "Degraded"),
+        ("Route Recovery in progress    : False", "True"),
+        ("Route Unhealthy               : False", "True"),
+        ("Access Timeout Recovery       : False", "True"),
+        ("Incorrect Configuration       : None", "Incompatible GPU firmware"),
+    ],
+)
+def test_fabric_that_is_completed_and_unhealthy_fails(line, word):
+    name, _, _ = line.partition(":")
+    verdict, reason = ready("hopper", said(READY, READY.replace(line, f"{name}: {word}")))
+    assert (verdict, word in reason, "GPU 00000000:11:00.0" in reason) == (FAILED, True, True)
+
+
+def test_health_that_the_driver_does_not_report_is_no_fault():
+    for word in ("N/A", "Not Supported"):
+        lines = [line.partition(":")[0] + f": {word}" if ":" in line else line for line in HEALTH.splitlines()]
+        assert ready("hopper", said(*[READY.replace(HEALTH, "\n".join(lines) + "\n")] * 2))[0] is PASSED
+
+
+@pytest.mark.parametrize("cell", ["[Unknown Error]", "ERR!", "", "[GPU requires reset]"])
+def test_health_that_was_not_read_is_unknown_and_a_fault_beside_it_counts(cell):
+    blind = READY.replace("Summary                       : Healthy", f"Summary                       : {cell}")
+    verdict, reason = ready("hopper", said(READY, blind))
+    assert (verdict, "Fabric/Health/Summary" in reason) == (UNKNOWN, True)
+    assert ready("hopper", said(READY.replace("Full", "Degraded"), blind))[0] is FAILED
+
+
+def test_gpu_without_a_fabric_section_is_unknown():
+    assert ready("hopper", (CAPTURED / "cut.txt").read_text(encoding="utf-8"), count=1)[0] is UNKNOWN
+
+
+def test_gpu_that_does_not_respond_is_named():
+    text = "Unable to determine the device handle for GPU 0000:5D:00.0: GPU is lost.  Reboot the system to recover this GPU\n"
+    verdict, reason = ready("hopper", said(READY, READY) + text, count=3)
+    assert (verdict, "2 of 3 GPUs respond; 0000:5d:00.0 does not" in reason) == (FAILED, True)
+
+
+@pytest.mark.parametrize("manager", ["inactive", "failed", "not-found"])
+def test_fabric_manager_must_run_on_hopper_too(manager):
+    """A fabric that is registered stays so when Fabric Manager ends; links are then no longer retrained."""
+    assert ready("hopper", said(READY, READY), manager=manager)[0] is FAILED
 
 
 def test_gpus_before_hopper_say_nothing_and_fabric_manager_counts():
-    assert ready("ampere", (SILENT, SILENT))
-    assert not ready("ampere", (SILENT, SILENT), manager="failed")
-    assert not ready("ampere", (SILENT, SILENT), manager="not-found")
+    assert ready("ampere", said(SILENT, SILENT))[0] is PASSED
+    assert ready("ampere", said(SILENT, SILENT), manager="failed")[0] is FAILED
+    assert ready("ampere", said(SILENT, SILENT), manager="not-found")[0] is FAILED
 
 
 def test_fabric_manager_is_asked_for_where_nvswitch_is():

@@ -16,6 +16,7 @@ from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.operations import stack_files
 from rackwright.operations.check_mode.runner import Looked
+from rackwright.provider.protocol.property_values import UNKNOWN
 from rackwright.provider.protocol.resource import Operation, State
 from rackwright.provider.stack import converge
 from rackwright.provider.stack.converge import Converge, _sleepers
@@ -326,3 +327,10 @@ def test_a_look_tells_who_waits_to_be_rolled(waiting: dict[str, Any]) -> None:
     made = asyncio.run(Converge().read(OPERATION, state))
     assert made.reasons[0] == "worker1: waits to be rolled: driver 550 serves, 580 is declared"
     assert not made.outputs["converged"]
+
+
+def test_preview_leaves_the_result_of_converge_unknown() -> None:
+    """A preview of a stack that was never up has applied nothing."""
+    foreseen = Converge().foresee({"hosts": {"worker1": {}, "worker0": {}}})
+    assert foreseen["members"] == ["worker0", "worker1"]
+    assert {key for key, value in foreseen.items() if value == UNKNOWN} == {"converged", "reasons", "changes", "settled", "generation"}

@@ -11,6 +11,7 @@ import pytest
 from rackwright.drivers.check_runner import RunOutcome
 from rackwright.drivers.supervision import INTERRUPTED
 from rackwright.inventory import paths
+from rackwright.provider.protocol.property_values import UNKNOWN
 from rackwright.provider.protocol.resource import Operation, State
 from rackwright.provider.stack import verification
 from rackwright.provider.stack.verification import Verification, _reasons
@@ -81,3 +82,12 @@ def test_interrupted_checks_give_one_reason(monkeypatch: pytest.MonkeyPatch) -> 
     made = asyncio.run(Verification().create(operation, {"level": "smoke"}))
     assert made.reasons == (INTERRUPTED,)
     assert made.outputs["verdict"] != "passed"
+
+
+def test_preview_leaves_the_verdict_unknown() -> None:
+    """A preview of a stack that was never up has proven nothing."""
+    news = {"level": "smoke", "generation": "1", "digests": {}}
+    foreseen = Verification().foresee(news)
+    assert {key: value for key, value in foreseen.items() if key not in news} == dict.fromkeys(
+        ("verdict", "reasons", "totals", "finished", "run"), UNKNOWN
+    )

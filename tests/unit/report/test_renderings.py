@@ -10,10 +10,11 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
+from rackwright.masking import MASK
 from rackwright.report import store
 from rackwright.report.html import as_html
 from rackwright.report.junit import as_junit
-from rackwright.report.redact import MASK, Redactor, redactor
+from rackwright.report.redact import Redactor, redactor
 from rackwright.report.terminal import show
 from rackwright.report.verdict import SkipReason, Verdict
 

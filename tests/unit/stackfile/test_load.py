@@ -125,6 +125,9 @@ def put(path: str, value: object) -> dict[str, Any]:
         ("nodes.worker0", {"until": "soon"}, "day", "nodes.worker0.until", "not a day", "2026-12-01"),
         ("time_zone", "utc", "value", "time_zone", "does not match the required pattern", "use a value that matches"),
         ("fabric", {"hcas": [f"mlx5_{rail}" for rail in range(17)]}, "value", "fabric.hcas", "has more than 16 items", "at most 16"),
+        ("fabric", {"hcas": ["mlx5_0:1"]}, "rdma-device", "fabric.hcas[0]", "not a name of an RDMA device", "rdma link"),
+        ("fabric", {"hcas": ["r" * 64]}, "rdma-device", "fabric.hcas[0]", "has 64 characters", "at most 63"),
+        ("rdma", {"roce": {"devices": ["a/b"]}}, "rdma-device", "rdma.roce.devices[0]", "not a name of an RDMA device", "rdma link"),
     ],
 )
 def test_a_wrong_field_is_one_finding(path: str, value: object, rule: str, where: str, cause: str, hint: str) -> None:

@@ -55,6 +55,6 @@ def test_an_editor_draws_its_line_at_the_mistake(text: str, path: str) -> None:
 def test_every_gpu_of_the_catalogue_can_be_written() -> None:
     """Models are labels."""
     lab = yaml_reader.read(paths.stack_file("lab"))[0]
-    for model in catalog.gpus():
-        lab["config"]["rackwright:cluster"]["groups"]["worker"]["gpus"] = {"model": model, "count": 1}
-        assert errors(lab) == []
+    groups = lab["config"]["rackwright:cluster"]["groups"]
+    groups |= {f"gpus{at}": {"count": 1, "gpus": {"model": model, "count": 1}} for at, model in enumerate(catalog.gpus())}
+    assert errors(lab) == []

@@ -13,6 +13,7 @@ from rackwright.model.cluster import Cluster
 from rackwright.model.units import format_seconds
 
 _HOURS = 24
+"""Hours per day."""
 
 
 def show(stack: str, cluster: Cluster, cost: Cost, own: Balance | None, rented: Rented | None, console: Console | None = None) -> None:

@@ -11,6 +11,7 @@ from rackwright.drift.document import Drift
 from rackwright.drift.page.state import MARKS, of_node, of_subject
 
 _GAP: Final = 12
+"""Pixels between two parts of the picture. Chosen by eye, as are the sizes below."""
 _BAND: Final = 44
 """Height of the fabric and of a file system."""
 _MOST_DRAWN: Final = 16
@@ -18,6 +19,7 @@ _MOST_DRAWN: Final = 16
 _WHOLE: Final = 800
 """Width of a picture of tiles, about."""
 _LETTER: Final = 7
+"""Pixels reserved for a letter of a name. Chosen by eye."""
 _LONGEST: Final = 24
 """Letters of a name that are drawn; all of them stand in the part's title."""
 _SERVES: Final = ("login", "controller")

@@ -11,6 +11,7 @@ from rackwright.errors import RackwrightError
 _PATIENCE: Final = 90
 """Looks, `_PAUSE` seconds apart, until a file system is gone."""
 _PAUSE: Final = 10.0
+"""Seconds between two looks. Chosen: `_PATIENCE` of them are 15 minutes; a deletion takes minutes, so shorter ones only add API calls."""
 
 
 def instance(account: Account, id_: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from rackwright.model.base import Part
-from rackwright.model.units import Label
+from rackwright.model.units import Label, RdmaDevice
 from rackwright.model.update_policy import Change
 
 _VERSION = r"^[0-9]+\.[0-9]+\.[0-9]+$"
@@ -36,7 +36,7 @@ class Efa(Part):
 class Roce(Part):
     """Marking and flow control of RDMA over Ethernet on nodes. The switches must be configured to match."""
 
-    devices: Annotated[tuple[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,14}$")], ...], Change.LIVE] = Field(
+    devices: Annotated[tuple[RdmaDevice, ...], Change.LIVE] = Field(
         default=(), description="RDMA devices, for example mlx5_0. Default: the devices of the fabric's rails."
     )
     dscp: Annotated[int, Change.LIVE] = Field(default=26, ge=0, le=63, description="DSCP value of RoCE packets.")

@@ -9,12 +9,11 @@ from pydantic import Field
 
 from rackwright.model.base import Part
 from rackwright.model.groups import MOST_NODES
-from rackwright.model.units import Label
+from rackwright.model.units import Label, RdmaDevice
 from rackwright.model.update_policy import Change, Except
 
 MOST_RAILS: Final = 16
 """Maximum number of HCAs per node: one per GPU; no server has more than 16 GPUs."""
-_DEVICE: Final = r"^[a-z][a-z0-9_]{0,14}$"
 
 
 class FabricKind(StrEnum):
@@ -94,8 +93,8 @@ class Fabric(Part):
     rails: Annotated[int | None, Change.RECABLE, Except(lab=Change.RESTART)] = Field(
         default=None, ge=1, le=MOST_RAILS, description="HCAs per node. Default: one per GPU."
     )
-    hcas: Annotated[tuple[Annotated[str, Field(pattern=_DEVICE)], ...], Change.RECABLE, Except(lab=Change.RESTART)] = Field(
-        default=(), max_length=MOST_RAILS, description="Device names of the HCAs, by rail. Default: mlx5_0, mlx5_1 …."
+    hcas: Annotated[tuple[RdmaDevice, ...], Change.RECABLE, Except(lab=Change.RESTART)] = Field(
+        default=(), max_length=MOST_RAILS, description="Device names of the HCAs as in the kernel, by rail. Default: mlx5_0, mlx5_1 …."
     )
     oversubscription: Annotated[int, Change.RECABLE, Except(lab=Change.RESTART)] = Field(
         default=1, ge=1, le=16, description="Maximum number of downlinks per uplink; 1 is non-blocking."

@@ -18,6 +18,7 @@ from rackwright.model.units import Address4, HostKey, Label, UserName
 from rackwright.model.update_policy import Change
 
 SSH_PORT = 22
+"""Port of SSH (RFC 4253, section 4.1; sshd_config(5), Port)."""
 _LAST_ADDRESS: Final = IPv4Address("255.255.255.255")
 
 

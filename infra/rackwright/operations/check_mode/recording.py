@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
+
+from rackwright.files import write_atomic
 
 SCHEMA: Final = "rackwright.answers/1"
 OLDEST: Final = timedelta(days=7)
@@ -76,7 +77,4 @@ def read(file: Path) -> Record | None:
 def write(record: Record, file: Path) -> None:
     """Replaced whole, for its owner alone."""
     told = {"schema": SCHEMA, "inputs": record.inputs, "when": record.when.isoformat(), "calls": record.calls}
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    beside.touch(mode=0o600)
-    beside.write_text(json.dumps(told), encoding="utf-8")
-    beside.replace(file)
+    write_atomic(file, json.dumps(told), 0o600)

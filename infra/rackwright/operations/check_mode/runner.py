@@ -14,13 +14,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from rackwright.drivers import ansible, remote_exec
 from rackwright.drivers.ansible_child import own_folder
 from rackwright.inventory import paths
 from rackwright.model.ranges import compressed
 from rackwright.operations.check_mode import recording, replay, secret_placeholders
+from rackwright.yaml_loader import load_yaml
 
 Saying = Callable[[str], Awaitable[None]]
 OURS: Final = "site.yml"
@@ -47,8 +46,7 @@ class Phases:
 
     @cached_property
     def _all(self) -> dict[str, Any]:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        found: dict[str, Any] = yaml.load(self.inventory.read_text(encoding="utf-8"), Loader=loader)["all"]
+        found: dict[str, Any] = load_yaml(self.inventory.read_text(encoding="utf-8"))["all"]
         return found
 
     @property

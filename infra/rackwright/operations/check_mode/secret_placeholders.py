@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
+from rackwright.yaml_loader import load_yaml
 
 _SHORTEST: Final = 8
 """Characters: what is shorter is no secret of ours, and would be found in ordinary words."""
@@ -14,7 +14,7 @@ _SHORTEST: Final = 8
 
 def named(file: Path) -> dict[str, str]:
     """Placeholder -> secret, the longest first, so that none is cut by another that is a part of it."""
-    found = sorted(_strings(yaml.safe_load(file.read_text(encoding="utf-8"))), key=lambda text: (-len(text), text))
+    found = sorted(_strings(load_yaml(file.read_text(encoding="utf-8"))), key=lambda text: (-len(text), text))
     return {f"\N{SYMBOL FOR SUBSTITUTE}secret {number}\N{SYMBOL FOR SUBSTITUTE}": text for number, text in enumerate(dict.fromkeys(found))}
 
 

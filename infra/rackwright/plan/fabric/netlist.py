@@ -18,6 +18,8 @@ _HCA: Final = "0x1021"
 """ConnectX-7 (pci.ids)."""
 _HCA_GUID: Final = 0xA088C20300000000
 _SWITCH_GUID: Final = 0xFC6A1C0300000000
+"""First GUIDs of a simulated fabric. The upper 24 bits are those of real HCAs and switches of NVIDIA, so that tools that look at the vendor
+recognise them; what follows is counted."""
 _APART: Final = 0x100
 """A port's GUID is its node's plus its number; HCAs have one port, switches none of their own."""
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _WIDTH: Final = 1200
 _MARGIN: Final = 20
+"""Width of the picture and distance from its edges, in SVG units. Chosen by eye, as are the sizes below."""
 _SPINES_Y, _LEAVES_Y, _RACKS_Y = 130, 330, 530
 _SWITCH: Final = 24
 """Height of a switch."""

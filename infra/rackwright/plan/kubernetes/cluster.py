@@ -22,6 +22,7 @@ from rackwright.plan.kubernetes.schema import Addon, Kubernetes, KubernetesNode,
 from rackwright.plan.schema import PlanNode, Storage
 
 API_PORT: Final = 6443
+"""Port of the API server: the default of kubeadm (kubeadm-config.v1beta4, APIEndpoint.bindPort)."""
 CARRIES: Final = frozenset({Role.CONTROLLER, Role.WORKER})
 """Roles whose nodes run a kubelet."""
 CONTROL_TAINT: Final = "node-role.kubernetes.io/control-plane=:NoSchedule"

@@ -18,6 +18,7 @@ FLANNEL: Final = {"app.kubernetes.io/name": "flannel"}
 FLANNEL_FOLDER: Final = "/run/flannel"
 """Where flanneld tells the node its range and its MTU."""
 VNI: Final = 1
+"""Number of the VXLAN: the default of flannel on Linux (flannel, Documentation/backends.md)."""
 _MANAGED: Final = {"app.kubernetes.io/managed-by": "rackwright"}
 _SYSTEM: Final = "kube-system"
 _BLOCK: Final = 26

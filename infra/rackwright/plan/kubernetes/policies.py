@@ -9,6 +9,7 @@ Object = dict[str, Any]
 _MANAGED: Final = {"app.kubernetes.io/managed-by": "rackwright"}
 _BOTH: Final = ["Ingress", "Egress"]
 _DNS_PORT: Final = 53
+"""Port of DNS (RFC 1035, section 4.2)."""
 DENY: Final = "default-deny"
 """The policy by which everything else is refused."""
 

@@ -10,6 +10,7 @@ from rackwright.provider.protocol.property_values import UNKNOWN, Properties, Se
 from rackwright.provider.protocol.resource import Finding, Made, Operation, Resource, State
 
 _MOST = 65_536
+"""Maximum number of bytes to draw. Chosen: far above the longest of ours (the MUNGE key, 1024), far below what burdens the state."""
 
 
 class Bytes(Resource):

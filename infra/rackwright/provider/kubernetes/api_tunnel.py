@@ -12,6 +12,7 @@ from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties, Secret
 from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+from rackwright.yaml_loader import load_yaml
 
 _ADMIN: Final = "/etc/kubernetes/admin.conf"
 _NAME_IN_CERTIFICATE: Final = "kubernetes"
@@ -62,7 +63,7 @@ async def _fetched(stack: str, controller: str) -> str:
 
 def _kubeconfig(stack: str, port: int, written: str) -> str:
     """The administrator's configuration with the way from here; one cluster, one user, one context, each named like the stack."""
-    found: dict[str, Any] = yaml.safe_load(written)
+    found: dict[str, Any] = load_yaml(written)
     cluster, user = found["clusters"][0]["cluster"], found["users"][0]["user"]
     reached = {"server": f"https://{api_tunnel.HERE}:{port}", "tls-server-name": _NAME_IN_CERTIFICATE}
     return yaml.safe_dump(

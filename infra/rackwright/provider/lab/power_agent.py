@@ -23,9 +23,11 @@ from rackwright.inventory import paths
 from rackwright.provider.lab.power_requests import Request, is_met, refusal, requests, settle
 
 _LOOK_EVERY: Final = 1.0
+"""Seconds between looks for requests. Chosen: small against the tens of seconds in which a container becomes a node."""
 _ABSENT_EVERY: Final = 5.0
 """Seconds between looks for a controller that is not running."""
 _LOG_BYTES: Final = 128 * 1024
+"""Bytes of a log file, of which two are kept. Chosen: some thousand lines."""
 _TOLD: Final = 1000
 """Failures remembered, so that each is told once."""
 log = logging.getLogger("rackwright.power")

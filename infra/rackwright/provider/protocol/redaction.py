@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from rackwright.masking import mask, secret_parts
 from rackwright.provider.protocol.property_values import Properties, Secret, reveal, secrets_in
 
-_MASK = "[secret]"
 _SHORTEST = 8
 """Shorter texts are no secrets worth masking and would mask ordinary words."""
 
@@ -20,12 +20,10 @@ class Redactor:
     def learn(self, properties: Properties) -> None:
         """Remember every secret inside."""
         for text in secrets_in(properties):
-            self._texts.update(part for part in (text, *text.splitlines()) if len(part) >= _SHORTEST and not part.startswith("-----"))
+            self._texts |= secret_parts([text], _SHORTEST)
 
     def __call__(self, text: str) -> str:
-        for secret in sorted(self._texts, key=len, reverse=True):
-            text = text.replace(secret, _MASK)
-        return text
+        return mask(text, self._texts)
 
     def seal(self, outputs: Properties) -> Properties:
         """The outputs with everything that holds a secret marked as one."""

@@ -10,6 +10,7 @@ import grpc
 from google.protobuf import any_pb2, empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 
+from rackwright import __version__
 from rackwright.drivers import api_tunnel
 from rackwright.drivers.supervision import Lifetime, leave_mark
 from rackwright.errors import RackwrightError
@@ -22,7 +23,6 @@ from rackwright.provider.protocol.redaction import Redactor, rewrap
 from rackwright.provider.protocol.resource import Made, Operation, Resource, State
 
 Result = TypeVar("Result")
-_VERSION = "0.1.0"
 _KINDS = {
     Change.ADD: provider_pb2.PropertyDiff.ADD,
     Change.ADD_REPLACE: provider_pb2.PropertyDiff.ADD_REPLACE,
@@ -54,7 +54,7 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
 
     async def GetPluginInfo(self, request: Any, context: Any) -> plugin_pb2.PluginInfo:
         """The plugin's version."""
-        return plugin_pb2.PluginInfo(version=_VERSION)
+        return plugin_pb2.PluginInfo(version=__version__)
 
     async def CheckConfig(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
         """The provider has no configuration of its own."""

@@ -44,12 +44,12 @@ class Converge(Resource):
         return found if state.outputs.get("converged") else found.with_change("converged", Change.UPDATE)
 
     def foresee(self, news: Properties) -> Properties:
-        """It ends converged, or fails."""
+        """Return the inputs and the members; whether the phases succeed, and what they change, is unknown until they have run."""
         return {
             **news,
-            "converged": True,
-            "reasons": [],
-            "changes": 0,
+            "converged": UNKNOWN,
+            "reasons": UNKNOWN,
+            "changes": UNKNOWN,
             "members": sorted(news["hosts"]),
             "settled": UNKNOWN,
             "generation": UNKNOWN,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections import Counter
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -17,12 +16,11 @@ from rackwright.operations import stack_files
 from rackwright.provider.protocol.diff import Change, Difference
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
 from rackwright.provider.protocol.resource import Made, Operation, Resource, State, only_resources
+from rackwright.unknown_reasons import shared_reasons
 
 _PASSED: Final = "passed"
 _SHOWN: Final = 12
 """Reasons listed one by one; the report has the rest."""
-_ALIKE: Final = 3
-"""Checks that are unknown on one node for one and the same reason and are still listed one by one."""
 
 
 class Verification(Resource):
@@ -37,8 +35,8 @@ class Verification(Resource):
         return found if state.outputs.get("verdict") == _PASSED else found.with_change("verdict", Change.UPDATE)
 
     def foresee(self, news: Properties) -> Properties:
-        """It passes, or fails; when and with what totals nobody knows."""
-        return {**news, "verdict": _PASSED, "reasons": [], "totals": UNKNOWN, "finished": UNKNOWN, "run": UNKNOWN}
+        """Return the inputs; every result is unknown until the checks have run."""
+        return {**news, "verdict": UNKNOWN, "reasons": UNKNOWN, "totals": UNKNOWN, "finished": UNKNOWN, "run": UNKNOWN}
 
     async def create(self, operation: Operation, news: Properties) -> Made:
         """Run the checks of the level."""
@@ -102,8 +100,7 @@ async def _run(operation: Operation, level: str, results: Path) -> dict[str, Any
 def _reasons(report: dict[str, Any]) -> list[str]:
     """What is not good, as lines that stand alone: nodes that say nothing, then what failed, then what could not be told."""
     bad = [check for verdict in ("failed", "unknown") for check in report["checks"] if check["verdict"] == verdict]
-    silent = Counter((check["node"], check["reason"]) for check in bad if check["verdict"] == "unknown")
-    alike = {key: count for key, count in silent.items() if count > _ALIKE}
+    alike = shared_reasons((check["node"], check["reason"]) for check in bad if check["verdict"] == "unknown")
     lines = [f"{node}: {count} checks unknown: {reason}" for (node, reason), count in alike.items()]
     single = [_reason(check) for check in bad if (check["node"], check["reason"]) not in alike]
     lines += single[:_SHOWN]

@@ -67,14 +67,18 @@ def _gpus(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
     if facts.gpus is None or not plan["gpus"]:
         return
     wanted = plan["gpus"]
-    if len(facts.gpus) != wanted["count"]:
+    if facts.gpus_lost:
+        verb = "does not" if len(facts.gpus_lost) == 1 else "do not"
+        found = f"{len(facts.gpus)} of {wanted['count']} GPUs respond; {', '.join(facts.gpus_lost)} {verb}"
+        yield Difference("GPUs", str(wanted["count"]), found)
+    elif len(facts.gpus) != wanted["count"]:
         yield Difference("GPUs", str(wanted["count"]), str(len(facts.gpus)))
     share = checks()["gpu.memory_matches_plan"].limit or 0.0
     for gpu in facts.gpus:
         for subject, value, right in (("product", gpu.product, wanted["product"]), ("driver", gpu.driver, wanted["driver"])):
-            if value != right:
+            if value is not None and value != right:
                 yield Difference(f"GPU {gpu.index} {subject}", right, value)
-        if abs(gpu.memory_mib - wanted["memory_mib"]) > share * wanted["memory_mib"]:
+        if gpu.memory_mib is not None and abs(gpu.memory_mib - wanted["memory_mib"]) > share * wanted["memory_mib"]:
             yield Difference(f"GPU {gpu.index} memory", f"{wanted['memory_mib']} MiB within {share:.0%}", f"{gpu.memory_mib} MiB")
 
 

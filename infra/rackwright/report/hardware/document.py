@@ -103,10 +103,15 @@ def _totals(nodes: Collection[Mapping[str, Any]], simulated: frozenset[Part]) ->
         "gpus": {"planned": sum(one.get("count", 0) for one in gpus), "found": _sum(nodes, Part.GPUS, frozenset(), len)},
         "gpu_memory_mib": {
             "planned": sum(one.get("count", 0) * one.get("memory_mib", 0) for one in gpus),
-            "found": _sum(nodes, Part.GPUS, frozenset(), lambda facts: sum(gpu["memory_mib"] for gpu in facts)),
+            "found": _sum(nodes, Part.GPUS, frozenset(), _gpu_memory),
         },
         "rdma_ports": {"planned": sum(len(node["planned"]["rails"]) for node in nodes), "found": _sum(nodes, Part.RDMA, frozenset(), len)},
     }
+
+
+def _gpu_memory(gpus: Collection[Mapping[str, Any]]) -> int | None:
+    sizes = [gpu["memory_mib"] for gpu in gpus]
+    return None if None in sizes else sum(sizes)
 
 
 def _cpus(facts: Mapping[str, Any]) -> int:
@@ -119,4 +124,5 @@ def _sum(nodes: Collection[Mapping[str, Any]], part: Part, simulated: frozenset[
         return None
     asked = [node for node in nodes if part is not Part.GPUS or node["planned"]["gpus"]]
     facts = [node["facts"].get(part.value) for node in asked]
-    return None if any(one is None for one in facts) else sum(count(one) for one in facts)
+    counts = [None if one is None else count(one) for one in facts]
+    return None if None in counts else sum(one for one in counts if one is not None)

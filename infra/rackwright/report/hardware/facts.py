@@ -42,13 +42,13 @@ class NumaNode:
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU as listed by its driver."""
+    """A GPU as listed by its driver; None for a value that could not be read."""
 
     index: int
-    product: str
-    memory_mib: int
-    driver: str
-    bus: str
+    product: str | None
+    memory_mib: int | None
+    driver: str | None
+    bus: str | None
     """PCI address as printed by nvidia-smi."""
 
 
@@ -124,6 +124,8 @@ class Facts:
     """Memory of the kernel, in MiB."""
     numa: tuple[NumaNode, ...] | None = None
     gpus: tuple[Gpu, ...] | None = None
+    gpus_lost: tuple[str, ...] = ()
+    """GPUs that do not respond to their driver, by PCI address."""
     gpu_links: GpuLinks | None = None
     interfaces: tuple[Interface, ...] | None = None
     rdma: tuple[RdmaPort, ...] | None = None

@@ -12,6 +12,7 @@ UNTOLD: Final = "?"
 """Cell of a value that could not be read."""
 NONE: Final = "-"
 _GIB: Final = 1024
+"""Factor from MiB to GiB and from GiB to TiB."""
 
 
 def alike(nodes: Iterable[Mapping[str, Any]], rows: Callable[[Mapping[str, Any]], Sequence[Row]]) -> list[tuple[str, list[Row]]]:
@@ -82,7 +83,7 @@ def _numa(domains: Collection[Any] | None) -> str:
 def _gpus(plan: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     if not plan["gpus"]:
         return NONE
-    return UNTOLD if facts["gpus"] is None else _counted(gpu["product"] for gpu in facts["gpus"]) or "0"
+    return UNTOLD if facts["gpus"] is None else _counted(gpu["product"] or UNTOLD for gpu in facts["gpus"]) or "0"
 
 
 def _fabric(plan: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
@@ -116,7 +117,7 @@ def gpus(node: Mapping[str, Any]) -> list[Row]:
     for gpu in node["facts"]["gpus"] or ():
         label = f"GPU{gpu['index']}"
         nearest = nearest_cards(links["paths"].get(label, {}))
-        row = (gpu["product"], mebibytes(gpu["memory_mib"]), gpu["driver"], links["numa"].get(label, UNTOLD), nearest)
+        row = (gpu["product"] or UNTOLD, mebibytes(gpu["memory_mib"]), gpu["driver"] or UNTOLD, links["numa"].get(label, UNTOLD), nearest)
         rows.setdefault(row, []).append(gpu["index"])
     return [(fold(f"GPU{index}" for index in which), *row) for row, which in rows.items()]
 

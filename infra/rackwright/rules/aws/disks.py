@@ -16,7 +16,9 @@ from rackwright.rules.aws.groups import target
 from rackwright.rules.registry import Case, Complaint, rule
 
 _GIB: Final = 2**30
+"""Bytes per GiB."""
 _LARGEST_GIB: Final = 65536
+"""GiB of the largest gp3 volume. The ranges of operations per second and throughput below: EBS user guide, General Purpose SSD volumes."""
 _IOPS: Final = range(3000, 80000 + 1)
 _THROUGHPUT: Final = range(125, 2000 + 1)
 """MiB/s."""

@@ -13,6 +13,7 @@ from rackwright.rules.aws.groups import fleets, target
 from rackwright.rules.registry import Case, Complaint, rule
 
 _GIB = 2**30
+"""Bytes per GiB."""
 
 
 def lustres(case: Case) -> Iterator[tuple[str, FsxLustre]]:

@@ -16,6 +16,7 @@ from rackwright.rules.aws.fsx import lustres
 from rackwright.rules.registry import Case, Complaint, rule
 
 _MOST: Final = 8
+"""Data repository associations of a file system (FSx API reference: CreateDataRepositoryAssociation)."""
 _ADDRESS: Final = re.compile(r"\d+\.\d+\.\d+\.\d+")
 _TAKEN: Final = ("xn--", "sthree-", "amzn-s3-demo-")
 _TAKEN_ENDS: Final = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")

@@ -7,8 +7,9 @@ from typing import Final
 
 from rackwright.catalog.instances import InstanceType, instance_types
 from rackwright.catalog.regions import regions
+from rackwright.catalog.site import hint_to_add
 from rackwright.derive.nodes import SCHEDULABLE, Member
-from rackwright.model.finding import Severity, did_you_mean, nearest
+from rackwright.model.finding import Severity, did_you_mean, did_you_mean_model, nearest_of_class
 from rackwright.model.groups import Role
 from rackwright.model.units import format_bytes
 from rackwright.rules.aws.groups import fleets, target
@@ -30,9 +31,10 @@ def instance_type_unknown(case: Case) -> Iterator[Complaint]:
     here = target(case)
     for name, declared in here.instances.items() if here else ():
         if declared.type not in instance_types() and _family(declared.type) not in _FRACTIONAL:
-            near = nearest(declared.type, instance_types())
-            meant = f"did you mean `{near}`? " if near else ""
-            hint = f"{meant}run `make catalog` to add a missing type"
+            near = nearest_of_class(declared.type, instance_types())
+            kin = [near] if near else [one for one in instance_types() if _family(one) == _family(declared.type)]
+            how = f"run `make catalog` if AWS has added it, or {hint_to_add('instances', declared.type)}"
+            hint = did_you_mean_model(declared.type, kin, how)
             yield Complaint(f"target.instances.{name}.type", f"instance type `{declared.type}` is not in the catalogue", hint)
 
 

@@ -14,6 +14,7 @@ from rackwright.rules.registry import Case, Complaint, rule
 
 _LONGEST_KEY: Final = 128
 _LONGEST_VALUE: Final = 256
+"""Characters (AWS Billing user guide: User-defined tag restrictions)."""
 _MOST: Final = 40
 """AWS takes 50 on a resource; rackwright keeps ten for its own and for what AWS services add."""
 _LETTERS: Final = re.compile(r"[\w .:/=+@-]*")

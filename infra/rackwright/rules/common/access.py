@@ -14,6 +14,7 @@ from rackwright.rules.registry import Case, Complaint, rule
 
 _PRIVILEGED: Final = 1024
 _LAST_PORT: Final = 65535
+"""First port that ordinary users may bind (ip-sysctl: ip_unprivileged_port_start), and the last port of TCP (RFC 9293: 16 bits)."""
 _ANYBODY: Final = IPv4Network("0.0.0.0/0")
 _OTHER_HINT: Final = "use a port like 2222"
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from rackwright import catalog
-from rackwright.model.finding import Severity, did_you_mean
+from rackwright.catalog.site import hint_to_add
+from rackwright.model.finding import Severity, did_you_mean_model
 from rackwright.model.groups import Role, roles_of
 from rackwright.rules.registry import Case, Complaint, rule
 
@@ -19,7 +20,18 @@ def gpu_model(case: Case) -> Iterator[Complaint]:
     """Product name, memory and driver follow from the model."""
     for path, model in _models(case):
         if model not in catalog.gpus():
-            yield Complaint(path, f"GPU model `{model}` is not in the catalogue", did_you_mean(model, catalog.gpus()))
+            hint = did_you_mean_model(model, catalog.gpus(), hint_to_add("gpus", model))
+            yield Complaint(path, f"GPU model `{model}` is not in the catalogue", hint)
+
+
+@rule("gpu-vendor")
+def gpu_vendor(case: Case) -> Iterator[Complaint]:
+    """Driver, device files, simulation and checks are those of NVIDIA; on other GPUs Slurm would start without a device."""
+    for path, model in _models(case):
+        known = catalog.gpus().get(model)
+        if known is not None and known.vendor != catalog.NVIDIA:
+            cause = f"{known.product} is not supported: roles and checks know GPUs of NVIDIA only"
+            yield Complaint(path, cause, "omit `gpus`, so that the nodes run jobs without GPUs, or use GPUs of NVIDIA")
 
 
 def _models(case: Case) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ from typing import Final
 from rackwright.derive.layout import capacity_of
 from rackwright.derive.nodes import Member
 from rackwright.model.finding import Severity, did_you_mean
-from rackwright.model.groups import Role, roles_of
+from rackwright.model.groups import Group, Role, roles_of
 from rackwright.model.units import format_bytes
 from rackwright.rules.registry import Case, Complaint, rule
 
@@ -28,9 +28,21 @@ _LAB_LIMIT: Final = 48
 def roles_missing(case: Case) -> Iterator[Complaint]:
     """A group named after a role has the role; any other group must declare its roles."""
     for name, group in case.cluster.groups.items():
-        if not roles_of(name, group):
+        if not roles_of(name, group) and not _is_empty(group):
             hint = did_you_mean(name, [role.value for role in Role])
             yield Complaint(f"groups.{name}.roles", f"group {name} has no role", f"add a role, like `roles: [worker]`; {hint}")
+
+
+@rule("roles-empty")
+def roles_empty(case: Case) -> Iterator[Complaint]:
+    """An empty list reads as `no roles`, and would stand for the default: the role of the group's name."""
+    for name, group in case.cluster.groups.items():
+        if _is_empty(group):
+            yield Complaint(f"groups.{name}.roles", "the list is empty", "list a role, like `roles: [worker]`, or remove the key")
+
+
+def _is_empty(group: Group) -> bool:
+    return "roles" in group.model_fields_set and not group.roles
 
 
 @rule("roles-repeated")

@@ -8,6 +8,7 @@ from typing import Final
 
 from rackwright.model import ranges
 from rackwright.model.finding import Severity, did_you_mean
+from rackwright.model.public_keys import fault_of, fingerprint
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.rules.registry import Case, Complaint, rule
 
@@ -64,6 +65,39 @@ def machine_key_placeholder(case: Case) -> Iterator[Complaint]:
             more = f", as in {len(waiting) - 1} more entries" if len(waiting) > 1 else ""
             hint = f"run `rackwright hosts scan {case.stack}` and compare each key with `ssh-keygen -lf` on the machine's console"
             yield Complaint(f"target.machines.{waiting[0]}.host_key", f"is a placeholder{more}", hint)
+
+
+@rule("machine-key-invalid")
+def machine_key_invalid(case: Case) -> Iterator[Complaint]:
+    """A damaged key equals the key of no machine, so that the first login fails."""
+    target = case.cluster.target
+    if isinstance(target, HostsTarget):
+        for name, machine in target.machines.items():
+            fault = fault_of(machine.host_key) if machine.host_key and not _is_fingerprint(machine.host_key) else None
+            if fault:
+                hint = "copy /etc/ssh/ssh_host_ed25519_key.pub from the machine's console: type and base64, on one line"
+                yield Complaint(f"target.machines.{name}.host_key", fault, hint)
+
+
+@rule("machine-key-twice")
+def machine_key_twice(case: Case) -> Iterator[Complaint]:
+    """Clones of one disk have the same host key: whoever has one of them can pose as the others."""
+    target = case.cluster.target
+    if isinstance(target, HostsTarget):
+        seen: dict[str, str] = {}
+        for name, machine in target.machines.items():
+            key = machine.host_key or ""
+            known = key.rstrip("=") if _is_fingerprint(key) else fingerprint(key)
+            if known is None or _PLACEHOLDER.fullmatch(key):
+                continue
+            first = seen.setdefault(known, name)
+            if first != name:
+                hint = f"if {name} is a clone: `rm /etc/ssh/ssh_host_*; ssh-keygen -A` on its console, restart sshd, enter the new key"
+                yield Complaint(f"target.machines.{name}.host_key", f"is also the host key of {first}", hint)
+
+
+def _is_fingerprint(host_key: str) -> bool:
+    return host_key.startswith("SHA256:")
 
 
 @rule("machine-range-own")

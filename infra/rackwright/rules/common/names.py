@@ -19,6 +19,8 @@ _OWN_GROUPS: Final = frozenset(
 """Inventory groups with a meaning of their own; the others hold an underscore, which no label does."""
 _NODE_LIMIT: Final = 63
 _FULL_NAME_LIMIT: Final = 253
+"""Characters of a label and of a full name: RFC 1035, section 2.3.4, allows 63 and 255 octets, of which the length of the first label and
+the root label take one each."""
 
 
 @rule("stack-name")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network
 from typing import Final
 
+from rackwright.catalog.container_networks import Use, container_networks
 from rackwright.derive.layout import FIRST_OFFSET, capacity_of, login_ports, space, tier_of
 from rackwright.model.finding import Severity
 from rackwright.rules.registry import Case, Complaint, rule
@@ -17,10 +18,8 @@ _UNUSABLE: Final = {
     IPv4Network("224.0.0.0/4"): "multicast",
     IPv4Network("240.0.0.0/4"): "reserved addresses",
 }
-_ENGINES: Final = {
-    IPv4Network("10.88.0.0/16"): "Podman's default network",
-    IPv4Network("172.17.0.0/16"): "Docker's default network",
-}
+_ENGINES: Final = {"podman": "Podman's default network", "docker": "Docker's default network"}
+_HYPERVISORS: Final = {"libvirt": "libvirt's default network"}
 _PRIVATE: Final = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
 _WIDEST: Final = 16
 """A wider range takes whole sites' addresses away from this machine for a cluster that uses a few hundred."""
@@ -65,11 +64,12 @@ def network_unusable(case: Case) -> Iterator[Complaint]:
 @rule("network-overlap")
 def network_overlap(case: Case) -> Iterator[Complaint]:
     """Container engines route their default networks on this machine; two routes to one range lose packets."""
-    for taken, owner in _ENGINES.items():
-        if case.cluster.target.owns_network and case.cluster.network.cidr.overlaps(taken):
-            yield Complaint(
-                "network.cidr", f"{case.cluster.network.cidr} overlaps {taken}: {owner}", "use another private range, like 10.77.0.0/24"
-            )
+    cidr, target = case.cluster.network.cidr, case.cluster.target
+    owners = {**_ENGINES, **(_HYPERVISORS if target.publishes else {})}
+    for row in container_networks():
+        if target.owns_network and row.use is Use.DEFAULT and row.runtime in owners and cidr.overlaps(row.network):
+            cause = f"{cidr} overlaps {row.network}: {owners[row.runtime]}"
+            yield Complaint("network.cidr", cause, "use another private range, like 10.77.0.0/24")
 
 
 @rule("network-public", Severity.WARNING)

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import struct
 from collections.abc import Iterator
 from typing import Final
 
 from rackwright import catalog
 from rackwright.model.finding import Severity
+from rackwright.model.public_keys import fault_of, fingerprint
 from rackwright.rules.registry import Case, Complaint, rule
 
 FIRST_UID: Final = 1000
+"""First id of ordinary users (login.defs(5), UID_MIN)."""
 LAST_UID: Final = 60000
 """Debian's useradd ends here (login.defs); systemd hands out what follows 61183 to services, 65534 is nobody."""
-_KEY_TYPES: Final = frozenset(
-    {
-        "ssh-ed25519",
-        "ssh-rsa",
-        "ecdsa-sha2-nistp256",
-        "ecdsa-sha2-nistp384",
-        "ecdsa-sha2-nistp521",
-        "sk-ssh-ed25519@openssh.com",
-        "sk-ecdsa-sha2-nistp256@openssh.com",
-    }
-)
 
 
 @rule("uid-range")
@@ -100,28 +88,10 @@ def ssh_key(case: Case) -> Iterator[Complaint]:
     """A key that sshd cannot read locks the user out without a message."""
     for name, user in case.cluster.users.items():
         for index, key in enumerate(user.ssh_keys):
-            wrong = _wrong_with(key)
+            wrong = fault_of(key)
             if wrong:
                 hint = "enter the content of ~/.ssh/id_ed25519.pub: type, base64, comment, on one line"
                 yield Complaint(f"users.{name}.ssh_keys[{index}]", wrong, hint)
-
-
-def _wrong_with(key: str) -> str | None:
-    words = key.split()
-    if "PRIVATE KEY" in key:
-        return "is a private key: keep it secret, and replace it if this file was shared"
-    if len(key.strip().splitlines()) != 1 or len(words) < 2:
-        return "is not a public key"
-    if words[0] not in _KEY_TYPES:
-        return f"`{words[0][:40]}` is not a key type that sshd accepts"
-    try:
-        blob = base64.b64decode(words[1], validate=True)
-        (length,) = struct.unpack(">I", blob[:4])
-    except (binascii.Error, struct.error):
-        return "is damaged: the data after the type is not base64"
-    if blob[4 : 4 + length] != words[0].encode():
-        return "is damaged: the key does not match its type"
-    return None
 
 
 @rule("ssh-key-shared", Severity.WARNING)
@@ -130,7 +100,7 @@ def ssh_key_shared(case: Case) -> Iterator[Complaint]:
     first: dict[str, str] = {}
     for name, user in case.cluster.users.items():
         for index, key in enumerate(user.ssh_keys):
-            other = first.setdefault(" ".join(key.split()[:2]), name)
+            other = first.setdefault(fingerprint(key) or key, name)
             if other != name:
                 yield Complaint(f"users.{name}.ssh_keys[{index}]", f"is also a key of {other}", "use a separate key for each user")
 

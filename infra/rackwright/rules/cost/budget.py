@@ -17,6 +17,7 @@ from rackwright.rules.registry import Case, Complaint, rule
 _SHORTEST: Final = 30 * 60
 """Instances start, converge and are checked in about that time: an estimate, never measured on AWS."""
 _LONGEST: Final = 366 * 86400
+"""Seconds of a leap year. Chosen: a longer end is no end that anyone waits for, so it is a typing error."""
 
 
 @rule("budget-total-endless")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rackwright.catalog.site import hint_to_add
 from rackwright.catalog.switches import Use, switches
 from rackwright.derive.fabric import groups_of, measures_of, nodes_of, racks_to_come, rails_of, switch_of
 from rackwright.derive.fabric_layout import RACK_UNITS
 from rackwright.derive.nodes import Member
 from rackwright.model.fabric.switches import FabricTopology
-from rackwright.model.finding import Severity, did_you_mean
+from rackwright.model.finding import Severity, did_you_mean, did_you_mean_model
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.rules.registry import Case, Complaint, rule
 
@@ -89,7 +90,8 @@ def fabric_management(case: Case) -> Iterator[Complaint]:
     fitting = [name for name, row in switches().items() if row.use is Use.MANAGEMENT]
     if known is None or known.use is not Use.MANAGEMENT:
         cause = f"`{declared.switch}` is not a management switch of the catalogue"
-        yield Complaint("fabric.management.switch", cause, did_you_mean(declared.switch, fitting))
+        hint = did_you_mean_model(declared.switch, fitting, hint_to_add("switches", declared.switch))
+        yield Complaint("fabric.management.switch", cause, hint)
     without = [member.name for member in case.members if _rack(case, member) is None]
     if without:
         more = f" and {len(without) - 1} more have" if len(without) > 1 else " has"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from rackwright.catalog.site import hint_to_add
 from rackwright.catalog.switches import Use, switches
 from rackwright.derive.fabric import gpus_of, groups_of, hcas_of, manages_apart, measures_of, nodes_of, places_of, rails_of, switch_of
 from rackwright.derive.fabric_layout import lay_out
 from rackwright.model.fabric.switches import DEFAULT_SWITCH, Fabric, FabricKind
-from rackwright.model.finding import Severity, did_you_mean
+from rackwright.model.finding import Severity, did_you_mean, did_you_mean_model
 from rackwright.model.groups import MOST_NODES, Role
 from rackwright.model.target import LabOs, LabTarget
 from rackwright.rules.registry import Case, Complaint, rule
@@ -17,6 +18,8 @@ from rackwright.rules.registry import Case, Complaint, rule
 _LAYER: Final = {FabricKind.INFINIBAND: "InfiniBand", FabricKind.ROCE: "Ethernet"}
 _LONGEST: Final = 31
 """Characters of a simulated HCA's name, `worker0 mlx5_0` (ibsim 0.12: SIM_HOST)."""
+_DESCRIPTION: Final = 64
+"""Bytes of NodeDescription (InfiniBand Architecture Specification, volume 1, 14.2.5.2; Linux: IB_DEVICE_NODE_DESC_MAX)."""
 _WITHOUT_BLOCKS: Final = ("debian-12", "ubuntu-22.04", "rocky-9")
 """Releases whose Slurm has no topology/block; it came with 23.11."""
 
@@ -45,7 +48,8 @@ def fabric_switch(case: Case) -> Iterator[Complaint]:
     name = fabric.switch or DEFAULT_SWITCH[fabric.kind]
     known = switches().get(name)
     if known is None:
-        yield Complaint("fabric.switch", f"switch `{name}` is not in the catalogue", did_you_mean(name, fitting))
+        hint = did_you_mean_model(name, fitting, hint_to_add("switches", name))
+        yield Complaint("fabric.switch", f"switch `{name}` is not in the catalogue", hint)
     elif name not in fitting:
         what = f"an {known.link_layer} switch" if known.use is Use.COMPUTE else "a switch for management"
         yield Complaint("fabric.switch", f"{known.product} is {what}, but the fabric is {layer}", f"use one of {', '.join(fitting)}")
@@ -81,6 +85,18 @@ def fabric_hcas(case: Case) -> Iterator[Complaint]:
         yield Complaint("fabric.hcas", "a device is listed twice", "list one device for each rail")
     elif fabric.rails is not None and len(fabric.hcas) != fabric.rails:
         yield Complaint("fabric.hcas", f"{len(fabric.hcas)} devices for {fabric.rails} rails", "list one device for each rail, in order")
+
+
+@rule("fabric-hca-description")
+def fabric_hca_description(case: Case) -> Iterator[Complaint]:
+    """InfiniBand tools show an HCA by its node description, which is `node device`; the fabric would show a longer one cut off."""
+    fabric = case.cluster.fabric
+    if fabric is None or fabric.kind is not FabricKind.INFINIBAND or isinstance(case.cluster.target, LabTarget):
+        return
+    longest = max(_descriptions(case, fabric), key=len, default="")
+    if len(longest) > _DESCRIPTION:
+        hint = f"shorten the group's name, or rename the device with udev: at most {_DESCRIPTION} characters together"
+        yield Complaint("fabric.hcas", f"`{longest}` has {len(longest)} characters, too many for a node description", hint)
 
 
 @rule("fabric-rails-unsaid", Severity.WARNING)
@@ -174,6 +190,18 @@ def fabric_subnet_manager(case: Case) -> Iterator[Complaint]:
         yield Complaint("fabric.subnet_manager", f"{name} is out", "use a node that is in")
 
 
+@rule("fabric-subnet-manager-missing")
+def fabric_subnet_manager_missing(case: Case) -> Iterator[Complaint]:
+    """An unmanaged switch runs no subnet manager, and without one no port becomes active."""
+    fabric = _declared(case)
+    switch = switch_of(fabric) if fabric else None
+    if fabric is None or switch is None or fabric.kind is FabricKind.ROCE or fabric.subnet_manager is not None:
+        return
+    if switch.subnet_manager is False and switch.link_layer == _LAYER[fabric.kind] and not isinstance(case.cluster.target, LabTarget):
+        cause = f"is missing: {switch.product} cannot run the subnet manager"
+        yield Complaint("fabric.subnet_manager", cause, "set the node that runs it, for example login0")
+
+
 @rule("fabric-subnet-size", Severity.WARNING)
 def fabric_subnet_size(case: Case) -> Iterator[Complaint]:
     """The subnet manager in a switch serves so many and no more."""
@@ -202,12 +230,12 @@ def fabric_simulation(case: Case) -> Iterator[Complaint]:
         )
     if case.cluster.target.os is LabOs.DEBIAN_12:
         yield Complaint("target.os", "ibsim 0.10 of Debian 12 reports NDR as SDR", "use `os: debian-13`, or remove the fabric")
-    longest = max(_simulated(case, fabric), key=len, default="")
+    longest = max(_descriptions(case, fabric), key=len, default="")
     if len(longest) > _LONGEST:
         yield Complaint("fabric.hcas", f"`{longest}` is too long for the name of a simulated HCA", f"use at most {_LONGEST} characters")
 
 
-def _simulated(case: Case, fabric: Fabric) -> Iterator[str]:
+def _descriptions(case: Case, fabric: Fabric) -> Iterator[str]:
     """Names of all its HCAs, that of a subnet manager among them that is no node of it."""
     hcas, groups = hcas_of(case.cluster, fabric), frozenset(groups_of(case.cluster, fabric))
     yield from (f"{member.name} {hca}" for member in case.members if member.group in groups for hca in hcas)

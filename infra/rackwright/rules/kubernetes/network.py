@@ -9,6 +9,7 @@ from typing import Final
 
 from rackwright.derive.layout import FIRST_OFFSET, blocks, capacity_of
 from rackwright.model.scheduler.kubernetes import Cni
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.rules.registry import Case, Complaint, rule
 
 _NODE: Final = 24
@@ -97,9 +98,8 @@ def _routes(case: Case) -> bool:
 def _owner(case: Case, endpoint: IPv4Address) -> str | None:
     """Whose an address is: a machine's that is where it is, or one of a group's block."""
     cluster = case.cluster
-    if not cluster.target.owns_network:
-        places = {member.name: cluster.target.place_of(member.name) for member in case.members}
-        return next((f"the address of {name}" for name, place in places.items() if place and place.address == str(endpoint)), None)
+    if isinstance(cluster.target, HostsTarget):
+        return next((f"the address of {name}" for name, machine in cluster.target.each.items() if machine.address == endpoint), None)
     offset = int(endpoint) - int(cluster.network.cidr.network_address)
     return next(
         (f"reserved for group {name}" for name, first in blocks(cluster).items() if first <= offset < first + _size(case, name)), None

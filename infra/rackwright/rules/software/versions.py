@@ -86,7 +86,7 @@ def _choice(case: Case) -> Choice | None:
     having = [member for member in case.members if member.gpus is not None]
     models = dict.fromkeys(member.gpus.model for member in having if member.gpus)
     systems = dict.fromkeys(case.cluster.target.os_of(member.name) for member in having)
-    known = tuple(catalog.gpus()[model] for model in models if model in catalog.gpus())
+    known = tuple(gpu for model in models if (gpu := catalog.gpus().get(model)) is not None and gpu.vendor == catalog.NVIDIA)
     counts = [(catalog.gpus().get(member.gpus.model), member.gpus.count) for member in having if member.gpus]
     switched = any(gpu is not None and compatibility.has_nvswitch(gpu, count) for gpu, count in counts)
     return Choice(declared, profile, known, tuple(systems), switched, case.today)

@@ -1,0 +1,168 @@
+"""The site's own catalogue rows: files `site/catalog/*.yml` of the project, beside the rows of the product.
+
+A file holds mappings `gpus`, `switches` and `instances`, each from a name to a row. Every row has its source and its date.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, ValidationError
+
+from rackwright import layout
+from rackwright.model.base import Part
+from rackwright.model.finding import Finding, Severity
+from rackwright.model.units import Day, Label
+from rackwright.stackfile import yaml_reader
+from rackwright.stackfile.field_errors import explain
+
+_ROOT: Final = layout.IMPORT_ROOT.parent
+RULE: Final = "site-catalog"
+"""Name of the findings about these files."""
+
+
+class SiteRow(Part):
+    """What every row says of itself."""
+
+    source: str = Field(min_length=3, description="Where the figures are from, for example `datasheet DS-1234, page 2`.")
+    date: Day = Field(description="Day on which the source was read, for example 2026-11-26.")
+
+
+class SiteGpu(SiteRow):
+    """A GPU model."""
+
+    product: str = Field(min_length=1, description="Name that `nvidia-smi --query-gpu=name --format=csv` prints.")
+    memory_mib: int = Field(ge=1, description="Memory in MiB that `nvidia-smi --query-gpu=memory.total --format=csv` prints.")
+    power_watts: int | None = Field(default=None, ge=1, description="Power limit of the card in W. Default: unknown.")
+    architecture: Literal["pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell"] = Field(
+        description="Architecture: it decides which drivers and CUDA releases support the GPU."
+    )
+    nvswitch: bool = Field(default=False, description="Eight of them in a node are joined by NVSwitch and need Fabric Manager.")
+    nvlink: bool = Field(
+        default=False, description="Each of them has NVLink. Bridges between pairs of cards are optional and do not count."
+    )
+    driver_minimum: str | None = Field(
+        default=None, pattern=r"^[0-9]+(\.[0-9]+)*$", description="Oldest driver that supports the GPU, in quotes. Default: unknown."
+    )
+
+
+class SiteSwitch(SiteRow):
+    """A switch model, all ports of which have one rate."""
+
+    product: str = Field(min_length=1, description="Product name.")
+    use: Literal["compute", "management"] = Field(default="compute", description="Plane that the switch is for.")
+    link_layer: Literal["InfiniBand", "Ethernet"] = Field(description="Link layer: InfiniBand or Ethernet.")
+    ports: int = Field(ge=2, le=1024, description="Number of ports.")
+    rate_gbps: int = Field(ge=1, description="Rate of a port in Gb/s.")
+    speed: str = Field(min_length=1, description="Speed as `ibnetdiscover -p` prints it, for example HDR; for Ethernet for example 100GbE.")
+    width: str = Field(default="4x", pattern=r"^[0-9]+x$", description="Lanes of a link, for example 4x.")
+    rack_units: int = Field(ge=1, description="Height in rack units.")
+    subnet_manager: bool | None = Field(default=None, description="The switch can run a subnet manager. Default: unknown.")
+    subnet_manager_nodes: int | None = Field(default=None, ge=1, description="Nodes that its subnet manager serves. Default: unknown.")
+
+
+class SitePrice(Part):
+    """On-demand price of an instance type."""
+
+    usd_per_hour: float = Field(gt=0, description="Price per hour in USD.")
+    region: str = Field(min_length=1, description="AWS region of the price.")
+    source: str = Field(min_length=3, description="Where the price is from.")
+    date: Day = Field(description="Day of the price.")
+
+
+class SiteInstance(SiteRow):
+    """An EC2 instance type, with the figures of `aws ec2 describe-instance-types`."""
+
+    architecture: Literal["x86_64", "arm64"] = Field(description="Processor architecture: x86_64 or arm64.")
+    cpus: int = Field(ge=1, description="vCPUs.")
+    cores: int = Field(ge=1, description="Cores.")
+    memory_mib: int = Field(ge=1, description="Memory in MiB.")
+    gpu_model: Label | None = Field(default=None, description="GPU model: a row of the GPU catalogue. Default: no GPUs.")
+    gpu_count: int = Field(default=0, ge=0, description="GPUs.")
+    neuron_devices: int = Field(default=0, ge=0, description="Inferentia and Trainium devices.")
+    efa_interfaces: int = Field(default=0, ge=0, description="EFA interfaces, one for each card.")
+    network_cards: int = Field(default=1, ge=1, description="Network cards.")
+    interfaces_per_card: int = Field(default=2, ge=1, description="Interfaces of each network card.")
+    primary_card_takes_efa: bool = Field(default=True, description="Card 0 takes an EFA interface.")
+    gbps: float = Field(gt=0, description="Network bandwidth of all cards together in Gb/s.")
+    nvme_gb: int = Field(default=0, ge=0, description="Instance storage in GB.")
+    usage_classes: tuple[Literal["on-demand", "spot", "capacity-block"], ...] = Field(
+        default=("on-demand",), min_length=1, description="Purchase options: on-demand, spot, capacity-block."
+    )
+    cluster_placement: bool = Field(default=False, description="The type can start in a cluster placement group.")
+    regions: tuple[str, ...] = Field(min_length=1, description="Regions where the type is sold.")
+    price: SitePrice | None = Field(default=None, description="On-demand price. Default: unknown.")
+
+
+InstanceName = Annotated[str, Field(pattern=r"^[a-z0-9-]+\.[a-z0-9-]+$")]
+
+
+class SiteRows(Part):
+    """One file of the site's catalogue."""
+
+    gpus: dict[Label, SiteGpu] = Field(default={}, description="GPU models, by name.")
+    switches: dict[Label, SiteSwitch] = Field(default={}, description="Switch models, by name.")
+    instances: dict[InstanceName, SiteInstance] = Field(default={}, description="EC2 instance types, by name.")
+
+
+@dataclass(frozen=True)
+class SiteCatalog:
+    """The valid rows of all files, and what is wrong with the others."""
+
+    rows: SiteRows
+    findings: tuple[Finding, ...]
+
+
+def folder() -> Path:
+    """Return the folder of the site's catalogue; it need not exist."""
+    return _ROOT / layout.SITE_CATALOG
+
+
+def catalog() -> SiteCatalog:
+    """Return the site's catalogue; read once in a process."""
+    return _read(folder())
+
+
+def hint_to_add(kind: str, name: str) -> str:
+    """Return the hint that says how to add a row of this kind: gpus, switches or instances."""
+    return f"add a row `{kind}: {{{name}: {{…, source: …, date: …}}}}` to {layout.SITE_CATALOG}/{kind}.yml (docs/catalog.md)"
+
+
+@cache
+def _read(place: Path) -> SiteCatalog:
+    merged: dict[str, dict[str, Any]] = {"gpus": {}, "switches": {}, "instances": {}}
+    findings: list[Finding] = []
+    for file in sorted((*place.glob("*.yml"), *place.glob("*.yaml"))):
+        rows, found = _rows(file)
+        findings += found
+        for kind, known in merged.items():
+            findings += _merge(known, getattr(rows, kind), f"{layout.SITE_CATALOG}/{file.name}: {kind}")
+    return SiteCatalog(SiteRows(**merged), tuple(findings))
+
+
+def _rows(file: Path) -> tuple[SiteRows, list[Finding]]:
+    """Return the rows of a file, none if one of them is invalid, and the findings."""
+    name = f"{layout.SITE_CATALOG}/{file.name}"
+    data, found = yaml_reader.read(file)
+    if found:
+        return SiteRows(), found
+    if not isinstance(data, Mapping):
+        hint = "write `gpus:`, `switches:` or `instances:` and the rows below, or remove the file"
+        return SiteRows(), [Finding(Severity.ERROR, RULE, name, "is empty" if data is None else "expected a mapping", hint)]
+    try:
+        return SiteRows.model_validate_json(json.dumps(data, default=str), strict=True), []
+    except ValidationError as error:
+        problems = [problem.finding for problem in explain(error, SiteRows)]
+        return SiteRows(), [Finding(one.level, RULE, f"{name}: {one.path}", one.cause, one.hint) for one in problems]
+
+
+def _merge(known: dict[str, Any], new: Mapping[str, Any], where: str) -> list[Finding]:
+    """Add rows; return a finding for each name that another file has."""
+    twice = [f"{where}.{name}" for name in new if name in known]
+    known.update(new)
+    return [Finding(Severity.ERROR, RULE, path, "another file has a row of this name", "remove one of them") for path in twice]

@@ -1,0 +1,269 @@
+"""Rows and cells of a tool's output. A value that cannot be read is `Unread`, with its line; every other value of the output is kept.
+
+Runs on the nodes, too (roles/slurm_worker, health): Python 3.9, standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Final, TypeVar
+
+from rackwright.errors import CouldNotTell
+
+T = TypeVar("T")
+_LONGEST: Final = 160
+"""Characters of a line that are quoted."""
+ABSENT: Final = frozenset({"n/a", "not supported", "not available", "requested functionality has been deprecated"})
+"""Words for a value that this hardware does not have (nvidia-smi; the brackets around them are left out)."""
+_TROUBLE: Final = re.compile(
+    r"^(\[.*\]|err!?|error|unknown( error)?|gpu (is lost|requires reset).*|insufficient permissions?)$", re.IGNORECASE
+)
+"""Words in the place of a value that the tool could not get (nvml.h, nvmlErrorString; `ERR!` of nvidia-smi)."""
+
+
+class Unread:
+    """A value that could not be read. Any use as a value raises CouldNotTell, so that no check passes because of it."""
+
+    def __init__(self, subject: str, said: str | None, line: str) -> None:
+        self.said = said
+        cell = "missing" if said is None else "empty" if not said else f'"{said}"'
+        self.why = f'{subject} is {cell} in the line "{quoted(line)}"' if line else f"{subject} is {cell}"
+
+    def __str__(self) -> str:
+        return f'unknown ("{self.said}")' if self.said else "unknown"
+
+    def __repr__(self) -> str:
+        return f"<Unread: {self.why}>"
+
+    def _refuse(self, *_: object) -> Any:
+        raise CouldNotTell(self.why)
+
+    def __bool__(self) -> bool:
+        raise CouldNotTell(self.why)
+
+    def __eq__(self, other: object) -> bool:
+        raise CouldNotTell(self.why)
+
+    __hash__ = object.__hash__
+    __lt__ = __le__ = __gt__ = __ge__ = __int__ = __float__ = __index__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __mod__ = __and__ = __rand__ = _refuse
+
+
+def quoted(line: str) -> str:
+    """Return a line as it is quoted in a message: printable characters, one space between words, at most 160 characters."""
+    text = " ".join("".join(character if character.isprintable() else " " for character in line).split())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines that are not blank, whatever their line ends, without a byte order mark and without colours.
+
+    >>> lines_of("\\ufeffa\\r\\n\\r\\n\\x1b[4mb\\x1b[0m\\n")
+    ['a', 'b']
+    """
+    plain = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text.lstrip("\ufeff"))
+    return [line for line in re.split(r"\r\n|\r|\n", plain) if line.strip()]
+
+
+def is_cut(text: str) -> bool:
+    """Return whether the last line has no end, so that its last cell may be cut short."""
+    return bool(text) and not text.endswith(("\n", "\r"))
+
+
+def whole_lines(text: str) -> tuple[list[str], list[str]]:
+    """Return the lines, and apart from them the last one if the text ends within it: its values may be parts of values.
+
+    A single line without an end counts as whole.
+
+    >>> whole_lines("a\\nstate=id"), whole_lines("a")
+    ((['a'], ['state=id']), (['a'], []))
+    """
+    lines = lines_of(text)
+    return (lines[:-1], lines[-1:]) if is_cut(text) and len(lines) > 1 else (lines, [])
+
+
+def is_absent(cell: str) -> bool:
+    """Return whether a cell means that the hardware has no such value.
+
+    >>> [is_absent(cell) for cell in ("[N/A]", "Not Supported", "[Unknown Error]", "0")]
+    [True, True, False, False]
+    """
+    return cell.strip().strip("[]").strip().lower() in ABSENT
+
+
+def integer(cell: str) -> int:
+    """Return a whole number of a cell. Raise ValueError for all else: a separator of thousands may be one of decimals.
+
+    >>> integer("81559"), integer("3.35544e+07"), integer("1 048 576")
+    (81559, 33554400, 1048576)
+    """
+    text = re.sub(r"(?<=\d)[ \u00a0\u202f'’](?=\d{3}(?!\d))", "", cell.strip())  # noqa: RUF001 - separators of thousands
+    if re.fullmatch(r"[+-]?\d+", text):
+        return int(text)
+    if re.fullmatch(r"[+-]?\d+(\.\d+)?[eE][+-]?\d+", text) and float(text).is_integer():
+        return int(float(text))
+    raise ValueError(f'"{cell}" is no whole number')
+
+
+def decimal(cell: str) -> float:
+    """Return a number of a cell; a decimal comma is read where it can be nothing else. Raise ValueError for all else.
+
+    >>> decimal("10.25"), decimal("10,25"), decimal("3.35544e+07")
+    (10.25, 10.25, 33554400.0)
+    """
+    text = cell.strip()
+    if re.fullmatch(r"[+-]?\d+,(\d{1,2}|\d{4,})", text):
+        text = text.replace(",", ".")
+    if re.fullmatch(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", text):
+        return float(text)
+    raise ValueError(f'"{cell}" is no number')
+
+
+def hexadecimal(cell: str) -> int:
+    """Return the number of a cell that begins with 0x. Raise ValueError for all else."""
+    if not re.fullmatch(r"0[xX][0-9a-fA-F]+", cell.strip()):
+        raise ValueError(f'"{cell}" is no hexadecimal number')
+    return int(cell, 16)
+
+
+def words(cell: str) -> str:
+    """Return the text of a cell. Raise ValueError where it is empty, or stands for a value that the tool could not get."""
+    text = cell.strip()
+    if not text or is_absent(text) or _TROUBLE.match(text):
+        raise ValueError(f'"{cell}" is no text')
+    return text
+
+
+def release(cell: str) -> str:
+    """Return a version of a cell, such as 580.95.05. Raise ValueError for all else."""
+    if not re.fullmatch(r"\d+(\.\d+)+", cell.strip()):
+        raise ValueError(f'"{cell}" is no version')
+    return cell.strip()
+
+
+def flag(cell: str) -> bool:
+    """Return whether a cell says yes, in any word for it. Raise ValueError for all else.
+
+    >>> flag("Yes"), flag("Disabled"), flag("Not Active"), flag("1")
+    (True, False, False, True)
+    """
+    text = cell.strip().lower()
+    if text in ("yes", "enabled", "active", "true", "on", "1"):
+        return True
+    if text in ("no", "disabled", "not active", "false", "off", "0", "none"):
+        return False
+    raise ValueError(f'"{cell}" is neither yes nor no')
+
+
+@dataclass(frozen=True)
+class Row:
+    """Cells of one line by name. A cell that is missing was not printed; one of `doubtful` was printed twice, differently."""
+
+    subject: str
+    cells: Mapping[str, str]
+    line: str
+    doubtful: frozenset[str] = frozenset()
+    cut: str | None = None
+    """Name of the cell at which the output ends without a line end."""
+
+    def read(self, name: str, form: Callable[[str], T]) -> T | Unread:
+        """Return a value, or why it is unknown."""
+        said = self.cells.get(name)
+        if said is None or name in self.doubtful:
+            return self.unread(name)
+        try:
+            value = form(said)
+        except (ValueError, OverflowError):
+            return self.unread(name)
+        if name == self.cut and not isinstance(value, bool):
+            return Unread(f"{self.subject} {name}", f"{said}…", self.line)
+        return value
+
+    def counter(self, name: str, form: Callable[[str], T]) -> T | Unread | None:
+        """Return a value, why it is unknown, or None where the hardware has none."""
+        said = self.cells.get(name)
+        return None if said is not None and name not in self.doubtful and is_absent(said) else self.read(name, form)
+
+    def unread(self, name: str) -> Unread:
+        """Return the value as one that was not read."""
+        return Unread(f"{self.subject} {name}", self.cells.get(name), self.line)
+
+
+class Lines(dict[str, T]):
+    """Values by name, out of lines. While a line was not read, the value of a name that is missing is unknown."""
+
+    def __init__(self, values: Mapping[str, T] | Iterable[tuple[str, T]] = (), unread: Iterable[str] = ()) -> None:
+        super().__init__(values)
+        self.unread = tuple(unread)
+        """Lines that were not read."""
+
+    def at(self, name: str) -> T | Unread | None:
+        """Return a value; None where it is missing and all lines were read."""
+        return self[name] if name in self else Unread(name, self.unread[0], "") if self.unread else None
+
+    def __missing__(self, name: str) -> T:
+        """Raise CouldNotTell: what a tool was asked for and did not print is unknown."""
+        raise CouldNotTell(f'a line cannot be read: "{quoted(self.unread[0])}"' if self.unread else f"{name} is not in the output")
+
+
+def read_each_line(text: str, read: Callable[[str], tuple[str, T] | None]) -> Lines[T]:
+    """Return what `read` returns for each line, without None. A line for which it raises is kept as unread.
+
+    Raises ValueError where no line was read and there are some.
+    """
+    found, unread = list[tuple[str, T]](), list[str]()
+    lines, partial = whole_lines(text)
+    for line in lines:
+        try:
+            one = read(line)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            unread.append(line)
+        else:
+            found += [one] if one else []
+    unread += partial
+    if unread and not found:
+        raise ValueError(f'no line can be read: "{quoted(unread[0])}"')
+    return Lines(found, unread)
+
+
+def refusing(tool: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Return a decorator: what the reader of a tool's output raises on an output of another form becomes CouldNotTell."""
+
+    def decorate(read: Callable[..., T]) -> Callable[..., T]:
+        @wraps(read)
+        def reader(text: str) -> T:
+            try:
+                return read(text)
+            except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+                raise CouldNotTell(f"{tool}: unreadable output: {error}") from None
+
+        return reader
+
+    return decorate
+
+
+def read_values(values: Iterable[T | Unread]) -> list[T]:
+    """Return the values that were read."""
+    return [value for value in values if not isinstance(value, Unread)]
+
+
+def unread_values(value: object) -> Iterator[Unread]:
+    """Yield every value that was not read, of a value and of the collections in it."""
+    if isinstance(value, Unread):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from unread_values(item)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for item in value:
+            yield from unread_values(item)
+
+
+def first_reasons(found: Iterable[Unread], most: int = 3) -> str:
+    """Return why values are unknown, in one line; the reasons beyond the first are counted."""
+    reasons = list(dict.fromkeys(value.why for value in found))
+    more = f"; and {len(reasons) - most} more" if len(reasons) > most else ""
+    return "; ".join(reasons[:most]) + more

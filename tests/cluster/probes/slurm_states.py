@@ -1,0 +1,101 @@
+"""States of a Slurm node: what each means, and whether the node works in it or will when a job needs it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
+
+from rackwright.errors import CouldNotTell
+
+
+class State(NamedTuple):
+    """One state."""
+
+    works: bool
+    meaning: str
+
+
+STATES: Final[Mapping[str, State]] = {
+    "ALLOCATED": State(True, "all CPUs are allocated to jobs"),
+    "BLOCKED": State(True, "a job with --exclusive=topo keeps other jobs away"),
+    "CLOUD": State(True, "the node is created when a job needs it"),
+    "COMPLETING": State(True, "a job ends on the node"),
+    "DOWN": State(False, "the node is out of use"),
+    "DRAIN": State(False, "no job starts on the node"),
+    "DRAINED": State(False, "no job starts or runs on the node"),
+    "DRAINING": State(False, "jobs still run, and no job starts on the node"),
+    "DYNAMIC_FUTURE": State(True, "a FUTURE node that slurmd registered"),
+    "DYNAMIC_NORM": State(True, "slurmd added the node when it registered"),
+    "ERROR": State(False, "the node is in an error state"),
+    "EXTERNAL": State(True, "the node is managed by another system"),
+    "FAIL": State(False, "the node is expected to fail, and no job starts on it"),
+    "FAILING": State(False, "the node is expected to fail, and a job still runs on it"),
+    "FUTURE": State(True, "the node is defined and not in use yet"),
+    "IDLE": State(True, "no job runs on the node"),
+    "INVAL": State(False, "the node registered with other resources than it is configured with"),
+    "INVALID_REG": State(False, "the node registered with other resources than it is configured with"),
+    "MAINT": State(True, "the node is in a reservation with the flag maint"),
+    "MAINTENANCE": State(True, "the node is in a reservation with the flag maint"),
+    "MIXED": State(True, "a part of the CPUs is allocated to jobs"),
+    "NO_RESPOND": State(False, "slurmctld gets no answer from the node"),
+    "NOT_RESPONDING": State(False, "slurmctld gets no answer from the node"),
+    "NPC": State(True, "a program holds the network performance counters"),
+    "PERFCTRS": State(True, "a program holds the network performance counters"),
+    "PLANNED": State(True, "the backfill scheduler keeps the node for a job of higher priority"),
+    "POWER_DOWN": State(True, "the node is about to be powered down"),
+    "POWER_DRAIN": State(True, "the node is powered down when its jobs end"),
+    "POWER_UP": State(True, "the node is about to be powered up"),
+    "POWERED_DOWN": State(True, "the node is powered up when a job needs it"),
+    "POWERING_DOWN": State(True, "the node is being powered down"),
+    "POWERING_UP": State(True, "the node is being powered up"),
+    "REBOOT": State(False, "a reboot is requested"),
+    "REBOOT_CANCELED": State(True, "a reboot was requested and cancelled"),
+    "REBOOT_ISSUED": State(False, "the node reboots"),
+    "REBOOT_REQUESTED": State(False, "a reboot is requested"),
+    "RESERVED": State(True, "the node is in a reservation"),
+    "RESUME": State(True, "the node is about to be resumed"),
+    "UNDRAIN": State(True, "the node is about to be resumed"),
+    "UNKNOWN": State(False, "slurmctld has started, and does not know the node's state yet"),
+}
+"""By name: `man sinfo`, NODE STATE CODES, and the names that scontrol prints for them (Slurm 24.11, node_state_flag_string)."""
+
+SUFFIXES: Final[Mapping[str, str]] = {
+    "*": "NOT_RESPONDING",
+    "~": "POWERED_DOWN",
+    "#": "POWERING_UP",
+    "!": "POWER_DOWN",
+    "%": "POWERING_DOWN",
+    "$": "MAINTENANCE",
+    "@": "REBOOT_REQUESTED",
+    "^": "REBOOT_ISSUED",
+    "-": "PLANNED",
+}
+"""What a character after a state means (`man sinfo`, NODE STATE CODES). A `+` after a state means that there are more."""
+
+
+def states_of(text: str) -> frozenset[str]:
+    """Return the states of a field `State=`, those of its suffixes among them. Raise ValueError where there is none.
+
+    >>> sorted(states_of("IDLE*+CLOUD+RESERVED"))
+    ['CLOUD', 'IDLE', 'NOT_RESPONDING', 'RESERVED']
+    """
+    found = set[str]()
+    for word in filter(None, text.strip().upper().split("+")):
+        name = re.match(r"[A-Z][A-Z_]*", word)
+        if not name or not set(word[name.end() :]) <= set(SUFFIXES):
+            raise ValueError(f'"{text}" is no state of a node')
+        found |= {name[0], *(SUFFIXES[character] for character in word[name.end() :])}
+    if not found:
+        raise ValueError("a node without a state")
+    return frozenset(found)
+
+
+def works(states: Collection[str]) -> bool:
+    """Return whether a node works in these states. Raise CouldNotTell for a state that is not listed, beside none that is bad."""
+    if any(not STATES[state].works for state in states if state in STATES):
+        return False
+    unlisted = sorted(set(states) - set(STATES))
+    if unlisted:
+        raise CouldNotTell(f"{', '.join(unlisted)}: not a known state of a Slurm node")
+    return True

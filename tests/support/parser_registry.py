@@ -1,0 +1,86 @@
+"""Every parser of a tool's output with outputs that are in order. A test requires each function of the kind to be here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from acceptance.parsers import dcgm, fio, iblinkinfo, ior, nccl, nvidia_smi, perftest, stream
+from cluster import probes
+from cluster.harness.probe import PROBES, Probe, Raw
+from hardware.questions import QUESTIONS
+
+probes.load()
+UNIT = Path(__file__).parents[1] / "unit"
+FOLDERS = {"checks": UNIT / "captured", "hardware": UNIT / "hardware" / "captured", "acceptance": UNIT / "acceptance" / "captured"}
+
+
+@dataclass(frozen=True)
+class Parser:
+    """A parser as its callers use it, with one output."""
+
+    name: str
+    functions: tuple[tuple[str, str], ...]
+    """Module and name of the functions that it stands for."""
+    read: Callable[[str], Any]
+    sample: str
+
+
+def _name(function: Any) -> tuple[str, str]:
+    inner = getattr(function, "__wrapped__", function)
+    return (getattr(inner, "__module__", ""), getattr(inner, "__name__", ""))
+
+
+def _answered(probe: Probe[Any]) -> Callable[[str], Any]:
+    return lambda text: probe.read(Raw(out=text, rc=min(probe.statuses)))
+
+
+def _samples(kind: str, folder: str) -> list[tuple[str, str]]:
+    files = sorted((FOLDERS[kind] / folder).glob("good*.txt"))
+    return [(f"{kind}: {folder} {file.stem}", file.read_text(encoding="utf-8")) for file in files]
+
+
+_ACCEPTANCE: dict[str, tuple[Callable[[str], Any], ...]] = {
+    "nccl": (nccl.parse,),
+    "perftest": (perftest.parse_bandwidth, perftest.parse_latency),
+    "dcgm": (dcgm.parse,),
+    "iblinkinfo": (iblinkinfo.parse,),
+    "nvidia-smi": (nvidia_smi.parse_health,),
+    "nvlink": (nvidia_smi.parse_nvlinks,),
+    "topo": (nvidia_smi.parse_topology,),
+    "fio": (fio.parse,),
+    "ior": (ior.parse_ior,),
+    "mdtest": (ior.parse_mdtest,),
+    "stream": (stream.parse_stream,),
+    "hpl": (stream.parse_hpl,),
+    "hpcc": (stream.parse_hpcc,),
+}
+
+PARTS = {
+    ("cluster.probes.smoke", "parse_task"): "smoke",
+    ("cluster.probes.slurm", "parse_gres"): "slurm-nodes",
+    ("cluster.probes.pods", "parse_devices"): "pods",
+    ("cluster.probes.sshd", "parse_known_hosts"): "host-keys",
+    ("hardware.parsers", "parse_ibstat"): "rdma",
+    ("hardware.parsers", "parse_sysfs"): "rdma",
+    ("acceptance.judges.records", "parse"): "reads answers of the project's own programs, and is tested with each phase",
+    ("acceptance.judges.monitoring", "parse"): "reads answers of the project's own programs",
+    ("acceptance.phases.kubernetes_health", "parse_claim"): "reads an object of the API server, which its client has read as JSON",
+    ("acceptance.phases.shared_file_system", "parse_seen"): "reads what the project's own task printed",
+    ("acceptance.phases.shared_file_system", "parse_size"): "reads one line of stat",
+}
+"""Functions that read a part of an output, by the parser or reason for which they are not listed by themselves."""
+
+
+def parsers() -> Iterator[Parser]:
+    """Yield every parser once for each output that it reads in order."""
+    for kind, table in (("checks", PROBES), ("hardware", QUESTIONS)):
+        for name, probe in table.items():
+            for label, sample in _samples(kind, str(name)):
+                yield Parser(label, (_name(probe.parse),), _answered(probe), sample)
+    for folder, functions in _ACCEPTANCE.items():
+        for label, sample in _samples("acceptance", folder):
+            for function in functions:
+                yield Parser(f"{label} {_name(function)[1]}", (_name(function),), function, sample)

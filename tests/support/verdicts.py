@@ -1,0 +1,28 @@
+"""The verdict of one check function on what its probes answer, as a run of the checks makes it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cluster.harness.compare import Expect
+from cluster.harness.judge import judge
+from cluster.harness.probe import Probe, Raw
+from rackwright.report.verdict import Verdict
+
+
+def verdict_of(check: Callable[..., None], answers: Mapping[Probe[Any], Callable[[], Any]], **given: Any) -> tuple[Verdict, str]:
+    """Return verdict and reason of a check. `answers` has a function for each probe's answer; `given` are the check's other arguments."""
+    expect = Expect()
+    offered = {**given, "ask": lambda probe, of=None: answers[probe](), "expect": expect}
+    try:
+        check(**{name: offered[name] for name in inspect.signature(check).parameters})
+    except Exception as error:
+        return judge(error, expect)
+    return judge(None, expect)
+
+
+def answers_of(texts: Mapping[Probe[Any], str]) -> dict[Probe[Any], Callable[[], Any]]:
+    """Return the answers of probes whose commands printed these texts."""
+    return {probe: lambda probe=probe, text=text: probe.read(Raw(out=text)) for probe, text in texts.items()}

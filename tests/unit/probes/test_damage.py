@@ -1,0 +1,192 @@
+"""Every parser on damaged outputs: it tells what it read, or that it cannot tell, and what was not damaged stays as it was."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from support.damage import damages
+from support.parser_registry import PARTS, parsers
+from support.verdicts import answers_of, verdict_of
+
+from cluster import test_gpu, test_slurm, test_storage
+from cluster.harness.cells import Unread
+from cluster.probes.gpu import GPUS
+from cluster.probes.slurm import NODES
+from cluster.probes.storage import MOUNTS
+from rackwright.errors import CouldNotTell
+from rackwright.report.verdict import Verdict
+
+TESTS = Path(__file__).parents[2]
+ALL = list(parsers())
+PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN
+
+
+def test_every_parser_is_registered():
+    """Functions named `parse…` of the checks, the hardware report and the acceptance."""
+    registered = {function for one in ALL for function in one.functions} | set(PARTS)
+    written = set()
+    for folder in ("cluster", "hardware", "acceptance"):
+        for file in sorted((TESTS / folder).rglob("*.py")):
+            module = ".".join(file.relative_to(TESTS).with_suffix("").parts)
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            written |= {(module, node.name) for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("parse")}
+    assert written - registered == set()
+    assert set(PARTS) <= written
+
+
+@pytest.mark.parametrize("one", ALL, ids=[one.name for one in ALL])
+def test_damaged_output_raises_nothing_but_that_it_cannot_be_told(one):
+    for damaged in damages(one.sample, most=25):
+        try:
+            one.read(damaged.text)
+        except CouldNotTell:
+            pass
+        except Exception as error:
+            raise AssertionError(f"{damaged.what}: {error!r}") from error
+
+
+ROWS = (
+    *("gpus", "gpu-repairs", "gpu-devices", "nvlink-fabric", "slurm-nodes", "slurm-partitions", "mounts", "storage-roots"),
+    *("storage-answering", "nfs-server", "units", "identity", "resolved", "hosts", "space", "inodes", "system-state"),
+)
+"""Probes whose answers are read row by row."""
+HARDWARE = ("gpus", "gpu_links", "numa", "interfaces", "rdma", "mounts")
+ACCEPTANCE = ("nvidia-smi", "nvlink", "topo", "dcgm", "nccl")
+BY_ROW = [
+    one
+    for one in ALL
+    if one.sample.strip()
+    and not one.sample.lstrip().startswith("{")
+    and (one.name.split(": ")[0], one.name.split(" ")[1])
+    in {*(("checks", name) for name in ROWS), *(("hardware", name) for name in HARDWARE), *(("acceptance", name) for name in ACCEPTANCE)}
+]
+
+
+def subjects(value, path=""):
+    """Return the values of an answer by path, as far as they were read: keys of mappings, fields, rows by their first field."""
+    if isinstance(value, Unread):
+        return {path: None}
+    found = {}
+    if is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            if field.compare and field.name not in ("unsure", "cut", "unread"):
+                found |= subjects(getattr(value, field.name), f"{path}.{field.name}")
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            found |= subjects(item, f"{path}[{key}]")
+    elif isinstance(value, Iterable) and not isinstance(value, str | set | frozenset):
+        for item in value:
+            found |= subjects(item, f"{path}[{_key(item)}]")
+    else:
+        found[path] = value if not isinstance(value, set | frozenset) else sorted(map(str, value))
+    return found
+
+
+def _key(item):
+    """Return what a row is known by: its first field, or two where one does not tell rows apart."""
+    if not is_dataclass(item):
+        return str(item)
+    named = [str(getattr(item, field.name)) for field in fields(item)][:2]
+    return "/".join(named)
+
+
+def test_parsers_that_read_rows_are_all_there():
+    assert len({one.name.rpartition(" ")[0] for one in BY_ROW}) >= len(ROWS) + len(HARDWARE)
+
+
+@pytest.mark.parametrize("one", BY_ROW, ids=[one.name for one in BY_ROW])
+def test_only_what_was_damaged_changes(one):
+    """A value that is told is the value of the whole output, unless its own line was damaged. A warning and line ends change nothing."""
+    whole = subjects(one.read(one.sample))
+    for damaged in damages(one.sample, most=40):
+        try:
+            found = subjects(one.read(damaged.text))
+        except CouldNotTell:
+            assert damaged.line, f"{damaged.what}: refused as a whole"
+            continue
+        wrong = {path: value for path, value in found.items() if value is not None and whole.get(path, value) != value}
+        if not damaged.line:
+            assert found == whole, damaged.what
+        elif damaged.what.startswith("cut"):
+            assert [row for row in _rows(wrong) if row not in HIDDEN] == [], damaged.what
+        else:
+            assert len(_rows(wrong)) <= 1, (damaged.what, wrong)
+
+
+HIDDEN = ("[/proc/sys/fs/binfmt_misc", "[/sys/fs/cgroup/systemd")
+"""Mount points of the samples with two mounts: where the later line is gone, the earlier one is what is told."""
+
+
+def _rows(paths):
+    """Return the rows, by their outermost key, to which values belong."""
+    return {path.split("]")[0] for path in paths}
+
+
+GPU_ROW = "{}, NVIDIA H200, 143771, 570.86.15, {}, {}, {}, Enabled, 00000000:{:02X}:00.0, {}, No, [N/A], {}, 16, 5, 5, P0\n"
+SICK = "".join(
+    GPU_ROW.format(
+        index, 7 * (index == 1), 1410 if index == 2 else 1980, "0x8" if index == 3 else "0x0", 16 + index, "No" if index != 4 else "Yes", 16
+    )
+    for index in range(8)
+)
+SICK = SICK.replace("[N/A], 16, 16, 5, 5, P0\n", "[N/A], 8, 16, 5, 5, P0\n", 1)
+PLAN = SimpleNamespace(count=8, product="NVIDIA H200", memory_mib=143771, driver="570.86.15")
+NODE_LINES = "".join(
+    f"NodeName=n{number} CPUTot=8 Gres=gpu:h200:8 RealMemory=2048 State={state} Partitions=gpu Reason=x [root@2026-01-01T00:00:00]\n"
+    for number, state in enumerate(("IDLE", "IDLE+DRAIN", "MIXED+RESERVED"))
+)
+MOUNT_LINES = """29 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
+61 29 0:44 / /scratch rw,relatime - tmpfs  rw
+62 29 0:45 / /home rw,nosuid,nodev - ext4 /dev/sdb1 rw
+"""
+HOME = SimpleNamespace(mount="/home", kind="fsx-lustre", servers=[], folder=None, clients=["w0"])
+SICK_CASES = {
+    **{
+        f"gpu {name}": (check, GPUS, SICK, {"node": SimpleNamespace(gpus=PLAN), "limit": 0.05})
+        for name, check in vars(test_gpu).items()
+        if name
+        in (
+            "test_no_memory_errors",
+            "test_clocks_are_alike",
+            "test_nothing_holds_clocks_down",
+            "test_no_memory_repair_is_due",
+            "test_pcie_links_are_full",
+        )
+    },
+    "mounts": (
+        test_storage.test_is_mounted,
+        MOUNTS,
+        MOUNT_LINES,
+        {"node": SimpleNamespace(name="w0"), "cluster": SimpleNamespace(storage=[HOME])},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SICK_CASES)
+def test_fault_does_not_pass_because_of_damage(case):
+    """Unless the line of the sick GPU is gone: then the count of GPUs fails."""
+    check, probe, text, given = SICK_CASES[case]
+    assert verdict_of(check, answers_of({probe: text}), **given)[0] is FAILED
+    for damaged in damages(text, most=200):
+        verdict = verdict_of(check, answers_of({probe: damaged.text}), **given)[0]
+        if verdict is PASSED and probe is GPUS:
+            verdict = verdict_of(test_gpu.test_count_matches_plan, answers_of({probe: damaged.text}), **given)[0]
+        assert verdict in (FAILED, UNKNOWN), damaged.what
+
+
+def test_drained_node_does_not_become_usable_because_of_damage():
+    for damaged in damages(NODE_LINES, most=200):
+        try:
+            nodes = NODES.parse(damaged.text)
+        except (ValueError, CouldNotTell):
+            continue
+        for name, usable in (("n0", PASSED), ("n1", FAILED), ("n2", PASSED)):
+            if name not in nodes:
+                continue
+            verdict = verdict_of(test_slurm.test_node_is_usable, {}, node=None, slurm_node=nodes[name])[0]
+            assert verdict in (usable, UNKNOWN), (damaged.what, name)

@@ -1,0 +1,309 @@
+"""Rows of nvidia-smi that are odd, damaged or missing: what is told of each GPU, and that all other GPUs are judged as before."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from support.verdicts import answers_of, verdict_of
+
+from acceptance.judges import health
+from acceptance.parsers import nvidia_smi
+from acceptance.phase import told
+from cluster import test_gpu
+from cluster.probes.gpu import GPUS, REPAIRS, XIDS, parse_gpus
+from cluster.probes.nvidia_smi import lost_gpu
+from hardware import parsers as hardware
+from rackwright.report.verdict import Verdict
+
+PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN
+ROW = "{}, NVIDIA H100 80GB HBM3, 81559, 580.95.05, 0, 1980, 0x0000000000000001, Enabled, 00000000:{}:00.0, No, No, [N/A], 16, 16, 5, 5, P0"
+BUSES = ("1A", "2B", "34", "4D", "9E", "AF", "C1", "D2")
+ROWS = [ROW.format(index, bus) for index, bus in enumerate(BUSES)]
+GOOD = "\n".join(ROWS) + "\n"
+REPAIRED = "Attached GPUs : 8\n" + "".join(f"GPU 00000000:{bus}:00.0\n    GPU Recovery Action : None\n" for bus in BUSES)
+CHECKS = {
+    name.removeprefix("test_"): check
+    for name, check in vars(test_gpu).items()
+    if name.startswith("test_") and name != "test_devices_are_distinct"
+}
+PLAN = SimpleNamespace(count=8, product="NVIDIA H100 80GB HBM3", memory_mib=81559, driver="580.95.05")
+
+
+def judged(text=GOOD, repairs=REPAIRED, log="", plan=PLAN):
+    """Return verdicts and reasons of all checks on GPUs, without those that pass."""
+    answers = answers_of({GPUS: text, REPAIRS: repairs, XIDS: log})
+    found = {name: verdict_of(check, answers, node=SimpleNamespace(gpus=plan), limit=0.05) for name, check in CHECKS.items()}
+    return {name: told for name, told in found.items() if told[0] is not PASSED}
+
+
+def verdicts(*args, **more):
+    """Return the verdicts of all checks on GPUs, without those that pass."""
+    return {name: verdict for name, (verdict, _) in judged(*args, **more).items()}
+
+
+def changed(number, old, new):
+    """Return the good rows with one of them changed."""
+    assert old in ROWS[number]
+    return "\n".join(row.replace(old, new, 1) if place == number else row for place, row in enumerate(ROWS)) + "\n"
+
+
+def test_gpus_in_order_pass():
+    assert judged() == {}
+
+
+@pytest.mark.parametrize("cell", ["[N/A]", "[Not Supported]", "[Unknown Error]", "ERR!", "", "Fehler", "1.98x", "8,1559e4"])
+@pytest.mark.parametrize(
+    ("old", "check"),
+    [
+        ("81559", "memory_matches_plan"),
+        ("580.95.05", "driver_matches_plan"),
+        ("1980", "clocks_are_alike"),
+        ("0x0000000000000001", "nothing_holds_clocks_down"),
+        ("Enabled", "driver_stays_loaded"),
+    ],
+)
+def test_value_that_was_not_read_is_unknown_alone(old, check, cell):
+    """The line is quoted, and every other check still judges all GPUs."""
+    found = judged(changed(3, f", {old},", f", {cell},"))
+    assert {name: verdict for name, (verdict, _) in found.items()} == {check: UNKNOWN}
+    assert "GPU 3" in found[check][1] and f'"{cell}" in the line "3, NVIDIA H100' in found[check][1].replace("is empty in", 'is "" in')
+
+
+@pytest.mark.parametrize("cell", ["[N/A]", "[Unknown Error]", "ERR!", ""])
+def test_counter_that_one_gpu_lacks_and_others_have_is_unknown(cell):
+    assert verdicts(changed(6, "580.95.05, 0,", f"580.95.05, {cell},")) == {"no_memory_errors": UNKNOWN}
+    assert verdicts(changed(6, "16, 16, 5", f"16, {cell}, 5")) == {"pcie_links_are_full": UNKNOWN}
+    assert verdicts(changed(6, "No, No, [N/A]", f"{cell}, No, [N/A]")) == {"no_memory_repair_is_due": UNKNOWN}
+
+
+def test_counters_that_no_gpu_has_are_no_fault():
+    """A virtual GPU has neither ECC nor lanes nor rows; its highest clock is unknown, and everything else is judged."""
+    row = "0, NVIDIA A16-8C, 8192, 580.95.05, [N/A], [N/A], 0x0000000000000000, Enabled, 00000000:02:00.0, [N/A], [N/A], [N/A]"
+    plan = SimpleNamespace(count=1, product="NVIDIA A16-8C", memory_mib=8192, driver="580.95.05")
+    text = f"{row}, [N/A], [N/A], [N/A], [N/A], [N/A]\n"
+    assert verdicts(text, plan=plan) == {"clocks_are_alike": UNKNOWN}
+
+
+def test_fault_counts_beside_a_value_that_was_not_read():
+    blind = changed(3, "580.95.05, 0,", "580.95.05, ERR!,")
+    found = judged(blind.replace("5, NVIDIA H100 80GB HBM3, 81559, 580.95.05, 0", "5, NVIDIA H100 80GB HBM3, 81559, 580.95.05, 2"))
+    assert found == {"no_memory_errors": (FAILED, "expected GPU 5: none, found GPU 5: 2")}
+
+
+@pytest.mark.parametrize(
+    ("line", "where"),
+    [
+        ("Unable to determine the device handle for GPU2: 0000:34:00.0: Unknown Error", "0000:34:00.0"),
+        ("Unable to determine the device handle for GPU 0000:34:00.0: GPU is lost.  Reboot the system to recover this GPU", "0000:34:00.0"),
+        ("Unable to determine the device handle for GPU0000:34:00.0: Not Found", "0000:34:00.0"),
+        ("Unable to determine the device handle for gpu 00000000:34:00.0: Unknown Error", "00000000:34:00.0"),
+        ("Unable to determine the device handle for GPU2: Unknown Error", "GPU 2"),
+    ],
+)
+@pytest.mark.parametrize("place", ["before", "between", "after"])
+def test_gpu_that_does_not_respond_is_named_and_the_others_are_judged(line, where, place):
+    position = {"before": 0, "between": 3, "after": 7}[place]
+    rows = [row for row in ROWS if not row.startswith("2,")]
+    text = "\n".join([*rows[:position], line, *rows[position:]]) + "\n"
+    assert lost_gpu(line) == where
+    assert judged(text) == {"count_matches_plan": (FAILED, f"expected 8, found 7 of 8 GPUs respond; {where} does not")}
+
+
+def test_gpu_whose_cells_say_that_it_is_lost_does_not_respond():
+    lost = ", ".join(["2", *["[GPU is lost]"] * 7, "00000000:34:00.0", *["[GPU is lost]"] * 8])
+    found = judged("\n".join(lost if row.startswith("2,") else row for row in ROWS) + "\n")
+    assert found == {"count_matches_plan": (FAILED, "expected 8, found 7 of 8 GPUs respond; 00000000:34:00.0 does not")}
+
+
+def test_driver_that_gives_up_at_a_lost_gpu_is_told():
+    found = judged("Unable to determine the device handle for GPU 0000:34:00.0: Unknown Error\n")
+    assert found["count_matches_plan"] == (FAILED, "expected 8, found no GPU listed; 0000:34:00.0 does not respond")
+
+
+def test_number_that_may_be_localised_is_unknown():
+    """81.559 MiB may be 81 or 81559."""
+    assert verdicts(changed(3, "81559", "81.559")) == {"memory_matches_plan": UNKNOWN}
+
+
+@pytest.mark.parametrize("warning", ["WARNING: infoROM is corrupted at gpu 0000:34:00.0", "Warnung: legacy persistence mode, use a daemon"])
+@pytest.mark.parametrize("position", [0, 4, 8])
+def test_warning_changes_nothing(warning, position):
+    assert judged("\n".join([*ROWS[:position], warning, *ROWS[position:]]) + "\n") == {}
+
+
+@pytest.mark.parametrize("text", [GOOD.replace("\n", "\r\n"), "\ufeff" + GOOD, GOOD.replace(", ", ","), GOOD.replace("\n", "\n\n")])
+def test_line_ends_and_blanks_change_nothing(text):
+    assert judged(text) == {}
+
+
+def test_columns_beyond_those_asked_for_change_nothing():
+    assert judged("".join(f"{row}, 30, [N/A]\n" for row in ROWS)) == {}
+
+
+def test_titles_say_what_the_columns_are():
+    titles = (
+        "index, name, memory.total [MiB], driver_version, extra, ecc.errors.uncorrected.volatile.total, clocks.max.sm [MHz], "
+        "clocks_event_reasons.active, persistence_mode, pci.bus_id, remapped_rows.pending, remapped_rows.failure, retired_pages.pending, "
+        "pcie.link.width.current, pcie.link.width.max, pcie.link.gen.current, pcie.link.gen.max, pstate\n"
+    )
+    assert judged(titles + GOOD.replace("580.95.05, ", "580.95.05, [N/A], ")) == {}
+
+
+def test_row_that_is_repeated_is_one_gpu():
+    assert verdicts("\n".join([*ROWS[:7], ROWS[6]]) + "\n") == {"count_matches_plan": FAILED}
+    assert judged(GOOD + ROWS[6] + "\n") == {}
+
+
+def test_two_rows_of_one_gpu_that_differ_are_unknown_where_they_differ():
+    assert verdicts(GOOD + ROWS[6].replace("1980", "1410") + "\n") == {"clocks_are_alike": UNKNOWN}
+
+
+def test_row_without_its_index_may_be_a_repetition():
+    assert verdicts(changed(4, "4, NVIDIA", "ERR!, NVIDIA")) == {"count_matches_plan": UNKNOWN}
+    assert verdicts("\n".join(["ERR!" + ROWS[0][1:], *ROWS[1:7]]) + "\n") == {"count_matches_plan": FAILED}
+
+
+@pytest.mark.parametrize("end", [len(GOOD) - 60, len(GOOD) - 150, len(GOOD) - 400])
+def test_list_that_is_cut_short_fails_nothing(end):
+    assert set(verdicts(GOOD[:end]).values()) == {UNKNOWN}
+
+
+@pytest.mark.parametrize("text", ["", "\n", "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", "\x00\x00"])
+def test_output_without_gpus_is_unknown(text):
+    assert set(verdicts(text, repairs=text).values()) == {UNKNOWN}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "check"),
+    [
+        ("No, No, [N/A]", "Yes, No, [N/A]", "no_memory_repair_is_due"),
+        ("No, No, [N/A]", "No, Yes, [N/A]", "no_memory_repair_is_due"),
+        ("No, No, [N/A]", "No, No, Yes", "no_memory_repair_is_due"),
+        ("16, 16, 5, 5", "8, 16, 5, 5", "pcie_links_are_full"),
+        ("16, 16, 5, 5", "16, 16, 1, 5", "pcie_links_are_full"),
+        ("0x0000000000000001", "0x0000000000000040", "nothing_holds_clocks_down"),
+        ("0x0000000000000001", "0x0000000000000080", "nothing_holds_clocks_down"),
+        ("0x0000000000000001", "0x0000000000000020", "nothing_holds_clocks_down"),
+        ("81559, 580", "81559, [GPU requires reset]", None),
+    ],
+)
+def test_faults_of_a_gpu_are_seen(old, new, check):
+    found = judged(changed(5, old, new) if check else changed(5, "1980", "[GPU requires reset]"))
+    if check:
+        assert {name: verdict for name, (verdict, _) in found.items()} == {check: FAILED}
+        assert "GPU 5" in found[check][1]
+    else:
+        assert found["no_reset_is_due"] == (FAILED, "expected GPU 5: none, found GPU 5: Reset")
+
+
+def test_rate_of_an_idle_link_is_no_fault():
+    """Below performance state P0 the driver lowers the rate."""
+    assert judged(changed(5, "16, 16, 5, 5, P0", "16, 16, 1, 5, P8")) == {}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [
+        ("Action : None", "Action : Reset", FAILED),
+        ("Action : None", "Action : Drain and Reset", FAILED),
+        ("Action : None", "Action : [Unknown Error]", UNKNOWN),
+        ("GPU Recovery Action : None\n", "Fan Speed : N/A\n", UNKNOWN),
+        ("GPU Recovery Action : None", "GPU Reset Status\n        Reset Required : Yes", FAILED),
+        ("GPU Recovery Action : None", "GPU Reset Status\n        Reset Required : No", PASSED),
+        ("GPU Recovery Action : None", "GPU Reset Status\n        Reset Required : ERR!", UNKNOWN),
+    ],
+)
+def test_reset_that_the_driver_asks_for(old, new, verdict):
+    """Row `GPU Recovery Action` of drivers 560 and later, section `GPU Reset Status` of older ones."""
+    found = verdicts(repairs=REPAIRED.replace(old, new, 1))
+    assert found == ({} if verdict is PASSED else {"no_reset_is_due": verdict})
+
+
+SXID = "nvidia-nvswitch2: SXid (PCI:0000:8a:00.0): {}, Link 7 simulated\n"
+
+
+def test_errors_of_an_nvswitch_are_seen():
+    """A fatal one ends jobs; one that is not fatal is reported, and drains no node."""
+    assert verdicts(log=SXID.format("20009, Non-fatal")) == {"no_nvswitch_errors": FAILED}
+    found = judged(log=SXID.format("23001, Fatal") + "usb 1-1: new device\n")
+    assert {name: verdict for name, (verdict, _) in found.items()} == {"no_nvswitch_errors": FAILED, "no_driver_errors": FAILED}
+    assert "SXid (PCI:0000:8a:00.0): 23001, Fatal, Link 7" in found["no_driver_errors"][1]
+    assert verdicts(log="NVRM: Xid (PCI:0000:1a:00): 79, pid=7, GPU has fallen off the bus.\n") == {"no_driver_errors": FAILED}
+    assert verdicts(log="NVRM: Xid (PCI:0000:1a:00): 31, pid=7, name=python\n") == {}
+
+
+TITLES = (
+    "index, name, memory.total [MiB], driver_version, ecc.errors.uncorrected.volatile.total, remapped_rows.pending, remapped_rows.failure, "
+    "clocks.max.sm [MHz], clocks_event_reasons.active, pcie.link.gen.current, pcie.link.gen.max, pcie.link.width.current, "
+    "pcie.link.width.max\n"
+)
+HEALTH = [f"{index}, NVIDIA H200, 143771, 570.86.15, 0, No, No, 1980, 0x0000000000000000, 5, 5, 16, 16\n" for index in range(8)]
+
+
+def accepted(text, planned=8):
+    """Return the verdicts of the acceptance's checks on the same tool, without those that pass."""
+    found = {}
+    for name, check in health.CHECKS.items():
+        finding = told(name, "worker0", lambda check=check, name=name: check(name, "worker0", nvidia_smi.parse_health(text), planned))
+        if finding.verdict is not PASSED:
+            found[name] = (finding.verdict, finding.reason)
+    return found
+
+
+def test_acceptance_reads_the_same_rows():
+    assert accepted(TITLES + "".join(HEALTH)) == {}
+    blind = HEALTH[2].replace("1980", "[N/A]")
+    found = accepted(TITLES + "".join([*HEALTH[:2], blind, *HEALTH[3:]]))
+    assert {name: verdict for name, (verdict, _) in found.items()} == {"nothing_holds_clocks_down": UNKNOWN}
+    assert 'GPU 2 clocks.max.sm is "[N/A]" in the line "2, NVIDIA H200' in found["nothing_holds_clocks_down"][1]
+    unified = HEALTH[2].replace("143771", "[N/A]")
+    assert accepted(TITLES + "".join([*HEALTH[:2], unified, *HEALTH[3:]])) == {}
+    reset = HEALTH[2].replace("0, No, No", "[GPU requires reset], No, No")
+    assert accepted(TITLES + "".join([*HEALTH[:2], reset, *HEALTH[3:]]))["no_memory_errors"][0] is FAILED
+
+
+def test_acceptance_names_the_gpu_that_does_not_respond():
+    lost = "Unable to determine the device handle for GPU2: 0000:34:00.0: Unknown Error\n"
+    found = accepted(lost + TITLES + "".join([*HEALTH[:2], *HEALTH[3:]]))
+    assert found["count_matches_plan"] == (FAILED, "expected 8, found 7 of 8 GPUs respond; 0000:34:00.0 does not")
+    assert {verdict for name, (verdict, _) in found.items() if name != "count_matches_plan"} == {UNKNOWN}
+
+
+def test_acceptance_judges_whole_rows_of_a_list_that_is_cut_short():
+    text = (TITLES + "".join(HEALTH))[:-30]
+    assert {verdict for verdict, _ in accepted(text).values()} == {UNKNOWN}
+    slow = text.replace(", 16, 16\n", ", 8, 16\n", 1)
+    assert accepted(slow)["pcie_links_are_wide"][0] is FAILED
+
+
+FOUR = "".join(f"\t Link {number}: 26.562 GB/s\n" for number in range(4))
+LINKS = "".join(f"GPU {gpu}: NVIDIA H200 (UUID: GPU-{gpu})\n{FOUR}" for gpu in range(2))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [
+        ("\t Link 2: 26.562 GB/s\n", "\t Link 2: <inactive>\n", FAILED),
+        ("\t Link 2: 26.562 GB/s\n", "\t Link 2: ERR!\n", UNKNOWN),
+        ("\t Link 2: 26.562 GB/s\n", "", UNKNOWN),
+        ("\t Link 2: 26.562 GB/s\n", "\t Link 2: 26,562 GB/s\n", UNKNOWN),
+        ("\t Link 2: 26.562 GB/s\n", "\t Link 2: 26.562 GB/s\n" * 2, PASSED),
+        ("\n", "\r\n", PASSED),
+        ("GPU 1: NVIDIA", "a warning\nGPU 1: NVIDIA", PASSED),
+        (LINKS, LINKS.partition("GPU 1")[0] + "GPU 1: x\nNVML: Unable to retrieve NVLink information as all links are inActive\n", FAILED),
+        (LINKS, LINKS.partition("GPU 1")[0], UNKNOWN),
+        (LINKS, LINKS[:-30], UNKNOWN),
+    ],
+)
+def test_links_are_read_one_by_one(old, new, verdict):
+    text = LINKS.replace(old, new, -1 if old == "\n" else 1)
+    assert told("nvlinks_are_up", "w", lambda: health.nvlinks("nvlinks_are_up", "w", nvidia_smi.parse_nvlinks(text), 2)).verdict is verdict
+
+
+def test_all_readers_accept_the_list_of_the_others():
+    """The same odd line before the same rows, in the forms of the three readers."""
+    odd = "Unable to determine the device handle for GPU7: 0000:d2:00.0: Unknown Error\n"
+    assert parse_gpus(odd + GOOD).lost == ("0000:d2:00.0",)
+    assert nvidia_smi.parse_health(odd + TITLES + HEALTH[0]).lost == ("0000:d2:00.0",)
+    assert hardware.parse_gpus(odd + "0, NVIDIA H200, 143771, 570.86.15, 00000000:1A:00.0\n").lost == ("0000:d2:00.0",)

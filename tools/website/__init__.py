@@ -1,0 +1,1 @@
+"""The documentation site: configuration, hook and theme for MkDocs."""
