@@ -91,7 +91,7 @@ def test_released_versions_have_a_date_and_descend():
 
 def test_schema_of_the_inventory_is_the_same_in_every_reader():
     """Roles and checks cannot import the writer, so they name the schema themselves."""
-    schema = re.compile(r"rackwright\.handover/(\d+)")
+    schema = re.compile(r"rackwright\.inventory/(\d+)")
     files = [file for folder in ("infra", "playbooks") for kind in ("py", "json", "yml") for file in (ROOT / folder).rglob(f"*.{kind}")]
     found = {str(file.relative_to(ROOT)): set(schema.findall(file.read_text(encoding="utf-8"))) for file in files}
     named = {file: numbers for file, numbers in found.items() if numbers}
