@@ -81,10 +81,10 @@ docs: dev ## writes the generated pages again: troubleshooting and reference
 	@PYTHONPATH=tools:infra $(BIN)/python -m reference
 
 docs-site: dev ## builds the documentation site in build/site; fails for a broken link
-	@$(BIN)/mkdocs build -f tools/website/mkdocs.yml
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -f tools/website/mkdocs.yml
 
 docs-serve: dev ## serves the documentation site at http://127.0.0.1:8000 and rebuilds it after each edit
-	@$(BIN)/mkdocs serve -f tools/website/mkdocs.yml -a 127.0.0.1:8000
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve -f tools/website/mkdocs.yml -a 127.0.0.1:8000
 
 lock: ## writes requirements.lock and requirements-dev.lock again from their .in files (needs uv)
 	@$(COMPILE) requirements.in -o requirements.lock

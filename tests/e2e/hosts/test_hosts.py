@@ -131,7 +131,7 @@ def test_a_package_that_somebody_removed_is_drift(hosts: Project, machines: Mach
         said = hosts.resources()["converge"]["outputs"]
     finally:
         machines.on("worker1", "mv /var/lib/dpkg/status.kept /var/lib/dpkg/status")
-    assert [reason.split(":")[:3] for reason in said["reasons"]] == [["worker1", " bootstrap", " Install the packages that every node has"]]
+    assert [reason.split(":")[:3] for reason in said["reasons"]] == [["worker1", " bootstrap", " Install the base packages"]]
     assert "psmisc" in said["reasons"][0] and not said["converged"]
     hosts.must("up", "--refresh")
     assert hosts.report()["verdict"] == "passed"
