@@ -175,7 +175,7 @@ def texts(file: Path) -> dict[str, float]:
     cluster = load_stack(file).cluster
     assert cluster is not None
     plan = expand(cluster, "rack-bench")
-    inputs = {"plan": program.wire(plan), "hosts": hosts(plan), "secrets": {"access_key": "none", "munge_key": "none"}}
+    inputs = {"plan": program.serialize_plan(plan), "hosts": hosts(plan), "secrets": {"access_key": "none", "munge_key": "none"}}
     started, busy = time.monotonic(), time.process_time()
     written = stack_files.write("rack-bench", inputs)
     text = rendered("etc/slurm/slurm.conf", yaml.load(written.inventory.read_text(), Loader=yaml.CSafeLoader), "controller0")

@@ -156,7 +156,7 @@ def container() -> Iterator[str]:
     async def say(text: str) -> None:
         print(text, file=sys.stderr)
 
-    image = asyncio.run(base_image.provide("debian-13", "auto", None, say))
+    image = asyncio.run(base_image.ensure("debian-13", "auto", None, say))
     rights = ("--cap-add", "NET_ADMIN,MKNOD,SYS_PTRACE,SYS_RESOURCE")
     podman(
         "run",

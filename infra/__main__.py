@@ -5,22 +5,22 @@ import pulumi
 from rackwright import targets
 from rackwright.inventory import applied
 from rackwright.targets import kubernetes, outputs, program, secrets
-from rackwright.targets.resources import Converge, KeyPair, Verification
+from rackwright.targets.resources import Converge, SshKeyPair, Verification
 
 described = program.load(pulumi.Config().require_object("cluster"), pulumi.get_stack())
 plan = described.plan
-access = KeyPair("access-key", comment=f"rackwright {plan.stack}")
+access = SshKeyPair("access-key", comment=f"rackwright {plan.stack}")
 built = targets.target(plan.target.kind).build(plan, access.public_key)
 
 converge = Converge(
     "converge",
-    plan=program.wire(plan),
+    plan=program.serialize_plan(plan),
     described=applied.wire(described.cluster),
     hosts=built.hosts,
     sources=built.sources,
     bundle=built.bundle,
     addons=kubernetes.addons(plan),
-    secrets={"access_key": access.private_key, "host_keys": built.host_keys, **secrets.drawn(plan)},
+    secrets={"access_key": access.private_key, "host_keys": built.host_keys, **secrets.generated_secrets(plan)},
     digests=program.converge_digests(described),
     options=program.converge_options(described),
 )

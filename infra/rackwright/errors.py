@@ -21,13 +21,13 @@ class RackwrightError(Exception):
         return f"{where}{self.cause}" + (f"\n  {self.hint}" if self.hint else "")
 
 
-class BadInput(RackwrightError):
+class InputError(RackwrightError):
     """The command line or the stack file is invalid (exit code 2)."""
 
     exit_code: ClassVar[int] = 2
 
 
-class CouldNotTell(RackwrightError):
+class UndeterminedError(RackwrightError):
     """The state could not be determined (exit code 3)."""
 
     exit_code: ClassVar[int] = 3

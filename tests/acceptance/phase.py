@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar
 
 from cluster.harness.compare import Expect, Mismatch
 from cluster.harness.probe import Probe, Raw
-from rackwright.errors import CouldNotTell
-from rackwright.inventory.reader import Declared
+from rackwright.errors import UndeterminedError
+from rackwright.inventory.reader import Inventory
 from rackwright.report.verdict import SkipReason, Verdict
 
 T = TypeVar("T")
@@ -109,10 +109,10 @@ class Output:
         return tuple(task for task in self.tasks if task.node == node)
 
     def only(self, node: str) -> Task:
-        """Its one task there; raises CouldNotTell where there is none."""
+        """Its one task there; raises UndeterminedError where there is none."""
         tasks = self.on(node)
         if not tasks:
-            raise CouldNotTell(f"job {self.job.name} said nothing from {node}: {self.why(node)}")
+            raise UndeterminedError(f"job {self.job.name} said nothing from {node}: {self.why(node)}")
         return tasks[0]
 
     def why(self, node: str) -> str:
@@ -128,12 +128,12 @@ class Part:
     nodes: tuple[str, ...]
 
 
-def runs_pods(declared: Declared) -> bool:
+def runs_pods(declared: Inventory) -> bool:
     """Whether Kubernetes runs the jobs."""
     return bool((declared.cluster.get("scheduler") or {}).get("kind") == "kubernetes")
 
 
-def compute_nodes(declared: Declared) -> tuple[str, ...]:
+def compute_nodes(declared: Inventory) -> tuple[str, ...]:
     """All nodes of the plan that run jobs and are not out; a controller of Kubernetes runs none."""
     nodes = declared.cluster["scheduler"]["nodes"]
     return tuple(node["name"] for node in nodes if node["name"] in declared.nodes and node.get("works", True))
@@ -143,7 +143,7 @@ def compute_nodes(declared: Declared) -> tuple[str, ...]:
 class Scope:
     """What a phase is about: the plan, and the nodes that are there for it now."""
 
-    declared: Declared
+    declared: Inventory
     nodes: tuple[str, ...]
     """Compute nodes that take part: in the plan, not out, and idle when the phase began."""
     states: Mapping[str, str]
@@ -191,7 +191,7 @@ class Scope:
         return next(one for one in self.declared.cluster["storage"] if mount.is_relative_to(one["mount"]))
 
     def answer(self, question: Probe[Any]) -> Any:
-        """The answer to a question of this phase; raises CouldNotTell where there is none."""
+        """The answer to a question of this phase; raises UndeterminedError where there is none."""
         return question.read(self.answers[question.name])
 
     def gpus(self, node: str) -> int:
@@ -284,8 +284,8 @@ def skipped(check: str, node: str, reason: SkipReason) -> Finding:
 
 
 def told(check: str, node: str, look: Callable[[], Finding]) -> Finding:
-    """What `look` finds; unknown where it raises CouldNotTell."""
+    """What `look` finds; unknown where it raises UndeterminedError."""
     try:
         return look()
-    except CouldNotTell as error:
+    except UndeterminedError as error:
         return unknown(check, node, str(error))

@@ -11,7 +11,7 @@ from acceptance.phase import Task as Printed
 from cluster.harness import smoke_side
 from cluster.harness.probe import Probe, Raw
 from cluster.probes.smoke import Task, parse_task
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 _CAREFUL: Final = "\ntry:\n{}\nexcept OSError as error:\n    print('TROUBLE ' + str(error), flush=True)\n"
 _NAMES: Final = {
@@ -42,11 +42,11 @@ def trouble(printed: Printed) -> str:
 
 
 def said(output: Output, node: str) -> Task:
-    """What TASK said from a node; raises CouldNotTell where it said nothing of itself."""
+    """What TASK said from a node; raises UndeterminedError where it said nothing of itself."""
     printed = output.only(node)
     line = next((line for line in printed.out.splitlines() if line.startswith("TASK ")), "")
     if not line:
-        raise CouldNotTell(
+        raise UndeterminedError(
             f"job {output.job.name} said nothing of itself on {node}: {trouble(printed) or output.trouble or 'no reason given'}"
         )
     return parse_task(json.loads(line.removeprefix("TASK ")))
@@ -60,10 +60,10 @@ def asking(name: str, nodes: tuple[str, ...], question: Probe[Any], **more: Any)
 
 
 def answer(output: Output, node: str, question: Probe[Any]) -> Any:
-    """What the question was answered there; raises CouldNotTell where there is no answer that can be read."""
+    """What the question was answered there; raises UndeterminedError where there is no answer that can be read."""
     printed = output.only(node)
     try:
         raw = Raw(**json.loads(printed.out))
     except (ValueError, TypeError):
-        raise CouldNotTell(f"job {output.job.name} gave no answer on {node}: {output.trouble or 'it printed no JSON'}") from None
+        raise UndeterminedError(f"job {output.job.name} gave no answer on {node}: {output.trouble or 'it printed no JSON'}") from None
     return question.read(raw)

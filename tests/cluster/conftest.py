@@ -22,7 +22,7 @@ from cluster.probes.access import SSH_SAYS
 from cluster.probes.identity import CLOCK
 from cluster.probes.slurm import NODES, SlurmNode
 from cluster.probes.smoke import SMOKE, Smoke
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.report.check_plan import Expected
 
 Ask = Callable[..., Any]
@@ -91,7 +91,7 @@ def limit(owed: Expected) -> float:
 
 @pytest.fixture
 def ask(judge: Judge, owed: Expected) -> Ask:
-    """Return a function for the answer of the checked node, or `of` another; it raises CouldNotTell without an answer."""
+    """Return a function for the answer of the checked node, or `of` another; it raises UndeterminedError without an answer."""
 
     def answer(question: Probe[Any] | Outlook, of: str | None = None) -> Any:
         asked = of or owed.node
@@ -102,14 +102,14 @@ def ask(judge: Judge, owed: Expected) -> Ask:
 
 @pytest.fixture
 def from_outside(judge: Judge, node: SimpleNamespace, ask: Ask, cluster: SimpleNamespace) -> Ask:
-    """Return a function that probes the checked node from outside; it raises CouldNotTell if a missing answer would prove nothing."""
+    """Return a function that probes the checked node from outside; it raises UndeterminedError if a missing answer would prove nothing."""
 
     def said(outlook: Outlook, beside: Outlook) -> str:
         entry = cluster.access.entry[0]
         if not ask(beside, of=entry).startswith(SSH_SAYS):
-            raise CouldNotTell(f"the control {entry} did not answer from there either, so a missing answer proves nothing")
+            raise UndeterminedError(f"the control {entry} did not answer from there either, so a missing answer proves nothing")
         if not judge.place(node.name).speaks(node.name):
-            raise CouldNotTell(f"{node.name} does not answer inside the cluster either, so a missing answer proves nothing")
+            raise UndeterminedError(f"{node.name} does not answer inside the cluster either, so a missing answer proves nothing")
         return str(ask(outlook))
 
     return said
@@ -132,7 +132,7 @@ def slurm_node(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask, expect
     """Return the controller's record of the checked node."""
     found = ask(NODES, of=cluster.scheduler.controllers[0]).at(node.name)
     if isinstance(found, Unread):
-        raise CouldNotTell(found.why)
+        raise UndeterminedError(found.why)
     if found is None:
         expect("not a node of Slurm", "a node of Slurm")
     return found  # type: ignore[return-value]
@@ -167,10 +167,10 @@ def planned_objects(judge: Judge) -> Callable[..., list[dict[str, Any]]]:
 
 @pytest.fixture
 def etcd(ask: Ask) -> control.Etcd:
-    """Return the etcd member on the checked node; raise CouldNotTell if it does not answer."""
+    """Return the etcd member on the checked node; raise UndeterminedError if it does not answer."""
     found: control.Etcd = ask(control.ETCD)
     if found.trouble:
-        raise CouldNotTell(f"etcd: {found.trouble}")
+        raise UndeterminedError(f"etcd: {found.trouble}")
     return found
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from cluster.probes.kubelet import RUNTIME
 from cluster.probes.kubernetes import KUBELETS
 from cluster.probes.units import CONTAINERD, UNITS
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 
 def test_runs(ask, expect):
@@ -28,7 +28,7 @@ def test_version_is_the_same_everywhere(ask, members, expect):
     for name in members("kubernetes"):
         try:
             found[name] = ask(RUNTIME, of=name).version
-        except CouldNotTell:  # the check of that node reports the error
+        except UndeterminedError:  # the check of that node reports the error
             continue
     expect(ask(RUNTIME).version, Counter(found.values()).most_common(1)[0][0])
 
@@ -37,7 +37,7 @@ def test_cgroup_driver_is_the_kubelets(ask, node, cluster, expect):
     """Two different cgroup managers on one node lose pods under memory pressure."""
     kubelet = ask(KUBELETS, of=cluster.scheduler.controllers[0])[node.name]
     if isinstance(kubelet, str):
-        raise CouldNotTell(f"the kubelet does not report its configuration: {kubelet}")
+        raise UndeterminedError(f"the kubelet does not report its configuration: {kubelet}")
     expect("systemd" if ask(RUNTIME).systemd_cgroup else "cgroupfs", kubelet["cgroupDriver"])
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from cluster.probes.control import AUDIT, MANIFESTS, SECRETS
 from cluster.probes.kubelet import ANSWERS, FILES
 from cluster.probes.kubernetes import DNS, HEALTH, OBJECTS, PODS, TOKENS
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 DAY = 86400
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
@@ -33,7 +33,7 @@ def test_certificates_last(ask, expect, limit):
     """kubeadm's certificates last a year; after that the API is inaccessible, even for renewal."""
     found = {path: left for path, left in ask(FILES).certificates.items() if not path.startswith("/var/lib/kubelet/")}
     if not found:
-        raise CouldNotTell("no certificates found under /etc/kubernetes")
+        raise UndeterminedError("no certificates found under /etc/kubernetes")
     short = {path: "unreadable" if left is None else f"{left / DAY:.0f} days" for path, left in found.items() if not _lasts(left, limit)}
     expect(short, {}, holds=not short)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster.probes.fabric import COUNTERS, LINKS, MANAGER, PORTS
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.report.fabric_diff import End, differences
 
 
@@ -14,7 +14,7 @@ def planned_ports(node, ask):
     """Return the node's ports that the plan names; a node may have other adapters for storage and management."""
     ports = [port for port in ask(PORTS) if port.adapter in node.rails]
     if not ports:
-        raise CouldNotTell("ibstat shows no adapter of the plan")
+        raise UndeterminedError("ibstat shows no adapter of the plan")
     return ports
 
 
@@ -23,7 +23,7 @@ def up(planned_ports):
     """Return the planned ports that carry traffic."""
     found = [port for port in planned_ports if port.up]
     if not found:
-        raise CouldNotTell("no planned port of the node is up")
+        raise UndeterminedError("no planned port of the node is up")
     return found
 
 

@@ -7,7 +7,7 @@ from ipaddress import ip_network
 from cluster.probes.firewall import METADATA_SERVICE, RULESET, Packet
 from cluster.probes.units import FIREWALL, UNITS
 from rackwright.catalog import ports
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 STRANGER = "203.0.113.9"
 """An address of the documentation range (RFC 5737): never assigned to a host."""
@@ -77,7 +77,7 @@ def test_metadata_service_is_for_root_alone(ask, expect):
     """Access to the metadata service means the instance's credentials: a job would get its permissions, and the keys passed at boot."""
     found = ask(METADATA_SERVICE)
     if set(found.values()) == {"silent"}:
-        raise CouldNotTell("the metadata service does not answer, not even to root")
+        raise UndeterminedError("the metadata service does not answer, not even to root")
     expect(f"nobody: {found['nobody']}", "nobody: refused")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cluster.harness.cells import Unread, read_values
 from cluster.probes.gpu import DEVICES, GPUS, REPAIRS, XIDS, clock_faults, is_a_programs, is_of_nvswitch
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 
 def test_count_matches_plan(node, ask, expect):
@@ -97,7 +97,7 @@ def test_devices_are_distinct(node, ask, expect):
     devices = ask(DEVICES)
     for device in devices:
         if isinstance(device.character, Unread) or isinstance(device.number, Unread):
-            raise CouldNotTell((device.character if isinstance(device.character, Unread) else device.number).why)
+            raise UndeterminedError((device.character if isinstance(device.character, Unread) else device.number).why)
     numbers = {device.number for device in devices if device.character}
     expect(f"{len(numbers)} distinct devices in {len(devices)} files", f"{node.gpus.count} distinct devices in {node.gpus.count} files")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cluster.probes.smoke import MEMORY, runner
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 
 def test_run_on_every_node(node, smoke, expect):
@@ -29,7 +29,7 @@ def test_share_no_gpu(node, smoke, expect):
     """Two jobs at the same time on the same node must have different GPUs."""
     first, second = _task(smoke, "first", node), _task(smoke, "second", node)
     if first.ended < second.began or second.ended < first.began:
-        raise CouldNotTell("the two jobs did not run at the same time")
+        raise UndeterminedError("the two jobs did not run at the same time")
     both = sorted(set(first.gpus) & set(second.gpus))
     expect(f"{', '.join(first.gpus)} and {', '.join(second.gpus)}", "none in common", holds=not both and bool(first.gpus and second.gpus))
 
@@ -64,7 +64,7 @@ def test_are_accounted_for(smoke, expect):
     """State, user and GPUs of every job of the run must be in the accounting database."""
     smoke.must_have_sent()
     if not smoke.accounts or smoke.accounts["rc"]:
-        raise CouldNotTell(f"accounting was not queried: {(smoke.accounts or {}).get('said') or 'no job ran'}")
+        raise UndeterminedError(f"accounting was not queried: {(smoke.accounts or {}).get('said') or 'no job ran'}")
     recorded = {job["JobID"]: job for job in smoke.accounts["jobs"]}
     found, planned = {}, {}
     for job in (job for job in smoke.jobs if job.tasks and not job.rc):
@@ -73,7 +73,7 @@ def test_are_accounted_for(smoke, expect):
         found[job.name] = f"{record.get('State', 'missing')}, {record.get('NNodes', 0)} nodes, {tres.get('gres/gpu', 0)} GPUs"
         planned[job.name] = f"COMPLETED, {len(job.nodes)} nodes, {job.asked * len(job.nodes)} GPUs"
     if not planned:
-        raise CouldNotTell("no job completed that accounting could record")
+        raise UndeterminedError("no job completed that accounting could record")
     expect(found, planned)
 
 
@@ -81,7 +81,7 @@ def test_batch_output_is_shared(node, judge, smoke, expect):
     """A script that was submitted here ran on another node, and its output must be readable here."""
     smoke.must_have_sent()
     if smoke.batch is None:
-        raise CouldNotTell("no batch job was submitted")
+        raise UndeterminedError("no batch job was submitted")
     words = smoke.batch["output"].split()
     said = f"ran on {words[2]} as {words[3]}" if len(words) == 4 and words[0] == "BATCH" else smoke.batch["said"] or "no output"
     first = next(job for job in smoke.jobs if job.name == "plain").nodes[0]
@@ -89,8 +89,8 @@ def test_batch_output_is_shared(node, judge, smoke, expect):
 
 
 def _task(smoke, name, node):
-    """Return the job's report from the node; raise CouldNotTell if the job did not run there."""
+    """Return the job's report from the node; raise UndeterminedError if the job did not run there."""
     task = smoke.task(name, node.name)
     if task is None:
-        raise CouldNotTell(f"no job ran here: {smoke.job(name, node.name).said or 'no output'}")
+        raise UndeterminedError(f"no job ran here: {smoke.job(name, node.name).said or 'no output'}")
     return task

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cluster.probes.kubelet import ANSWERS, COMPLAINTS, DROP_INS, FILES, FREE
 from cluster.probes.kubernetes import KUBELETS
 from cluster.probes.units import KUBELET, UNITS
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 DAY = 86400
 OTHERS = 0o077
@@ -43,7 +43,7 @@ def test_certificate_is_renewed(ask, expect, limit):
     """The kubelet renews its certificate long before expiry; a node whose certificate expires leaves the cluster."""
     left = ask(FILES).certificates.get(CLIENT)
     if left is None:
-        raise CouldNotTell("the kubelet has no certificate that could be read")
+        raise UndeterminedError("the kubelet has no certificate that could be read")
     expect(f"{left / DAY:.0f} days", f"more than {limit:g} days", holds=left > limit * DAY)
 
 
@@ -100,7 +100,7 @@ def _complaints(ask):
 def _running(ask, node, cluster):
     found = ask(KUBELETS, of=cluster.scheduler.controllers[0])[node.name]
     if isinstance(found, str):
-        raise CouldNotTell(f"the kubelet does not report its configuration: {found}")
+        raise UndeterminedError(f"the kubelet does not report its configuration: {found}")
     return found
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from cluster.harness.cells import Unread
 from cluster.probes.identity import CLOCK, HOSTS, IDENTITY, INODES, MEMORY, NETWORK, REBOOT, RESOLVED, SPACE, SYSTEM
 from cluster.probes.neighbours import WAYS
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 
 def test_answers_in_time(node, cluster, raw, members, expect, limit):
     """A node that answers seconds later than the fastest is about to fail; if all nodes are slow, the control machine is the cause."""
     took = {name: answer.arrived - answer.sent for name in members("nodes") if not (answer := raw(CLOCK, of=name)).trouble}
     if node.name not in took:
-        raise CouldNotTell(raw(CLOCK).trouble)
+        raise UndeterminedError(raw(CLOCK).trouble)
     mine = took.pop(node.name)
     others = sorted(took.values()) or [0.0]
     # Nodes of a lab share the control machine's cores, so that many are slow by chance; separate machines are not.
@@ -35,12 +35,12 @@ def test_machine_id_is_unique(node, ask, members, expect):
     """Cloned images share the machine id, and with it DHCP leases and journal names."""
     mine, twins = ask(IDENTITY).machine_id, []
     if isinstance(mine, Unread):
-        raise CouldNotTell(mine.why)
+        raise UndeterminedError(mine.why)
     for name in members("nodes"):
         try:
             if name != node.name and ask(IDENTITY, of=name).machine_id == mine:
                 twins.append(name)
-        except CouldNotTell:  # the check of that node reports the error
+        except UndeterminedError:  # the check of that node reports the error
             continue
     expect(f"shared with {', '.join(twins)}" if twins else "its own", "its own")
 
@@ -67,7 +67,7 @@ def test_clock_is_in_step(node, ask, clocks, common_clock, expect, limit):
     mine = clocks[node.name]
     apart, unsure = abs(mine.seconds - common_clock), mine.uncertainty
     if abs(apart - limit) < unsure and apart + unsure > limit:
-        raise CouldNotTell(f"{apart:.1f} s from the cluster's median, ± {unsure:.1f} s: the answer took too long for a verdict")
+        raise UndeterminedError(f"{apart:.1f} s from the cluster's median, ± {unsure:.1f} s: the answer took too long for a verdict")
     expect(f"{apart:.1f} s from the cluster's median", f"at most {limit:g} s", holds=apart <= limit)
 
 
@@ -92,10 +92,10 @@ def test_address_matches_plan(node, cluster, ask, expect):
 def test_mac_matches_plan(node, ask, expect):
     """Neighbours cache the MAC of an address for a minute: a new MAC at an old address is unreachable for that long."""
     if node.mac is None:
-        raise CouldNotTell("the plan has no MAC for this node")
+        raise UndeterminedError("the plan has no MAC for this node")
     interface = ask(NETWORK).holder(node.address)
     if interface is None:
-        raise CouldNotTell(f"no interface has the address {node.address}")
+        raise UndeterminedError(f"no interface has the address {node.address}")
     expect(interface.mac.lower(), node.mac.lower())
 
 
@@ -109,12 +109,12 @@ def test_loses_no_packets(ask, expect, limit):
     ways = ask(WAYS)
     heard = [way for way in ways if way.answered]
     if not heard:
-        raise CouldNotTell(
+        raise UndeterminedError(
             f"no reply to ping from {' or '.join(way.address for way in ways)}: the neighbours are down, or ICMP is filtered"
         )
     heard = [way for way in heard if way.is_counted]
     if not heard:
-        raise CouldNotTell("the node could not send all pings in time; missing replies may still be in flight")
+        raise UndeterminedError("the node could not send all pings in time; missing replies may still be in flight")
     found = ", ".join(f"{way.lost:.0f} % on the round trip to {way.address}" for way in heard)
     expect(found, f"at most {limit:g} %", holds=min(way.lost for way in heard) <= limit)
 

@@ -7,7 +7,7 @@ import json
 from cluster.probes.kubelet import FILES
 from cluster.probes.kubernetes import NODES, PODS
 from cluster.probes.podnetwork import BRIDGE, PODNETWORK, TUNNEL
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 AGENTS = {
     "flannel": ("kube-system", "app.kubernetes.io/name", "flannel"),
@@ -64,7 +64,7 @@ def test_leads_to_other_nodes(node, cluster, ask, expect):
     known, found = ask(NODES, of=cluster.scheduler.controllers[0]), ask(PODNETWORK)
     others = [one for one in cluster.scheduler.nodes if one.name != node.name and known.get(one.name) and known[one.name].range]
     if len(cluster.scheduler.nodes) > 1 and not others:
-        raise CouldNotTell("the API reports no range of another node")
+        raise UndeterminedError("the API reports no range of another node")
     wrapped, own = cluster.scheduler.network.encapsulation == "vxlan", found.addresses.get(node.address, "none")
     planned, seen = {}, {}
     for one in others:
@@ -79,7 +79,7 @@ def test_mtu_matches_plan(node, cluster, ask, expect):
     planned, found = cluster.scheduler.network, ask(PODNETWORK)
     own = found.addresses.get(node.address)
     if own is None:
-        raise CouldNotTell(f"no interface has {node.address}")
+        raise UndeterminedError(f"no interface has {node.address}")
     wanted = {"between nodes": planned.node_mtu, "flannel": planned.mtu}
     shown = {"between nodes": found.mtus[own], "flannel": found.mtu}
     for interface in (TUNNEL, BRIDGE):  # The bridge comes with the first pod.

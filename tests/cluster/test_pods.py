@@ -7,7 +7,7 @@ from ipaddress import IPv4Network
 import pytest
 
 from cluster.probes.pods import LEFT, PODS, parse_devices, told
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_reach_each_other(node, pods, expect):
     found = {other: told(one) for other, one in pods.network(node.name)["reach"].items()}
     asked = {other: one for other, one in found.items() if one.said != "no pod runs there"}
     if not asked:
-        raise CouldNotTell("no pod runs elsewhere")
+        raise UndeterminedError("no pod runs elsewhere")
     expect({other: one.answer for other, one in asked.items()}, {other: f"answers-{other}" for other in asked})
 
 
@@ -43,7 +43,7 @@ def test_find_names_outside(node, pods, expect):
     """Cluster DNS must forward unknown names, and return the answers of the network's name servers."""
     outside = pods.data["outside"]
     if not outside or not outside["servers"]:
-        raise CouldNotTell("cluster DNS has no upstream name server")
+        raise UndeterminedError("cluster DNS has no upstream name server")
     silent = [server for server, said in outside["servers"].items() if said is None]
     if silent:
         expect(f"{', '.join(silent)} does not answer for {outside['name']}", "every name server answers")
@@ -61,9 +61,9 @@ def test_service_answers(node, pods, expect):
     """One address serves the pods of several nodes: every pod must answer behind it."""
     calls = pods.network(node.name)["service"]
     if calls["rc"] is None and not calls["found"]:
-        raise CouldNotTell(f"no command could run in the pod: {calls['said']}")
+        raise UndeterminedError(f"no command could run in the pod: {calls['said']}")
     if not calls["behind"]:
-        raise CouldNotTell("the service has no running pod")
+        raise UndeterminedError("the service has no running pod")
     missed = sorted(set(calls["behind"]) - set(calls["found"]))
     expect(calls["found"] if not missed or not calls["said"] else f"{', '.join(calls['found'])}; {calls['said']}", calls["behind"])
 
@@ -87,7 +87,7 @@ def test_share_no_gpu(node, pods, expect):
     """Two pods at the same time on the same node must have different GPUs."""
     gpus = pods.part(node.name, "gpus")
     if not all("devices" in gpus[part] for part in ("first", "second")):
-        raise CouldNotTell("the two pods did not run at the same time")
+        raise UndeterminedError("the two pods did not run at the same time")
     first, second = (_devices(gpus[part]).files for part in ("first", "second"))
     both = set(first) & set(second)
     expect(f"{', '.join(first)} and {', '.join(second)}", "none in common", holds=not both and bool(first and second))
@@ -110,7 +110,7 @@ def test_excess_waits(node, pods, expect):
     """If all GPUs are in use, one more pod must wait, and the scheduler must report the reason."""
     excess = pods.part(node.name, "gpus")["excess"]
     if not excess["taken"]:
-        raise CouldNotTell("not all GPUs of the node were in use")
+        raise UndeterminedError("not all GPUs of the node were in use")
     waits = excess["waits"]
     expect(waits or excess["phase"], "waits: Insufficient nvidia.com/gpu", holds="Insufficient nvidia.com/gpu" in waits)
 
@@ -137,10 +137,10 @@ def test_policies_hold(pods, expect):
     """Tested from both sides: pods of a namespace reach each other and resolve names; traffic from and to other namespaces is blocked."""
     found = pods.data["policies"]
     if not found or "trouble" in found:
-        raise CouldNotTell((found or {}).get("trouble") or "no node takes pods")
+        raise UndeterminedError((found or {}).get("trouble") or "no node takes pods")
     wrong = [one["said"] for one in found.values() if one["rc"] is None]
     if wrong:
-        raise CouldNotTell(f"no command could run in the pod: {wrong[0]}")
+        raise UndeterminedError(f"no command could run in the pod: {wrong[0]}")
     said = {what: "answered" if one["rc"] == 0 else "no answer" for what, one in found.items()}
     expect(said, {"inside": "answered", "names": "answered", "in": "no answer", "out": "no answer"})
 
@@ -173,9 +173,9 @@ def _devices(part):
 
 
 def _log(part):
-    """Return the output of a pod; raise CouldNotTell if there is none."""
+    """Return the output of a pod; raise UndeterminedError if there is none."""
     if not part["log"]["text"]:
-        raise CouldNotTell(f"no log of the pod: {part['log']['said'] or 'empty'}")
+        raise UndeterminedError(f"no log of the pod: {part['log']['said'] or 'empty'}")
     return part["log"]["text"]
 
 

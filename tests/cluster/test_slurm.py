@@ -8,7 +8,7 @@ from cluster.harness.cells import Lines, Unread
 from cluster.probes.slurm import CONFIGURATION, LAST_LOOK, NODES, PARTITIONS, PING, SETTINGS, VERSION
 from cluster.probes.slurm_states import works
 from cluster.probes.units import CONTROLLER, NODE_DAEMON, UNITS
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 HEALTH = "/usr/local/sbin/rackwright-health"
 
@@ -41,7 +41,7 @@ def test_configuration_is_the_same_everywhere(ask, members, expect):
     for name in members("slurm"):
         try:
             kept[name] = ask(CONFIGURATION, of=name)
-        except CouldNotTell:  # the check of that node reports the error
+        except UndeterminedError:  # the check of that node reports the error
             continue
     common = {file: Counter(files[file] for files in kept.values() if file in files).most_common(1)[0][0] for file in mine}
     expect([file for file, digest in mine.items() if digest != common[file]], "no file that differs from most nodes", holds=mine == common)
@@ -52,7 +52,7 @@ def test_node_is_usable(node, slurm_node, expect):
     states = slurm_node.states
     why = f" ({slurm_node.reason})" if slurm_node.reason else ""
     if isinstance(states, Unread):
-        raise CouldNotTell(states.why)
+        raise UndeterminedError(states.why)
     expect("+".join(sorted(states)).lower() + why, "idle or in use", holds=works(states))
 
 

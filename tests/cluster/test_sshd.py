@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cluster.probes.sshd import HOST_KEYS, OFFER, SETTINGS, parse_known_hosts
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 
 def test_passwords_are_refused(ask, expect):
@@ -48,4 +48,4 @@ def pinned_keys(judge):
     try:
         return parse_known_hosts(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise CouldNotTell(f"the pinned keys cannot be read: {error}") from None
+        raise UndeterminedError(f"the pinned keys cannot be read: {error}") from None

@@ -8,7 +8,7 @@ from cluster.harness.cells import Lines, Unread
 from cluster.probes.smoke import SEEN, SMOKE
 from cluster.probes.storage import ANSWERING, ANSWERS, EXPORTED, MOUNTS, NFS_SERVER, ROOTS, exported_by, is_there, options_of
 from cluster.probes.units import UNITS, servers_of
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 
 def test_is_mounted(node, ask, cluster, expect):
@@ -87,7 +87,7 @@ def test_what_jobs_wrote_is_read_here(ask, members, expect):
     smoke.must_have_sent()
     wrote = sorted(task.host for job in smoke.jobs if job.name == "plain" for task in job.tasks)
     if not wrote:
-        raise CouldNotTell("no job wrote anything")
+        raise UndeterminedError("no job wrote anything")
     expect(ask(SEEN).files, {f"from-{host}": f"written by a job on {host}" for host in wrote})
 
 
@@ -99,7 +99,7 @@ def test_concurrent_writes_are_kept(ask, members, expect):
     for job in (job for job in smoke.jobs if job.name == "plain" and not job.rc):
         planned[len(job.tasks) * smoke.records] = sorted(task.host for task in job.tasks)
     if len(planned) != 1:
-        raise CouldNotTell("no completed job in which all nodes wrote to one file")
+        raise UndeterminedError("no completed job in which all nodes wrote to one file")
     (count, hosts), lines = next(iter(planned.items())), ask(SEEN).lines
     whole = [line for number, line in enumerate(lines) if line[:6] == f"{number:06d}" and line[7:].strip() in hosts]
     expect(f"{len(whole)} whole lines of {len(lines)}", f"{count} whole lines of {count}")
@@ -110,11 +110,11 @@ def _mine(node: SimpleNamespace, cluster: SimpleNamespace) -> list[SimpleNamespa
 
 
 def _mounted(ask, one, node):
-    """Return the mount of a file system; raise CouldNotTell if it is not mounted."""
+    """Return the mount of a file system; raise UndeterminedError if it is not mounted."""
     mounts = ask(MOUNTS)
     if not is_there(mounts, one, node.name):
         unread = mounts.at(one.mount)
-        raise CouldNotTell(unread.why if isinstance(unread, Unread) else f"{one.mount} is not mounted")
+        raise UndeterminedError(unread.why if isinstance(unread, Unread) else f"{one.mount} is not mounted")
     return mounts[one.mount]
 
 

@@ -14,16 +14,16 @@ from rackwright.inventory import paths
 from rackwright.plan import Plan, expand
 from rackwright.stackfile.load import load_stack
 from rackwright.targets import kubernetes
-from rackwright.targets.resources import Converge, KeyPair, Verification
+from rackwright.targets.resources import Converge, SshKeyPair, Verification
 
 _MADE = {
-    "rackwright:secret:KeyPair": {"public_key": "ssh-ed25519 AAAA", "private_key": "PRIVATE"},
+    "rackwright:secret:SshKeyPair": {"public_key": "ssh-ed25519 AAAA", "private_key": "PRIVATE"},
     "rackwright:lab:Image": {"image": "localhost/node:1"},
     "rackwright:lab:Node": {"incarnation": "life-1"},
     "rackwright:hosts:Host": {"incarnation": "life-1", "public_key": "ssh-ed25519 AAAA"},
     "rackwright:kubernetes:Bundle": {"folder": "/bundle"},
-    "rackwright:kubernetes:Access": {"kubeconfig": "KUBECONFIG"},
-    "rackwright:time:Moment": {"at": "2026-12-01T08:00:00+00:00"},
+    "rackwright:kubernetes:ApiTunnel": {"kubeconfig": "KUBECONFIG"},
+    "rackwright:time:Static": {"at": "2026-12-01T08:00:00+00:00"},
     "rackwright:ansible:Converge": {"generation": "g1"},
     "aws:ec2/eip:Eip": {"publicIp": "203.0.113.7", "allocationId": "eipalloc-1"},
     "aws:fsx/lustreFileSystem:LustreFileSystem": {"dnsName": "fs-1.fsx.example", "mountName": "abcd"},
@@ -95,7 +95,7 @@ def built(plan: Plan) -> Recording:
     recording = Recording()
 
     def program() -> None:
-        access = KeyPair("access-key", comment="test")
+        access = SshKeyPair("access-key", comment="test")
         made = targets.target(plan.target.kind).build(plan, access.public_key)
         secrets = {"access_key": access.private_key}
         converge = Converge("converge", plan="{}", hosts=made.hosts, sources=made.sources, secrets=secrets, digests={}, options={})

@@ -332,7 +332,7 @@ def with_workers(type_: str) -> Plan:
 def test_the_mark_comes_before_everything_and_goes_after_it() -> None:
     """The provider depends on it, and everything depends on its provider."""
     recording = recorded("aws-budget")
-    assert recording.of("rackwright:aws:Label") == {"label": {"stack": "aws-budget", "region": "us-east-1"}}
+    assert recording.of("rackwright:aws:StackMarker") == {"label": {"stack": "aws-budget", "region": "us-east-1"}}
     kinds = [typ for typ, _ in recording.made.values()]
     first = next(index for index, typ in enumerate(kinds) if typ.startswith("aws:"))
-    assert kinds.index("rackwright:aws:Label") < kinds.index("pulumi:providers:aws") < first
+    assert kinds.index("rackwright:aws:StackMarker") < kinds.index("pulumi:providers:aws") < first

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.hang import HANG_SECONDS, wait_until
 
-from rackwright.drivers.daemon import born
+from rackwright.drivers.daemon import start_time
 from shim import interruption
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -125,7 +125,7 @@ def test_engine_dies_with_killed_shim(shim: Shim) -> None:
     child = shim.start(ENDS_WITH="0", SIGNALS="1")
     os.kill(child.pid, signal.SIGKILL)
     child.communicate(timeout=HANG_SECONDS)
-    wait_until(lambda: born(int(shim.noted()[0])) is None)
+    wait_until(lambda: start_time(int(shim.noted()[0])) is None)
     assert shim.noted()[1:] == []
 
 

@@ -12,7 +12,7 @@ def test_a_stack_on_machines_becomes_one_host_for_each_node_and_nothing_else() -
     plan = committed("budget-vms")
     made = built(plan).made
     expected = {
-        "access-key": "rackwright:secret:KeyPair",
+        "access-key": "rackwright:secret:SshKeyPair",
         **dict.fromkeys((node.name for node in plan.nodes), "rackwright:hosts:Host"),
         "converge": "rackwright:ansible:Converge",
         "verification": "rackwright:test:Verification",

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from recording import Recording, built
 
-from rackwright.impact import Action, Described, impact
+from rackwright.impact import Action, ClusterPlan, impact
 from rackwright.inventory import paths
-from rackwright.model.update_policy import Change
+from rackwright.model.update_policy import UpdatePolicy
 from rackwright.plan import expand
 from rackwright.provider import registry
-from rackwright.provider.protocol.diff import Difference
-from rackwright.provider.protocol.resource import State
+from rackwright.provider.protocol.diff import DiffResult
+from rackwright.provider.protocol.resource import RecordedState
 from rackwright.stackfile import yaml_reader
 from rackwright.stackfile.diff import edits
 from rackwright.stackfile.load import load_cluster
@@ -29,7 +29,7 @@ def written(stack: str) -> dict[str, Any]:
     return found
 
 
-def edited(stack: str, path: str, value: Any) -> tuple[Described, Described]:
+def edited(stack: str, path: str, value: Any) -> tuple[ClusterPlan, ClusterPlan]:
     """A committed stack before and after one edit; None takes a key away."""
     said = written(stack)
     new = copy.deepcopy(said)
@@ -44,19 +44,19 @@ def edited(stack: str, path: str, value: Any) -> tuple[Described, Described]:
     return described(said, stack), described(new, stack)
 
 
-def described(said: dict[str, Any], stack: str) -> Described:
+def described(said: dict[str, Any], stack: str) -> ClusterPlan:
     loaded = load_cluster(said)
     assert loaded.cluster is not None, loaded.findings
-    return Described(loaded.cluster, expand(loaded.cluster, stack))
+    return ClusterPlan(loaded.cluster, expand(loaded.cluster, stack))
 
 
-def differences(old: Recording, new: Recording, token: str) -> dict[str, Difference]:
+def differences(old: Recording, new: Recording, token: str) -> dict[str, DiffResult]:
     """What the provider says of every resource of a type that stays."""
     resource = registry.resource(token)
     assert resource is not None
     before, after = old.of(token), new.of(token)
     return {
-        name: resource.diff(State(name, resource.normalise(before[name]), {}), resource.normalise(after[name]))
+        name: resource.diff(RecordedState(name, resource.apply_defaults(before[name]), {}), resource.apply_defaults(after[name]))
         for name in before.keys() & after.keys()
     }
 
@@ -122,9 +122,9 @@ def test_a_field_says_replace_where_the_provider_replaces_and_nowhere_else(path:
     said = {edit.change for edit in edits(before.cluster, after.cluster)}
     replaced = [name for name, difference in differences(built(before.plan), built(after.plan), NODE).items() if difference.replaces]
     if replaced:
-        assert said & {Change.REPLACE, Change.MEMBERS, Change.DATA_LOSS}
+        assert said & {UpdatePolicy.REPLACE, UpdatePolicy.MEMBERS, UpdatePolicy.DATA_LOSS}
     else:
-        assert Change.REPLACE not in said
+        assert UpdatePolicy.REPLACE not in said
 
 
 @pytest.mark.parametrize(("path", "value"), LAB_EDITS, ids=lambda value: str(value))
@@ -140,7 +140,7 @@ def test_every_policy_that_replaces_lab_nodes_was_compared() -> None:
         str(edit)
         for path, value in LAB_EDITS
         for edit in edits(*(one.cluster for one in edited("lab", path, value)))
-        if edit.change is Change.REPLACE
+        if edit.change is UpdatePolicy.REPLACE
     }
     assert {path.replace("nodes.worker1", "nodes.*").replace("groups.worker", "groups.*") for path in compared} == {
         "access.listen", "access.port", "groups.*.gpus", "groups.*.gpus.count", "network.cidr", "nodes.*.gpus.count"

@@ -52,7 +52,7 @@ def test_by_default_the_role_applies_them_and_pulumi_has_nothing_of_kubernetes()
     assert committed("lab-k8s").scheduler.objects_by is ObjectsBy.ROLE  # type: ignore[union-attr]
     recording = recorded(ObjectsBy.ROLE)
     assert not [
-        typ for typ, _ in recording.made.values() if typ in {OBJECTS, "pulumi:providers:kubernetes", "rackwright:kubernetes:Access"}
+        typ for typ, _ in recording.made.values() if typ in {OBJECTS, "pulumi:providers:kubernetes", "rackwright:kubernetes:ApiTunnel"}
     ]
     assert ours(recording) == {}
     assert recording.asked["verification"].after == {"converge"}
@@ -150,7 +150,7 @@ def test_the_provider_is_the_stack_s_own_and_comes_after_converge() -> None:
             "skipUpdateUnreachable": "false",
         }
     }
-    assert recording.of("rackwright:kubernetes:Access") == {
+    assert recording.of("rackwright:kubernetes:ApiTunnel") == {
         "kubernetes-access": {
             "controller": "login0",
             "through": "login0",
@@ -206,7 +206,7 @@ def test_without_the_plugin_the_role_applies_them_and_it_is_said_what_pulumi_wil
 ) -> None:
     said: list[str] = []
     monkeypatch.setattr(pulumi.log, "warn", said.append)
-    assert kubernetes.settled(by(ObjectsBy.PULUMI), bare) == by(ObjectsBy.ROLE)
+    assert kubernetes.resolve_object_owner(by(ObjectsBy.PULUMI), bare) == by(ObjectsBy.ROLE)
     (line,) = said
     assert (
         "3 Node, 1 DaemonSet, 1 Namespace" in line and f"pulumi plugin install resource kubernetes {plugins.wanted('kubernetes')}" in line
@@ -218,14 +218,14 @@ def test_where_pulumi_made_them_a_missing_plugin_is_an_error(bare: dict[str, str
     paths.prepare("lab-k8s")
     paths.api_way("lab-k8s").write_text("{}")
     with pytest.raises(pulumi.RunError, match="it made the objects of this cluster"):
-        kubernetes.settled(by(ObjectsBy.PULUMI), bare)
+        kubernetes.resolve_object_owner(by(ObjectsBy.PULUMI), bare)
 
 
 def test_with_the_plugin_or_where_the_role_applies_them_there_is_nothing_to_say(
     bare: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pulumi.log, "warn", pytest.fail)
-    assert kubernetes.settled(by(ObjectsBy.ROLE), bare) == by(ObjectsBy.ROLE)
-    assert kubernetes.settled(committed("lab"), bare) == committed("lab")
+    assert kubernetes.resolve_object_owner(by(ObjectsBy.ROLE), bare) == by(ObjectsBy.ROLE)
+    assert kubernetes.resolve_object_owner(committed("lab"), bare) == committed("lab")
     (tmp_path / "plugins" / f"resource-kubernetes-v{plugins.wanted('kubernetes')}").mkdir(parents=True)
-    assert kubernetes.settled(by(ObjectsBy.PULUMI), bare) == by(ObjectsBy.PULUMI)
+    assert kubernetes.resolve_object_owner(by(ObjectsBy.PULUMI), bare) == by(ObjectsBy.PULUMI)

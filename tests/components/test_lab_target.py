@@ -31,12 +31,12 @@ def test_a_stack_becomes_one_node_for_each_of_its_plan_and_nothing_else(stack: s
     plan = committed(stack)
     names = {node.name for node in plan.nodes}
     expected = {
-        "access-key": "rackwright:secret:KeyPair",
-        "label": "rackwright:lab:Label",
+        "access-key": "rackwright:secret:SshKeyPair",
+        "label": "rackwright:lab:StackMarker",
         "network": "rackwright:lab:Network",
         "image": "rackwright:lab:Image",
         **dict.fromkeys((volume.name for volume in plan.volumes), "rackwright:lab:Volume"),
-        **{f"{name}-host-key": "rackwright:secret:KeyPair" for name in names},
+        **{f"{name}-host-key": "rackwright:secret:SshKeyPair" for name in names},
         **dict.fromkeys(names, "rackwright:lab:Node"),
         "converge": "rackwright:ansible:Converge",
         "verification": "rackwright:test:Verification",
@@ -51,7 +51,7 @@ def test_many_nodes_take_more_of_the_machine_than_it_allows_unasked(workers: int
     loaded = load_cluster(written)
     assert loaded.cluster is not None, loaded
     made = built(expand(loaded.cluster, "many"))
-    assert made.of("rackwright:lab:Limits") == ({"limits": asked} if asked else {})
+    assert made.of("rackwright:lab:InotifyLimits") == ({"limits": asked} if asked else {})
     assert all(("limits" in made.asked[name].after) is bool(asked) for name in made.of("rackwright:lab:Node"))
 
 
@@ -107,7 +107,7 @@ def test_what_was_verified_is_what_was_converged() -> None:
 
 
 def test_a_stack_that_saves_power_has_an_agent_for_the_nodes_that_may_sleep() -> None:
-    agent = built(saving()).of("rackwright:lab:Power")["power"]
+    agent = built(saving()).of("rackwright:lab:PowerManager")["power"]
     assert (agent["controller"], agent["nodes"]) == ("id-login0", ["worker0", "worker1"])
 
 

@@ -94,5 +94,5 @@ def test_a_new_price_or_budget_changes_nothing_that_the_provider_is_told() -> No
     assert plan.budget is not None
     dearer = plan.model_copy(update={"cost": plan.cost.model_copy(update={"usd_per_hour": 99.0}), "budget": None})
     assert dearer != plan
-    assert program.wire(dearer) == program.wire(plan)
-    assert Plan.from_data(json.loads(program.wire(plan))).nodes == plan.nodes
+    assert program.serialize_plan(dearer) == program.serialize_plan(plan)
+    assert Plan.from_data(json.loads(program.serialize_plan(plan))).nodes == plan.nodes

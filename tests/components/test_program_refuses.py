@@ -87,7 +87,7 @@ class TestRootlessLab:
     def user(self, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         """Run as an ordinary user on a machine with cgroup v2."""
         monkeypatch.setattr(machine, "rootless", lambda: True)
-        monkeypatch.setattr(machine.cgroups, "unified", lambda: True)
+        monkeypatch.setattr(machine.cgroups, "is_cgroup_v2", lambda: True)
         return monkeypatch
 
     def plan(self, stack: str) -> Any:
@@ -103,11 +103,11 @@ class TestRootlessLab:
             self.plan("lab-k8s")
 
     def test_cgroup_v1_is_refused_with_the_kernel_parameter(self, user: pytest.MonkeyPatch) -> None:
-        user.setattr(machine.cgroups, "unified", lambda: False)
+        user.setattr(machine.cgroups, "is_cgroup_v2", lambda: False)
         with pytest.raises(pulumi.RunError, match=r"needs cgroup v2 alone(.|\n)*systemd\.unified_cgroup_hierarchy=1"):
             self.plan("lab")
 
     def test_root_runs_both(self, user: pytest.MonkeyPatch) -> None:
         user.setattr(machine, "rootless", lambda: False)
-        user.setattr(machine.cgroups, "unified", lambda: False)
+        user.setattr(machine.cgroups, "is_cgroup_v2", lambda: False)
         assert self.plan("lab").nodes and self.plan("lab-k8s").nodes

@@ -15,7 +15,7 @@ from kubernetes_schemas import ADDONS, breaches
 from rackwright.catalog.addons import NEVER, addons
 from rackwright.cli import workloads as cli
 from rackwright.cli.main import _program
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.inventory import paths
 from rackwright.model.scheduler.kubernetes import Kubernetes, Namespace
 from rackwright.plan import Plan, expand
@@ -148,17 +148,17 @@ def test_operators_leave_the_host_s_drivers_alone() -> None:
     ],
 )
 def test_what_makes_no_sense_is_said(name: str, namespace: str | None, says: str) -> None:
-    with pytest.raises(BadInput, match=says):
+    with pytest.raises(InputError, match=says):
         render(lab(), name, namespace)
 
 
 def test_a_cluster_without_gpus_or_with_slurm_has_none() -> None:
     groups = {"login": {"count": 1, "roles": ["login", "controller"]}, "worker": {"count": 1}}
-    with pytest.raises(BadInput, match="has no GPUs"):
+    with pytest.raises(InputError, match="has no GPUs"):
         render(changed(groups=groups, storage={}, fabric=None, scheduler={"kind": "kubernetes"}), "jobset")
     cluster = load_stack(paths.stack_file("lab")).cluster
     assert cluster is not None
-    with pytest.raises(BadInput, match="runs slurm"):
+    with pytest.raises(InputError, match="runs slurm"):
         render(expand(cluster, "lab"), "jobset")
 
 
@@ -176,7 +176,7 @@ def test_a_file_says_first_what_it_needs_and_what_was_run(name: str) -> None:
 
 
 def test_cilium_s_values_are_for_a_cluster_that_declares_it() -> None:
-    with pytest.raises(BadInput, match="the pod network of stack lab-k8s is routes"):
+    with pytest.raises(InputError, match="the pod network of stack lab-k8s is routes"):
         render(lab(), "cilium")
 
 

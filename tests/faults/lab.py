@@ -15,7 +15,7 @@ from typing import Any
 from support.project import Project
 
 from rackwright.catalog.checks import Level
-from rackwright.inventory.reader import Declared, load
+from rackwright.inventory.reader import Inventory, load
 
 from .rows import HELPERS, LOOK_AGAIN, Fault, variables
 
@@ -30,7 +30,7 @@ class Lab:
 
     home: Path
     scratch: Path
-    declared: Declared
+    declared: Inventory
     project: Project | None = None
     """The copy it was made of; nothing where somebody's stack is used."""
 

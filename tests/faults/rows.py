@@ -12,7 +12,7 @@ from typing import Any, Final
 import yaml
 
 from rackwright.catalog.checks import CheckSpec, Feature, Level, checks
-from rackwright.inventory.reader import Declared
+from rackwright.inventory.reader import Inventory
 
 _FILES: Final = tuple(Path(__file__).with_name(name) for name in ("faults.yml", "kubernetes.yml"))
 _STACKS: Final = {
@@ -59,12 +59,12 @@ class Fault:
         """Other checks that it may turn red: a node that sees the fault itself drains itself."""
         return frozenset(self.also) | ({"slurm.node_is_usable"} if self.spec.health else frozenset())
 
-    def nodes(self, declared: Declared) -> tuple[str, ...]:
+    def nodes(self, declared: Inventory) -> tuple[str, ...]:
         """Where it is done."""
         members = declared.members(self.where)
         return members if self.everywhere else members[:1] if self.first else members[-1:]
 
-    def must_turn_red(self, declared: Declared) -> set[str]:
+    def must_turn_red(self, declared: Inventory) -> set[str]:
         """Ids of results that have to fail."""
         members = declared.members(self.spec.group)
         names = {"all": members, "last": members[-1:], "same": self.nodes(declared)}[self.red]
@@ -81,7 +81,7 @@ def faults() -> Mapping[str, Fault]:
     return {key: Fault(spec=catalogue[key], **{"where": catalogue[key].group, **row}) for key, row in rows.items()}
 
 
-def variables(declared: Declared, node: str) -> dict[str, str]:
+def variables(declared: Inventory, node: str) -> dict[str, str]:
     """What a fault's commands see of the plan."""
     cluster, record = declared.cluster, declared.nodes[node]
     workers = declared.members("role_worker")

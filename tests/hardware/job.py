@@ -15,8 +15,8 @@ from cluster.harness.gather import Gathering
 from cluster.harness.probe import Place, Probe, Raw
 from cluster.probes.smoke import decisive, parts, runner
 from hardware.look import seen, wanted
-from rackwright.errors import BadInput
-from rackwright.inventory.reader import Declared
+from rackwright.errors import InputError
+from rackwright.inventory.reader import Inventory
 from rackwright.report.hardware.document import Seen
 from rackwright.report.hardware.facts import Part
 
@@ -34,10 +34,10 @@ class Jobs(Probe[dict[str, str]]):
         """It registers nowhere."""
 
 
-def look_in_jobs(declared: Declared, ssh_config: Path, asked: Collection[Part]) -> dict[str, Seen]:
+def look_in_jobs(declared: Inventory, ssh_config: Path, asked: Collection[Part]) -> dict[str, Seen]:
     """One job per worker, all at once, as an ordinary user; a node on which none ran is silent, in srun's own words."""
     if not declared.members("@submit"):
-        raise BadInput(
+        raise InputError(
             "has no login node to submit from", path=f"stack {declared.stack}", hint="leave out --job: the nodes are asked over SSH"
         )
     submitter = declared.members("@submit")[0]
@@ -50,7 +50,7 @@ def look_in_jobs(declared: Declared, ssh_config: Path, asked: Collection[Part]) 
     return {name: told(said.get(name, ""), [question.name for question in wanted(declared, name, asked)]) for name in workers(declared)}
 
 
-def workers(declared: Declared) -> tuple[str, ...]:
+def workers(declared: Inventory) -> tuple[str, ...]:
     """The nodes jobs run on."""
     return tuple(node["name"] for node in declared.cluster["scheduler"]["nodes"] if node["name"] in declared.nodes)
 
@@ -122,7 +122,7 @@ def _script(place: Place, asked: Collection[Part]) -> str:
     return f"{f'runuser -u {user} -- ' if user else ''}sh -c {shlex.quote(script)}"
 
 
-def _job(declared: Declared, partition: str, name: str, asked: Collection[Part]) -> tuple[str, str]:
+def _job(declared: Inventory, partition: str, name: str, asked: Collection[Part]) -> tuple[str, str]:
     """What a job asks its node, and srun's options for it."""
     here: Any = SimpleNamespace(declared=declared, node=declared.nodes[name])
     questions = [[question.name, question.command_at(here), question.timeout] for question in wanted(declared, name, asked)]

@@ -10,20 +10,20 @@ from cluster.harness.gather import Gathering
 from cluster.harness.probe import Probe, Raw
 from hardware.questions import QUESTIONS
 from hardware.reading import Partly
-from rackwright.errors import CouldNotTell
-from rackwright.inventory.reader import Declared
+from rackwright.errors import UndeterminedError
+from rackwright.inventory.reader import Inventory
 from rackwright.report.hardware.document import Seen
 from rackwright.report.hardware.facts import Facts, Part
 
 
-def wanted(declared: Declared, name: str, parts: Collection[Part]) -> list[Probe[Any]]:
+def wanted(declared: Inventory, name: str, parts: Collection[Part]) -> list[Probe[Any]]:
     """The questions a node is asked: GPUs' where it has some, their links' where those are no simulation's."""
     gpus = declared.nodes[name].get("gpus")
     left_out = {Part.GPUS, Part.GPU_LINKS} if not gpus else {Part.GPU_LINKS} if gpus["simulated"] else set()
     return [QUESTIONS[part] for part in parts if part not in left_out]
 
 
-def look(declared: Declared, ssh_config: Path, parts: Collection[Part]) -> dict[str, Seen]:
+def look(declared: Inventory, ssh_config: Path, parts: Collection[Part]) -> dict[str, Seen]:
     """Ask all nodes at once, and wait."""
     gathering = Gathering(declared, ssh_config, [QUESTIONS[part] for part in parts])
     gathering.start()
@@ -44,7 +44,7 @@ def seen(answers: Mapping[str, Raw]) -> Seen:
                 unknown[Part(name)] = told.why
             if getattr(told, "lost", ()):
                 facts["gpus_lost"] = told.lost
-        except CouldNotTell as error:
+        except UndeterminedError as error:
             unknown[Part(name)] = str(error)
     if answers and not facts and len({raw.trouble for raw in answers.values()}) == 1:
         return Seen(silent=next(iter(answers.values())).trouble or "it answered no question")

@@ -11,7 +11,7 @@ import yaml
 from goldens import Goldens, compact
 
 from rackwright.catalog.compatibility import profiles
-from rackwright.inventory import Host, breaches, inventory
+from rackwright.inventory import Host, inventory, schema_errors
 from rackwright.plan import expand
 from rackwright.stackfile.load import load_cluster
 
@@ -63,7 +63,7 @@ def all_profiles() -> dict[str, Any]:
         plan = expand(loaded.cluster, "rack")
         made = {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", "life-1") for node in plan.nodes}
         handed_over = inventory(plan, made)
-        assert breaches(handed_over) == []
+        assert schema_errors(handed_over) == []
         everything = handed_over["all"]
         for group, members in groups.items():
             for node in everything["children"][group]["hosts"]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rackwright.impact import Action, Described, impact
+from rackwright.impact import Action, ClusterPlan, impact
 from rackwright.inventory import Host, inventory, paths
 from rackwright.plan import expand
 from rackwright.stackfile import yaml_reader
@@ -51,7 +51,7 @@ EDITS: dict[str, dict[str, Any]] = {
 }
 
 
-def described(name: str) -> Described:
+def described(name: str) -> ClusterPlan:
     """The lab after one edit; mappings are merged."""
     data, _ = yaml_reader.read(paths.stack_file("lab"))
     said = copy.deepcopy(data["config"]["rackwright:cluster"])
@@ -63,7 +63,7 @@ def described(name: str) -> Described:
         place[last] = {**place.get(last, {}), **value} if isinstance(value, dict) else value
     loaded = load_cluster(said)
     assert loaded.cluster is not None, loaded.findings
-    return Described(loaded.cluster, expand(loaded.cluster, "lab"))
+    return ClusterPlan(loaded.cluster, expand(loaded.cluster, "lab"))
 
 
 def all_clusters() -> dict[str, Any]:

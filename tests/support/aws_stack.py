@@ -16,10 +16,10 @@ import pulumi
 
 from rackwright import targets
 from rackwright.targets import program
-from rackwright.targets.resources import KeyPair
+from rackwright.targets.resources import SshKeyPair
 
 plan = program.load(pulumi.Config().require_object("cluster"), pulumi.get_stack()).plan
-built = targets.target(plan.target.kind).build(plan, KeyPair("access-key", comment="test").public_key)
+built = targets.target(plan.target.kind).build(plan, SshKeyPair("access-key", comment="test").public_key)
 pulumi.export("hosts", built.hosts)
 pulumi.export("sources", built.sources)
 '''

@@ -11,13 +11,13 @@ from typing import Any
 
 from cluster.harness.compare import Expect, Mismatch
 from cluster.harness.probe import Probe, Raw
-from rackwright.errors import CouldNotTell
-from rackwright.inventory.reader import Declared
+from rackwright.errors import UndeterminedError
+from rackwright.inventory.reader import Inventory
 
 
 def verdict(
     check: Callable[..., None],
-    declared: Declared,
+    declared: Inventory,
     name: str,
     run: Callable[[str, str], subprocess.CompletedProcess[str]],
     limit: Any = None,
@@ -39,7 +39,7 @@ def verdict(
     }
     try:
         check(**{word: offered[word] for word in inspect.signature(check).parameters})
-    except (Mismatch, CouldNotTell) as wrong:
+    except (Mismatch, UndeterminedError) as wrong:
         return ("failed" if isinstance(wrong, Mismatch) else "unknown"), str(wrong)
     return "passed", ""
 

@@ -49,7 +49,7 @@ class Machines:
         if not self.identity.exists():
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.identity)], check=True)
             podman("network", "create", "--label", f"{_LABEL}={self.name}", "--subnet", f"{self.network}.0/24", self.name)
-        hidden = [] if cgroups.unified() else cgroups.hide_unmounted()
+        hidden = [] if cgroups.is_cgroup_v2() else cgroups.hide_unmounted()
         for name in names:
             address = f"{self.network}.{10 + len(self.found)}"
             podman(

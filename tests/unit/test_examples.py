@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rackwright.operations.stack import judge
+from rackwright.operations.stack import load_and_validate
 from rackwright.plan import expand
 
 ROOT = Path(__file__).parents[2]
@@ -36,13 +36,13 @@ def stack_of(text):
 class TestExample:
     def test_stack_file_has_no_errors_and_only_placeholders_to_replace(self, title):
         file, _ = stack_of(sections()[title])
-        judged = judge(str(file))
+        judged = load_and_validate(str(file))
         assert judged.ok, judged.findings
         assert {finding.rule for finding in judged.findings} <= FOR_THE_USER
 
     def test_number_of_nodes_is_that_of_the_plan(self, title):
         file, nodes = stack_of(sections()[title])
-        loaded = judge(str(file)).loaded
+        loaded = load_and_validate(str(file)).loaded
         assert len(expand(loaded.cluster, loaded.stack).nodes) == nodes
 
     def test_commands_are_about_this_stack(self, title):
@@ -73,7 +73,7 @@ def test_no_example_repeats_a_stack():
 def test_addresses_and_ports_of_examples_are_free():
     """The folder is not a neighbour of stacks/, so that validation does not compare the two."""
     files = [*(ROOT / "stacks").glob("Pulumi.lab*.yaml"), *EXAMPLES.rglob("Pulumi.lab*.yaml")]
-    clusters = [judge(str(file)).loaded.cluster for file in files]
+    clusters = [load_and_validate(str(file)).loaded.cluster for file in files]
     assert len({cluster.network.cidr for cluster in clusters}) == len(files)
     assert len({cluster.access.port for cluster in clusters}) == len(files)
 

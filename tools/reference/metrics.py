@@ -9,7 +9,7 @@ from typing import Final
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from rackwright.drift.document import Drift
+from rackwright.drift.document import DriftReport
 from rackwright.drift.metrics import as_text
 from reference.markdown import cell, head, table
 
@@ -27,7 +27,7 @@ def page() -> str:
 
 
 def _metrics() -> list[Metric]:
-    return list(text_string_to_metric_families(as_text(Drift("STACK", "", datetime(2000, 1, 1, tzinfo=UTC), 0.0, ()))))
+    return list(text_string_to_metric_families(as_text(DriftReport("STACK", "", datetime(2000, 1, 1, tzinfo=UTC), 0.0, ()))))
 
 
 def _row(metric: Metric) -> tuple[str, str, str, str]:

@@ -10,9 +10,9 @@ from typing import Any, Final, get_args
 
 from pydantic.fields import FieldInfo
 
-from rackwright.model.base import Part
+from rackwright.model.base import ConfigModel
 from rackwright.model.cluster import Cluster
-from rackwright.model.update_policy import Change
+from rackwright.model.update_policy import UpdatePolicy
 from rackwright.stackfile.diff import policy_of
 from rackwright.stackfile.schema import schema
 from reference.json_types import Types, default, described, example
@@ -35,7 +35,7 @@ own: the keys inside have theirs.
 
 def page() -> str:
     """Return the whole page."""
-    policies = table(("edit", "effect"), ((f"`{change.value}`", cell(_policies()[change.name])) for change in Change))
+    policies = table(("edit", "effect"), ((f"`{change.value}`", cell(_policies()[change.name])) for change in UpdatePolicy))
     paths = _paths()
     titles = {part: _title(part, found) for part, found in paths.items()}
     definitions = schema()["$defs"]
@@ -46,7 +46,7 @@ def page() -> str:
 
 def _policies() -> dict[str, str]:
     """Return the docstring below each member of the policies, by the member's name."""
-    (declared,) = ast.parse(inspect.getsource(Change)).body
+    (declared,) = ast.parse(inspect.getsource(UpdatePolicy)).body
     assert isinstance(declared, ast.ClassDef)
     texts = {}
     for member, text in pairwise(declared.body):
@@ -55,23 +55,23 @@ def _policies() -> dict[str, str]:
     return texts
 
 
-def _paths() -> dict[type[Part], list[str]]:
+def _paths() -> dict[type[ConfigModel], list[str]]:
     """Return the paths at which each part may stand, in the order of the model."""
-    found: dict[type[Part], list[str]] = {}
+    found: dict[type[ConfigModel], list[str]] = {}
     _collect(Cluster, "", found)
     return found
 
 
-def _collect(part: type[Part], path: str, found: dict[type[Part], list[str]]) -> None:
+def _collect(part: type[ConfigModel], path: str, found: dict[type[ConfigModel], list[str]]) -> None:
     found.setdefault(part, []).append(path)
     for name, field in part.model_fields.items():
         for inner, below in _parts(field.annotation):
             _collect(inner, ".".join(filter(None, (path, f"{name}{below}"))), found)
 
 
-def _parts(annotation: Any) -> Iterator[tuple[type[Part], str]]:
+def _parts(annotation: Any) -> Iterator[tuple[type[ConfigModel], str]]:
     """Yield the parts in an annotation, each with the path from the key to it."""
-    if isinstance(annotation, type) and issubclass(annotation, Part):
+    if isinstance(annotation, type) and issubclass(annotation, ConfigModel):
         yield annotation, ""
         return
     is_mapping = getattr(annotation, "__origin__", None) is dict
@@ -80,20 +80,20 @@ def _parts(annotation: Any) -> Iterator[tuple[type[Part], str]]:
         yield from ((part, below + rest) for part, rest in _parts(inner))
 
 
-def _title(part: type[Part], paths: list[str]) -> str:
+def _title(part: type[ConfigModel], paths: list[str]) -> str:
     """Return the title of a part's section: its first path, and the kind that selects it."""
     kind = part.model_fields.get("kind")
     choices = get_args(kind.annotation) if kind is not None else ()
     return f"`{paths[0] or _TOP}`" + (f" of kind {choices[0]}" if choices else "")
 
 
-def _link(name: str, definition: Mapping[str, Any], titles: Mapping[type[Part], str]) -> str:
+def _link(name: str, definition: Mapping[str, Any], titles: Mapping[type[ConfigModel], str]) -> str:
     title = next(title for part, title in titles.items() if part.__name__ == name)
     kind = definition["properties"].get("kind", {}).get("const")
     return f"[{kind or 'mapping'}](#{anchor(title)})"
 
 
-def _section(part: type[Part], title: str, paths: list[str], types: Types, definitions: Mapping[str, Any]) -> Iterator[str]:
+def _section(part: type[ConfigModel], title: str, paths: list[str], types: Types, definitions: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"## {title}", "", cell(part.__doc__ or ""), "")
     if len(paths) > 1:
         yield from (f"Also at {', '.join(f'`{path}`' for path in paths[1:])}.", "")
@@ -117,7 +117,7 @@ def _row(name: str, field: FieldInfo, node: Mapping[str, Any], types: Types) -> 
 
 def _default(field: FieldInfo, node: Mapping[str, Any]) -> str:
     """Return the default: `none`, a value, or a reference to the keys of the part."""
-    if isinstance(field.default, Part):
+    if isinstance(field.default, ConfigModel):
         return "per key"
     return default(node.get("default"))
 
@@ -126,6 +126,6 @@ def _edit(field: FieldInfo) -> str:
     """Return the policy of a key, with the targets that differ."""
     usual = policy_of(field, "")
     if usual is None and not list(_parts(field.annotation)):
-        usual = Change.FORBIDDEN
+        usual = UpdatePolicy.FORBIDDEN
     exceptions = [f"{target}: `{policy_of(field, target)}`" for target in _TARGETS if policy_of(field, target) not in (None, usual)]
     return "; ".join([f"`{usual}`" if usual else "per key", *exceptions])

@@ -9,14 +9,14 @@ from typing import Final
 from pydantic import Field
 
 from rackwright.catalog.kubernetes import OWN
-from rackwright.model.base import Part
+from rackwright.model.base import ConfigModel
 from rackwright.yaml_loader import load_yaml
 
 _FILE: Final = Path(__file__).with_suffix(".yml")
 NEVER: Final = "never"
 
 
-class Installed(Part):
+class Installed(ConfigModel):
     """How one that we install ourselves is built and found."""
 
     digest: str = Field(pattern=r"^[0-9a-f]{12}$")
@@ -25,7 +25,7 @@ class Installed(Part):
     deployment: str
 
 
-class Addon(Part):
+class Addon(ConfigModel):
     """One of them."""
 
     version: str

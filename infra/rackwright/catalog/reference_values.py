@@ -168,7 +168,7 @@ class NodeRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class ReferenceValue:
     """One number about one piece of hardware."""
 
     id: str
@@ -192,14 +192,14 @@ class Figure:
 
 
 @cache
-def figures() -> Mapping[str, Figure]:
+def reference_values() -> Mapping[str, ReferenceValue]:
     """All figures by id."""
     return {row["id"]: parse_figure(row) for row in rows("figures")}
 
 
-def parse_figure(row: Mapping[str, str]) -> Figure:
+def parse_figure(row: Mapping[str, str]) -> ReferenceValue:
     """A row of the file, or of another with the same columns. ValueError for what is not in the closed sets, and without a source."""
-    return Figure(
+    return ReferenceValue(
         id=row["id"],
         quantity=Quantity(row["quantity"]),
         hardware=row["hardware"],

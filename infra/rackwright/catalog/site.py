@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, ValidationError
 
 from rackwright import layout
-from rackwright.model.base import Part
+from rackwright.model.base import ConfigModel
 from rackwright.model.finding import Finding, Severity
 from rackwright.model.units import Day, Label
 from rackwright.stackfile import yaml_reader
@@ -26,7 +26,7 @@ RULE: Final = "site-catalog"
 """Name of the findings about these files."""
 
 
-class SiteRow(Part):
+class SiteRow(ConfigModel):
     """What every row says of itself."""
 
     source: str = Field(min_length=3, description="Where the figures are from, for example `datasheet DS-1234, page 2`.")
@@ -66,7 +66,7 @@ class SiteSwitch(SiteRow):
     subnet_manager_nodes: int | None = Field(default=None, ge=1, description="Nodes that its subnet manager serves. Default: unknown.")
 
 
-class SitePrice(Part):
+class SitePrice(ConfigModel):
     """On-demand price of an instance type."""
 
     usd_per_hour: float = Field(gt=0, description="Price per hour in USD.")
@@ -102,7 +102,7 @@ class SiteInstance(SiteRow):
 InstanceName = Annotated[str, Field(pattern=r"^[a-z0-9-]+\.[a-z0-9-]+$")]
 
 
-class SiteRows(Part):
+class SiteRows(ConfigModel):
     """One file of the site's catalogue."""
 
     gpus: dict[Label, SiteGpu] = Field(default={}, description="GPU models, by name.")

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Final
 
 from rackwright.catalog import rows
-from rackwright.catalog.reference_values import Figure, Kind, NodeRange, Quantity, Unit, figures, stated
+from rackwright.catalog.reference_values import Kind, NodeRange, Quantity, ReferenceValue, Unit, reference_values, stated
 
 LEAST_SHARE: Final = 0.5
 """A threshold below half of what the hardware is known to do lets broken machines pass."""
@@ -39,7 +39,7 @@ class Threshold:
     """A share of a figure."""
 
     id: str
-    base: Figure
+    base: ReferenceValue
     share: float
     nodes: NodeRange
     source: str
@@ -67,7 +67,7 @@ class Threshold:
 @cache
 def thresholds() -> Mapping[str, Threshold]:
     """All thresholds by id."""
-    known = figures()
+    known = reference_values()
     return {
         row["id"]: Threshold(
             id=row["id"],
@@ -98,15 +98,15 @@ def tolerance(quantity: Quantity) -> float:
     return known.get(quantity.value, known["*"])
 
 
-def objections(limit: Limit, known: Iterable[Figure] | None = None) -> tuple[str, ...]:
+def validate_threshold(limit: Limit, known: Iterable[ReferenceValue] | None = None) -> tuple[str, ...]:
     """Why a threshold cannot be right, in words; empty when nothing speaks against it."""
     if limit.unit.dimension is not limit.quantity.unit.dimension:
         return (f"{limit.unit.value} is no unit of {limit.quantity.value}, which is in {limit.quantity.unit.value}",)
-    found = [each for each in (known or figures().values()) if _comparable(each, limit)]
+    found = [each for each in (known or reference_values().values()) if _comparable(each, limit)]
     return tuple(_objections(limit, found))
 
 
-def _objections(limit: Limit, known: list[Figure]) -> Iterator[str]:
+def _objections(limit: Limit, known: list[ReferenceValue]) -> Iterator[str]:
     value = limit.unit.to(limit.quantity.unit, limit.value)
     unit = limit.quantity.unit.value
     if not limit.source.strip():
@@ -128,13 +128,13 @@ def _objections(limit: Limit, known: list[Figure]) -> Iterator[str]:
         yield f"{value:g} {unit} is {share:.1%} of {best:g}, what the hardware is known to do: less than {LEAST_SHARE:.0%}"
 
 
-def _comparable(figure: Figure, limit: Limit) -> bool:
+def _comparable(figure: ReferenceValue, limit: Limit) -> bool:
     """Whether both speak of the same thing."""
     same = figure.quantity is limit.quantity and figure.hardware in (limit.hardware, "*")
     return same and (not limit.nodes.least or not figure.nodes.least or figure.nodes.several == limit.nodes.several)
 
 
-def _best(limit: Limit, known: list[Figure]) -> float:
+def _best(limit: Limit, known: list[ReferenceValue]) -> float:
     """The best value seen with messages no larger than the threshold's; with larger ones, or the specification, where none was."""
     seen = [each for each in known if each.kind is not Kind.SPEC]
     small = [each for each in seen if (each.message_bytes or 0) <= (limit.message_bytes or 0)]

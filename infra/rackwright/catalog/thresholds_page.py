@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rackwright.catalog import rows
-from rackwright.catalog.reference_values import Figure, NodeRange, figures
+from rackwright.catalog.reference_values import NodeRange, ReferenceValue, reference_values
 from rackwright.catalog.thresholds import LEAST_MESSAGE_BYTES, LEAST_SHARE, Threshold, thresholds
 
 _HEAD: Final = f"""# Acceptance thresholds
@@ -80,10 +80,10 @@ def _figures() -> Iterator[str]:
     yield "## Figures\n"
     yield "`spec` cannot be exceeded, `measured` was seen on a machine that was in order, `gate` is what an operator lets pass.\n"
     titles = ("figure", "hardware", "value", "kind", "nodes", "over", "direction", "message", "source", "date")
-    yield from _table(titles, map(_figure, figures().values()))
+    yield from _table(titles, map(_figure, reference_values().values()))
 
 
-def _figure(each: Figure) -> tuple[str, ...]:
+def _figure(each: ReferenceValue) -> tuple[str, ...]:
     what = (f"`{each.id}`", each.hardware, f"{each.value:g} {each.unit.value}", each.kind.value)
     where = (_nodes(each.nodes), each.transport or "-", each.direction or "-", _bytes(each.message_bytes))
     return (*what, *where, each.source, str(each.date))

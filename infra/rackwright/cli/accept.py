@@ -15,9 +15,9 @@ import typer
 from rackwright import layout
 from rackwright.catalog.checks import Level
 from rackwright.cli.progress import show_progress
-from rackwright.errors import BadInput, CouldNotTell
+from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import paths
-from rackwright.inventory.running_stack import must_be_up
+from rackwright.inventory.running_stack import require_up
 
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "LANG", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK")
 """Environment variables that the acceptance run, and the ssh processes it starts, inherit."""
@@ -40,9 +40,9 @@ def accept(
 
     Exit codes: 0 as declared, 1 not as declared, 2 invalid input, 3 undetermined.
     """
-    must_be_up(stack)
+    require_up(stack)
     if level is Level.CHECKS:
-        raise BadInput(
+        raise InputError(
             "runs no jobs (expected smoke or full)", path="--level checks", hint=f"run `rackwright verify {stack}` for the read-only checks"
         )
     options = [*(f"--phase={name}" for name in phase or ()), f"--level={level.value}", *(["--keep-going"] if keep_going else [])]
@@ -72,17 +72,17 @@ def _run(stack: str, options: list[str]) -> Path:
     try:
         status, said = asyncio.run(_accepted(stack, options))
     except KeyboardInterrupt:
-        status, said = CouldNotTell.exit_code, "interrupted before the first phase"
-    if status == BadInput.exit_code:
-        raise BadInput(said)
+        status, said = UndeterminedError.exit_code, "interrupted before the first phase"
+    if status == InputError.exit_code:
+        raise InputError(said)
     if not file.exists():
-        raise CouldNotTell(f"the acceptance run wrote no report; output: {said or 'none'}", path=f"stack {stack}")
+        raise UndeterminedError(f"the acceptance run wrote no report; output: {said or 'none'}", path=f"stack {stack}")
     return file
 
 
 async def _accepted(stack: str, options: list[str]) -> tuple[int, str]:
     """Run the acceptance test while the nodes are powered on; return its exit status and standard error."""
-    from rackwright.drivers.power import awake, handed_over
+    from rackwright.drivers.power import from_inventory, wake_nodes
 
     inventory = paths.inventory(stack)
     command = [
@@ -92,7 +92,7 @@ async def _accepted(stack: str, options: list[str]) -> tuple[int, str]:
         "--ssh-config",
         str(paths.ssh_config(stack)),
     ]
-    async with awake(stack, handed_over(inventory), show_progress):
+    async with wake_nodes(stack, from_inventory(inventory), show_progress):
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, *command, *options),
             stdin=asyncio.subprocess.DEVNULL,

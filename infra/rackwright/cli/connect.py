@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 import yaml
 
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.inventory import paths
 from rackwright.inventory.running_stack import load_inventory
 from rackwright.model.finding import did_you_mean
@@ -38,7 +38,7 @@ ssh.settings = {"ignore_unknown_options": True, "allow_interspersed_args": False
 
 def _known(stack: str, what: str, name: str, names: list[str]) -> None:
     if name not in names:
-        raise BadInput(f"stack {stack} has no {what} `{name}`", path=name, hint=did_you_mean(name, names))
+        raise InputError(f"stack {stack} has no {what} `{name}`", path=name, hint=did_you_mean(name, names))
 
 
 def _as_user(user: str, command: list[str]) -> list[str]:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rackwright.operations.stack import accepted
+from rackwright.operations.stack import require_valid
 
 if TYPE_CHECKING:
     from rackwright.derive.cost import Cost
-    from rackwright.derive.ownership_cost import Balance, Rented
+    from rackwright.derive.ownership_cost import OwnershipCost, Rented
     from rackwright.model.cluster import Cluster
 
 _SCHEMA = "rackwright.cost/1"
@@ -32,7 +32,7 @@ def cost(
     from rackwright.derive.cost import cost as costs_of
     from rackwright.derive.ownership_cost import balance
 
-    name, cluster = accepted(stack)
+    name, cluster = require_valid(stack)
     found, own = costs_of(cluster), balance(cluster)
     rented = _rented(cluster, against) if own else None
     if as_json:
@@ -45,16 +45,16 @@ def cost(
 
 def _rented(cluster: Cluster, against: str | None) -> Rented | None:
     from rackwright.derive.cost import cost as costs_of
-    from rackwright.derive.ownership_cost import Rented, alike
+    from rackwright.derive.ownership_cost import Rented, equivalent_instances
 
     if against is None:
-        return alike(cluster)
-    name, other = accepted(against)
+        return equivalent_instances(cluster)
+    name, other = require_valid(against)
     there = costs_of(other)
     return Rented(f"stack {name}", there.usd_per_hour, "sources: see its lines" if there.complete else "a price is missing: lower bound")
 
 
-def _data(stack: str, cluster: Cluster, found: Cost, own: Balance | None, rented: Rented | None) -> dict[str, Any]:
+def _data(stack: str, cluster: Cluster, found: Cost, own: OwnershipCost | None, rented: Rented | None) -> dict[str, Any]:
     ttl = cluster.budget.ttl if cluster.budget else None
     told = {
         "schema": _SCHEMA,

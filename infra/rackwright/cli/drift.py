@@ -14,11 +14,11 @@ import typer
 from rackwright.cli.progress import show_progress
 from rackwright.drift import ignore_rules, notify
 from rackwright.drift.difference import Layer
-from rackwright.drift.document import Drift
-from rackwright.drift.history import Changes, History
-from rackwright.errors import BadInput, CouldNotTell
+from rackwright.drift.document import DriftReport
+from rackwright.drift.history import History, HistoryDelta
+from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import paths
-from rackwright.inventory.running_stack import must_be_up
+from rackwright.inventory.running_stack import require_up
 from rackwright.model.drift import DriftPolicy
 from rackwright.model.finding import did_you_mean
 from rackwright.operations.drift import host_baseline, notification
@@ -42,7 +42,7 @@ def drift(
     Exit codes: 0 as declared, 1 not as declared, 2 invalid input, 3 undetermined.
     """
     chosen = _layers(heal)
-    must_be_up(stack)
+    require_up(stack)
     found, changes = _looked(stack, accept=accept)
     healed = _healed(stack, chosen, found) if chosen else None
     if healed is not None:
@@ -61,11 +61,11 @@ def history(
     from rackwright.drift import history_view
 
     if overdue:
-        must_be_up(stack)
+        require_up(stack)
         raise typer.Exit(notification.overdue(stack, History(paths.drift_history(stack)), overdue))
     if not paths.drift_history(stack).is_file():
-        must_be_up(stack)
-        raise BadInput("no drift scan has run yet", path=f"stack {stack}", hint=f"run `rackwright drift {stack}`")
+        require_up(stack)
+        raise InputError("no drift scan has run yet", path=f"stack {stack}", hint=f"run `rackwright drift {stack}`")
     kept = History(paths.drift_history(stack))
     if as_json:
         typer.echo(json.dumps(history_view.as_dict(stack, kept.looks(looks), kept.seen()), indent=1, ensure_ascii=False))
@@ -76,32 +76,32 @@ def history(
 
 
 def _layers(asked: str) -> tuple[Layer, ...]:
-    """Parse the value of `--heal`; raise BadInput for an unknown layer."""
+    """Parse the value of `--heal`; raise InputError for an unknown layer."""
     if asked == "all":
         return tuple(Layer)
     names = [name.strip() for name in asked.split(",") if name.strip()]
     known = [layer.value for layer in Layer]
     for name in names:
         if name not in known:
-            raise BadInput(f"unknown layer `{name}`", path="--heal", hint=did_you_mean(name, [*known, "all"]))
+            raise InputError(f"unknown layer `{name}`", path="--heal", hint=did_you_mean(name, [*known, "all"]))
     return tuple(layer for layer in Layer if layer.value in names)
 
 
-def _looked(stack: str, *, accept: bool = False) -> tuple[Drift, Changes]:
+def _looked(stack: str, *, accept: bool = False) -> tuple[DriftReport, HistoryDelta]:
     """Scan once, apply the ignore rules of the stack file, record the result and send notifications."""
-    from rackwright.operations.drift.scan import look
+    from rackwright.operations.drift.scan import scan
 
     policy = notification.policy(stack)
     if accept and not policy.traces:
-        raise BadInput(
+        raise InputError(
             "no baseline to replace: `drift.traces` is false in the stack file",
             path="--accept",
             hint="remove `traces: false` from `drift` in the stack file",
         )
     try:
-        found, traces = asyncio.run(look(stack, _progress, with_traces=policy.traces))
+        found, traces = asyncio.run(scan(stack, _progress, with_traces=policy.traces))
     except KeyboardInterrupt:
-        raise CouldNotTell("interrupted: some layers were not scanned", path=f"stack {stack}") from None
+        raise UndeterminedError("interrupted: some layers were not scanned", path=f"stack {stack}") from None
     kept = History(paths.drift_history(stack))
     if policy.traces:
         found = host_baseline.compared(found, traces, kept.seen(), accept=accept)
@@ -110,12 +110,12 @@ def _looked(stack: str, *, accept: bool = False) -> tuple[Drift, Changes]:
     changes = kept.record(found)
     kept.forget(_KEPT, found.started)
     _write(found, kept)
-    notification.measure(found, policy)
+    notification.write_metrics(found, policy)
     notification.tell(notify.message(found, changes, paths.drift_page(stack)), policy)
     return found, changes
 
 
-def _write(found: Drift, kept: History) -> None:
+def _write(found: DriftReport, kept: History) -> None:
     """Write the scan as JSON, as JUnit XML for CI systems, and as an HTML page."""
     from rackwright.drift.junit import as_junit
     from rackwright.drift.page.document import page
@@ -135,7 +135,7 @@ def _allowed(policy: DriftPolicy) -> tuple[ignore_rules.Allowance, ...]:
     return tuple(ignore_rules.Allowance(one.subject, one.node, one.reason, one.until) for one in policy.allow)
 
 
-def _healed(stack: str, layers: Sequence[Layer], found: Drift) -> bool | None:
+def _healed(stack: str, layers: Sequence[Layer], found: DriftReport) -> bool | None:
     """Reconcile these layers. Return whether `pulumi up` succeeded, or None if there was nothing to reconcile."""
     from rackwright.operations.drift import reconcile
 
@@ -150,7 +150,7 @@ def _healed(stack: str, layers: Sequence[Layer], found: Drift) -> bool | None:
     return healed
 
 
-def _show(found: Drift, changes: Changes, *, as_json: bool) -> None:
+def _show(found: DriftReport, changes: HistoryDelta, *, as_json: bool) -> None:
     if as_json:
         from rackwright.drift.store import as_json as text
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from rackwright.cli.progress import show_progress
-from rackwright.errors import BadInput, CouldNotTell, RackwrightError
+from rackwright.errors import InputError, RackwrightError, UndeterminedError
 from rackwright.inventory import paths
 from rackwright.inventory.running_stack import load_inventory
 from rackwright.operations.state import backup, files
@@ -42,7 +42,7 @@ def etcd(
     cluster = load_inventory(stack)["all"]["vars"]["cluster"]
     if cluster["scheduler"]["kind"] != "kubernetes":
         hint = "for Slurm's accounting run playbooks/accounting-backup.yml or accounting-restore.yml"
-        raise BadInput(
+        raise InputError(
             f"has no etcd (expected scheduler kubernetes, found {cluster['scheduler']['kind']})", path=f"stack {stack}", hint=hint
         )
     if action is Action.BACKUP:
@@ -53,18 +53,20 @@ def etcd(
 
 def _backup(stack: str, cluster: Mapping[str, Any], file: Path, *, force: bool) -> None:
     if force:
-        raise BadInput("not valid with `etcd backup`, which replaces nothing", path="--force", hint="remove --force, or use `etcd restore`")
+        raise InputError(
+            "not valid with `etcd backup`, which replaces nothing", path="--force", hint="remove --force, or use `etcd restore`"
+        )
     if os.path.lexists(file):
         raise backup.exists(file)
     if not file.parent.is_dir():
-        raise BadInput("folder does not exist", path=str(file.parent), hint=f"run `mkdir -p {file.parent}`")
-    with files.os_errors_told(str(file), "cannot write the snapshot"):
+        raise InputError("folder does not exist", path=str(file.parent), hint=f"run `mkdir -p {file.parent}`")
+    with files.translate_os_errors(str(file), "cannot write the snapshot"):
         descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # 0600
         os.close(descriptor)
         draft = Path(name)
         try:
             _played(stack, cluster, "etcd-backup.yml", draft, needs_all=False)
-            backup.publish(draft, file)
+            backup.rename_noreplace(draft, file)
         finally:
             draft.unlink(missing_ok=True)
     typer.echo(f"{file}: consistent etcd snapshot of stack {stack}\n  {_KEY}")
@@ -72,10 +74,10 @@ def _backup(stack: str, cluster: Mapping[str, Any], file: Path, *, force: bool) 
 
 def _restore(stack: str, cluster: Mapping[str, Any], file: Path, *, force: bool) -> None:
     if not file.is_file():
-        raise BadInput("file does not exist", path=str(file), hint=f"run `rackwright etcd backup {stack} FILE` to create a snapshot")
+        raise InputError("file does not exist", path=str(file), hint=f"run `rackwright etcd backup {stack} FILE` to create a snapshot")
     if not force:
         hint = "pass `--force` to confirm; objects created since the snapshot are lost, and pods that it does not contain are terminated"
-        raise BadInput("restore would replace all Kubernetes objects", path=f"stack {stack}", hint=hint)
+        raise InputError("restore would replace all Kubernetes objects", path=f"stack {stack}", hint=hint)
     _played(stack, cluster, "etcd-restore.yml", file, needs_all=True)
     typer.echo(
         f"stack {stack}: restored from {file}\n"
@@ -89,7 +91,7 @@ def _played(stack: str, cluster: Mapping[str, Any], playbook: str, file: Path, *
         asyncio.run(_play(stack, cluster["scheduler"]["controllers"], playbook, file.absolute(), needs_all=needs_all))
     except KeyboardInterrupt:
         hint = "run the same command again, or `rackwright up`, to continue"
-        raise CouldNotTell(f"interrupted during {playbook}", path=f"stack {stack}", hint=hint) from None
+        raise UndeterminedError(f"interrupted during {playbook}", path=f"stack {stack}", hint=hint) from None
 
 
 async def _play(stack: str, controllers: Sequence[str], playbook: str, file: Path, *, needs_all: bool) -> None:
@@ -97,7 +99,7 @@ async def _play(stack: str, controllers: Sequence[str], playbook: str, file: Pat
     from rackwright.operations.stack_lock import StackLock
 
     await StackLock(stack).hold()
-    lost = await ssh.reach(stack, controllers, within=15.0)
+    lost = await ssh.connect_all(stack, controllers, within=15.0)
     if lost and (needs_all or len(lost) == len(controllers)):
         told = "\n".join(f"{name}: {reason}" for name, reason in lost.items())
         what = (
@@ -105,7 +107,7 @@ async def _play(stack: str, controllers: Sequence[str], playbook: str, file: Pat
             if needs_all and len(controllers) > 1
             else "no controller is reachable"
         )
-        raise CouldNotTell(
+        raise UndeterminedError(
             f"aborted before any change: {what}\n{told}", hint=f"run `rackwright up {stack}` to repair the controllers first"
         )
     applied = await ansible.play(

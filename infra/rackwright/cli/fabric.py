@@ -105,24 +105,24 @@ def _told(found: tuple[Difference, ...]) -> Iterable[str]:
 
 
 def _discovered(file: str) -> Live:
-    """Return the fabric in the file; raise CouldNotTell if the file is empty, truncated or has another format."""
-    from rackwright.errors import CouldNotTell
+    """Return the fabric in the file; raise UndeterminedError if the file is empty, truncated or has another format."""
+    from rackwright.errors import UndeterminedError
     from rackwright.report.fabric_diff import read
 
     try:
         return read(_read(file))
     except ValueError as unreadable:
         again = "run `ibnetdiscover -p` again on a node with an active port, and save its complete output"
-        raise CouldNotTell(str(unreadable), path=file, hint=again) from None
+        raise UndeterminedError(str(unreadable), path=file, hint=again) from None
 
 
 def _read(file: str) -> str:
-    from rackwright.errors import BadInput
+    from rackwright.errors import InputError
 
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as unreadable:
-        raise BadInput(str(unreadable), path=file, hint="pass a file with the output of `ibnetdiscover -p`") from None
+        raise InputError(str(unreadable), path=file, hint="pass a file with the output of `ibnetdiscover -p`") from None
 
 
 @fabric.command("svg")
@@ -142,9 +142,9 @@ def svg_(
 
 
 def _write(file: Path, text: str) -> None:
-    from rackwright.errors import BadInput
+    from rackwright.errors import InputError
 
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as refused:
-        raise BadInput(str(refused), path=str(file), hint="pass a file in a writable folder") from None
+        raise InputError(str(refused), path=str(file), hint="pass a file in a writable folder") from None

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from rackwright.errors import BadInput, CouldNotTell
+from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import paths
-from rackwright.inventory.running_stack import must_be_up, require_slurm
+from rackwright.inventory.running_stack import require_slurm, require_up
 from rackwright.report.hardware.document import Section
 from rackwright.report.verdict import Verdict
 
@@ -26,7 +26,7 @@ def hardware(
 
     Exit codes: 0 as planned, 1 not as planned, 2 invalid input, 3 undetermined.
     """
-    must_be_up(stack)
+    require_up(stack)
     if job:
         require_slurm(stack, "--job")
     text = _look(stack, section, job).read_text(encoding="utf-8")
@@ -43,21 +43,21 @@ def _look(stack: str, section: Section, job: bool) -> Path:
     try:
         status, file, said = asyncio.run(_looked(stack, section, job))
     except KeyboardInterrupt:
-        raise CouldNotTell("interrupted", path=f"stack {stack}") from None
-    if status == BadInput.exit_code:
-        raise BadInput(said.strip())
+        raise UndeterminedError("interrupted", path=f"stack {stack}") from None
+    if status == InputError.exit_code:
+        raise InputError(said.strip())
     if not file.exists():
-        raise CouldNotTell(f"the hardware query wrote no report; output: {said.strip() or 'none'}", path=f"stack {stack}")
+        raise UndeterminedError(f"the hardware query wrote no report; output: {said.strip() or 'none'}", path=f"stack {stack}")
     return file
 
 
 async def _looked(stack: str, section: Section, job: bool) -> tuple[int, Path, str]:
     """Query the nodes while they are powered on; return exit status, report path and output."""
     from rackwright.drivers.hardware_runner import run_hardware
-    from rackwright.drivers.power import awake, handed_over
+    from rackwright.drivers.power import from_inventory, wake_nodes
 
     paths.prepare(stack)
-    async with awake(stack, handed_over(paths.inventory(stack)), _silent):
+    async with wake_nodes(stack, from_inventory(paths.inventory(stack)), _silent):
         return await run_hardware(stack, section.value, in_jobs=job)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import typer
 
 from rackwright.cli.render.hosts_scan import machine
-from rackwright.drivers.preflight import Seen
-from rackwright.errors import BadInput, RackwrightError
+from rackwright.drivers.preflight import PreflightResult
+from rackwright.errors import InputError, RackwrightError
 from rackwright.operations.stack_edit import change_machines
 from rackwright.plan import Plan
 from rackwright.stackfile import fingerprints
@@ -19,7 +19,7 @@ from rackwright.stackfile import fingerprints
 _HINT = "run it on a terminal and compare, or pass --fingerprints FILE, taken from the machines' consoles or their administrator"
 
 
-def write_keys(file: Path, plan: Plan, seen: Sequence[Seen], vouched: Path | None) -> list[Seen]:
+def write_keys(file: Path, plan: Plan, seen: Sequence[PreflightResult], vouched: Path | None) -> list[PreflightResult]:
     """Write verified host keys into the stack file and return the scan with those keys marked as confirmed.
 
     Raises RackwrightError if a machine presents another key than the fingerprint file contains.
@@ -36,10 +36,10 @@ def write_keys(file: Path, plan: Plan, seen: Sequence[Seen], vouched: Path | Non
     return [replace(one, key_confirmed=True, wrong=one.wrong[1:]) if one.name in names else one for one in seen]
 
 
-def _asked(missing: Sequence[Seen]) -> list[Seen]:
-    """Ask the user to confirm the keys; return all of them or none. Raises BadInput without a terminal."""
+def _asked(missing: Sequence[PreflightResult]) -> list[PreflightResult]:
+    """Ask the user to confirm the keys; return all of them or none. Raises InputError without a terminal."""
     if not sys.stdin.isatty():
-        raise BadInput("not a terminal: host keys must be confirmed by a person", path="--write", hint=_HINT)
+        raise InputError("not a terminal: host keys must be confirmed by a person", path="--write", hint=_HINT)
     lines = [f"  {one.name}: {one.fingerprint} ({one.key_type})" for one in missing]
     typer.echo("\n".join(["", "The machines presented these keys, which are not in the stack file:", *lines]), err=True)
     typer.echo(
@@ -51,19 +51,19 @@ def _asked(missing: Sequence[Seen]) -> list[Seen]:
     return list(missing) if answer.strip().lower() == "yes" else []
 
 
-def _compared(plan: Plan, missing: Sequence[Seen], vouched: Path) -> list[Seen]:
+def _compared(plan: Plan, missing: Sequence[PreflightResult], vouched: Path) -> list[PreflightResult]:
     """Return the machines whose key matches the file, which may list them by node name, label or address.
 
-    Raises BadInput if the file cannot be read, RackwrightError if a key differs.
+    Raises InputError if the file cannot be read, RackwrightError if a key differs.
     """
     try:
         known, wrong = fingerprints.read(vouched.read_text(encoding="utf-8"), vouched.name)
     except (OSError, UnicodeDecodeError) as refused:
-        raise BadInput(f"cannot be read: {refused}", path=str(vouched)) from None
+        raise InputError(f"cannot be read: {refused}", path=str(vouched)) from None
     if wrong:
-        raise BadInput("\n".join(map(str, wrong)))
-    good: list[Seen] = []
-    bad: list[Seen] = []
+        raise InputError("\n".join(map(str, wrong)))
+    good: list[PreflightResult] = []
+    bad: list[PreflightResult] = []
     for one in missing:
         said = known.get(one.name) or next((known[name] for name in _names(plan, one) if name in known), None)
         if said is not None:
@@ -74,6 +74,6 @@ def _compared(plan: Plan, missing: Sequence[Seen], vouched: Path) -> list[Seen]:
     return good
 
 
-def _names(plan: Plan, one: Seen) -> list[str]:
+def _names(plan: Plan, one: PreflightResult) -> list[str]:
     known = machine(plan, one.name)
     return [name for name in (known.label, known.reach, plan.node(one.name).address) if name]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.inventory import paths
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, did_you_mean
@@ -33,12 +33,12 @@ def import_machines(
     file = find_stack_file(stack, paths.stacks())
     cluster = _described(file)
     if group is not None and group not in cluster.groups:
-        raise BadInput(f"unknown group `{group}`", path="--group", hint=did_you_mean(group, cluster.groups))
+        raise InputError(f"unknown group `{group}`", path="--group", hint=did_you_mean(group, cluster.groups))
     rows, wrong = read(_text(list_), list_.name)
     fields, homeless = as_nodes(rows, cluster, group, list_.name)
     _refuse([*wrong, *homeless])
     if not fields:
-        raise BadInput("contains no machine", path=str(list_), hint="add one line per machine below the line with the column names")
+        raise InputError("contains no machine", path=str(list_), hint="add one line per machine below the line with the column names")
     change = change_machines(file, fields)
     if dry_run:
         typer.echo(change.diff or f"{file.name}: no changes")
@@ -48,14 +48,14 @@ def import_machines(
 
 
 def _described(file: Path) -> Cluster:
-    """Return the file's cluster, even if it is incomplete; raise BadInput if a field is invalid or the target is not hosts."""
+    """Return the file's cluster, even if it is incomplete; raise InputError if a field is invalid or the target is not hosts."""
     loaded = load_stack(file)
     if loaded.cluster is None:
         _refuse(loaded.findings)
-        raise BadInput("cannot be read", path=str(file), hint="pass the path of the stack file to write to")
+        raise InputError("cannot be read", path=str(file), hint="pass the path of the stack file to write to")
     if not isinstance(loaded.cluster.target, HostsTarget):
         hint = "use a stack with target hosts: docs/targets/hosts.md"
-        raise BadInput(f"target {loaded.cluster.target.kind} creates its own nodes (expected target hosts)", path=file.name, hint=hint)
+        raise InputError(f"target {loaded.cluster.target.kind} creates its own nodes (expected target hosts)", path=file.name, hint=hint)
     return loaded.cluster
 
 
@@ -63,16 +63,16 @@ def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError as broken:
-        raise BadInput(f"byte {broken.start} is not UTF-8", path=str(file), hint="save the list as CSV in UTF-8") from None
+        raise InputError(f"byte {broken.start} is not UTF-8", path=str(file), hint="save the list as CSV in UTF-8") from None
     except OSError as refused:
-        raise BadInput(
+        raise InputError(
             f"cannot be read: {refused.strerror}", path=str(file), hint="pass the path of a CSV file whose first line names the columns"
         ) from None
 
 
 def _refuse(findings: Sequence[Finding]) -> None:
     if findings:
-        raise BadInput("\n".join(map(str, findings)))
+        raise InputError("\n".join(map(str, findings)))
 
 
 def _told(file: Path, before: Cluster, fields: dict[str, Fields]) -> list[str]:

@@ -11,12 +11,12 @@ import typer
 
 from rackwright.cli.host_keys import write_keys
 from rackwright.cli.render import hosts_scan
-from rackwright.drivers.preflight import Asked, Seen, survey
-from rackwright.drivers.ssh_client import Way
-from rackwright.errors import BadInput, CouldNotTell
+from rackwright.drivers.preflight import PreflightRequest, PreflightResult, run_preflight
+from rackwright.drivers.ssh_client import SshRoute
+from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import paths
 from rackwright.model.targets.hosts import HostsTarget
-from rackwright.operations.stack import judge
+from rackwright.operations.stack import load_and_validate
 from rackwright.plan import Plan, expand
 from rackwright.stackfile.load import find_stack_file
 
@@ -39,54 +39,54 @@ def scan(
     Exit codes: 0 all match, 1 some differ, 2 invalid input, 3 some are unreachable.
     """
     if yes:
-        raise BadInput(
+        raise InputError(
             "would accept unverified host keys",
             path="--yes",
             hint="compare the keys at the prompt, or pass --fingerprints FILE with verified keys",
         )
     if fingerprints and not write:
-        raise BadInput("requires --write", path="--fingerprints", hint="add --write")
+        raise InputError("requires --write", path="--fingerprints", hint="add --write")
     file, plan = _planned(stack)
     seen = _looked(plan)
     typer.echo(json.dumps(hosts_scan.data(plan, seen), indent=2) if as_json else hosts_scan.text(plan, seen))
     if write:
         seen = write_keys(file, plan, seen, fingerprints)
     if not all(one.reached for one in seen):
-        raise typer.Exit(CouldNotTell.exit_code)
+        raise typer.Exit(UndeterminedError.exit_code)
     if not all(one.fits for one in seen):
         raise typer.Exit(_UNFIT)
 
 
 def _planned(asked: str) -> tuple[Path, Plan]:
-    """Return the stack's file and plan. Missing host keys and undeclared capacities are accepted; raise BadInput for other errors."""
-    judged = judge(asked)
+    """Return the stack's file and plan. Missing host keys and undeclared capacities are accepted; raise InputError for other errors."""
+    judged = load_and_validate(asked)
     in_the_way = [
         finding for finding in judged.findings if finding.is_error and finding.rule not in {"machine-key-missing", "capacity-undeclared"}
     ]
     if in_the_way or judged.loaded.cluster is None:
-        raise BadInput("\n".join(map(str, in_the_way)))
+        raise InputError("\n".join(map(str, in_the_way)))
     if not isinstance(judged.loaded.cluster.target, HostsTarget):
-        raise BadInput(
+        raise InputError(
             f"target {judged.loaded.cluster.target.kind} creates its own nodes (expected target hosts)",
             path=f"stack {judged.loaded.stack}",
         )
     return find_stack_file(asked, paths.stacks()), expand(judged.loaded.cluster, judged.loaded.stack)
 
 
-def _looked(plan: Plan) -> list[Seen]:
+def _looked(plan: Plan) -> list[PreflightResult]:
     """Query every machine that is not `out`. Try the stack's own key first, as `up` does."""
     target = plan.target
     assert isinstance(target, HostsTarget)
     own = paths.identity(plan.stack)
     keys = [*([own] if own.exists() else []), *([Path(target.identity)] if target.identity else [])]
     via = _way(plan, target.via) if target.via else None
-    return survey(_asked(plan), keys, via=via, adopted=own.exists())
+    return run_preflight(_asked(plan), keys, via=via, adopted=own.exists())
 
 
-def _asked(plan: Plan) -> Sequence[Asked]:
-    return [Asked(_way(plan, node.name), hosts_scan.declared(plan, node)) for node in plan.nodes if node.is_in]
+def _asked(plan: Plan) -> Sequence[PreflightRequest]:
+    return [PreflightRequest(_way(plan, node.name), hosts_scan.declared(plan, node)) for node in plan.nodes if node.is_in]
 
 
-def _way(plan: Plan, name: str) -> Way:
+def _way(plan: Plan, name: str) -> SshRoute:
     machine, node = hosts_scan.machine(plan, name), plan.node(name)
-    return Way(name, machine.reach or node.address, node.ssh_port, node.user, machine.host_key or "")
+    return SshRoute(name, machine.reach or node.address, node.ssh_port, node.user, machine.host_key or "")

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from rackwright.impact import ENDS_WORK, Action, Consequence
+from rackwright.impact import DISRUPTIVE, Action, PlannedChange
 from rackwright.impact import impact as worked_out
 from rackwright.inventory import applied, paths
 from rackwright.model.finding import Finding, Severity
-from rackwright.operations.stack import described
+from rackwright.operations.stack import cluster_and_plan
 
 SCHEMA: Final = "rackwright.impact/1"
 _ENDS_WORK, _REFUSED = 1, 2
@@ -28,7 +28,7 @@ def impact(
 
     Exit codes: 0 not disruptive, 1 ends jobs or sessions or deletes data, 2 edit refused or invalid input, 3 undetermined.
     """
-    now = described(stack)
+    now = cluster_and_plan(stack)
     last = applied.read(paths.applied(now.plan.stack))
     found = worked_out(last, now)
     if as_json:
@@ -38,22 +38,22 @@ def impact(
     raise typer.Exit(_exit_code(found))
 
 
-def _exit_code(found: Sequence[Consequence]) -> int:
+def _exit_code(found: Sequence[PlannedChange]) -> int:
     actions = {consequence.action for consequence in found}
-    return _REFUSED if Action.REFUSE in actions else _ENDS_WORK if actions & ENDS_WORK else 0
+    return _REFUSED if Action.REFUSE in actions else _ENDS_WORK if actions & DISRUPTIVE else 0
 
 
-def _data(stack: str, was_applied: bool, found: Sequence[Consequence]) -> dict[str, Any]:
+def _data(stack: str, was_applied: bool, found: Sequence[PlannedChange]) -> dict[str, Any]:
     refused = [consequence for consequence in found if consequence.action is Action.REFUSE]
     return {
         "schema": SCHEMA,
         "stack": stack,
         "applied": was_applied,
-        "ends_work": any(consequence.action in ENDS_WORK for consequence in found),
+        "ends_work": any(consequence.action in DISRUPTIVE for consequence in found),
         "consequences": [consequence.to_data() for consequence in found],
         "findings": [_finding(consequence).to_data() for consequence in refused],
     }
 
 
-def _finding(refused: Consequence) -> Finding:
+def _finding(refused: PlannedChange) -> Finding:
     return Finding(Severity.ERROR, "edit-refused", refused.why[0] if refused.why else refused.subjects[0], refused.words, refused.hint)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.inventory import paths
 from rackwright.model.targets.aws import AwsTarget, Image
-from rackwright.operations.stack import judge
+from rackwright.operations.stack import load_and_validate
 from rackwright.stackfile.load import find_stack_file
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def pin(
     target = _target(stack)
     pins = tuple(_pins(target))
     if not pins:
-        raise BadInput(
+        raise InputError(
             "has neither `parameter` nor `name` and `owner`",
             path="target.image",
             hint="add `parameter`, or `name` and `owner`",
@@ -63,16 +63,16 @@ def pin(
 
 
 def _target(stack: str) -> AwsTarget:
-    """Return the stack's AWS target; raise BadInput for invalid fields.
+    """Return the stack's AWS target; raise InputError for invalid fields.
 
     Findings of rules are ignored, because one of them may be the missing pin.
     """
-    judged = judge(stack)
+    judged = load_and_validate(stack)
     if judged.loaded.cluster is None:
-        raise BadInput("\n".join(str(finding) for finding in judged.findings))
+        raise InputError("\n".join(str(finding) for finding in judged.findings))
     target = judged.loaded.cluster.target
     if not isinstance(target, AwsTarget):
-        raise BadInput(f"target {target.kind} has no machine images to pin", path="target.kind", hint="use a stack with target aws")
+        raise InputError(f"target {target.kind} has no machine images to pin", path="target.kind", hint="use a stack with target aws")
     return target
 
 
@@ -96,7 +96,7 @@ def _pin(account: Account, target: AwsTarget, image: Image, group: str | None, p
 
     run = architectures(target, group)
     if len(run) > 1:
-        raise BadInput(
+        raise InputError(
             f"groups with the architectures {' and '.join(sorted(run))} cannot share an image",
             path=path,
             hint="set `image` for the groups of one architecture",
@@ -110,7 +110,7 @@ def _write(file: Path, pins: tuple[Pin, ...]) -> None:
     text = before = file.read_bytes().decode()
     for one in pins:
         if not one.current:
-            text = set_value.put(text, one.path.split("."), "id", one.newest, name=file.name)
+            text = set_value.set_value(text, one.path.split("."), "id", one.newest, name=file.name)
     if text != before:
         file.write_bytes(text.encode())
 

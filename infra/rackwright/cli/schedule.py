@@ -15,9 +15,9 @@ from typing import Annotated, Final
 import typer
 
 from rackwright.drift import schedule as drift_schedule
-from rackwright.errors import BadInput, RackwrightError
+from rackwright.errors import InputError, RackwrightError
 from rackwright.inventory import paths
-from rackwright.inventory.running_stack import must_be_up
+from rackwright.inventory.running_stack import require_up
 from rackwright.model.units import parse_seconds
 
 _BOOTED: Final = Path("/run/systemd/system")
@@ -43,7 +43,7 @@ def schedule(
 ) -> None:
     """Schedule a nightly drift scan. With systemd, a machine that was off at that time scans when it starts again."""
     if not remove:
-        must_be_up(stack)
+        require_up(stack)
     nightly = _nightly(stack, _time(at), _seconds(jitter))
     if by is Way.CRONTAB:
         typer.echo(drift_schedule.crontab(nightly), nl=False)
@@ -62,8 +62,8 @@ def still_there(stack: str) -> list[Path]:
     return [file for name in drift_schedule.systemd(_nightly(stack, time(), 0)) if (file := _folder() / name).exists()]
 
 
-def _nightly(stack: str, at: time, jitter_s: int) -> drift_schedule.Nightly:
-    return drift_schedule.Nightly(stack, _program(), str(paths.drift_page(stack)), at, jitter_s, _environment())
+def _nightly(stack: str, at: time, jitter_s: int) -> drift_schedule.ScheduledScan:
+    return drift_schedule.ScheduledScan(stack, _program(), str(paths.drift_page(stack)), at, jitter_s, _environment())
 
 
 def _program() -> str:
@@ -78,7 +78,7 @@ def _environment() -> dict[str, str]:
 
 def _time(asked: str) -> time:
     if not re.fullmatch(r"([01]?[0-9]|2[0-3]):[0-5][0-9]", asked):
-        raise BadInput(f"`{asked}` is not a time of day", path="--at", hint="pass hours and minutes, like 03:00")
+        raise InputError(f"`{asked}` is not a time of day", path="--at", hint="pass hours and minutes, like 03:00")
     hour, minute = asked.split(":")
     return time(int(hour), int(minute))
 
@@ -89,7 +89,7 @@ def _seconds(asked: str) -> int:
     try:
         return 0 if asked == "0" else parse_seconds(asked)
     except PydanticCustomError as error:
-        raise BadInput(f"`{asked}` is not a duration", path="--jitter", hint="pass a number and s, m or h, like 15m") from error
+        raise InputError(f"`{asked}` is not a duration", path="--jitter", hint="pass a number and s, m or h, like 15m") from error
 
 
 def _folder() -> Path:
@@ -106,14 +106,14 @@ def _systemctl(*words: str) -> None:
 
 def _must_run_systemd() -> None:
     if not _BOOTED.is_dir() or shutil.which("systemctl") is None:
-        raise BadInput(
+        raise InputError(
             "systemd is not running on this machine",
             path="--by systemd",
             hint="pass `--by crontab` to print lines for cron, or `--by github` to print a workflow",
         )
 
 
-def _installed(nightly: drift_schedule.Nightly) -> None:
+def _installed(nightly: drift_schedule.ScheduledScan) -> None:
     _must_run_systemd()
     folder = _folder()
     folder.mkdir(parents=True, exist_ok=True)
@@ -126,11 +126,11 @@ def _installed(nightly: drift_schedule.Nightly) -> None:
         typer.echo("  it runs only while you are logged in; run `loginctl enable-linger` to change that")
 
 
-def _timers(nightly: drift_schedule.Nightly) -> list[str]:
+def _timers(nightly: drift_schedule.ScheduledScan) -> list[str]:
     return [name for name in drift_schedule.systemd(nightly) if name.endswith(".timer")]
 
 
-def _removed(nightly: drift_schedule.Nightly) -> None:
+def _removed(nightly: drift_schedule.ScheduledScan) -> None:
     _must_run_systemd()
     files = still_there(nightly.stack)
     if not files:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.inventory import paths
 from rackwright.operations.state import backup, migrate
 
@@ -41,7 +41,7 @@ def state(
 ) -> None:
     """Back up, restore or move the state, keys and reports of all stacks."""
     if force and action is not Action.RESTORE:
-        raise BadInput(
+        raise InputError(
             f"not valid with `state {action}`, which replaces nothing", path="--force", hint="remove --force, or use `state restore`"
         )
     done = _restore(place, force=force) if action is Action.RESTORE else _ACTIONS[action](place)
@@ -72,7 +72,7 @@ def _restore(place: str, *, force: bool) -> Done:
 
 def _move(place: str) -> Done:
     url = migrate.address(place)
-    moved = migrate.move(url)
+    moved = migrate.migrate(url)
     lines = [f"stack {entry.stack}: {'already moved' if entry.already else 'moved'}" for entry in moved]
     then = [
         f"run `pulumi login {url}` or `export PULUMI_BACKEND_URL={url}`; otherwise pulumi continues to use the old state",

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rackwright.errors import CouldNotTell, RackwrightError
+from rackwright.errors import RackwrightError, UndeterminedError
 from rackwright.inventory import paths
 from rackwright.inventory.running_stack import not_up
 from rackwright.report.document import Report
@@ -47,7 +47,7 @@ def _later_and_worse(stack: str, report: Report) -> Report | None:
 
     try:
         later = read(paths.refresh_report(stack))
-    except CouldNotTell:
+    except UndeterminedError:
         return None
     return later if later.started > report.started and later.verdict.exit_code else None
 
@@ -55,12 +55,12 @@ def _later_and_worse(stack: str, report: Report) -> Report | None:
 def _show(report: Report, *, changed: bool, every: bool) -> None:
     from rich.console import Console
 
-    from rackwright.report.humanize import proof
+    from rackwright.report.humanize import verdict_line
     from rackwright.report.terminal import show
 
     console = Console()
     show(report, console, every=every)
-    console.print(f"  {proof(report)}", style="dim", highlight=False)
+    console.print(f"  {verdict_line(report)}", style="dim", highlight=False)
     if changed:
         console.print(f"  {_CHANGED}", style="yellow", highlight=False)
 

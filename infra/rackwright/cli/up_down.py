@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from rackwright.cli import schedule
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.inventory import paths
 from rackwright.operations import sweep_aws
 
@@ -58,14 +58,14 @@ def _tell_of_timers(stack: str) -> None:
 def remove_by_label(stack: str) -> list[str]:
     """Delete everything with the stack's label, without Pulumi state, and return what was deleted.
 
-    Raises CouldNotTell without podman, and RackwrightError if something remains.
+    Raises UndeterminedError without podman, and RackwrightError if something remains.
     """
     from rackwright.drivers import podman
     from rackwright.operations import stack_files
     from rackwright.provider.lab import inotify_limits
 
     if shutil.which("podman") is None:
-        raise CouldNotTell(
+        raise UndeterminedError(
             "cannot check for leftovers: podman is not installed", hint="run `make doctor` to see the command that installs podman"
         )
     removed = asyncio.run(podman.sweep(stack))

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity
 from rackwright.model.targets.aws import AwsTarget
-from rackwright.operations.stack import Judged, judge, show
+from rackwright.operations.stack import ValidatedStack, load_and_validate, show
 from rackwright.stackfile.load import Loaded
 
 _BAD_INPUT = 2
@@ -58,13 +58,15 @@ def _asked(stack: str, cluster: Cluster) -> tuple[tuple[Finding, ...], bool]:
         )
         return (nobody,), False
     from rackwright.drivers.aws import account_checks
-    from rackwright.drivers.aws.account import Account, NoAccount
+    from rackwright.drivers.aws.account import Account, AwsCredentialsError
 
     try:
         return tuple(
-            account_checks.look(account_checks.Look(Account(cluster.target.region), cluster, cluster.target, stack, datetime.now(UTC)))
+            account_checks.look(
+                account_checks.AccountCheckContext(Account(cluster.target.region), cluster, cluster.target, stack, datetime.now(UTC))
+            )
         ), False
-    except NoAccount as nobody_home:
+    except AwsCredentialsError as nobody_home:
         return (account_checks.no_account(nobody_home),), True
 
 
@@ -75,16 +77,16 @@ def schema() -> None:
     print(text(), end="")
 
 
-def _judge(stack: str) -> Judged:
+def _judge(stack: str) -> ValidatedStack:
     """Load and validate the stack. A missing file becomes a finding, because `--json` always prints findings."""
     try:
-        return judge(stack)
-    except BadInput as missing:
+        return load_and_validate(stack)
+    except InputError as missing:
         finding = Finding(Severity.ERROR, "stack-file", missing.path, missing.cause, missing.hint)
-        return Judged(Loaded(stack, None, (finding,)), (finding,))
+        return ValidatedStack(Loaded(stack, None, (finding,)), (finding,))
 
 
-def _summary(judged: Judged) -> str:
+def _summary(judged: ValidatedStack) -> str:
     counts = {level: sum(finding.level is level for finding in judged.findings) for level in Severity}
     said = [f"{count} {level}{'s' if count > 1 and level is not Severity.INFO else ''}" for level, count in counts.items() if count]
     if judged.ok and judged.loaded.cluster is not None:

@@ -10,9 +10,9 @@ import typer
 
 from rackwright.catalog.checks import Level
 from rackwright.cli.progress import show_progress
-from rackwright.errors import BadInput, CouldNotTell
+from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import paths
-from rackwright.inventory.running_stack import must_be_up
+from rackwright.inventory.running_stack import require_up
 
 if TYPE_CHECKING:
     from rackwright.drivers.check_runner import RunOutcome
@@ -33,7 +33,7 @@ def verify(
 
     Exit codes: 0 as declared, 1 not as declared, 2 invalid input, 3 undetermined.
     """
-    must_be_up(stack)
+    require_up(stack)
     file = _run(stack, level, node or [])
     if as_json:
         typer.echo(file.read_text(encoding="utf-8"), nl=False)
@@ -54,22 +54,22 @@ def _run(stack: str, level: Level, nodes: list[str]) -> Path:
     try:
         outcome = asyncio.run(_checked(stack, level, nodes))
     except KeyboardInterrupt:
-        raise CouldNotTell("interrupted: checks that did not run are recorded as unknown", path=f"stack {stack}") from None
+        raise UndeterminedError("interrupted: checks that did not run are recorded as unknown", path=f"stack {stack}") from None
     said = outcome.said.strip() or "none"
-    if outcome.status == BadInput.exit_code:
-        raise BadInput(said)
+    if outcome.status == InputError.exit_code:
+        raise InputError(said)
     if not outcome.report.exists():
-        raise CouldNotTell(f"the checks wrote no report; output: {said}", path=f"stack {stack}")
+        raise UndeterminedError(f"the checks wrote no report; output: {said}", path=f"stack {stack}")
     return outcome.report
 
 
 async def _checked(stack: str, level: Level, nodes: list[str]) -> RunOutcome:
     """Run the checks while the nodes are powered on and return their outcome."""
     from rackwright.drivers.check_runner import run_checks
-    from rackwright.drivers.power import awake, handed_over
+    from rackwright.drivers.power import from_inventory, wake_nodes
 
     inventory = paths.inventory(stack)
-    async with awake(stack, handed_over(inventory, nodes), show_progress):
+    async with wake_nodes(stack, from_inventory(inventory, nodes), show_progress):
         return await run_checks(
             inventory=inventory,
             ssh_config=paths.ssh_config(stack),

@@ -8,7 +8,7 @@ from typing import Final
 from rackwright.catalog.fsx import DeploymentType, DriveCache, StorageType
 from rackwright.catalog.instances import InstanceType, instance_types
 from rackwright.catalog.prices import HOURS_PER_MONTH, UnitPrice, lustre_storage, prices
-from rackwright.model.base import Part
+from rackwright.model.base import ConfigModel
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Group, Role, roles_of
 from rackwright.model.storage.exports import MooseFs
@@ -28,7 +28,7 @@ _DIGITS: Final = 6
 """Decimal places of an amount in USD. Chosen: more than prices in prices.csv have, few enough to hide the rounding of binary fractions."""
 
 
-class CostLine(Part):
+class CostLine(ConfigModel):
     """What one thing costs. Without `usd_per_hour` nobody knows, or it is paid up front; the remark says which."""
 
     group: str
@@ -51,7 +51,7 @@ class CostLine(Part):
         return self.usd_per_hour is not None or self.usd_up_front is not None
 
 
-class Cost(Part):
+class Cost(ConfigModel):
     """What the stack costs while it is up."""
 
     usd_per_hour: float = 0.0

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from math import ceil
 
 from rackwright.catalog.switches import Switch, switches
-from rackwright.derive.fabric_layout import Layout, lay_out
+from rackwright.derive.fabric_layout import Layout, compute_layout
 from rackwright.derive.layout import capacity_of
 from rackwright.model.cluster import Cluster
 from rackwright.model.fabric.switches import DEFAULT_SWITCH, Fabric, FabricKind
@@ -68,7 +68,7 @@ def nodes_of(cluster: Cluster, declared: Fabric) -> int:
     return max(1, sum(capacity_of(name, cluster.groups[name]) for name in groups_of(cluster, declared)))
 
 
-def racks_to_come(standing: Iterable[str], taken: Iterable[str], here: Iterable[str]) -> list[str]:
+def future_racks(standing: Iterable[str], taken: Iterable[str], here: Iterable[str]) -> list[str]:
     """A rack for each node that may come: the floor's racks with nothing in them, in its order, each as full as the fullest today.
 
     `here`: the racks of the fabric's nodes, one for each node that has one.
@@ -84,7 +84,7 @@ def measures_of(cluster: Cluster, declared: Fabric, switch: Switch | None) -> La
     """Its measures; None where two levels of the switch cannot carry it."""
     if switch is None:
         return None
-    return lay_out(
+    return compute_layout(
         ports=switch.ports,
         rails=rails_of(cluster, declared),
         nodes=nodes_of(cluster, declared),

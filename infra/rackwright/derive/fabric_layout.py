@@ -28,7 +28,7 @@ class Layout:
     """Cables between each leaf and each spine."""
 
 
-def lay_out(
+def compute_layout(
     *,
     ports: int,
     rails: int,

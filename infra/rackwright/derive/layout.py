@@ -63,7 +63,7 @@ def login_ports(cluster: Cluster) -> dict[str, int]:
 
     A port is the first node's plus the distance of the addresses, so that ports never change.
     """
-    if not cluster.target.publishes:
+    if not cluster.target.publishes_ports:
         return {}
     offsets = blocks(cluster)
     places = {

@@ -21,7 +21,7 @@ ParallelCluster configuration reference: SchedulableMemory, 95 % of what EC2 lis
 
 
 @dataclass(frozen=True)
-class Member:
+class DeclaredNode:
     """One declared node."""
 
     name: str
@@ -43,15 +43,15 @@ class Member:
         return self.state is State.IN
 
 
-def members(cluster: Cluster) -> tuple[Member, ...]:
+def members(cluster: Cluster) -> tuple[DeclaredNode, ...]:
     """All declared nodes in declared order, also those that are out."""
     return tuple(_members(cluster))
 
 
-def _members(cluster: Cluster) -> Iterator[Member]:
+def _members(cluster: Cluster) -> Iterator[DeclaredNode]:
     for name, group in cluster.groups.items():
         roles = roles_of(name, group)
-        type_ = cluster.target.type_of(name)
+        type_ = cluster.target.instance_type_of(name)
         known = instance_types().get(type_) if type_ else None
         for index in range(group.count):
             yield _member(cluster, name, _fitted(group, known), roles, index)
@@ -70,10 +70,10 @@ def _fitted(group: Group, known: InstanceType | None) -> Group:
     return group.model_copy(update=own)
 
 
-def _member(cluster: Cluster, group_name: str, group: Group, roles: tuple[Role, ...], index: int) -> Member:
+def _member(cluster: Cluster, group_name: str, group: Group, roles: tuple[Role, ...], index: int) -> DeclaredNode:
     name = f"{group_name}{index}"
     own = cluster.nodes.get(name, _NOTHING)
-    return Member(
+    return DeclaredNode(
         name=name,
         group=group_name,
         index=index,

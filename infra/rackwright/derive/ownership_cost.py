@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rackwright.catalog.instances import InstanceType, instance_types
 from rackwright.catalog.prices import HOURS_PER_MONTH
 from rackwright.derive.cost import HOURS_PER_YEAR, spent
-from rackwright.derive.nodes import Member, members
+from rackwright.derive.nodes import DeclaredNode, members
 from rackwright.model.cluster import Cluster
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.model.targets.ownership_cost import Economics
@@ -26,7 +26,7 @@ class Rented:
 
 
 @dataclass(frozen=True, slots=True)
-class Balance:
+class OwnershipCost:
     """What machines of one's own cost. Nodes that are out were bought, too."""
 
     gpus: int
@@ -46,7 +46,7 @@ class Balance:
         return self.usd_bought / saved if saved > 0 else None
 
 
-def balance(cluster: Cluster) -> Balance | None:
+def balance(cluster: Cluster) -> OwnershipCost | None:
     """The reckoning of a cluster; None where the stack file says nothing of it."""
     economics = cluster.target.economics if isinstance(cluster.target, HostsTarget) else None
     if economics is None:
@@ -57,7 +57,7 @@ def balance(cluster: Cluster) -> Balance | None:
     racks = _kilowatts(known, economics)
     power = sum(racks.values()) * economics.pue * economics.tariff_usd_per_kwh
     hourly = bought / (economics.years * HOURS_PER_YEAR) + power
-    return Balance(
+    return OwnershipCost(
         gpus=gpus,
         usd_bought=bought,
         usd_per_hour=hourly,
@@ -68,14 +68,14 @@ def balance(cluster: Cluster) -> Balance | None:
     )
 
 
-def _kilowatts(known: list[Member], economics: Economics) -> dict[str, float]:
+def _kilowatts(known: list[DeclaredNode], economics: Economics) -> dict[str, float]:
     watts: Counter[str] = Counter()
     for member in known:
         watts[member.rack or NO_RACK] += round(economics.machines[member.group].watts)
     return {rack: drawn / 1000 for rack, drawn in watts.items()}
 
 
-def alike(cluster: Cluster) -> Rented | None:
+def equivalent_instances(cluster: Cluster) -> Rented | None:
     """The cheapest EC2 types that give as many GPUs of the same models, on demand; None where a model is not to be had there."""
     wanted: Counter[str] = Counter()
     for member in members(cluster):

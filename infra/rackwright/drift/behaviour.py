@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rackwright.drift.categories import weights
-from rackwright.drift.difference import Difference, Layer, Look
+from rackwright.drift.categories import categories
+from rackwright.drift.difference import DriftItem, Layer, LayerScan
 
 SPOKEN = "rackwright.report/1"
 
 
-def look(report: Mapping[str, Any]) -> Look:
+def look(report: Mapping[str, Any]) -> LayerScan:
     """What failed is a difference; what is unknown stays unknown. Raises ValueError where it is no report that this version reads."""
     if report.get("schema") != SPOKEN:
         raise ValueError(f"schema is {report.get('schema')}, expected {SPOKEN}")
     failed = [check for check in report["checks"] if check["verdict"] == "failed"]
     unknown = [(check["node"], check["reason"]) for check in report["checks"] if check["verdict"] == "unknown"]
-    return Look(Layer.BEHAVIOUR, report["seconds"], tuple(_difference(check) for check in failed), tuple(dict.fromkeys(unknown)))
+    return LayerScan(Layer.BEHAVIOUR, report["seconds"], tuple(_difference(check) for check in failed), tuple(dict.fromkeys(unknown)))
 
 
-def _difference(check: Mapping[str, Any]) -> Difference:
+def _difference(check: Mapping[str, Any]) -> DriftItem:
     key, _, _ = check["id"].partition("[")
-    return Difference(
+    return DriftItem(
         layer=Layer.BEHAVIOUR,
         node=check["node"],
         subject=key,
         declared=check["expected"],
         live=check["found"] or check["reason"],
-        weight=weights().of_check(key, check["subject"]),
+        weight=categories().of_check(key, check["subject"]),
         remedy=check["remedy"],
     )

@@ -7,26 +7,26 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from rackwright.drift.difference import Weight
+from rackwright.drift.difference import Category
 from rackwright.yaml_loader import load_yaml
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class Categories:
     """By check or its subject, by role, by property of a resource, by kind of trace."""
 
-    behaviour: Mapping[str, Weight]
-    configuration: Mapping[str, Weight]
-    resources: Mapping[str, Weight]
-    traces: Mapping[str, Weight]
+    behaviour: Mapping[str, Category]
+    configuration: Mapping[str, Category]
+    resources: Mapping[str, Category]
+    traces: Mapping[str, Category]
 
-    def of_check(self, key: str, subject: str) -> Weight:
+    def of_check(self, key: str, subject: str) -> Category:
         """The check's own, else its subject's."""
         return self.behaviour.get(key) or self.behaviour[subject]
 
 
 @cache
-def weights() -> Weights:
+def categories() -> Categories:
     """As categories.yml has them."""
     found = load_yaml(files("rackwright.drift").joinpath("categories.yml").read_text(encoding="utf-8"))
-    return Weights(**{part: {name: Weight(word) for word, names in found[part].items() for name in names} for part in found})
+    return Categories(**{part: {name: Category(word) for word, names in found[part].items() for name in names} for part in found})

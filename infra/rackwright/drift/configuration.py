@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from rackwright.drift.categories import weights
-from rackwright.drift.difference import Difference, Layer, Look, Weight
+from rackwright.drift.categories import categories
+from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan
 
 _HEAL = "run `rackwright drift {stack} --heal configuration`, which applies the phases"
 _AS_DECLARED = "as the roles configure it"
 
 
-def look(stack: str, seconds: float, changed: Iterable[Mapping[str, str]], failed: Iterable[Mapping[str, str]]) -> Look:
+def look(stack: str, seconds: float, changed: Iterable[Mapping[str, str]], failed: Iterable[Mapping[str, str]]) -> LayerScan:
     """Of tasks that would change something, and of those that could not tell: {host, phase, role, task, detail, live, declared}."""
     found = tuple(_difference(stack, one) for one in changed)
     unknown = dict.fromkeys((one["host"], f"{one['phase']}: {one['task']}: {one['detail']}") for one in failed)
-    return Look(Layer.CONFIGURATION, seconds, found, tuple(unknown))
+    return LayerScan(Layer.CONFIGURATION, seconds, found, tuple(unknown))
 
 
-def _difference(stack: str, task: Mapping[str, str]) -> Difference:
-    return Difference(
+def _difference(stack: str, task: Mapping[str, str]) -> DriftItem:
+    return DriftItem(
         layer=Layer.CONFIGURATION,
         node=task["host"],
         subject=f"{task['phase']}.{task['task']}",
         declared=task["declared"] or _AS_DECLARED,
         live=task["live"] or task["detail"] or "would be changed",
-        weight=weights().configuration.get(task["role"], Weight.BREAKING),
+        weight=categories().configuration.get(task["role"], Category.BREAKING),
         remedy=_HEAL.format(stack=stack),
         written=tuple(task["detail"].split(", ")),
     )

@@ -21,7 +21,7 @@ class Layer(StrEnum):
     """The passive checks: what the cluster does."""
 
 
-class Weight(StrEnum):
+class Category(StrEnum):
     """Class of a difference (`class` in documents), in ascending rank."""
 
     EXPECTED = "expected"
@@ -57,7 +57,7 @@ def where_all(nodes: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class DriftItem:
     """A declared value and the live value on a node."""
 
     layer: Layer
@@ -66,7 +66,7 @@ class Difference:
     """Of the resources layer `<type>.<property>`, of the configuration `<phase>.<task>`, of the behaviour a check's key."""
     declared: str
     live: str
-    weight: Weight
+    weight: Category
     remedy: str
     written: tuple[str, ...] = field(default=(), compare=False)
     """Paths and units that a phase would change; not part of the document, because `live` shows them."""
@@ -94,12 +94,12 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LayerScan:
     """Result of the scan of one layer: differences and unknown results. A layer that cannot be scanned has the reason in `unknown`."""
 
     layer: Layer
     seconds: float
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[DriftItem, ...] = ()
     unknown: tuple[tuple[str, str], ...] = ()
     """(node, reason), each pair once."""
     how: str = ""
@@ -115,14 +115,14 @@ class Look:
         }
 
 
-def difference(data: Mapping[str, str]) -> Difference:
+def difference(data: Mapping[str, str]) -> DriftItem:
     """Return the difference from its document form; raise KeyError or ValueError if the data is invalid."""
-    named = {**data, "layer": Layer(data["layer"]), "weight": Weight(data["class"])}
+    named = {**data, "layer": Layer(data["layer"]), "weight": Category(data["class"])}
     del named["class"]
-    return Difference(**named)  # type: ignore[arg-type]
+    return DriftItem(**named)  # type: ignore[arg-type]
 
 
-def heaviest(found: Iterable[Difference]) -> Weight | None:
+def max_category(found: Iterable[DriftItem]) -> Category | None:
     """Return the highest class; None without differences."""
-    order = list(Weight)
+    order = list(Category)
     return max((one.weight for one in found), key=order.index, default=None)

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from rackwright.drift.difference import Difference, Layer, Look, Weight, heaviest
+from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan, max_category
 
 SCHEMA: Final = "rackwright.drift/1"
 
@@ -27,7 +27,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class LastVerified:
     """Last verdict that only jobs can prove; empty without a record."""
 
     of: str
@@ -49,24 +49,24 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
+class DriftReport:
     """Result of one scan."""
 
     stack: str
     plan: str
     started: datetime
     seconds: float
-    looks: tuple[Look, ...]
-    proofs: tuple[Proof, ...] = ()
+    looks: tuple[LayerScan, ...]
+    proofs: tuple[LastVerified, ...] = ()
 
-    def with_looks(self, looks: Iterable[Look]) -> Drift:
+    def with_looks(self, looks: Iterable[LayerScan]) -> DriftReport:
         """Return the result with other layer results."""
         return replace(self, looks=tuple(looks))
 
     @property
-    def differences(self) -> tuple[Difference, ...]:
+    def differences(self) -> tuple[DriftItem, ...]:
         """Return the differences of all layers, the most severe class first, then by node and subject."""
-        order = list(Weight)
+        order = list(Category)
         every = [one for look in self.looks for one in look.differences]
         return tuple(sorted(every, key=lambda one: (-order.index(one.weight), one.node, one.subject)))
 
@@ -76,9 +76,9 @@ class Drift:
         return tuple((look.layer, node, why) for look in self.looks for node, why in look.unknown)
 
     @property
-    def alike(self) -> tuple[tuple[Difference, ...], ...]:
+    def alike(self) -> tuple[tuple[DriftItem, ...], ...]:
         """Return the differences, grouped if they are the same on several nodes."""
-        found: dict[tuple[str, ...], list[Difference]] = {}
+        found: dict[tuple[str, ...], list[DriftItem]] = {}
         for one in self.differences:
             found.setdefault((one.weight, one.layer, one.subject, one.declared, one.live), []).append(one)
         return tuple(map(tuple, found.values()))
@@ -102,7 +102,7 @@ class Drift:
         """Return clean only if all three layers were scanned completely and every difference is expected."""
         if self.unknown or self.missing:
             return State.UNKNOWN
-        return State.CLEAN if heaviest(self.differences) in (None, Weight.EXPECTED) else State.DRIFTED
+        return State.CLEAN if max_category(self.differences) in (None, Category.EXPECTED) else State.DRIFTED
 
     def as_dict(self) -> dict[str, Any]:
         """In the shape of the contract."""
@@ -114,7 +114,7 @@ class Drift:
             "seconds": round(self.seconds, 3),
             "layers": [look.as_dict() for look in self.looks],
             "differences": [one.as_dict() for one in self.differences],
-            "totals": {weight.value: sum(one.weight is weight for one in self.differences) for weight in Weight},
+            "totals": {weight.value: sum(one.weight is weight for one in self.differences) for weight in Category},
             "state": self.state.value,
             "proofs": [one.as_dict() for one in self.proofs],
         }

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from rackwright.drift.difference import CLUSTER, Difference, Layer, Weight
-from rackwright.drift.document import Drift, State
+from rackwright.drift.difference import CLUSTER, Category, DriftItem, Layer
+from rackwright.drift.document import DriftReport, State
 
 _VERSION: Final = 1
 """Version of the tables below, kept in the database as `user_version` (https://www.sqlite.org/pragma.html#pragma_user_version)."""
@@ -29,17 +29,17 @@ CREATE UNIQUE INDEX IF NOT EXISTS still ON differences (layer, node, subject) WH
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class DriftRecord:
     """A difference with its first and last scan."""
 
-    difference: Difference
+    difference: DriftItem
     first: datetime
     last: datetime
     healed: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class ScanRecord:
     """One scan of the past."""
 
     started: datetime
@@ -49,11 +49,11 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class HistoryDelta:
     """Changes that one scan made to the history."""
 
-    new: tuple[Difference, ...]
-    healed: tuple[Difference, ...]
+    new: tuple[DriftItem, ...]
+    healed: tuple[DriftItem, ...]
     before: State | None
     """State of the previous scan."""
 
@@ -64,7 +64,7 @@ class History:
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    def record(self, drift: Drift) -> Changes:
+    def record(self, drift: DriftReport) -> HistoryDelta:
         """Add a scan. A missing difference is resolved only if its layer was scanned and its node answered."""
         at = drift.started.isoformat()
         with self._open() as base:
@@ -80,20 +80,20 @@ class History:
                 where = "healed IS NULL AND layer = ? AND node = ? AND subject = ?"
                 base.execute(f"UPDATE differences SET healed = ? WHERE {where}", (at, one.layer.value, one.node, one.subject))
         new = tuple(one for id_, one in now.items() if id_ not in known)
-        return Changes(new, tuple(healed), State(past[0]) if past else None)
+        return HistoryDelta(new, tuple(healed), State(past[0]) if past else None)
 
-    def looks(self, most: int) -> list[Past]:
+    def looks(self, most: int) -> list[ScanRecord]:
         """Return the last scans, the newest first."""
         with self._open() as base:
             rows = base.execute("SELECT started, seconds, state, differences FROM looks ORDER BY started DESC LIMIT ?", (most,)).fetchall()
-        return [Past(datetime.fromisoformat(row[0]), row[1], State(row[2]), row[3]) for row in rows]
+        return [ScanRecord(datetime.fromisoformat(row[0]), row[1], State(row[2]), row[3]) for row in rows]
 
-    def told_already(self, what: str) -> bool:
+    def already_notified(self, what: str) -> bool:
         """Return whether this notification was sent before, and record it."""
         with self._open() as base:
             return base.execute("INSERT OR IGNORE INTO told VALUES (?)", (what,)).rowcount == 0
 
-    def seen(self) -> list[Seen]:
+    def seen(self) -> list[DriftRecord]:
         """Return every recorded difference: open ones first, then by the time of the last scan that found them."""
         with self._open() as base:
             return sorted(_seen(base, "1"), key=lambda one: (one.healed is not None, -one.last.timestamp()))
@@ -120,13 +120,13 @@ class History:
             base.close()
 
 
-def _was_looked_at(drift: Drift, one: Difference) -> bool:
+def _was_looked_at(drift: DriftReport, one: DriftItem) -> bool:
     """Return whether the layer and the node were scanned: an unreachable node resolves nothing."""
     silent = {(layer, node) for layer, node, _ in drift.unknown}
     return one.layer not in drift.missing and not silent & {(one.layer, one.node), (one.layer, CLUSTER)}
 
 
-def _keep(base: sqlite3.Connection, at: str, one: Difference, *, known: bool) -> None:
+def _keep(base: sqlite3.Connection, at: str, one: DriftItem, *, known: bool) -> None:
     said = (one.declared, one.live, one.weight.value, one.remedy)
     key = (one.layer.value, one.node, one.subject)
     if known:
@@ -136,13 +136,13 @@ def _keep(base: sqlite3.Connection, at: str, one: Difference, *, known: bool) ->
         base.execute("INSERT INTO differences VALUES (?, ?, NULL, ?, ?, ?, ?, ?, ?, ?)", (at, at, *key, *said))
 
 
-def _seen(base: sqlite3.Connection, where: str) -> list[Seen]:
+def _seen(base: sqlite3.Connection, where: str) -> list[DriftRecord]:
     fields = "first, last, healed, layer, node, subject, declared, live, class, remedy"
     found = []
     for first, last, healed, layer, node, subject, declared, live, weight, remedy in base.execute(
         f"SELECT {fields} FROM differences WHERE {where}"
     ):
-        one = Difference(Layer(layer), node, subject, declared, live, Weight(weight), remedy)
+        one = DriftItem(Layer(layer), node, subject, declared, live, Category(weight), remedy)
         ended = datetime.fromisoformat(healed) if healed else None
-        found.append(Seen(one, datetime.fromisoformat(first), datetime.fromisoformat(last), ended))
+        found.append(DriftRecord(one, datetime.fromisoformat(first), datetime.fromisoformat(last), ended))
     return found

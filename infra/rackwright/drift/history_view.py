@@ -11,12 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from rackwright.drift.difference import where
-from rackwright.drift.history import Past, Seen
+from rackwright.drift.history import DriftRecord, ScanRecord
 
 SCHEMA: Final = "rackwright.history/1"
 
 
-def as_dict(stack: str, looks: Sequence[Past], seen: Sequence[Seen]) -> dict[str, Any]:
+def as_dict(stack: str, looks: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> dict[str, Any]:
     """Return the document `rackwright.history/1`."""
     return {
         "schema": SCHEMA,
@@ -37,7 +37,7 @@ def as_dict(stack: str, looks: Sequence[Past], seen: Sequence[Seen]) -> dict[str
     }
 
 
-def render(looks: Sequence[Past], seen: Sequence[Seen]) -> RenderableType:
+def render(looks: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> RenderableType:
     """Return the differences, then the scans, the newest first."""
     differences = _table("first seen", "until", "class", "difference", "node")
     for one in seen:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from fnmatch import fnmatchcase
 
-from rackwright.drift.difference import CLUSTER, Difference, Layer, Look, Weight
+from rackwright.drift.difference import CLUSTER, Category, DriftItem, Layer, LayerScan
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +19,12 @@ class Allowance:
     reason: str
     until: date
 
-    def covers(self, one: Difference) -> bool:
+    def covers(self, one: DriftItem) -> bool:
         """Whether it is about this difference."""
         return fnmatchcase(one.subject, self.subject) and fnmatchcase(one.node, self.node)
 
 
-def applied(looks: Iterable[Look], allowed: Sequence[Allowance], today: date) -> tuple[Look, ...]:
+def applied(looks: Iterable[LayerScan], allowed: Sequence[Allowance], today: date) -> tuple[LayerScan, ...]:
     """The looks with allowed differences as expected ones, and one more difference for each allowance that has expired."""
     valid = [one for one in allowed if today <= one.until]
     expired = [_expired(one) for one in allowed if one.until < today]
@@ -32,21 +32,21 @@ def applied(looks: Iterable[Look], allowed: Sequence[Allowance], today: date) ->
     return tuple(replace(look, differences=(*look.differences, *expired)) if look.layer is Layer.CONFIGURATION else look for look in found)
 
 
-def _weighed(one: Difference, valid: Iterable[Allowance]) -> Difference:
+def _weighed(one: DriftItem, valid: Iterable[Allowance]) -> DriftItem:
     for allowance in valid:
         if allowance.covers(one):
-            return replace(one, weight=Weight.EXPECTED, remedy=f"allowed until {allowance.until}: {allowance.reason}")
+            return replace(one, weight=Category.EXPECTED, remedy=f"allowed until {allowance.until}: {allowance.reason}")
     return one
 
 
-def _expired(allowance: Allowance) -> Difference:
+def _expired(allowance: Allowance) -> DriftItem:
     what = f"{allowance.subject} on {allowance.node}"
-    return Difference(
+    return DriftItem(
         layer=Layer.CONFIGURATION,
         node=CLUSTER,
         subject=f"drift.allow {what}",
         declared=f"allowed until {allowance.until}: {allowance.reason}",
         live="expired",
-        weight=Weight.BENIGN,
+        weight=Category.BENIGN,
         remedy="remove the entry from `drift.allow` in the stack file, or set a later date and a reason",
     )

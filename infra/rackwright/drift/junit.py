@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from rackwright.drift.difference import CLUSTER, Difference, Look, Weight
-from rackwright.drift.document import Drift
+from rackwright.drift.difference import CLUSTER, Category, DriftItem, LayerScan
+from rackwright.drift.document import DriftReport
 from rackwright.junit_xml import Case, Outcome, Suite, render
 
 _LOOK: Final = "the layer was scanned"
 
 
-def as_junit(found: Drift) -> str:
+def as_junit(found: DriftReport) -> str:
     """Return JUnit XML: a difference is a failure, an unknown result or a layer that was not scanned an error, an expected one skipped."""
-    missing = [Look(layer, 0.0, unknown=((CLUSTER, "not scanned"),)) for layer in found.missing]
+    missing = [LayerScan(layer, 0.0, unknown=((CLUSTER, "not scanned"),)) for layer in found.missing]
     suites = [_suite(found, look) for look in (*found.looks, *missing)]
     return render(suites, f"rackwright drift {found.stack}", found.seconds)
 
 
-def _suite(found: Drift, look: Look) -> Suite:
+def _suite(found: DriftReport, look: LayerScan) -> Suite:
     name = f"drift.{look.layer.value}"
     differences = [_case(one) for one in look.differences]
     unknown = [Case(name, f"{_LOOK}[{node}]", Outcome.ERROR, why) for node, why in look.unknown]
@@ -26,11 +26,11 @@ def _suite(found: Drift, look: Look) -> Suite:
     return Suite(f"{found.stack} {look.layer.value}", found.started, look.seconds, cases)
 
 
-def _case(one: Difference) -> Case:
+def _case(one: DriftItem) -> Case:
     return Case(
         f"drift.{one.layer.value}",
         f"{one.subject}[{one.node}]",
-        Outcome.SKIPPED if one.weight is Weight.EXPECTED else Outcome.FAILURE,
+        Outcome.SKIPPED if one.weight is Category.EXPECTED else Outcome.FAILURE,
         message=f"{one.weight.value}: declared {one.declared}, live {one.live}",
         text=one.remedy,
     )

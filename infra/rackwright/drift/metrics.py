@@ -8,14 +8,14 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from rackwright.drift import store
-from rackwright.drift.difference import Layer, Weight
-from rackwright.drift.document import Drift, State
+from rackwright.drift.difference import Category, Layer
+from rackwright.drift.document import DriftReport, State
 
 _READABLE: Final = 0o644
 """node_exporter runs as its own user; the values are counts and times, not secrets."""
 
 
-def as_text(found: Drift) -> str:
+def as_text(found: DriftReport) -> str:
     """Return the metrics of every layer and class, zero counts included, so that alerts always have a series."""
     registry = CollectorRegistry()
     every = {look.layer: look for look in found.looks}
@@ -24,7 +24,7 @@ def as_text(found: Drift) -> str:
     seconds = _gauge(registry, "duration_seconds", "Duration of the scan of a layer", "layer")
     for layer in Layer:
         look = every.get(layer)
-        for weight in Weight:
+        for weight in Category:
             counted = sum(one.weight is weight for one in look.differences) if look else 0
             differences.labels(found.stack, layer.value, weight.value).set(counted)
         unknown.labels(found.stack, layer.value).set(len(look.unknown) if look else 1)
@@ -40,7 +40,7 @@ def as_text(found: Drift) -> str:
     return generate_latest(registry).decode()
 
 
-def write(found: Drift, file: Path) -> None:
+def write(found: DriftReport, file: Path) -> None:
     """Replace the file atomically: the collector may read at any time."""
     store.write(as_text(found), file, _READABLE)
 

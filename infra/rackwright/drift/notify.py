@@ -15,9 +15,9 @@ from email.utils import formatdate, make_msgid
 from pathlib import Path
 from typing import Final
 
-from rackwright.drift.difference import Difference, Layer, Weight, where
-from rackwright.drift.document import Drift, State
-from rackwright.drift.history import Changes
+from rackwright.drift.difference import Category, DriftItem, Layer, where
+from rackwright.drift.document import DriftReport, State
+from rackwright.drift.history import HistoryDelta
 
 _PATIENCE: Final = 30.0
 """Timeout of each channel, in seconds."""
@@ -49,12 +49,12 @@ class Channels:
     """Command that receives the message on standard input, and RACKWRIGHT_STACK and RACKWRIGHT_STATE in its environment."""
 
 
-def message(found: Drift, changes: Changes, page: Path) -> Message | None:
+def message(found: DriftReport, changes: HistoryDelta, page: Path) -> Message | None:
     """Return the message about a changed state or a new unexpected difference; None if neither occurred.
 
     A clean first scan sends no message.
     """
-    new = [one for one in changes.new if one.weight is not Weight.EXPECTED]
+    new = [one for one in changes.new if one.weight is not Category.EXPECTED]
     if found.state is (changes.before or State.CLEAN) and not new:
         return None
     lines = [f"{found.stack}: {found.state.value}" + (f", was {changes.before.value}" if changes.before else "")]
@@ -66,7 +66,7 @@ def message(found: Drift, changes: Changes, page: Path) -> Message | None:
     return Message(found.stack, found.state, f"rackwright: {lines[0]}", body)
 
 
-def _live(one: Difference) -> str:
+def _live(one: DriftItem) -> str:
     """Return the live value, except lines of files, which are never sent."""
     return "" if one.layer is Layer.CONFIGURATION else f": {one.live}"
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from rackwright.drift import security_group_rules, stopped_instances
-from rackwright.drift.categories import weights
-from rackwright.drift.difference import CLUSTER, Difference, Layer, Look, Weight
+from rackwright.drift.categories import categories
+from rackwright.drift.difference import CLUSTER, Category, DriftItem, Layer, LayerScan
 
 _SECRET: Final = "4dabf18193072939515e22adb298388d"
 """The key by which the engine marks a value as secret or as an asset (sdk/go/common/resource, SigKey)."""
@@ -23,13 +23,13 @@ _LONGEST: Final = 120
 """Maximum number of characters of a shown value."""
 
 
-def look(stack: str, seconds: float, events: Iterable[Mapping[str, Any]], may_sleep: Collection[str] = ()) -> Look:
+def scan(stack: str, seconds: float, events: Iterable[Mapping[str, Any]], may_sleep: Collection[str] = ()) -> LayerScan:
     """Return missing, changed, open and stopped resources from the engine's events, and the engine's errors as unknown results.
 
     `may_sleep`: nodes that the scheduler stops to save power.
     """
     events = list(events)
-    found: list[Difference] = []
+    found: list[DriftItem] = []
     unknown: list[tuple[str, str]] = []
     ended = False
     for event in events:
@@ -42,7 +42,7 @@ def look(stack: str, seconds: float, events: Iterable[Mapping[str, Any]], may_sl
             found += _differences(stack, happened["metadata"])
     if not ended:
         unknown.append((CLUSTER, "the engine did not finish"))
-    return Look(
+    return LayerScan(
         Layer.RESOURCES,
         seconds,
         (*found, *security_group_rules.differences(events), *stopped_instances.differences(events, may_sleep)),
@@ -67,16 +67,16 @@ def recorded(events: Iterable[Mapping[str, Any]]) -> frozenset[str]:
     return frozenset(old["id"] for old in told if old.get("id"))
 
 
-def strangers(there: Iterable[tuple[str, str]], known: frozenset[str]) -> tuple[Difference, ...]:
+def unmanaged_resources(there: Iterable[tuple[str, str]], known: frozenset[str]) -> tuple[DriftItem, ...]:
     """Return undeclared resources with the stack's label. `there`: (kind, name) of every resource with the label."""
     return tuple(
-        Difference(
+        DriftItem(
             layer=Layer.RESOURCES,
             node=CLUSTER,
             subject=f"{kind} {name}.stranger",
             declared="no resource of this name",
             live="has the stack's label",
-            weight=weights().resources["stranger"],
+            weight=categories().resources["stranger"],
             remedy=f"find out who created it; run `podman {_REMOVED_BY[kind]} {name}` to remove it, or `rackwright down` removes it",
         )
         for kind, name in there
@@ -84,7 +84,7 @@ def strangers(there: Iterable[tuple[str, str]], known: frozenset[str]) -> tuple[
     )
 
 
-def _differences(stack: str, resource: Mapping[str, Any]) -> Iterator[Difference]:
+def _differences(stack: str, resource: Mapping[str, Any]) -> Iterator[DriftItem]:
     """Return the differences of one resource."""
     if resource["type"] in _OTHERS:
         return
@@ -102,9 +102,9 @@ def _differences(stack: str, resource: Mapping[str, Any]) -> Iterator[Difference
                 yield _one(stack, node, what, name, _shown(old.get(name)), _shown(new.get(name)))
 
 
-def _one(stack: str, node: str, what: str, name: str, declared: str, live: str) -> Difference:
-    weight = weights().resources.get(name, Weight.BREAKING)
-    return Difference(Layer.RESOURCES, node, f"{what}.{name}", declared, live, weight, _HEAL.format(stack=stack))
+def _one(stack: str, node: str, what: str, name: str, declared: str, live: str) -> DriftItem:
+    weight = categories().resources.get(name, Category.BREAKING)
+    return DriftItem(Layer.RESOURCES, node, f"{what}.{name}", declared, live, weight, _HEAL.format(stack=stack))
 
 
 def _shown(value: Any) -> str:

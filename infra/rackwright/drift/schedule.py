@@ -15,7 +15,7 @@ OVERDUE: Final = "26h"
 
 
 @dataclass(frozen=True, slots=True)
-class Nightly:
+class ScheduledScan:
     """Nightly scan of one stack."""
 
     stack: str
@@ -35,7 +35,7 @@ class Nightly:
         return f"rackwright-drift-{self.stack}"
 
 
-def systemd(nightly: Nightly) -> dict[str, str]:
+def systemd(nightly: ScheduledScan) -> dict[str, str]:
     """Return unit files by name. A scan that finds drift leaves its unit in state `failed`: `systemctl --failed` lists it.
 
     systemd.timer(5): a machine that was off at the time runs the scan after its next boot (`Persistent`).
@@ -53,7 +53,7 @@ def systemd(nightly: Nightly) -> dict[str, str]:
     }
 
 
-def _service(nightly: Nightly, description: str, words: str) -> str:
+def _service(nightly: ScheduledScan, description: str, words: str) -> str:
     environment = "".join(f"Environment={_systemd_word(f'{name}={value}')}\n" for name, value in nightly.environment.items())
     return (
         f"[Unit]\nDescription={description}\nAfter=network-online.target\nWants=network-online.target\n\n"
@@ -65,7 +65,7 @@ def _timer(description: str, when: str) -> str:
     return f"[Unit]\nDescription={description}\n\n[Timer]\n{when}\n\n[Install]\nWantedBy=timers.target\n"
 
 
-def crontab(nightly: Nightly) -> str:
+def crontab(nightly: ScheduledScan) -> str:
     """Return two lines. crontab(5): `%` would end the command, so it is escaped; sh has no random numbers, so shuf generates one."""
     words = " ".join([*(f"{name}={shlex.quote(value)}" for name, value in nightly.environment.items()), shlex.quote(nightly.program)])
     put_off = f"sleep $(shuf -n 1 -i 0-{nightly.jitter_s}); " if nightly.jitter_s else ""
@@ -74,7 +74,7 @@ def crontab(nightly: Nightly) -> str:
     return f"{night}\n{hour}\n".replace("%", r"\%")
 
 
-def github(nightly: Nightly) -> str:
+def github(nightly: ScheduledScan) -> str:
     """Return a workflow for a self-hosted runner with this state directory, so that the nodes' keys stay there. Times are UTC."""
     look = f"{shlex.quote(nightly.program)} drift {nightly.stack}"
     environment = {"env": dict(nightly.environment)} if nightly.environment else {}

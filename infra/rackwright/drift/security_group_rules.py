@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from rackwright.drift.categories import weights
-from rackwright.drift.difference import CLUSTER, Difference, Layer
+from rackwright.drift.categories import categories
+from rackwright.drift.difference import CLUSTER, DriftItem, Layer
 
 _GROUP: Final = "aws:ec2/securityGroup:SecurityGroup"
 _RULES: Final = {
@@ -25,7 +25,7 @@ _EVERYTHING: Final = "-1"
 _WAYS: Final = {"ingress": "from", "egress": "to"}
 
 
-class Door(NamedTuple):
+class FirewallRule(NamedTuple):
     """Who may send what through a group, in one direction."""
 
     group: str
@@ -46,7 +46,7 @@ class Door(NamedTuple):
         return f"{what} {_WAYS[self.way]} {self.peer}"
 
 
-def differences(events: Iterable[Mapping[str, Any]]) -> tuple[Difference, ...]:
+def differences(events: Iterable[Mapping[str, Any]]) -> tuple[DriftItem, ...]:
     """What stands open in the stack's groups beside what it declares, by the events of a refresh that was previewed."""
     read = [happened["metadata"] for event in events if (happened := event.get("resOutputsEvent"))]
     declared = {_declared(one["old"]["inputs"], _RULES[one["type"]]) for one in read if one["type"] in _RULES and one.get("old")}
@@ -54,12 +54,12 @@ def differences(events: Iterable[Mapping[str, Any]]) -> tuple[Difference, ...]:
     return tuple(_difference(one, door) for one in groups for door in sorted(set(_open(one["new"])) - declared, key=str))
 
 
-def _declared(inputs: Mapping[str, Any], way: str) -> Door:
+def _declared(inputs: Mapping[str, Any], way: str) -> FirewallRule:
     peer = next((str(inputs[name]) for name in _PEER if inputs.get(name)), "")
     return _door(str(inputs["securityGroupId"]), way, inputs["ipProtocol"], inputs.get("fromPort"), inputs.get("toPort"), peer)
 
 
-def _open(group: Mapping[str, Any]) -> Iterator[Door]:
+def _open(group: Mapping[str, Any]) -> Iterator[FirewallRule]:
     """Each rule of a group that was read; EC2 puts several peers into one."""
     for way in _WAYS:
         for rule in group.get("outputs", {}).get(way) or ():
@@ -70,19 +70,19 @@ def _open(group: Mapping[str, Any]) -> Iterator[Door]:
                 yield _door(str(group["id"]), way, rule["protocol"], rule.get("fromPort"), rule.get("toPort"), peer)
 
 
-def _door(group: str, way: str, protocol: Any, first: Any, last: Any, peer: str) -> Door:
+def _door(group: str, way: str, protocol: Any, first: Any, last: Any, peer: str) -> FirewallRule:
     if str(protocol) == _EVERYTHING:
-        return Door(group, way, _EVERYTHING, None, None, peer)
-    return Door(group, way, str(protocol), None if first is None else int(first), None if last is None else int(last), peer)
+        return FirewallRule(group, way, _EVERYTHING, None, None, peer)
+    return FirewallRule(group, way, str(protocol), None if first is None else int(first), None if last is None else int(last), peer)
 
 
-def _difference(group: Mapping[str, Any], door: Door) -> Difference:
-    return Difference(
+def _difference(group: Mapping[str, Any], door: FirewallRule) -> DriftItem:
+    return DriftItem(
         layer=Layer.RESOURCES,
         node=CLUSTER,
         subject=f"securitygroup {group['urn'].rpartition('::')[2]}.{door.way} {door}",
         declared="no such rule",
         live="open",
-        weight=weights().resources["stranger"],
+        weight=categories().resources["stranger"],
         remedy=f"find out who added it; run `aws ec2 revoke-security-group-{door.way} --group-id {door.group}` with the rule to remove it",
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from rackwright.drift.categories import weights
-from rackwright.drift.difference import Difference, Layer, Weight
+from rackwright.drift.categories import categories
+from rackwright.drift.difference import Category, DriftItem, Layer
 
 _INSTANCE: Final = "aws:ec2/instance:Instance"
 _WELL: Final = frozenset({"pending", "running"})
@@ -14,7 +14,7 @@ _WELL: Final = frozenset({"pending", "running"})
 _ASLEEP: Final = frozenset({"stopping", "stopped"})
 
 
-def differences(events: Iterable[Mapping[str, Any]], may_sleep: Collection[str]) -> tuple[Difference, ...]:
+def differences(events: Iterable[Mapping[str, Any]], may_sleep: Collection[str]) -> tuple[DriftItem, ...]:
     """Instances that do not run, by the events of a previewed refresh; expected of nodes that the scheduler stops to save power."""
     read = [happened["metadata"] for event in events if (happened := event.get("resOutputsEvent"))]
     instances = [one for one in read if one["type"] == _INSTANCE and one.get("new")]
@@ -22,16 +22,16 @@ def differences(events: Iterable[Mapping[str, Any]], may_sleep: Collection[str])
     return tuple(_difference(one, state, may_sleep) for one, state in states if state and state not in _WELL)
 
 
-def _difference(instance: Mapping[str, Any], state: str, may_sleep: Collection[str]) -> Difference:
+def _difference(instance: Mapping[str, Any], state: str, may_sleep: Collection[str]) -> DriftItem:
     node = instance["urn"].rpartition("::")[2]
     sleeps = node in may_sleep and state in _ASLEEP
     start = f"run `aws ec2 start-instances --instance-ids {instance['new']['id']}`; the engine does not start existing instances"
-    return Difference(
+    return DriftItem(
         layer=Layer.RESOURCES,
         node=node,
         subject="instance.status",
         declared="running, or stopped to save power" if sleeps else "running",
         live=state,
-        weight=Weight.EXPECTED if sleeps else weights().resources["status"],
+        weight=Category.EXPECTED if sleeps else categories().resources["status"],
         remedy="no action needed: Slurm starts the instance when a job needs it" if sleeps else start,
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from rackwright.drift.document import Drift
+from rackwright.drift.document import DriftReport
 from rackwright.files import write_atomic
 
 
-def as_json(found: Drift) -> str:
+def as_json(found: DriftReport) -> str:
     """The document as text."""
     return json.dumps(found.as_dict(), indent=1, ensure_ascii=False) + "\n"
 

@@ -10,15 +10,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from rackwright.drift.difference import Difference, Layer, Weight, where_all
-from rackwright.drift.document import Drift, Proof, State
-from rackwright.drift.history import Changes
+from rackwright.drift.difference import Category, DriftItem, Layer, where_all
+from rackwright.drift.document import DriftReport, LastVerified, State
+from rackwright.drift.history import HistoryDelta
 
-_COLOURS: Final = {Weight.SECURITY: "magenta", Weight.BREAKING: "red", Weight.BENIGN: "yellow", Weight.EXPECTED: "dim"}
+_COLOURS: Final = {Category.SECURITY: "magenta", Category.BREAKING: "red", Category.BENIGN: "yellow", Category.EXPECTED: "dim"}
 _STATES: Final = {State.CLEAN: ("✓", "green"), State.DRIFTED: ("✗", "red"), State.UNKNOWN: ("?", "yellow")}
 
 
-def render(found: Drift, changes: Changes | None = None) -> RenderableType:
+def render(found: DriftReport, changes: HistoryDelta | None = None) -> RenderableType:
     """Return the document for rich, with the changes since the previous scan if they are known."""
     parts: list[RenderableType] = [_silence(*told) for told in found.silent]
     parts += map(_difference, found.alike)
@@ -33,7 +33,7 @@ def render(found: Drift, changes: Changes | None = None) -> RenderableType:
     return Group(*parts)
 
 
-def _since(found: Drift, changes: Changes) -> RenderableType:
+def _since(found: DriftReport, changes: HistoryDelta) -> RenderableType:
     """Return the counts of new and resolved differences since the previous scan."""
     told = [f"{len(changes.new)} new since the last scan", f"{len(changes.healed)} resolved"]
     return Text(f"  {', '.join(told)}; run `rackwright history {found.stack}` to list all", style="dim")
@@ -44,7 +44,7 @@ def _silence(layer: Layer, why: str, nodes: Sequence[str]) -> RenderableType:
     return Group(title, Padding(Text(why), (0, 0, 1, 2)))
 
 
-def _difference(alike: Sequence[Difference]) -> RenderableType:
+def _difference(alike: Sequence[DriftItem]) -> RenderableType:
     one, colour = alike[0], _COLOURS[alike[0].weight]
     names = where_all(each.node for each in alike)
     title = Text.assemble((f"{one.weight.value}  ", colour), (one.subject, f"bold {colour}"), f"  {names}", (f"  {one.layer.value}", "dim"))
@@ -55,25 +55,25 @@ def _difference(alike: Sequence[Difference]) -> RenderableType:
     return Group(title, Padding(table, (0, 0, 1, 2)))
 
 
-def _layers(found: Drift) -> RenderableType:
+def _layers(found: DriftReport) -> RenderableType:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("layer")
-    for weight in reversed(Weight):
+    for weight in reversed(Category):
         table.add_column(weight.value, justify="right")
     table.add_column("unknown", justify="right")
     table.add_column("took", justify="right")
     for look in found.looks:
-        counts = [_count(one.weight is weight for one in look.differences) for weight in reversed(Weight)]
+        counts = [_count(one.weight is weight for one in look.differences) for weight in reversed(Category)]
         table.add_row(look.layer.value, *counts, _count(True for _ in look.unknown), f"{look.seconds:.1f} s")
     return table
 
 
-def _ways(found: Drift) -> list[RenderableType]:
+def _ways(found: DriftReport) -> list[RenderableType]:
     """Return the method by which a layer was scanned, if there is more than one."""
     return [Text(f"  {look.layer.value}: {look.how}", style="dim") for look in found.looks if look.how]
 
 
-def _proof(one: Proof) -> RenderableType:
+def _proof(one: LastVerified) -> RenderableType:
     """Return the last verdict that jobs proved; a scan runs no jobs."""
     return Text(f"  {one}", style="dim")
 
@@ -82,7 +82,7 @@ def _count(every: Iterable[bool]) -> str:
     return str(sum(every) or "·")
 
 
-def _conclusion(found: Drift) -> RenderableType:
+def _conclusion(found: DriftReport) -> RenderableType:
     mark, colour = _STATES[found.state]
     count = len(found.differences)
     said = f"{count} difference{'' if count == 1 else 's'} in {found.seconds:.1f} s"

@@ -42,7 +42,7 @@ class TaskResult:
 
 
 @dataclass
-class Applied:
+class PlaybookResult:
     """What a playbook run did."""
 
     status: int = 0
@@ -77,9 +77,9 @@ async def play(
     check: bool = False,
     answers: Path | None = None,
     on_progress: Callable[[str], Awaitable[None]],
-) -> Applied:
+) -> PlaybookResult:
     """Run one playbook of the project; `check` looks only, `answers` is a file for notes of what modules were asked and answered."""
-    applied = Applied()
+    applied = PlaybookResult()
     request = {
         "root": str(root),
         "playbook": playbook,
@@ -99,13 +99,13 @@ async def play(
     ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env={**_environment(root), **_noted(answers)})
     applied.status = applied.status or ended.status
     if ended.status and current.cancelled:
-        return Applied(applied.status, changed=applied.changed, message=INTERRUPTED)
+        return PlaybookResult(applied.status, changed=applied.changed, message=INTERRUPTED)
     if ended.status and not applied.message:
         applied.message = "\n".join(ended.stderr.strip().splitlines()[-8:])
     return applied
 
 
-async def _take(event: dict[str, Any], applied: Applied, on_progress: Callable[[str], Awaitable[None]]) -> None:
+async def _take(event: dict[str, Any], applied: PlaybookResult, on_progress: Callable[[str], Awaitable[None]]) -> None:
     kind = event.pop("event")
     if kind == "progress":
         await on_progress(event["text"])

@@ -42,7 +42,7 @@ class Reporter:
             _say("progress", text=f"{self._phase}: {data.get('task', '')}")
         elif kind in ("runner_on_failed", "runner_on_unreachable"):
             if not data.get("ignore_errors"):
-                _say("failed" if kind.endswith("failed") else "unreachable", **self._result(data, decisive(data.get("res", {}))))
+                _say("failed" if kind.endswith("failed") else "unreachable", **self._result(data, failure_lines(data.get("res", {}))))
         elif kind == "runner_on_ok" and ROLL in data.get("res", {}).get("ansible_facts", {}):
             _say("rolls", **self._result(data, str(data["res"]["ansible_facts"][ROLL])))
         elif kind == "runner_on_ok" and data.get("res", {}).get("changed"):
@@ -96,7 +96,7 @@ def _plays(file: Path) -> list[dict[str, Any]]:
     return load_yaml(file.read_text(encoding="utf-8")) or []
 
 
-def decisive(result: dict[str, Any]) -> str:
+def failure_lines(result: dict[str, Any]) -> str:
     """The lines of a failed task that tell why: its message, then what the command said on standard error."""
     message = str(result.get("msg") or "").strip()
     said = str(result.get("stderr") or result.get("module_stderr") or result.get("stdout") or "").strip()
@@ -121,7 +121,7 @@ def run(request: dict[str, Any]) -> int:
     root = Path(request["root"])
     playbook = root / layout.PLAYBOOKS / request["playbook"]
     reporter = Reporter(phases([*sorted((root / layout.PLAYBOOKS).glob("*.yml")), *imported(playbook)]))
-    with own_folder(Path(request["inventory"]).parent) as folder:
+    with private_tempdir(Path(request["inventory"]).parent) as folder:
         hidden = Path(folder) / "hidden"
         outcome = ansible_runner.run(
             private_data_dir=folder,
@@ -142,7 +142,7 @@ def run(request: dict[str, Any]) -> int:
 
 
 @contextmanager
-def own_folder(beside: Path) -> Iterator[str]:
+def private_tempdir(beside: Path) -> Iterator[str]:
     """A folder for ansible-runner's files, beside the inventory: it goes with the stack. Those of runs that were killed are removed."""
     for left in beside.glob(f"{_FOLDER}*"):
         if not Path(f"/proc/{left.name.removeprefix(_FOLDER).split('-')[0]}").exists():

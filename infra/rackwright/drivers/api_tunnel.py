@@ -45,7 +45,7 @@ async def record(stack: str, way: Way) -> None:
     """Keep the way for later operations, and open it."""
     paths.prepare(stack)
     paths.api_way(stack).write_text(json.dumps(asdict(way)) + "\n", encoding="utf-8")
-    await open_way(stack)
+    await open_tunnel(stack)
 
 
 async def forget(stack: str) -> None:
@@ -55,7 +55,7 @@ async def forget(stack: str) -> None:
         _open.pop(stack)[1].close()
 
 
-async def open_way(stack: str) -> None:
+async def open_tunnel(stack: str) -> None:
     """Listen, if the stack has a way and nobody does yet."""
     way = recorded(stack)
     if way is None or (stack in _open and _open[stack][0] == way):

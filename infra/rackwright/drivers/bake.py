@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rackwright.drivers import ansible
-from rackwright.drivers.podman import SECRET_PREFIX, STACK_LABEL, SecretFile, handed_over, limits, must, podman
+from rackwright.drivers.podman import SECRET_PREFIX, STACK_LABEL, SecretFile, limits, podman, podman_secrets, run_checked
 from rackwright.drivers.process import run
 from rackwright.drivers.ssh_key_pair import generate
 from rackwright.errors import RackwrightError
@@ -27,7 +27,7 @@ _BUNDLE = "/run/bake/bundle"
 
 
 @dataclass(frozen=True)
-class Baking:
+class ImageBuild:
     """What becomes of which image."""
 
     base: str
@@ -38,7 +38,7 @@ class Baking:
     """Folder of what Kubernetes needs where no repository answers."""
 
 
-async def bake(baking: Baking, info: Say, status: Say) -> None:
+async def bake(baking: ImageBuild, info: Say, status: Say) -> None:
     """Make one image from another."""
     started, name = time.monotonic(), baking.name
     await info("image 2/2: installing what the roles need")
@@ -48,13 +48,13 @@ async def bake(baking: Baking, info: Say, status: Say) -> None:
         try:
             await _start(container, baking, Path(folder))
             await _install(Path(folder), baking, status)
-            await must("commit", "--quiet", "--change", "CMD=/sbin/init", container, name, timeout=600)
+            await run_checked("commit", "--quiet", "--change", "CMD=/sbin/init", container, name, timeout=600)
         finally:
             await podman("rm", "--force", "--time", "0", container, cleans_up=True)
     await info(f"image 2/2: {name} ready after {time.monotonic() - started:.0f} s")
 
 
-async def _start(container: str, baking: Baking, folder: Path) -> None:
+async def _start(container: str, baking: ImageBuild, folder: Path) -> None:
     public, private = generate("rackwright-bake")
     host_public, host_private = generate("rackwright-bake-host")
     files = [
@@ -62,8 +62,8 @@ async def _start(container: str, baking: Baking, folder: Path) -> None:
         SecretFile(f"{SECRET_PREFIX}.{_STACK}.authorized-key", "/run/bake/authorized-keys", public + "\n"),
     ]
     serve = "exec /usr/sbin/sshd -D -e -h /run/bake/host-key -o AuthorizedKeysFile=/run/bake/authorized-keys"
-    async with handed_over(files) as secrets:
-        await must(
+    async with podman_secrets(files) as secrets:
+        await run_checked(
             *(
                 "run",
                 "--detach",
@@ -80,7 +80,7 @@ async def _start(container: str, baking: Baking, folder: Path) -> None:
             *(("--volume", f"{baking.bundle}:{_BUNDLE}:ro") if baking.bundle else ()),
             *(baking.base, "/bin/sh", "-c", f"mkdir -p /run/sshd && {serve}"),
         )
-    port = (await must("port", container, "22/tcp")).rsplit(":", 1)[1]
+    port = (await run_checked("port", container, "22/tcp")).rsplit(":", 1)[1]
     key = folder / "id_ed25519"
     key.touch(mode=0o600)
     key.write_text(private)
@@ -108,7 +108,7 @@ async def _answer(folder: Path) -> None:
     raise RackwrightError(f"the container that bakes the image does not answer over SSH: {said}")
 
 
-async def _install(folder: Path, baking: Baking, status: Say) -> None:
+async def _install(folder: Path, baking: ImageBuild, status: Say) -> None:
     inventory = folder / "inventory.json"
     inventory.write_text(json.dumps(_inventory(folder, baking)))
     applied = await ansible.play(paths.project_root(), "bake.yml", inventory=inventory, on_progress=status)
@@ -116,7 +116,7 @@ async def _install(folder: Path, baking: Baking, status: Say) -> None:
         raise RackwrightError("baking the node image failed:\n" + "\n".join(applied.reasons))
 
 
-def _inventory(folder: Path, baking: Baking) -> dict[str, Any]:
+def _inventory(folder: Path, baking: ImageBuild) -> dict[str, Any]:
     """One host, no plan: what installs must not depend on what the cluster looks like."""
     return {
         "all": {

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from rackwright.drivers.podman import image_exists, must, podman
+from rackwright.drivers.podman import image_exists, podman, run_checked
 from rackwright.drivers.process import run
 from rackwright.errors import RackwrightError
 
@@ -37,7 +37,7 @@ _REGISTRY_PATIENCE: Final = 4.0
 Say = Callable[[str], Awaitable[None]]
 
 
-async def provide(os_name: str, source: str, mirror: str | None, say: Say) -> str:
+async def ensure(os_name: str, source: str, mirror: str | None, say: Say) -> str:
     """The name of a base image that is in local storage afterwards."""
     suite = _SUITES.get(os_name)
     if suite is None:
@@ -73,10 +73,10 @@ def _registry_answers() -> bool:
 async def _pull(os_name: str, name: str) -> None:
     """Debian's own container image plus what makes it a machine."""
     upstream = f"docker.io/library/debian:{os_name.removeprefix('debian-')}"
-    await must("pull", "--quiet", upstream, timeout=600)
+    await run_checked("pull", "--quiet", upstream, timeout=600)
     install = f"apt-get update && apt-get install -y --no-install-recommends {' '.join(_PACKAGES)} && apt-get clean"
     recipe = f"FROM {upstream}\nRUN {install} && {_LOGIN_IDS}/etc/pam.d/*\n"
-    await must("build", "--quiet", "--tag", name, "--file", "-", stdin=recipe.encode(), timeout=1200)
+    await run_checked("build", "--quiet", "--tag", name, "--file", "-", stdin=recipe.encode(), timeout=1200)
 
 
 async def _bootstrap(suite: str, mirror: str | None, name: str) -> None:
@@ -98,6 +98,6 @@ async def _bootstrap(suite: str, mirror: str | None, name: str) -> None:
             raise RackwrightError(
                 f"mmdebstrap {suite} failed:\n{lines}", hint="it needs mmdebstrap and a reachable Debian archive (`make doctor`)"
             )
-        await must("import", "--quiet", str(archive), name, timeout=600)
+        await run_checked("import", "--quiet", str(archive), name, timeout=600)
     if not (await podman("image", "exists", name)).ok:
         raise RackwrightError(f"podman import left no image {name}")

@@ -23,7 +23,7 @@ def rootless() -> bool:
 
 
 @cache
-def unified() -> bool:
+def is_cgroup_v2() -> bool:
     """Whether this machine has cgroup v2 alone (`man 7 cgroups`): its systemd mounts that one, and so does a node's."""
     return Path("/sys/fs/cgroup/cgroup.controllers").exists()
 

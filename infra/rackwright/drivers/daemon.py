@@ -14,7 +14,7 @@ _PAUSE: Final = 0.05
 """Seconds between two looks at a process that ends. Chosen: short against the seconds of patience, long against a read of /proc."""
 
 
-def born(pid: int) -> int | None:
+def start_time(pid: int) -> int | None:
     """When it started, in clock ticks since the machine's boot (`man 5 proc`, stat field 22); None when it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -25,7 +25,7 @@ def born(pid: int) -> int | None:
 
 def is_running(pid: int, since: int, words: Sequence[str]) -> bool:
     """Whether this very process lives and was started with these words among its arguments, in this order."""
-    if pid <= 0 or born(pid) != since:
+    if pid <= 0 or start_time(pid) != since:
         return False
     with suppress(OSError):
         told = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.drivers.ssh_client import Refused, Session
+from rackwright.drivers.ssh_client import LoginRefusedError, Session
 
 _FACTS: Final = r"""
 . /etc/os-release
@@ -113,13 +113,13 @@ class Declared:
     serial: str | None = None
 
 
-def may_become_root(session: Session) -> None:
+def require_root(session: Session) -> None:
     """Raises where whoever logged in is neither root nor may sudo without a password."""
     said = session.run("id -u", root=True)
     if said.status == 0 and said.output.strip() == "0":
         return
     user, why = session.way.user, said.complaint.splitlines()[-1] if said.complaint else "sudo failed"
-    raise Refused(
+    raise LoginRefusedError(
         f"{session.way}: {user} may not become root without a password ({why})",
         hint=f"there, as root: echo '{user} ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/{user} && chmod 0440 /etc/sudoers.d/{user}",
     )
@@ -131,7 +131,7 @@ def facts(session: Session) -> Facts:
     pairs = [line.split("=", 1) for line in said.output.splitlines() if "=" in line]
     found = dict(pairs)
     if said.status != 0 or not found.get("machine_id"):
-        raise Refused(
+        raise LoginRefusedError(
             f"{session.way}: does not tell what it is: {said.complaint or said.output}", hint="a Linux machine with systemd is needed"
         )
     return Facts(
@@ -149,7 +149,7 @@ def facts(session: Session) -> Facts:
     )
 
 
-def faults(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
+def mismatches(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
     """All that speaks against using it as declared. Free space counts only before anything is installed."""
     wrong = [f"{unit} runs: {_CONFLICTS[unit]}" for unit in found.conflicts]
     if declared.serial and found.serial and found.serial != declared.serial:
@@ -173,14 +173,14 @@ def faults(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
     return wrong
 
 
-def let_in(session: Session, public_key: str) -> None:
+def authorize_key(session: Session, public_key: str) -> None:
     """Let the stack's own key in, beside those of others."""
     key = public_key.strip()
     last = f"printf '%s\\n' {shlex.quote(key)} >> \"$file.rackwright\" || exit 1"
     _must(session, _KEYS.format(mark=_mark(key), last=last), "cannot take the stack's key")
 
 
-def shut_out(session: Session, public_key: str) -> None:
+def revoke_key(session: Session, public_key: str) -> None:
     """Take the stack's key away again."""
     _must(session, _KEYS.format(mark=_mark(public_key.strip()), last=""), "cannot give up the stack's key")
 
@@ -194,13 +194,13 @@ def clean(session: Session) -> None:
     """Stop what the stack ran and remove what its roles wrote."""
     said = session.run(_CLEAN, root=True)
     if said.status != 0:
-        raise Refused(f"{session.way}: cannot be cleaned: {said.complaint}")
+        raise LoginRefusedError(f"{session.way}: cannot be cleaned: {said.complaint}")
 
 
 def _must(session: Session, script: str, what: str) -> None:
     said = session.run(script)
     if said.status != 0:
-        raise Refused(f"{session.way}: {what}: {said.complaint}", hint="look at ~/.ssh there: owner, modes, free space")
+        raise LoginRefusedError(f"{session.way}: {what}: {said.complaint}", hint="look at ~/.ssh there: owner, modes, free space")
 
 
 def _kind(container: str) -> str:

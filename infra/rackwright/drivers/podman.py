@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rackwright.drivers import cgroups
-from rackwright.drivers.process import Ended, Interruption, run
+from rackwright.drivers.process import CompletedProcess, OnCancel, run
 from rackwright.errors import RackwrightError
 
 STACK_LABEL: Final = "rackwright.stack"
@@ -37,18 +37,18 @@ _LONG: Final = frozenset({"build", "commit", "pull"})
 secrets in place, and one cut in half makes every later `podman secret` on the machine fail, other people's included."""
 
 
-async def podman(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0, cleans_up: bool = False) -> Ended:
+async def podman(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0, cleans_up: bool = False) -> CompletedProcess:
     """Run podman; the caller looks at the status. What cleans up runs in a cancelled run, too."""
-    interruption = Interruption.ENDS_IT if arguments[0] in _LONG else Interruption.WAITS
+    interruption = OnCancel.ENDS_IT if arguments[0] in _LONG else OnCancel.WAITS
     return await run(
         ["podman", *_runtime(), *arguments],
         stdin=stdin,
         timeout=timeout,
-        interruption=Interruption.IGNORED if cleans_up else interruption,
+        interruption=OnCancel.IGNORED if cleans_up else interruption,
     )
 
 
-async def must(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0) -> str:
+async def run_checked(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0) -> str:
     """Run podman and return what it printed; raises with podman's own words when it fails."""
     ended = await podman(*arguments, stdin=stdin, timeout=timeout)
     if not ended.ok:
@@ -202,7 +202,7 @@ class SecretFile:
 
 
 @asynccontextmanager
-async def handed_over(files: Sequence[SecretFile]) -> AsyncIterator[list[str]]:
+async def podman_secrets(files: Sequence[SecretFile]) -> AsyncIterator[list[str]]:
     """The options that put files into a new container; their content passes through pipes and podman forgets it afterwards.
 
     Five times faster than copying into a created container, which mounts its file system once more.
@@ -210,7 +210,7 @@ async def handed_over(files: Sequence[SecretFile]) -> AsyncIterator[list[str]]:
     names = [file.name for file in files]
     await podman("secret", "rm", *names)
     try:
-        await asyncio.gather(*(must("secret", "create", file.name, "-", stdin=file.content.encode()) for file in files))
+        await asyncio.gather(*(run_checked("secret", "create", file.name, "-", stdin=file.content.encode()) for file in files))
         yield [option for file in files for option in ("--secret", f"{file.name},target={file.path},mode=0600")]
     finally:
         await podman("secret", "rm", *names, cleans_up=True)
@@ -233,7 +233,7 @@ def _container(found: Mapping[str, Any]) -> Container:
 
 def _runtime() -> Sequence[str]:
     """crun refuses hybrid cgroup hierarchies; runc takes them."""
-    return () if cgroups.unified() else ("--runtime", "runc")
+    return () if cgroups.is_cgroup_v2() else ("--runtime", "runc")
 
 
 def _limit(name: str, kind: int, wanted: int) -> list[str]:

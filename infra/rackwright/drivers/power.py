@@ -49,7 +49,7 @@ done
 
 
 @dataclass(frozen=True)
-class Sleepers:
+class PowerSavingNodes:
     """The nodes that Slurm may have switched off, and the controller that can wake them."""
 
     controller: str
@@ -59,7 +59,7 @@ class Sleepers:
     """Seconds that switching off and on again may take."""
 
     @classmethod
-    def of(cls, scheduler: Mapping[str, Any], only: Collection[str] = ()) -> Sleepers | None:
+    def of(cls, scheduler: Mapping[str, Any], only: Collection[str] = ()) -> PowerSavingNodes | None:
         """From a plan's scheduler; None where no node of those that matter ever sleeps."""
         saving = scheduler.get("power_saving") or {}
         nodes = tuple(name for name in saving.get("nodes", ()) if not only or name in only)
@@ -68,15 +68,15 @@ class Sleepers:
         return cls(scheduler["controllers"][0], nodes, saving["idle_s"], saving["suspend_timeout_s"] + saving["resume_timeout_s"])
 
 
-def handed_over(inventory: Path, only: Collection[str] = ()) -> Sleepers | None:
+def from_inventory(inventory: Path, only: Collection[str] = ()) -> PowerSavingNodes | None:
     """From the hand-over of a stack that is up."""
     found = load_yaml(inventory.read_text(encoding="utf-8")) if inventory.is_file() else None
-    return Sleepers.of(found["all"]["vars"]["cluster"]["scheduler"], only) if found else None
+    return PowerSavingNodes.of(found["all"]["vars"]["cluster"]["scheduler"], only) if found else None
 
 
 @contextlib.asynccontextmanager
-async def awake(
-    stack: str, sleepers: Sleepers | None, on_progress: Callable[[str], Awaitable[None]], *, within: float = _ANSWER
+async def wake_nodes(
+    stack: str, sleepers: PowerSavingNodes | None, on_progress: Callable[[str], Awaitable[None]], *, within: float = _ANSWER
 ) -> AsyncIterator[str]:
     """The nodes are awake inside, as far as Slurm can wake them; gives why not, or an empty text.
 
@@ -86,7 +86,7 @@ async def awake(
         yield ""
         return
     await on_progress("making sure that no node sleeps")
-    lost = await ssh.reach(stack, [sleepers.controller], within=within)
+    lost = await ssh.connect_all(stack, [sleepers.controller], within=within)
     reason = lost.get(sleepers.controller) or await _wake(stack, sleepers, sleepers.cycle_s + _POLLS)
     keeping = asyncio.create_task(_keep(stack, sleepers))
     try:
@@ -97,7 +97,7 @@ async def awake(
             await keeping
 
 
-async def _wake(stack: str, sleepers: Sleepers, patience: float) -> str:
+async def _wake(stack: str, sleepers: PowerSavingNodes, patience: float) -> str:
     """Wake them all; why some may still sleep, in Slurm's own words."""
     command = f"sh -c {shlex.quote(_WAKE)} wake {','.join(sleepers.nodes)} {patience:.0f}"
     try:
@@ -110,7 +110,7 @@ async def _wake(stack: str, sleepers: Sleepers, patience: float) -> str:
     return "" if ended.ok else ([*said, *ended.stderr.splitlines()] or [f"ssh ended with status {ended.status}"])[-1]
 
 
-async def _keep(stack: str, sleepers: Sleepers) -> None:
+async def _keep(stack: str, sleepers: PowerSavingNodes) -> None:
     while True:
         await asyncio.sleep(sleepers.idle_s / 3)
         await _wake(stack, sleepers, 0)

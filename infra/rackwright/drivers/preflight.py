@@ -14,23 +14,32 @@ from typing import Final
 
 from rackwright.drivers import host_facts
 from rackwright.drivers.host_facts import Declared, Facts
-from rackwright.drivers.ssh_client import Met, Refused, Session, Unreachable, Way, fingerprint, login, meet
+from rackwright.drivers.ssh_client import (
+    Handshake,
+    HostUnreachableError,
+    LoginRefusedError,
+    Session,
+    SshRoute,
+    fingerprint,
+    handshake,
+    login,
+)
 
 _AT_ONCE: Final = 32
 """Machines scanned at a time, each in a thread. Chosen: threads wait for the network; a jump host limits them more (`remote._AT_ONCE`)."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class PreflightRequest:
     """A machine, and what the stack says it is."""
 
-    way: Way
+    way: SshRoute
     """Without a host key where the stack gives none."""
     declared: Declared
 
 
 @dataclass(frozen=True)
-class Seen:
+class PreflightResult:
     """What a machine showed, as far as it let us look."""
 
     name: str
@@ -50,68 +59,70 @@ class Seen:
         return self.reached and not self.wrong
 
 
-def survey(machines: Sequence[Asked], keys: list[Path], *, via: Way | None, adopted: bool) -> list[Seen]:
+def run_preflight(machines: Sequence[PreflightRequest], keys: list[Path], *, via: SshRoute | None, adopted: bool) -> list[PreflightResult]:
     """What each machine shows, in their order; those behind `via` through one login there."""
     with ExitStack() as stack:
         door, shut = _door(via, keys, stack) if via is not None else (None, "")
 
-        def one(asked: Asked) -> Seen:
+        def one(asked: PreflightRequest) -> PreflightResult:
             through = via is not None and asked.way.name != via.name
             if through and door is None:
-                return Seen(asked.way.name, wrong=(f"is reached through {via.name if via else ''}, and there is no way in: {shut}",))
+                return PreflightResult(
+                    asked.way.name, wrong=(f"is reached through {via.name if via else ''}, and there is no way in: {shut}",)
+                )
             return _look(asked, keys, door if through else None, adopted=adopted)
 
         with ThreadPoolExecutor(_AT_ONCE) as crowd:
             return list(crowd.map(one, machines))
 
 
-def _door(via: Way, keys: list[Path], stack: ExitStack) -> tuple[Session | None, str]:
+def _door(via: SshRoute, keys: list[Path], stack: ExitStack) -> tuple[Session | None, str]:
     """A session on the machine that others are reached through, or why there is none."""
     try:
         if via.host_key:
             return stack.enter_context(login(via, keys)), ""
-        return stack.enter_context(meet(via)).enter(keys), ""
-    except (Unreachable, Refused) as error:
+        return stack.enter_context(handshake(via)).enter(keys), ""
+    except (HostUnreachableError, LoginRefusedError) as error:
         return None, error.cause
 
 
-def _look(asked: Asked, keys: list[Path], door: Session | None, *, adopted: bool) -> Seen:
+def _look(asked: PreflightRequest, keys: list[Path], door: Session | None, *, adopted: bool) -> PreflightResult:
     way = asked.way
     try:
-        with meet(way, door) as met:
+        with handshake(way, door) as met:
             seen = _greeted(met)
             return seen if seen.key_confirmed is False else _questioned(seen, met, keys, asked.declared, adopted=adopted)
-    except Unreachable as error:
-        return Seen(way.name, wrong=(_short(error, way),))
+    except HostUnreachableError as error:
+        return PreflightResult(way.name, wrong=(_short(error, way),))
 
 
-def _greeted(met: Met) -> Seen:
+def _greeted(met: Handshake) -> PreflightResult:
     """What is known of it before anybody logs in."""
-    seen = Seen(met.way.name, reached=True, key_type=met.key.get_name(), fingerprint=fingerprint(met.key))
+    seen = PreflightResult(met.way.name, reached=True, key_type=met.key.get_name(), fingerprint=fingerprint(met.key))
     if not met.way.host_key:
         return replace(seen, wrong=("no host_key is given for it",))
     try:
         met.check_key()
-    except Refused as error:
+    except LoginRefusedError as error:
         return replace(seen, key_confirmed=False, wrong=(_short(error, met.way),))
     return replace(seen, key_confirmed=True)
 
 
-def _questioned(seen: Seen, met: Met, keys: list[Path], declared: Declared, *, adopted: bool) -> Seen:
+def _questioned(seen: PreflightResult, met: Handshake, keys: list[Path], declared: Declared, *, adopted: bool) -> PreflightResult:
     """What it says of itself; what stops the questions is the last thing wrong with it."""
     try:
         session = met.enter(keys)
         seen = replace(seen, logged_in=True)
-        host_facts.may_become_root(session)
+        host_facts.require_root(session)
         seen = replace(seen, root=True)
         found = host_facts.facts(session)
-    except Refused as error:
+    except LoginRefusedError as error:
         return replace(seen, wrong=(*seen.wrong, _short(error, met.way)))
-    except Unreachable as error:
+    except HostUnreachableError as error:
         return replace(seen, reached=False, wrong=(*seen.wrong, _short(error, met.way)))
-    return replace(seen, facts=found, wrong=(*seen.wrong, *host_facts.faults(found, declared, adopted=adopted)))
+    return replace(seen, facts=found, wrong=(*seen.wrong, *host_facts.mismatches(found, declared, adopted=adopted)))
 
 
-def _short(error: Unreachable | Refused, way: Way) -> str:
+def _short(error: HostUnreachableError | LoginRefusedError, way: SshRoute) -> str:
     """The cause without the machine's name, which stands before it anyway."""
     return error.cause.removeprefix(f"{way}: ")

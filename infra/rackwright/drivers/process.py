@@ -22,12 +22,12 @@ _AFTERMATH = 2.0
 _GUARD = Path(__file__).with_name("process_guard.py")
 
 
-class NoEnd(RackwrightError):
+class ProcessTimeoutError(RackwrightError):
     """A command took longer than it may, and was killed."""
 
 
 @dataclass(frozen=True)
-class Ended:
+class CompletedProcess:
     """A child that has ended: exit status and what it said."""
 
     argv: tuple[str, ...]
@@ -41,7 +41,7 @@ class Ended:
         return self.status == 0
 
 
-class Interruption(Enum):
+class OnCancel(Enum):
     """What becomes of a short command when the run is cancelled."""
 
     ENDS_IT = "it is asked to end, then killed; none is started any more"
@@ -55,15 +55,15 @@ async def run(
     stdin: bytes | None = None,
     timeout: float = 60.0,
     env: Mapping[str, str] | None = None,
-    interruption: Interruption = Interruption.ENDS_IT,
-) -> Ended:
+    interruption: OnCancel = OnCancel.ENDS_IT,
+) -> CompletedProcess:
     """Run a short command to its end; one that takes longer than `timeout` seconds is killed and is an error.
 
     A cancelled call raises as ever, but what may not be interrupted is over by then, also where it was only just being started.
     """
     running = asyncio.ensure_future(_run(argv, stdin=stdin, timeout=timeout, env=env, interruption=interruption))
     try:
-        return await (running if interruption is Interruption.ENDS_IT else asyncio.shield(running))
+        return await (running if interruption is OnCancel.ENDS_IT else asyncio.shield(running))
     except asyncio.CancelledError:
         await asyncio.wait((running,))
         if not running.cancelled():
@@ -72,15 +72,15 @@ async def run(
 
 
 async def _run(
-    argv: Sequence[str], *, stdin: bytes | None, timeout: float, env: Mapping[str, str] | None, interruption: Interruption
-) -> Ended:
+    argv: Sequence[str], *, stdin: bytes | None, timeout: float, env: Mapping[str, str] | None, interruption: OnCancel
+) -> CompletedProcess:
     async with _child(argv, stdin=stdin is not None, env=env, interruption=interruption) as child:
         try:
             out, err = await asyncio.wait_for(child.communicate(stdin), timeout)
         except TimeoutError:
             _kill(child)
-            raise NoEnd(f"{argv[0]} {argv[1] if len(argv) > 1 else ''}: no end after {timeout:.0f} s") from None
-    return Ended(tuple(argv), child.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace"))
+            raise ProcessTimeoutError(f"{argv[0]} {argv[1] if len(argv) > 1 else ''}: no end after {timeout:.0f} s") from None
+    return CompletedProcess(tuple(argv), child.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace"))
 
 
 async def stream(
@@ -90,7 +90,7 @@ async def stream(
     stdin: bytes | None = None,
     env: Mapping[str, str] | None = None,
     timeout: float = 3600.0,
-) -> Ended:
+) -> CompletedProcess:
     """Run a long command and hand over its output line by line; it and all its descendants die with this process."""
     lifeline, held = os.pipe()
     try:
@@ -101,12 +101,12 @@ async def stream(
             try:
                 err = await asyncio.wait_for(_pump(child, on_line, stdin), timeout)
             except TimeoutError:
-                raise NoEnd(f"{argv[0]}: no end after {timeout:.0f} s") from None
+                raise ProcessTimeoutError(f"{argv[0]}: no end after {timeout:.0f} s") from None
     finally:
         for descriptor in (lifeline, held):
             if descriptor >= 0:
                 os.close(descriptor)
-    return Ended(tuple(argv), child.returncode or 0, "", err.decode(errors="replace"))
+    return CompletedProcess(tuple(argv), child.returncode or 0, "", err.decode(errors="replace"))
 
 
 async def _pump(child: asyncio.subprocess.Process, on_line: Callable[[str], Awaitable[None]], stdin: bytes | None) -> bytes:
@@ -135,9 +135,9 @@ async def _child(
     stdin: bool,
     env: Mapping[str, str] | None,
     pass_fds: tuple[int, ...] = (),
-    interruption: Interruption = Interruption.ENDS_IT,
+    interruption: OnCancel = OnCancel.ENDS_IT,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    if current.cancelled and interruption is not Interruption.IGNORED:
+    if current.cancelled and interruption is not OnCancel.IGNORED:
         raise RackwrightError(INTERRUPTED)
     pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:
@@ -155,7 +155,7 @@ async def _child(
         raise RackwrightError(
             f"{argv[0]} is not installed", hint="`make doctor` names what is missing and the command that installs it"
         ) from None
-    whole = interruption is not Interruption.ENDS_IT
+    whole = interruption is not OnCancel.ENDS_IT
     current.adopt(child.pid, whole=whole)
     try:
         yield child

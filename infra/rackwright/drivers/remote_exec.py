@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rackwright.drivers.process import NoEnd, run
+from rackwright.drivers.process import ProcessTimeoutError, run
 from rackwright.inventory import paths
-from rackwright.inventory.concurrency import at_once
+from rackwright.inventory.concurrency import max_parallel
 
 _LONGEST: Final = 40.0
 """Seconds a node may take: it reads files of some megabytes and asks its package manager."""
@@ -17,9 +17,11 @@ _AT_ONCE: Final = 32
 """Nodes queried at a time. Chosen: half of the attempts to connect (`ssh._AT_ONCE`), because each answer is parsed here. Not measured."""
 
 
-async def ask(stack: str, programs: Mapping[str, str], sudo: Mapping[str, bool], *, target: str) -> tuple[dict[str, Any], dict[str, str]]:
+async def run_on_nodes(
+    stack: str, programs: Mapping[str, str], sudo: Mapping[str, bool], *, target: str
+) -> tuple[dict[str, Any], dict[str, str]]:
     """What each node answered, and why the others did not. `programs`: node -> Python; `sudo`: node -> whether it is needed."""
-    turns = asyncio.Semaphore(at_once(target, _AT_ONCE))
+    turns = asyncio.Semaphore(max_parallel(target, _AT_ONCE))
 
     async def one(name: str) -> Any:
         async with turns:
@@ -37,7 +39,7 @@ async def _asked(stack: str, program: str, name: str, *, sudo: bool) -> Any:
     command = ["ssh", "-F", str(paths.ssh_config(stack)), name, *(["sudo", "-n"] if sudo else []), "python3", "-"]
     try:
         ended = await run(command, stdin=program.encode(), timeout=_LONGEST)
-    except NoEnd as error:
+    except ProcessTimeoutError as error:
         return str(error)
     if not ended.ok:
         return ended.stderr.strip().splitlines()[-1] if ended.stderr.strip() else f"python3 ended with {ended.status}"

@@ -23,7 +23,7 @@ def batches(nodes: Sequence[str], size: int) -> Iterator[list[str]]:
 
 
 @dataclass
-class Rolled:
+class RollingUpdateResult:
     """How far it came."""
 
     nodes: list[str] = field(default_factory=list)
@@ -46,9 +46,9 @@ class Roll:
     site: str = "site.yml"
     """The table of contents: ours, or the stack's, where the user has playbooks of their own in it."""
 
-    async def run(self, nodes: Sequence[str], say: Say, progress: Say) -> Rolled:
+    async def run(self, nodes: Sequence[str], say: Say, progress: Say) -> RollingUpdateResult:
         """Roll the nodes in their order; the first failure ends it, and later nodes are not touched."""
-        done = Rolled()
+        done = RollingUpdateResult()
         for group in batches(nodes, self.batch):
             await say(f"rolling {', '.join(group)} ({len(done.nodes)} of {len(nodes)} done)")
             for playbook, limit in (("roll-out.yml", ()), (self.site, group), ("roll-in.yml", ())):
@@ -60,7 +60,7 @@ class Roll:
             done.nodes += group
         return done
 
-    async def _play(self, playbook: str, group: Sequence[str], limit: Sequence[str], progress: Say) -> ansible.Applied:
+    async def _play(self, playbook: str, group: Sequence[str], limit: Sequence[str], progress: Say) -> ansible.PlaybookResult:
         """One playbook for a group of nodes; roles see in `rolled` that these may be taken apart now."""
         return await ansible.play(
             self.root,

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.drivers.process import Ended, NoEnd, run
+from rackwright.drivers.process import CompletedProcess, ProcessTimeoutError, run
 from rackwright.inventory import paths
 from rackwright.inventory.time_limits import slowness
 
@@ -38,7 +38,7 @@ class _Waiting:
     cause: Cause | None
 
 
-async def reach(stack: str, names: Iterable[str], *, within: float, cause: Cause | None = None) -> dict[str, str]:
+async def connect_all(stack: str, names: Iterable[str], *, within: float, cause: Cause | None = None) -> dict[str, str]:
     """Open a connection to every node; the reason for each that gave no answer within the time (seconds, longer on a slow machine).
 
     Where `cause` knows why a node cannot answer, it is not waited for any longer.
@@ -117,7 +117,7 @@ async def _attempt(stack: str, name: str, patience: float) -> str | None:
     """Open a connection; why there is none. One whose session was refused is closed, or every later session is refused over it."""
     try:
         ended = await run(["ssh", "-F", str(paths.ssh_config(stack)), *_PATIENT, name, "true"], timeout=patience)
-    except NoEnd:
+    except ProcessTimeoutError:
         await close(stack, name)
         return "no answer over SSH"
     if ended.ok:
@@ -126,7 +126,7 @@ async def _attempt(stack: str, name: str, patience: float) -> str | None:
     return _reason(ended)
 
 
-def _reason(ended: Ended) -> str:
+def _reason(ended: CompletedProcess) -> str:
     """ssh's own words, shortened to what decides."""
     said = ended.stderr.strip()
     if "REMOTE HOST IDENTIFICATION HAS CHANGED" in said or "Host key verification failed" in said:

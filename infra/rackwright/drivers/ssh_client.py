@@ -36,7 +36,7 @@ _turns: Final[defaultdict[tuple[str, int], threading.BoundedSemaphore]] = defaul
 
 
 @dataclass(frozen=True)
-class Way:
+class SshRoute:
     """How a machine is reached, and who logs in."""
 
     name: str
@@ -50,16 +50,16 @@ class Way:
         return f"{self.name} ({self.user}@{self.address}:{self.port})"
 
 
-class Unreachable(RackwrightError):
+class HostUnreachableError(RackwrightError):
     """Nobody answers there."""
 
 
-class Refused(RackwrightError):
+class LoginRefusedError(RackwrightError):
     """It answers, and we may not use it as it is."""
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandResult:
     """What a command ended with."""
 
     status: int
@@ -67,10 +67,10 @@ class Said:
     complaint: str
 
 
-class Met:
+class Handshake:
     """A machine that has shown its key."""
 
-    def __init__(self, way: Way, transport: paramiko.Transport) -> None:
+    def __init__(self, way: SshRoute, transport: paramiko.Transport) -> None:
         self.way, self._transport = way, transport
 
     @property
@@ -82,7 +82,7 @@ class Met:
         """Raises where it is not the one that the way says."""
         mine = fingerprint(self.key) if " " not in self.way.host_key else f"{self.key.get_name()} {self.key.get_base64()}"
         if mine.rstrip("=") != self.way.host_key.rstrip("="):
-            raise Refused(
+            raise LoginRefusedError(
                 f"{self.way}: shows host key {fingerprint(self.key)} ({self.key.get_name()}), which is not the one the stack file gives",
                 hint="on its console, compare with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`; then correct host_key, "
                 "or find out who answers there",
@@ -97,7 +97,7 @@ class Met:
 class Session:
     """A login on a machine."""
 
-    def __init__(self, way: Way, transport: paramiko.Transport) -> None:
+    def __init__(self, way: SshRoute, transport: paramiko.Transport) -> None:
         self.way, self._transport = way, transport
 
     @property
@@ -106,52 +106,52 @@ class Session:
         key = self._transport.get_remote_server_key()
         return f"{key.get_name()} {key.get_base64()}"
 
-    def run(self, script: str, *, root: bool = False) -> Said:
+    def run(self, script: str, *, root: bool = False) -> CommandResult:
         """Run a shell script as whoever logged in, or as root."""
         shell = f"sh -c {shlex.quote(script)}"
         try:
             return self._run(f"sudo -n -- {shell}" if root and self.way.user != "root" else shell)
         except (OSError, EOFError, paramiko.SSHException) as error:
-            raise Unreachable(f"{self.way}: stopped answering: {error or type(error).__name__}", hint=_REACH) from None
+            raise HostUnreachableError(f"{self.way}: stopped answering: {error or type(error).__name__}", hint=_REACH) from None
 
-    def _run(self, command: str) -> Said:
+    def _run(self, command: str) -> CommandResult:
         channel = self._transport.open_session(timeout=_CONNECT)
         channel.settimeout(_COMMAND)
         channel.exec_command(command)
         channel.shutdown_write()
         with channel.makefile("rb") as out, channel.makefile_stderr("rb") as err:
             output, complaint = out.read().decode(errors="replace"), err.read().decode(errors="replace")
-        return Said(channel.recv_exit_status(), output, complaint.strip())
+        return CommandResult(channel.recv_exit_status(), output, complaint.strip())
 
-    def tunnel(self, way: Way) -> paramiko.Channel:
+    def tunnel(self, way: SshRoute) -> paramiko.Channel:
         """A connection from here to another machine."""
         return self._transport.open_channel("direct-tcpip", (way.address, way.port), ("127.0.0.1", 0), timeout=_CONNECT)
 
 
 @contextmanager
-def login(way: Way, keys: list[Path], *, through: Way | None = None) -> Iterator[Session]:
+def login(way: SshRoute, keys: list[Path], *, through: SshRoute | None = None) -> Iterator[Session]:
     """Log in, through another machine where one is given; raises Unreachable or Refused, saying what is wrong and what helps."""
     with ExitStack() as stack:
         first = _first(way, through, keys, stack) if through is not None else None
         with _turns[way.address, way.port]:
-            met = stack.enter_context(meet(way, first))
+            met = stack.enter_context(handshake(way, first))
             met.check_key()
             session = met.enter(keys)
         yield session
 
 
 @contextmanager
-def meet(way: Way, first: Session | None = None) -> Iterator[Met]:
+def handshake(way: SshRoute, first: Session | None = None) -> Iterator[Handshake]:
     """Connect, through another machine's session where one is given; nobody has logged in and no key is trusted yet."""
     with ExitStack() as stack:
-        yield Met(way, _connect(way, first, stack))
+        yield Handshake(way, _connect(way, first, stack))
 
 
-def _first(way: Way, through: Way, keys: list[Path], stack: ExitStack) -> Session:
+def _first(way: SshRoute, through: SshRoute, keys: list[Path], stack: ExitStack) -> Session:
     """The login on the machine that the way leads through; what is wrong there is said of the one that was meant."""
     try:
         return stack.enter_context(login(through, keys))
-    except (Unreachable, Refused) as error:
+    except (HostUnreachableError, LoginRefusedError) as error:
         raise type(error)(f"{way}: is reached through {through.name}, and there is no way in: {error.cause}", hint=error.hint) from None
 
 
@@ -165,7 +165,7 @@ def fingerprint_of(blob: bytes) -> str:
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 
 
-def _connect(way: Way, first: Session | None, stack: ExitStack) -> paramiko.Transport:
+def _connect(way: SshRoute, first: Session | None, stack: ExitStack) -> paramiko.Transport:
     """The server's first words exchanged; whatever was opened is closed with the stack."""
     try:
         channel = first.tunnel(way) if first is not None else socket.create_connection((way.address, way.port), timeout=_CONNECT)
@@ -177,7 +177,7 @@ def _connect(way: Way, first: Session | None, stack: ExitStack) -> paramiko.Tran
         transport.start_client(timeout=_CONNECT * 2)
     except (OSError, EOFError, paramiko.SSHException) as error:
         behind = f" behind {first.way.name}" if first is not None else ""
-        raise Unreachable(f"{way}: no SSH server answers{behind}: {error or type(error).__name__}", hint=_REACH) from None
+        raise HostUnreachableError(f"{way}: no SSH server answers{behind}: {error or type(error).__name__}", hint=_REACH) from None
     return transport
 
 
@@ -189,7 +189,7 @@ def _algorithms(host_key: str) -> tuple[str, ...]:
     return ("rsa-sha2-512", "rsa-sha2-256") if kind == "ssh-rsa" else (kind,)
 
 
-def _authenticate(way: Way, transport: paramiko.Transport, keys: list[Path]) -> None:
+def _authenticate(way: SshRoute, transport: paramiko.Transport, keys: list[Path]) -> None:
     offered = [key for path in keys if (key := _load(path)) is not None] + list(paramiko.Agent().get_keys())
     for key in offered:
         try:
@@ -197,11 +197,11 @@ def _authenticate(way: Way, transport: paramiko.Transport, keys: list[Path]) -> 
         except paramiko.AuthenticationException:
             continue
         except (OSError, EOFError, paramiko.SSHException) as error:
-            raise Refused(f"{way}: broke off the login: {error}", hint="look at its sshd's journal") from None
+            raise LoginRefusedError(f"{way}: broke off the login: {error}", hint="look at its sshd's journal") from None
         else:
             return
     missing = "".join(f"; there is no file {path}" for path in keys if not path.expanduser().exists())
-    raise Refused(
+    raise LoginRefusedError(
         f"{way}: accepts none of the {len(offered)} keys offered{missing}",
         hint=f"put your public key into ~{way.user}/.ssh/authorized_keys there; name the key in target.identity, or load it into the agent",
     )
@@ -213,11 +213,11 @@ def _load(path: Path) -> paramiko.PKey | None:
     except FileNotFoundError:
         return None
     except (TypeError, paramiko.PasswordRequiredException):  # TypeError: paramiko passes on what cryptography says of a locked PEM key.
-        raise Refused(
+        raise LoginRefusedError(
             f"{path}: is protected by a passphrase", hint="load it into the agent (`ssh-add`), and leave target.identity out"
         ) from None
     except (OSError, ValueError, paramiko.SSHException) as error:
-        raise Refused(f"{path}: is no private key: {error}", hint="name a private key in target.identity") from None
+        raise LoginRefusedError(f"{path}: is no private key: {error}", hint="name a private key in target.identity") from None
 
 
 _REACH: Final = "look whether it runs, whether address and port are right, and whether a firewall is in between"

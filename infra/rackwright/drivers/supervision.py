@@ -20,7 +20,7 @@ INTERRUPTED = "interrupted before it was finished"
 """Reason of a resource that a cancelled run left unfinished."""
 
 
-class Cancelled(Exception):
+class OperationCancelledError(Exception):
     """The run was asked to stop."""
 
 

@@ -20,7 +20,7 @@ _ABSENT: Final = ("", "absent")
 
 
 @dataclass
-class Sides:
+class BeforeAfter:
     """What is there, and what would be. A side is empty where its lines are those of the other and more."""
 
     live: list[str] = field(default_factory=list)
@@ -33,13 +33,13 @@ class Sides:
 
 def sides(result: Mapping[str, Any]) -> tuple[str, str]:
     """(live, declared) of a task's result under --diff; empty texts where it does not say."""
-    found = Sides()
+    found = BeforeAfter()
     for one in (result, *(item for item in _listed(result.get("results")) if isinstance(item, Mapping) and item.get("changed"))):
         _note(one, found)
     return found.texts()
 
 
-def _note(result: Mapping[str, Any], found: Sides) -> None:
+def _note(result: Mapping[str, Any], found: BeforeAfter) -> None:
     """What one result says, or one item of a loop."""
     for diff in _listed(result.get("diff")):
         if "prepared" not in diff:
@@ -52,7 +52,7 @@ def _note(result: Mapping[str, Any], found: Sides) -> None:
         found.live += str(result.get("stdout", "")).splitlines()
 
 
-def _compare(diff: Mapping[str, Any], found: Sides) -> None:
+def _compare(diff: Mapping[str, Any], found: BeforeAfter) -> None:
     """One text, or some attributes of one path, before and after."""
     name = str(diff.get("before_header") or diff.get("after_header") or "").removesuffix(" (content)")
     before, after = _text(diff.get("before")), _text(diff.get("after"))
@@ -89,7 +89,7 @@ def _listed(value: Any) -> Iterable[Any]:
     return value if isinstance(value, list) else [value] if value else []
 
 
-def cut(text: str) -> str:
+def truncate_lines(text: str) -> str:
     """The text as it is shown: no line wider than a person reads."""
     return "\n".join(line if len(line) <= _WIDEST else f"{line[:_WIDEST]}…" for line in text.splitlines())
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rackwright.impact.planned_change import Action, Consequence, Step, named
+from rackwright.impact.planned_change import Action, PlannedChange, Transition, named
 from rackwright.plan.schema import Plan, Storage, Volume
 
 
-def lost(step: Step) -> Iterator[Consequence]:
+def lost(step: Transition) -> Iterator[PlannedChange]:
     """Data that goes: of file systems, and of nodes that leave or lose a role. What lies on machines of others stays there."""
     now = {shared.name for shared in step.new.plan.storage}
     for shared in step.old.plan.storage:
         if shared.name not in now:
             words = f"leaves {shared.mount} served and mounted" if step.on_machines else f"deletes {shared.mount} and all data on it"
-            yield Consequence(Action.CHANGE if step.on_machines else Action.DESTROY, (shared.name,), (f"storage.{shared.name}",), words)
+            yield PlannedChange(Action.CHANGE if step.on_machines else Action.DESTROY, (shared.name,), (f"storage.{shared.name}",), words)
     if step.on_machines:
         return
     kept = {volume.name for volume in step.new.plan.volumes}
     for volume in step.old.plan.volumes:
         what = _content(volume, step.new.plan)
         if volume.name not in kept and what:
-            yield Consequence(Action.DESTROY, (volume.node,), _why(step, volume), f"deletes {what} on {volume.node}")
+            yield PlannedChange(Action.DESTROY, (volume.node,), _why(step, volume), f"deletes {what} on {volume.node}")
 
 
 def _content(volume: Volume, plan: Plan) -> str | None:
@@ -36,21 +36,21 @@ def _content(volume: Volume, plan: Plan) -> str | None:
     }.get(volume.purpose)
 
 
-def _why(step: Step, volume: Volume) -> tuple[str, ...]:
+def _why(step: Transition, volume: Volume) -> tuple[str, ...]:
     node = step.old.plan.node(volume.node)
     return step.why(("groups", node.group), *([("storage",)] if volume.purpose == "storage" else []))
 
 
-def made(step: Step) -> Iterator[Consequence]:
+def made(step: Transition) -> Iterator[PlannedChange]:
     """File systems that are new."""
     before = {shared.name for shared in step.old.plan.storage}
     for shared in step.new.plan.storage:
         if shared.name not in before:
             words = f"creates {shared.mount}, served by {named(shared.servers)}"
-            yield Consequence(Action.ADD, (shared.name,), (f"storage.{shared.name}",), words)
+            yield PlannedChange(Action.ADD, (shared.name,), (f"storage.{shared.name}",), words)
 
 
-def mounts(step: Step) -> Iterator[Consequence]:
+def mounts(step: Transition) -> Iterator[PlannedChange]:
     """Yield added mounts, and mounts that are no longer managed: no role unmounts them."""
     old, now = {shared.name: shared for shared in step.old.plan.storage}, step.new.plan.storage
     there = {new.name for before, new in step.stay if before.is_in and new.is_in}
@@ -61,9 +61,11 @@ def mounts(step: Step) -> Iterator[Consequence]:
         come = [name for name in shared.clients if name in there and not _mounts(before, name, shared.mount)]
         left = [name for name in before.clients if name in there and not _mounts(shared, name, before.mount)]
         if come and why:
-            yield Consequence(Action.CHANGE, tuple(come), why, f"mounts {shared.mount} on {named(come)}")
+            yield PlannedChange(Action.CHANGE, tuple(come), why, f"mounts {shared.mount} on {named(come)}")
         if left and why:
-            yield Consequence(Action.CHANGE, tuple(left), why, f"leaves {before.mount} mounted on {named(left)}: `up` does not unmount it")
+            yield PlannedChange(
+                Action.CHANGE, tuple(left), why, f"leaves {before.mount} mounted on {named(left)}: `up` does not unmount it"
+            )
 
 
 def _mounts(shared: Storage, node: str, mount: str) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from rackwright.impact.planned_change import Action, Consequence, Step
-from rackwright.model.update_policy import Change
+from rackwright.impact.planned_change import Action, PlannedChange, Transition
+from rackwright.model.update_policy import UpdatePolicy
 from rackwright.plan.fabric import Cable, Wiring, wiring
 from rackwright.plan.schema import Plan
 
@@ -14,7 +14,7 @@ _LIST: Final = "run `rackwright fabric STACK cables` to list the cables; jobs th
 _MOST_MOVED: Final = "set `fabric.nodes` from the start: a fabric planned for more nodes moves no cables"
 
 
-def cables(step: Step) -> Iterator[Consequence]:
+def cables(step: Transition) -> Iterator[PlannedChange]:
     """What people have to plug in, move and pull out."""
     if _is_simulated(step.new.plan) or _is_simulated(step.old.plan):
         return
@@ -27,10 +27,10 @@ def cables(step: Step) -> Iterator[Consequence]:
         return
     why = step.why(("fabric",), ("groups", "*", "count"), ("groups", "*", "capacity"), changes=_CAUSES)
     hint = f"{_LIST}\n  {_MOST_MOVED}" if moved else _LIST
-    yield Consequence(Action.RECABLE, ("fabric",), why, f"requires manual work on the fabric: {words}", hint)
+    yield PlannedChange(Action.RECABLE, ("fabric",), why, f"requires manual work on the fabric: {words}", hint)
 
 
-_CAUSES: Final = (Change.RECABLE, Change.MEMBERS, Change.RENUMBER, Change.RUN)
+_CAUSES: Final = (UpdatePolicy.RECABLE, UpdatePolicy.MEMBERS, UpdatePolicy.RENUMBER, UpdatePolicy.RUN)
 
 
 def _is_simulated(plan: Plan) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from rackwright.model.cluster import Cluster
 from rackwright.model.targets.hosts import HostsTarget
-from rackwright.model.update_policy import Change
+from rackwright.model.update_policy import UpdatePolicy
 from rackwright.plan.schema import Plan, PlanNode
 from rackwright.stackfile.diff import Edit, edits
 
@@ -42,12 +42,12 @@ class Action(StrEnum):
     REPEAT = "repeat"
 
 
-ENDS_WORK: Final = frozenset({Action.DESTROY, Action.REPLACE, Action.TAKE_OUT})
+DISRUPTIVE: Final = frozenset({Action.DESTROY, Action.REPLACE, Action.TAKE_OUT})
 """Actions that end jobs or sessions, or delete data, without waiting for jobs."""
 
 
 @dataclass(frozen=True)
-class Consequence:
+class PlannedChange:
     """One thing that `up` will do."""
 
     action: Action
@@ -70,7 +70,7 @@ class Consequence:
 
 
 @dataclass(frozen=True)
-class Described:
+class ClusterPlan:
     """A cluster with its plan."""
 
     cluster: Cluster
@@ -80,11 +80,11 @@ class Described:
 
 
 @dataclass(frozen=True)
-class Step:
+class Transition:
     """From what was applied last to what is described now."""
 
-    old: Described
-    new: Described
+    old: ClusterPlan
+    new: ClusterPlan
 
     @cached_property
     def edits(self) -> tuple[Edit, ...]:
@@ -102,7 +102,9 @@ class Step:
         """Whether nodes are machines that exist without us: nothing of them is made or deleted."""
         return isinstance(self.new.cluster.target, HostsTarget)
 
-    def why(self, *patterns: tuple[str, ...], changes: Iterable[Change] = Change, node: PlanNode | None = None) -> tuple[str, ...]:
+    def why(
+        self, *patterns: tuple[str, ...], changes: Iterable[UpdatePolicy] = UpdatePolicy, node: PlanNode | None = None
+    ) -> tuple[str, ...]:
         """Edits of the policies that match one of the patterns (all, where none is given) and concern the node."""
         wanted = set(changes)
         return tuple(
@@ -131,7 +133,7 @@ class Step:
         return True
 
     @staticmethod
-    def _through(described: Described, node: PlanNode) -> str | None:
+    def _through(described: ClusterPlan, node: PlanNode) -> str | None:
         """The machine through which it is reached."""
         via = described.plan.target.via
         return via if via != node.name else None

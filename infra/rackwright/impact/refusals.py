@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from rackwright.impact.nodes import replaced
-from rackwright.impact.planned_change import Action, Consequence, Step, alike, named
-from rackwright.model.update_policy import Change
+from rackwright.impact.planned_change import Action, PlannedChange, Transition, alike, named
+from rackwright.model.update_policy import UpdatePolicy
 from rackwright.stackfile.diff import Edit, Kind
 
 _UNDO: Final = "undo the edit, or run `rackwright down`, which deletes the stack's data, and then `rackwright up`"
@@ -21,12 +21,12 @@ _HOME: Final = "keep its first server, because `up` does not move data; or decla
 _ROLE: Final = "reduce the count of its group, run `up`, then add the node again with its new role"
 
 
-def forbidden(step: Step) -> Iterator[Consequence]:
+def forbidden(step: Transition) -> Iterator[PlannedChange]:
     """Fields that cannot be edited while the stack is up."""
     for edit in step.edits:
-        if edit.change is Change.FORBIDDEN:
+        if edit.change is UpdatePolicy.FORBIDDEN:
             hint = _USER if edit.within("users", "*", "uid") else _ENDPOINT if edit.within("scheduler", "endpoint") else _UNDO
-            yield Consequence(Action.REFUSE, (str(edit),), (str(edit),), f"{_said(edit)}: refused", hint)
+            yield PlannedChange(Action.REFUSE, (str(edit),), (str(edit),), f"{_said(edit)}: refused", hint)
 
 
 def _said(edit: Edit) -> str:
@@ -35,15 +35,15 @@ def _said(edit: Edit) -> str:
     return f"{'adds' if edit.kind is Kind.ADDED else 'removes' if edit.kind is Kind.REMOVED else 'reorders'} {edit}"
 
 
-def renumbered(step: Step) -> Iterator[Consequence]:
+def renumbered(step: Transition) -> Iterator[PlannedChange]:
     """Nodes that would get other addresses in the same network, because of what is declared before them."""
     if step.on_machines or step.old.plan.network.cidr != step.new.plan.network.cidr:
         return
     moved = [new for old, new in step.stay if old.address != new.address]
-    blocks = [edit for edit in step.edits if edit.change is Change.RENUMBER or _shifts(edit)]
+    blocks = [edit for edit in step.edits if edit.change is UpdatePolicy.RENUMBER or _shifts(edit)]
     why = tuple(str(edit) for edit in blocks)
     for group, names in alike(moved, lambda node: node.group).items():
-        yield Consequence(Action.REFUSE, (group, *names), why, f"renumbers group {group}: refused", _BLOCKS)
+        yield PlannedChange(Action.REFUSE, (group, *names), why, f"renumbers group {group}: refused", _BLOCKS)
 
 
 def _shifts(edit: Edit) -> bool:
@@ -51,18 +51,18 @@ def _shifts(edit: Edit) -> bool:
     return edit.within("groups") and (len(edit.path) <= 2 or edit.path[2] == "roles")
 
 
-def moved_data(step: Step) -> Iterator[Consequence]:
+def moved_data(step: Transition) -> Iterator[PlannedChange]:
     """File systems whose first server, where the metadata lies, would be another."""
     before = {shared.name: shared for shared in step.old.plan.storage}
     for shared in step.new.plan.storage:
         old = before.get(shared.name)
         if old is not None and old.servers and shared.servers and old.servers[0] != shared.servers[0]:
-            why = step.why(("storage", shared.name), ("groups",), ("nodes",), changes=[Change.MEMBERS])
+            why = step.why(("storage", shared.name), ("groups",), ("nodes",), changes=[UpdatePolicy.MEMBERS])
             words = f"moves {shared.mount} from {old.servers[0]} to {shared.servers[0]}, without its data: refused"
-            yield Consequence(Action.REFUSE, (shared.name,), why, words, _HOME)
+            yield PlannedChange(Action.REFUSE, (shared.name,), why, words, _HOME)
 
 
-def lost_roles(step: Step) -> Iterator[Consequence]:
+def lost_roles(step: Transition) -> Iterator[PlannedChange]:
     """Roles taken from nodes that live on: their daemons would run on, unseen."""
     anew = replaced(step)
     for old, new in step.stay:
@@ -70,4 +70,4 @@ def lost_roles(step: Step) -> Iterator[Consequence]:
         if gone and new.name not in anew:
             why = step.why(("groups", new.group, "roles"))
             words = f"removes the role {named(gone)} from {new.name}, whose daemons would keep running: refused"
-            yield Consequence(Action.REFUSE, (new.name,), why, words, _ROLE)
+            yield PlannedChange(Action.REFUSE, (new.name,), why, words, _ROLE)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rackwright.impact.nodes import replaced
-from rackwright.impact.planned_change import Action, Consequence, Step, named
+from rackwright.impact.planned_change import Action, PlannedChange, Transition, named
 from rackwright.model.groups import Role
-from rackwright.model.update_policy import Change
+from rackwright.model.update_policy import UpdatePolicy
 from rackwright.plan.fabric import netlist
 from rackwright.plan.schema import Plan, PlanNode, Slurm
 
@@ -21,7 +21,7 @@ _RESTARTED_ON_EVERY_CHANGE: Final = ("debian-12", "ubuntu-22.04", "rocky-9")
 _SLURMD_RESTARTED: Final = ("debian-12", "ubuntu-22.04", "ubuntu-24.04")
 """Releases whose slurmd reads what the controller sends only at its start (roles/slurm_worker, `_slurm_worker_is_old`)."""
 _WITHOUT_SACKD: Final = (*_SLURMD_RESTARTED, "rocky-9")
-_CAUSES: Final = (Change.RESTART, Change.MEMBERS, Change.REPLACE, Change.ADOPT, Change.RECABLE)
+_CAUSES: Final = (UpdatePolicy.RESTART, UpdatePolicy.MEMBERS, UpdatePolicy.REPLACE, UpdatePolicy.ADOPT, UpdatePolicy.RECABLE)
 _BUFFER: Final = (64, 4096, 8)
 """MiB at least and at most, and share of memory, that the accounting database keeps (roles/slurm_accounting)."""
 
@@ -36,7 +36,7 @@ class Daemon:
     reloads: bool = False
 
 
-def consequences(step: Step) -> Iterator[Consequence]:
+def consequences(step: Transition) -> Iterator[PlannedChange]:
     """Reloads and restarts on nodes that stay as they are."""
     before, after, anew = daemons(step.old.plan), daemons(step.new.plan), replaced(step)
     stay = {new.name: new for old, new in step.stay if old.is_in and new.is_in and new.name not in anew}
@@ -45,7 +45,7 @@ def consequences(step: Step) -> Iterator[Consequence]:
     for (action, why), services in _by_cause(rows).items():
         for names, nodes in services.items():
             words = f"{action.value}s {' and '.join(names)} on {named(nodes)}"
-            yield Consequence(action, tuple(nodes), why, words)
+            yield PlannedChange(action, tuple(nodes), why, words)
 
 
 def _by_cause(
@@ -65,7 +65,7 @@ def _verb(daemon: Daemon) -> Action:
     return Action.RELOAD if daemon.reloads else Action.RESTART
 
 
-def _why(step: Step, daemon: Daemon, node: PlanNode) -> tuple[str, ...]:
+def _why(step: Transition, daemon: Daemon, node: PlanNode) -> tuple[str, ...]:
     """Edits that the daemon reads. What is in Slurm's configuration of a group is there for its workers and controllers alone."""
     scheduled = [
         found for plan in (step.old.plan, step.new.plan) for found in plan.nodes if {Role.WORKER, Role.CONTROLLER} & {*found.roles}

@@ -7,15 +7,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rackwright.inventory.contract import BAKED, SCHEMA, breaches, inventory, is_baked, schema
-    from rackwright.inventory.host import Host, Reach, reach
+    from rackwright.inventory.contract import BAKED, SCHEMA, inventory, is_baked, schema, schema_errors
+    from rackwright.inventory.host import Host, SshEndpoint, ssh_endpoint
     from rackwright.inventory.ssh_files import alias, known_hosts, ssh_config
 
-__all__ = ["BAKED", "SCHEMA", "Host", "Reach", "alias", "breaches", "inventory", "is_baked", "known_hosts", "reach", "schema", "ssh_config"]
+__all__ = [
+    "BAKED",
+    "SCHEMA",
+    "Host",
+    "SshEndpoint",
+    "alias",
+    "inventory",
+    "is_baked",
+    "known_hosts",
+    "schema",
+    "schema_errors",
+    "ssh_config",
+    "ssh_endpoint",
+]
 
 _MODULE_OF = {
-    **dict.fromkeys(("Host", "Reach", "reach"), "host"),
-    **dict.fromkeys(("BAKED", "SCHEMA", "breaches", "inventory", "is_baked", "schema"), "contract"),
+    **dict.fromkeys(("Host", "SshEndpoint", "ssh_endpoint"), "host"),
+    **dict.fromkeys(("BAKED", "SCHEMA", "schema_errors", "inventory", "is_baked", "schema"), "contract"),
     **dict.fromkeys(("alias", "known_hosts", "ssh_config"), "ssh_files"),
 }
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from rackwright.errors import CouldNotTell
-from rackwright.impact import Described
+from rackwright.errors import UndeterminedError
+from rackwright.impact import ClusterPlan
 from rackwright.model.cluster import Cluster
 from rackwright.plan import Plan
 
@@ -26,16 +26,18 @@ def wire(cluster: Cluster) -> str:
     return cluster.model_dump_json()
 
 
-def read(file: Path) -> Described | None:
-    """What was applied last; None where there is no record, CouldNotTell where it cannot be read."""
+def read(file: Path) -> ClusterPlan | None:
+    """What was applied last; None where there is no record, UndeterminedError where it cannot be read."""
     try:
         said = json.loads(file.read_text(encoding="utf-8"))
         if said["schema"] != SCHEMA:
             raise ValueError(f"speaks {said['schema']}, not {SCHEMA}")
         cluster = Cluster.model_validate_json(json.dumps(said["cluster"]), strict=True)
-        return Described(cluster, Plan.from_data(said["plan"]), settled=bool(said["settled"]))
+        return ClusterPlan(cluster, Plan.from_data(said["plan"]), settled=bool(said["settled"]))
     except FileNotFoundError:
         return None
     except (ValidationError, ValueError, KeyError, TypeError) as error:
         cause = f"{error.error_count()} of its fields are not known" if isinstance(error, ValidationError) else str(error)
-        raise CouldNotTell(f"is no record of what was applied last: {cause}", path=str(file), hint="the next `up` writes it anew") from None
+        raise UndeterminedError(
+            f"is no record of what was applied last: {cause}", path=str(file), hint="the next `up` writes it anew"
+        ) from None

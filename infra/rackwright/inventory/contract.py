@@ -133,7 +133,7 @@ def schema() -> dict[str, Any]:
     return loaded
 
 
-def breaches(handed_over: Mapping[str, Any]) -> list[str]:
+def schema_errors(handed_over: Mapping[str, Any]) -> list[str]:
     """Where an inventory breaks the contract, as `path: what`; empty when it keeps it."""
     from jsonschema import Draft202012Validator
 

@@ -32,7 +32,7 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class SshEndpoint:
     """The address and port a connection opens, and the node it passes through first."""
 
     address: str
@@ -40,13 +40,13 @@ class Reach:
     jump: str | None
 
 
-def reach(plan: Plan, host: Host) -> Reach:
+def ssh_endpoint(plan: Plan, host: Host) -> SshEndpoint:
     """How a connection from outside comes to the host: the ways in directly, all others through the first of them."""
     published = plan.access.ports.get(host.name)
     if published is not None:
-        return Reach(_dialable(plan.access.listen), published, None)
+        return SshEndpoint(_dialable(plan.access.listen), published, None)
     through = None if host.name in plan.access.entry else next(iter(plan.access.entry), None)
-    return Reach(host.address, host.port, through)
+    return SshEndpoint(host.address, host.port, through)
 
 
 def _dialable(listen: str) -> str:

@@ -12,14 +12,14 @@ from typing import Any, Final
 import yaml
 
 from rackwright.catalog.checks import Feature, Level
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.yaml_loader import load_yaml
 
 HANDOVER: Final = "rackwright.inventory/6"
 
 
 @dataclass(frozen=True)
-class Declared:
+class Inventory:
     """The declared cluster, as read from the inventory."""
 
     stack: str
@@ -40,16 +40,16 @@ class Declared:
     """Digest of the fields above: two reports with the same digest have the same plan."""
 
     def members(self, group: str) -> tuple[str, ...]:
-        """Return the nodes of a group; raise BadInput for an unknown group."""
+        """Return the nodes of a group; raise InputError for an unknown group."""
         if group not in self.groups:
-            raise BadInput(
+            raise InputError(
                 f"unknown group; the inventory has {', '.join(sorted(self.groups))}",
                 path=group,
                 hint="correct the check's `group` in checks.yml",
             )
         return self.groups[group]
 
-    def becomes_root(self, node: str) -> bool:
+    def needs_sudo(self, node: str) -> bool:
         """Return whether the login user of the node needs sudo."""
         return bool(self.nodes[node]["user"] != "root")
 
@@ -137,26 +137,26 @@ def _is_limited(namespace: Mapping[str, Any]) -> bool:
     return any(namespace[key] is not None for key in ("gpus", "cpus", "memory_mib", "pods"))
 
 
-def load(inventory: Path) -> Declared:
-    """Read an inventory file; raise BadInput if it is missing or invalid."""
+def load(inventory: Path) -> Inventory:
+    """Read an inventory file; raise InputError if it is missing or invalid."""
     try:
         return from_inventory(load_yaml(inventory.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        raise BadInput(
+        raise InputError(
             "no inventory found; the stack has not been applied", path=str(inventory), hint="run `rackwright up STACK`"
         ) from None
     except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        raise BadInput(f"invalid inventory: {error!r}", path=str(inventory), hint="run `rackwright up STACK` to write it again") from None
+        raise InputError(f"invalid inventory: {error!r}", path=str(inventory), hint="run `rackwright up STACK` to write it again") from None
 
 
-def from_inventory(inventory: Mapping[str, Any]) -> Declared:
-    """Return the declared cluster of a parsed inventory; raise BadInput for another schema version."""
+def from_inventory(inventory: Mapping[str, Any]) -> Inventory:
+    """Return the declared cluster of a parsed inventory; raise InputError for another schema version."""
     everything = inventory["all"]
     variables, children = everything["vars"], everything["children"]
     handover, cluster, fabric = variables["handover"], variables["cluster"], variables.get("fabric")
     if handover["schema"] != HANDOVER:
         cause = f"unsupported schema: expected {HANDOVER}, found {handover['schema']}"
-        raise BadInput(cause, path="handover.schema", hint="run `rackwright up STACK` to write the inventory again")
+        raise InputError(cause, path="handover.schema", hint="run `rackwright up STACK` to write the inventory again")
     node_stack = variables.get("node_stack") or {}
     records = {name: host["node"] for name, host in everything["hosts"].items()}
     groups = {name: tuple(group.get("hosts") or ()) for name, group in children.items()}
@@ -168,7 +168,7 @@ def from_inventory(inventory: Mapping[str, Any]) -> Declared:
     groups["@submit"] = tuple(name for name in (cluster.get("scheduler") or {}).get("submit") or () if name in nodes)
     groups["@control"] = tuple(name for name in (cluster.get("scheduler") or {}).get("controllers") or () if name in nodes)[:1]
     groups["@observer"] = _observer(fabric, groups.get("fabric", ()))
-    return Declared(
+    return Inventory(
         stack=handover["stack"],
         target=handover["target"],
         level=Level(cluster["level"]),

@@ -5,38 +5,38 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.inventory import paths
 from rackwright.stackfile.load import find_stack_file, stack_name
 from rackwright.yaml_loader import load_yaml
 
 
-def must_be_up(stack: str) -> Path:
-    """Return the path of the last run's inventory; raise BadInput if there is none."""
+def require_up(stack: str) -> Path:
+    """Return the path of the last run's inventory; raise InputError if there is none."""
     file = paths.inventory(stack)
     if not file.is_file():
         raise not_up(stack)
     return file
 
 
-def not_up(stack: str) -> BadInput:
-    """Return the error for a stack that is not up. Raises BadInput for a name that no stack file has."""
+def not_up(stack: str) -> InputError:
+    """Return the error for a stack that is not up. Raises InputError for a name that no stack file has."""
     name = stack_name(find_stack_file(stack, paths.stacks()))
     if name != stack:
-        return BadInput("is a file, but this command expects the name of a running stack", path=stack, hint=f"use `{name}`")
-    return BadInput("is not up", path=f"stack {stack}", hint=f"run `rackwright up {stack}`")
+        return InputError("is a file, but this command expects the name of a running stack", path=stack, hint=f"use `{name}`")
+    return InputError("is not up", path=f"stack {stack}", hint=f"run `rackwright up {stack}`")
 
 
 def require_slurm(stack: str, what: str) -> None:
-    """Raise BadInput if the stack's scheduler is not Slurm; `what` supports no other scheduler yet."""
+    """Raise InputError if the stack's scheduler is not Slurm; `what` supports no other scheduler yet."""
     scheduler = (load_inventory(stack)["all"]["vars"]["cluster"].get("scheduler") or {}).get("kind", "slurm")
     if scheduler != "slurm":
         hint = f"run `rackwright verify {stack} --level smoke` to run pods on every idle worker"
-        raise BadInput(f"{what} submits its jobs to Slurm (found scheduler {scheduler.capitalize()})", path=f"stack {stack}", hint=hint)
+        raise InputError(f"{what} submits its jobs to Slurm (found scheduler {scheduler.capitalize()})", path=f"stack {stack}", hint=hint)
 
 
 def load_inventory(stack: str) -> dict[str, Any]:
-    """Return the inventory of the last run; raise BadInput if the stack is not up."""
-    file = must_be_up(stack)
+    """Return the inventory of the last run; raise InputError if the stack is not up."""
+    file = require_up(stack)
     found: dict[str, Any] = load_yaml(file.read_text(encoding="utf-8"))
     return found

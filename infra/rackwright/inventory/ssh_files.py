@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from rackwright.inventory import paths
-from rackwright.inventory.host import Host, reach
+from rackwright.inventory.host import Host, ssh_endpoint
 from rackwright.plan import Plan
 
 _EVERYWHERE: Final = (
@@ -52,7 +52,7 @@ def alias(plan: Plan, node: str) -> str:
 
 
 def _host(plan: Plan, host: Host) -> str:
-    way = reach(plan, host)
+    way = ssh_endpoint(plan, host)
     lines = [
         f"Host {host.name}",
         f"  HostName {way.address}",

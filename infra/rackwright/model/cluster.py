@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rackwright.model.base import Part
-from rackwright.model.budget import Budget, StateKept
+from rackwright.model.base import ConfigModel
+from rackwright.model.budget import Budget, StateBackendPolicy
 from rackwright.model.drift import DriftPolicy
 from rackwright.model.fabric.rdma import Rdma
 from rackwright.model.fabric.switches import Fabric
@@ -23,7 +23,7 @@ from rackwright.model.storage.exports import Storage
 from rackwright.model.storage.scratch import Scratch
 from rackwright.model.target import Target
 from rackwright.model.units import Label, Playbook, UserName
-from rackwright.model.update_policy import Change, Except
+from rackwright.model.update_policy import OnTarget, UpdatePolicy
 from rackwright.model.users import User, UserGroup
 
 
@@ -42,50 +42,56 @@ class Refresh(StrEnum):
     RESOURCES = "resources"
 
 
-class Rolling(Part):
+class Rolling(ConfigModel):
     """Rolling-update settings for changes that require drained nodes."""
 
-    batch: Annotated[int, Change.RUN] = Field(
+    batch: Annotated[int, UpdatePolicy.RUN] = Field(
         default=1, ge=1, description="Batch size of a rolling update; the first node is updated alone."
     )
 
 
-class Cluster(Part):
+class Cluster(ConfigModel):
     """A GPU cluster."""
 
     target: Target = Field(description="Target that provides the nodes.")
-    level: Annotated[Level, Change.RUN] = Field(default=Level.SMOKE, description="Verification level that `up` must reach.")
+    level: Annotated[Level, UpdatePolicy.RUN] = Field(default=Level.SMOKE, description="Verification level that `up` must reach.")
     network: Network = Field(description="Network of all nodes.")
     access: Access = Field(default=Access(), description="Access to login nodes from outside.")
-    groups: Annotated[dict[Label, Group], Change.MEMBERS] = Field(
+    groups: Annotated[dict[Label, Group], UpdatePolicy.MEMBERS] = Field(
         description="Groups of identical nodes, by name. Addresses follow the order of the groups: add new groups at the end."
     )
-    storage: Annotated[dict[Label, Storage], Change.DATA_LOSS] = Field(default={}, description="Shared file systems, by name.")
-    fabric: Annotated[Fabric | None, Change.RECABLE, Except(lab=Change.RESTART)] = Field(
+    storage: Annotated[dict[Label, Storage], UpdatePolicy.DATA_LOSS] = Field(default={}, description="Shared file systems, by name.")
+    fabric: Annotated[Fabric | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=None, description="Network between the GPUs, if rackwright plans it."
     )
     scheduler: Scheduler = Field(default=Slurm(kind="slurm"), description="Workload manager: Slurm or Kubernetes.")
-    software: Annotated[Software | None, Change.LIVE] = Field(
+    software: Annotated[Software | None, UpdatePolicy.LIVE] = Field(
         default=None, description="GPU software stack. If omitted, the driver must already be installed."
     )
-    users: Annotated[dict[UserName, User], Change.LIVE] = Field(default={}, description="Unprivileged users, by name.")
-    user_groups: Annotated[dict[UserName, UserGroup], Change.LIVE] = Field(default={}, description="User groups, by name.")
-    users_from: Annotated[UsersFrom | None, Change.LIVE] = Field(default=None, description="Directory service with additional users.")
-    scratch: Annotated[Scratch | None, Change.LIVE] = Field(default=None, description="Scratch file system on the nodes' local disks.")
-    rdma: Annotated[Rdma | None, Change.LIVE] = Field(default=None, description="RDMA software in addition to the distribution's.")
-    tuning: Annotated[Tuning | None, Change.LIVE] = Field(default=None, description="Kernel settings, huge pages and resource limits.")
+    users: Annotated[dict[UserName, User], UpdatePolicy.LIVE] = Field(default={}, description="Unprivileged users, by name.")
+    user_groups: Annotated[dict[UserName, UserGroup], UpdatePolicy.LIVE] = Field(default={}, description="User groups, by name.")
+    users_from: Annotated[UsersFrom | None, UpdatePolicy.LIVE] = Field(default=None, description="Directory service with additional users.")
+    scratch: Annotated[Scratch | None, UpdatePolicy.LIVE] = Field(
+        default=None, description="Scratch file system on the nodes' local disks."
+    )
+    rdma: Annotated[Rdma | None, UpdatePolicy.LIVE] = Field(default=None, description="RDMA software in addition to the distribution's.")
+    tuning: Annotated[Tuning | None, UpdatePolicy.LIVE] = Field(
+        default=None, description="Kernel settings, huge pages and resource limits."
+    )
     nodes: dict[Label, NodeOverride] = Field(default={}, description="Per-node overrides, by node name.")
     rolling: Rolling = Field(default=Rolling(), description="Rolling-update settings for changes that require drained nodes.")
-    refresh: Annotated[Refresh, Change.RUN] = Field(default=Refresh.ALL, description="Layers that a refresh compares.")
-    drift: Annotated[DriftPolicy, Change.RUN] = Field(default=DriftPolicy(), description="Drift ignore rules, notifications and metrics.")
-    phases: Annotated[dict[AfterPhase, tuple[Playbook, ...]], Change.LIVE] = Field(
+    refresh: Annotated[Refresh, UpdatePolicy.RUN] = Field(default=Refresh.ALL, description="Layers that a refresh compares.")
+    drift: Annotated[DriftPolicy, UpdatePolicy.RUN] = Field(
+        default=DriftPolicy(), description="Drift ignore rules, notifications and metrics."
+    )
+    phases: Annotated[dict[AfterPhase, tuple[Playbook, ...]], UpdatePolicy.LIVE] = Field(
         default={}, description="User playbooks to run after a phase of every converge, for example `after_storage: [site/archive.yml]`."
     )
     budget: Budget | None = Field(default=None, description="Limits of the stack's cost and lifetime.")
-    state: Annotated[StateKept, Change.RUN] = Field(
-        default=StateKept.REMOTE,
+    state: Annotated[StateBackendPolicy, UpdatePolicy.RUN] = Field(
+        default=StateBackendPolicy.REMOTE,
         description="Location of the Pulumi state. A stack with billed resources requires a remote backend or the waiver `embedded-ok`.",
     )
-    time_zone: Annotated[str, Change.LIVE] = Field(
+    time_zone: Annotated[str, UpdatePolicy.LIVE] = Field(
         default="Etc/UTC", pattern=r"^[A-Z][A-Za-z_]+(/[A-Z][A-Za-z_+-]+[0-9]*)*$", description="Time zone of all nodes."
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Change(StrEnum):
+class UpdatePolicy(StrEnum):
     """The most disruptive effect of an edited field on a running cluster."""
 
     RUN = "run"
@@ -34,10 +34,10 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True, init=False)
-class Except:
+class OnTarget:
     """A different policy on some targets: `Except(hosts=Change.ADOPT)`."""
 
-    targets: dict[str, Change]
+    targets: dict[str, UpdatePolicy]
 
-    def __init__(self, **targets: Change) -> None:
+    def __init__(self, **targets: UpdatePolicy) -> None:
         object.__setattr__(self, "targets", targets)

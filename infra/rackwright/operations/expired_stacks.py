@@ -11,14 +11,14 @@ from enum import StrEnum
 from typing import Any, Final
 
 from rackwright.drivers import pulumi
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.inventory import paths
 
 _STDERR: Final = 2
 """File descriptor of standard error (stdio(3))."""
 
 
-class Fate(StrEnum):
+class ExpiryOutcome(StrEnum):
     """Result for one stack."""
 
     ENDED = "ended"
@@ -35,18 +35,18 @@ class Reaped:
     """One stack of the backend, its result and its expiry."""
 
     stack: str
-    fate: Fate
+    fate: ExpiryOutcome
     expires: datetime | None = None
     reason: str = ""
 
     def __str__(self) -> str:
         said = {
-            Fate.ENDED: f"destroyed; expired at {self.when}",
-            Fate.WOULD_END: f"would be destroyed; expired at {self.when}",
-            Fate.LIVES: f"expires at {self.when}",
-            Fate.NO_END: "has no recorded expiry",
-            Fate.FAILED: f"expired at {self.when}, but `pulumi destroy` failed: {self.reason}",
-            Fate.UNKNOWN: f"expiry unknown: {self.reason}",
+            ExpiryOutcome.ENDED: f"destroyed; expired at {self.when}",
+            ExpiryOutcome.WOULD_END: f"would be destroyed; expired at {self.when}",
+            ExpiryOutcome.LIVES: f"expires at {self.when}",
+            ExpiryOutcome.NO_END: "has no recorded expiry",
+            ExpiryOutcome.FAILED: f"expired at {self.when}, but `pulumi destroy` failed: {self.reason}",
+            ExpiryOutcome.UNKNOWN: f"expiry unknown: {self.reason}",
         }
         return f"{self.stack}: {said[self.fate]}"
 
@@ -85,20 +85,22 @@ def reap(run: PulumiCommand, now: datetime, *, dry_run: bool) -> Iterator[Reaped
         yield _one(run, stack, now, dry_run=dry_run)
 
 
-def exit_code(fates: Sequence[Fate]) -> int:
+def exit_code(fates: Sequence[ExpiryOutcome]) -> int:
     """Return 3 if an expiry is unknown, 1 if an expired stack was not destroyed, else 0."""
-    return 3 if Fate.UNKNOWN in fates else 1 if Fate.FAILED in fates else 0
+    return 3 if ExpiryOutcome.UNKNOWN in fates else 1 if ExpiryOutcome.FAILED in fates else 0
 
 
 def _stacks(run: PulumiCommand) -> list[str]:
-    """Return the unqualified names of the stacks that have resources; raise CouldNotTell if Pulumi cannot list them."""
+    """Return the unqualified names of the stacks that have resources; raise UndeterminedError if Pulumi cannot list them."""
     said = run("stack", "ls", "--json")
     try:
         listed: list[dict[str, Any]] = json.loads(said.out) if said.code == 0 else []
     except ValueError:
         said = Said(1, "", "its output is not JSON")
     if said.code:
-        raise CouldNotTell(f"`pulumi stack ls`: {_decisive(said)}", hint="run `pulumi login` to choose the backend whose stacks are listed")
+        raise UndeterminedError(
+            f"`pulumi stack ls`: {_decisive(said)}", hint="run `pulumi login` to choose the backend whose stacks are listed"
+        )
     return [entry["name"].rpartition("/")[2] for entry in listed if entry.get("resourceCount") != 0]
 
 
@@ -108,17 +110,19 @@ def _one(run: PulumiCommand, stack: str, now: datetime, *, dry_run: bool) -> Rea
         outputs = json.loads(said.out) if said.code == 0 else None
         expires = _moment(outputs["expires"]) if outputs and "expires" in outputs else None
     except (ValueError, TypeError) as unreadable:
-        return Reaped(stack, Fate.UNKNOWN, reason=str(unreadable))
+        return Reaped(stack, ExpiryOutcome.UNKNOWN, reason=str(unreadable))
     if outputs is None:
-        return Reaped(stack, Fate.UNKNOWN, reason=_decisive(said))
+        return Reaped(stack, ExpiryOutcome.UNKNOWN, reason=_decisive(said))
     if expires is None:
-        return Reaped(stack, Fate.NO_END)
+        return Reaped(stack, ExpiryOutcome.NO_END)
     if expires > now:
-        return Reaped(stack, Fate.LIVES, expires)
+        return Reaped(stack, ExpiryOutcome.LIVES, expires)
     if dry_run:
-        return Reaped(stack, Fate.WOULD_END, expires)
+        return Reaped(stack, ExpiryOutcome.WOULD_END, expires)
     done = run("destroy", "--stack", stack, "--yes", "--skip-preview", shown=True)
-    return Reaped(stack, Fate.FAILED if done.code else Fate.ENDED, expires, f"exit code {done.code}, see above" if done.code else "")
+    return Reaped(
+        stack, ExpiryOutcome.FAILED if done.code else ExpiryOutcome.ENDED, expires, f"exit code {done.code}, see above" if done.code else ""
+    )
 
 
 def _moment(text: str) -> datetime:

@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rackwright import rules
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.inventory import paths, site_playbooks
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, has_errors
 from rackwright.stackfile.load import Loaded, find_stack_file, load_stack, stack_name
 
 if TYPE_CHECKING:
-    from rackwright.impact import Described
+    from rackwright.impact import ClusterPlan
     from rackwright.plan import Plan
 
 
 @dataclass(frozen=True)
-class Judged:
+class ValidatedStack:
     """A loaded stack file with all its findings."""
 
     loaded: Loaded
@@ -34,32 +34,34 @@ class Judged:
         return self.loaded.cluster is not None and not has_errors(self.findings)
 
 
-def judge(asked: str) -> Judged:
-    """Load and validate a stack by name or path; raise BadInput if the file does not exist."""
+def load_and_validate(asked: str) -> ValidatedStack:
+    """Load and validate a stack by name or path; raise InputError if the file does not exist."""
     file = find_stack_file(asked, paths.stacks())
     loaded = load_stack(file)
-    return Judged(loaded, rules.check(loaded, date.today(), _neighbours(file), absent=site_playbooks.absent(loaded.cluster or loaded.rest)))
+    return ValidatedStack(
+        loaded, rules.check(loaded, date.today(), _neighbours(file), absent=site_playbooks.absent(loaded.cluster or loaded.rest))
+    )
 
 
 def planned(asked: str) -> Plan:
-    """Return the plan of a stack; raise BadInput with all findings if it has errors. Print warnings on standard error."""
-    return described(asked).plan
+    """Return the plan of a stack; raise InputError with all findings if it has errors. Print warnings on standard error."""
+    return cluster_and_plan(asked).plan
 
 
-def described(asked: str) -> Described:
-    """Return a stack with its plan; raise BadInput with all findings if it has errors. Print warnings on standard error."""
-    stack, cluster = accepted(asked)
-    from rackwright.impact import Described
+def cluster_and_plan(asked: str) -> ClusterPlan:
+    """Return a stack with its plan; raise InputError with all findings if it has errors. Print warnings on standard error."""
+    stack, cluster = require_valid(asked)
+    from rackwright.impact import ClusterPlan
     from rackwright.plan import expand
 
-    return Described(cluster, expand(cluster, stack))
+    return ClusterPlan(cluster, expand(cluster, stack))
 
 
-def accepted(asked: str) -> tuple[str, Cluster]:
-    """Return name and description of a stack; raise BadInput with all findings if it has errors. Print warnings on standard error."""
-    judged = judge(asked)
+def require_valid(asked: str) -> tuple[str, Cluster]:
+    """Return name and description of a stack; raise InputError with all findings if it has errors. Print warnings on standard error."""
+    judged = load_and_validate(asked)
     if judged.loaded.cluster is None or not judged.ok:
-        raise BadInput("\n".join(str(finding) for finding in judged.findings))
+        raise InputError("\n".join(str(finding) for finding in judged.findings))
     show(judged.findings, to_stderr=True)
     return judged.loaded.stack, judged.loaded.cluster
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from rackwright import rules
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.files import write_atomic
 from rackwright.model.finding import Finding
 from rackwright.stackfile.load import load_text
@@ -42,13 +42,13 @@ class Change:
 
 
 def change_machines(file: Path, rows: Rows) -> Change:
-    """Return the change that sets these fields of these machines; raise BadInput with all errors that the change would add."""
+    """Return the change that sets these fields of these machines; raise InputError with all errors that the change would add."""
     before = file.read_text(encoding="utf-8")
     change = Change(file, before, with_machines(before, rows))
     known = {(finding.rule, finding.path) for finding in _errors(file, before)}
     fresh = [finding for finding in _errors(file, change.after) if (finding.rule, finding.path) not in known]
     if wrong := [finding for finding in fresh if finding.rule not in _STILL_TO_COME]:
-        raise BadInput("\n".join(map(str, wrong)) + f"\n{file.name} was not changed")
+        raise InputError("\n".join(map(str, wrong)) + f"\n{file.name} was not changed")
     return change
 
 

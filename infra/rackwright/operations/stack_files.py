@@ -27,7 +27,7 @@ _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 """The C dumper where PyYAML was built with it: a rack's inventory in a tenth of a second instead of one."""
 
 
-class OtherVersion(RackwrightError):
+class PlanVersionError(RackwrightError):
     """The plan on record was made by another version of rackwright, which knew other fields."""
 
     def __init__(self, fields: int) -> None:
@@ -47,7 +47,7 @@ class StackFiles:
     """Steps with nothing to do here: a baked image holds what the roles install."""
     site: str = "site.yml"
     """The table of contents: ours, or where the user has playbooks of their own, one beside the inventory."""
-    boots_within: float = 45.0
+    boot_timeout: float = 45.0
     """Seconds a new node may take until it answers over SSH."""
     target: str = ""
     """Where the nodes come from."""
@@ -58,12 +58,12 @@ def write(stack: str, inputs: Mapping[str, Any], settled: Collection[str] = ()) 
     return _write(stack, inputs, paths.inventory(stack), settled)
 
 
-def write_leaving(stack: str, inputs: Mapping[str, Any], settled: Collection[str] = ()) -> StackFiles:
+def write_removal_inventory(stack: str, inputs: Mapping[str, Any], settled: Collection[str] = ()) -> StackFiles:
     """The same from the record, with an inventory of its own: nodes that leave are still in it."""
     return _write(stack, inputs, paths.folder(stack) / "inventory.leaving.yml", settled)
 
 
-def forget_verdict(stack: str) -> None:
+def invalidate_report(stack: str) -> None:
     """Take the report off the record: what was proven says nothing about nodes that are about to change."""
     for file in (paths.report(stack), paths.report_junit(stack), paths.report_html(stack), paths.refresh_report(stack)):
         file.unlink(missing_ok=True)
@@ -86,7 +86,7 @@ def _write(stack: str, inputs: Mapping[str, Any], inventory: Path, settled: Coll
     try:
         plan = Plan.from_data(json.loads(inputs["plan"]))
     except ValidationError as error:
-        raise OtherVersion(error.error_count()) from None
+        raise PlanVersionError(error.error_count()) from None
     hosts = {name: rackwright_inventory.Host(name=name, **record) for name, record in inputs["hosts"].items()}
     paths.prepare(stack)
     secrets = {name: value for name, value in inputs["secrets"].items() if name != "access_key"}
@@ -104,7 +104,7 @@ def _write(stack: str, inputs: Mapping[str, Any], inventory: Path, settled: Coll
         secrets=paths.secrets(stack),
         site=site(stack, inputs.get("options", {}).get("site", {})),
         hosts=tuple(node.name for node in plan.nodes if node.is_in),
-        boots_within=plan.target.boots_within,
+        boot_timeout=plan.target.boot_timeout,
         target=plan.target.kind,
         skip_tags=("install",) if rackwright_inventory.is_baked(handed_over["all"]["vars"]["cluster"]) else (),
     )

@@ -28,7 +28,7 @@ class StackLock:
             if self._descriptor is None:
                 self._descriptor = await self._acquire()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Others may go on; nothing where it was not held."""
         if self._descriptor is not None:
             os.close(self._descriptor)

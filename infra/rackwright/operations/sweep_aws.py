@@ -7,7 +7,7 @@ import sys
 
 from rackwright.drivers.aws import orphans
 from rackwright.drivers.aws.account import Account
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.inventory import paths
 from rackwright.stackfile import yaml_reader
 from rackwright.stackfile.load import CONFIG_KEY
@@ -18,18 +18,18 @@ _NOT_AS_DECLARED, _COULD_NOT_TELL = 1, 3
 def region_of(stack: str) -> str | None:
     """Return the region of a stack on AWS, even if its file has other errors; None for another target or a missing file.
 
-    Raises BadInput if target aws has no region.
+    Raises InputError if target aws has no region.
     """
     try:
         data, _ = yaml_reader.read(paths.stack_file(stack))
         target = data["config"][CONFIG_KEY]["target"]
         kind, region = target["kind"], target.get("region")
-    except (BadInput, KeyError, TypeError, AttributeError):
+    except (InputError, KeyError, TypeError, AttributeError):
         return None
     if kind != "aws":
         return None
     if not isinstance(region, str):
-        raise BadInput("target aws has no `region`", path=paths.stack_file(stack).name, hint="pass --region REGION")
+        raise InputError("target aws has no `region`", path=paths.stack_file(stack).name, hint="pass --region REGION")
     return region
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from rackwright.derive.nodes import Member, members
+from rackwright.derive.nodes import DeclaredNode, members
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role, State
 from rackwright.plan.schema import NodeStack, PlannedPytorch
@@ -37,7 +37,7 @@ def _pytorch(cluster: Cluster) -> PlannedPytorch | None:
     return PlannedPytorch(version=wanted.version, folder=folder, index=wanted.index, wheelhouse=wanted.wheelhouse, packages=wanted.packages)
 
 
-def carriers(cluster: Cluster) -> Mapping[str, frozenset[str]]:
+def nodes_by_feature(cluster: Cluster) -> Mapping[str, frozenset[str]]:
     """The names of the nodes that carry each part."""
     stack, everybody = expand_node_stack(cluster), members(cluster)
     rdma = _of(everybody, stack.rdma.groups) if stack.rdma else frozenset()
@@ -56,13 +56,13 @@ def carriers(cluster: Cluster) -> Mapping[str, frozenset[str]]:
     }
 
 
-def _of(everybody: Iterable[Member], groups: tuple[str, ...], *roles: Role) -> frozenset[str]:
+def _of(everybody: Iterable[DeclaredNode], groups: tuple[str, ...], *roles: Role) -> frozenset[str]:
     """The nodes of these groups, or where none is named those with one of the roles; those that run jobs when that is left out, too."""
     asked = frozenset(roles or (Role.WORKER,))
     return frozenset(member.name for member in everybody if (member.group in groups if groups else not asked.isdisjoint(member.roles)))
 
 
-def _installer(cluster: Cluster, everybody: Iterable[Member]) -> frozenset[str]:
+def _installer(cluster: Cluster, everybody: Iterable[DeclaredNode]) -> frozenset[str]:
     """The one node that writes to the shared file system for all: the first that runs jobs and mounts it."""
     wanted = cluster.software.pytorch if cluster.software else None
     shared = cluster.storage[(wanted.storage if wanted else None) or next(iter(cluster.storage))]
@@ -72,5 +72,5 @@ def _installer(cluster: Cluster, everybody: Iterable[Member]) -> frozenset[str]:
     return frozenset(fit[:1])
 
 
-def _mounts(clients: tuple[str, ...], member: Member) -> bool:
+def _mounts(clients: tuple[str, ...], member: DeclaredNode) -> bool:
     return not clients or member.group in clients

@@ -9,7 +9,7 @@ from rackwright import catalog
 from rackwright.catalog.compatibility import has_nvswitch
 from rackwright.catalog.instances import instance_types
 from rackwright.derive.layout import blocks
-from rackwright.derive.nodes import Member, members
+from rackwright.derive.nodes import DeclaredNode, members
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Gpus
 from rackwright.model.target import Target
@@ -17,14 +17,14 @@ from rackwright.model.targets.hosts import SSH_PORT, HostsTarget
 from rackwright.model.units import mebibytes
 from rackwright.plan.addresses import address, mac
 from rackwright.plan.fabric.schema import FabricPlan
-from rackwright.plan.node_features import PARTS, carriers
+from rackwright.plan.node_features import PARTS, nodes_by_feature
 from rackwright.plan.schema import NodeGpu, PlanNode
 from rackwright.plan.software import driver_version, modules
 
 
 def expand_nodes(cluster: Cluster, stack: str, domain: str, fabric: FabricPlan | None) -> tuple[PlanNode, ...]:
     """Every declared node, in declared order."""
-    offsets, carrying = blocks(cluster), carriers(cluster)
+    offsets, carrying = blocks(cluster), nodes_by_feature(cluster)
     return tuple(_node(cluster, stack, domain, member, offsets[member.group], fabric, carrying) for member in members(cluster))
 
 
@@ -32,7 +32,7 @@ def _node(
     cluster: Cluster,
     stack: str,
     domain: str,
-    member: Member,
+    member: DeclaredNode,
     block: int,
     fabric: FabricPlan | None,
     carrying: Mapping[str, frozenset[str]],
@@ -58,18 +58,18 @@ def _node(
     )
 
 
-def _place(cluster: Cluster, stack: str, member: Member, block: int) -> dict[str, Any]:
+def _place(cluster: Cluster, stack: str, member: DeclaredNode, block: int) -> dict[str, Any]:
     """Where the node is: a machine that exists is where it is, any other gets what its group's block has for it."""
-    declared = cluster.target.place_of(member.name)
+    declared = cluster.target.location_of(member.name)
     if declared is not None:
         return {**declared._asdict(), "mac": None}
     own = {"address": str(address(cluster.network.cidr, block, member.index)), "mac": _mac(cluster, stack, member.name)}
-    return {**own, "user": cluster.target.first_user, "ssh_port": SSH_PORT}
+    return {**own, "user": cluster.target.bootstrap_user, "ssh_port": SSH_PORT}
 
 
 def _mac(cluster: Cluster, stack: str, name: str) -> str | None:
     """Ours where the network card is ours, too."""
-    return mac(stack, name) if cluster.target.publishes else None
+    return mac(stack, name) if cluster.target.publishes_ports else None
 
 
 def _rack(target: Target, name: str) -> str | None:
@@ -77,9 +77,9 @@ def _rack(target: Target, name: str) -> str | None:
     return target.each[name].rack if isinstance(target, HostsTarget) else None
 
 
-def _neuron_devices(cluster: Cluster, member: Member) -> int:
+def _neuron_devices(cluster: Cluster, member: DeclaredNode) -> int:
     """Of the group's instance type."""
-    type_ = cluster.target.type_of(member.group)
+    type_ = cluster.target.instance_type_of(member.group)
     known = instance_types().get(type_) if type_ else None
     return known.neuron_devices if known else 0
 

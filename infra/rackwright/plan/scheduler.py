@@ -56,8 +56,8 @@ def _slurm(cluster: Cluster, declared: DeclaredSlurm, stack: str, nodes: Sequenc
         health_interval_s=declared.health_interval,
         power_saving=_saving(declared.power_saving, workers),
         topology=topology(fabric, _places(fabric, workers), [node.name for node in workers], domains_of(fabric, workers)),
-        constrains=("cores", "memory", "devices") if cluster.target.gives_cgroups else (),
-        config_overrides=cluster.target.declared_hardware,
+        constrains=("cores", "memory", "devices") if cluster.target.has_cgroups else (),
+        config_overrides=cluster.target.trusts_declared_hardware,
     )
 
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field
 
 from rackwright.derive.cost import Cost
-from rackwright.model.base import Part
-from rackwright.model.budget import Budget, StateKept
+from rackwright.model.base import ConfigModel
+from rackwright.model.budget import Budget, StateBackendPolicy
 from rackwright.model.cluster import Level, Refresh
 from rackwright.model.fabric.rdma import Rdma
 from rackwright.model.groups import Role, State
@@ -28,7 +28,7 @@ from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.plan.software import SoftwareStack
 
 
-class NodeGpu(Part):
+class NodeGpu(ConfigModel):
     """The GPUs of one node."""
 
     model: str
@@ -44,7 +44,7 @@ class NodeGpu(Part):
     simulated: bool
 
 
-class PlanNode(Part):
+class PlanNode(ConfigModel):
     """One node: the record that travels, unchanged, to roles, tests and the report."""
 
     name: str
@@ -80,7 +80,7 @@ class PlanNode(Part):
         return self.state is State.IN
 
 
-class Network(Part):
+class Network(ConfigModel):
     """The network all nodes share."""
 
     cidr: str
@@ -88,7 +88,7 @@ class Network(Part):
     """None where the network is not ours."""
 
 
-class Access(Part):
+class Access(ConfigModel):
     """The way in: the nodes through which all others are reached (none: each is reached directly), and the ports they are published on."""
 
     entry: tuple[str, ...]
@@ -99,7 +99,7 @@ class Access(Part):
     """Published port of every declared login node; a node's port never moves when others come, go, or are out."""
 
 
-class User(Part):
+class User(ConfigModel):
     """Somebody who runs jobs."""
 
     name: str
@@ -111,14 +111,14 @@ class User(Part):
     ssh_keys: tuple[str, ...]
 
 
-class UserGroup(Part):
+class UserGroup(ConfigModel):
     """A group that users share."""
 
     name: str
     gid: int
 
 
-class Storage(Part):
+class Storage(ConfigModel):
     """A shared file system with the nodes that serve and mount it."""
 
     name: str
@@ -138,7 +138,7 @@ class Storage(Part):
     """What AWS is asked for, where it runs the file system."""
 
 
-class SchedulerNode(Part):
+class SchedulerNode(ConfigModel):
     """A worker as the scheduler counts it."""
 
     name: str
@@ -148,7 +148,7 @@ class SchedulerNode(Part):
     gpu_type: str | None
 
 
-class Partition(Part):
+class Partition(ConfigModel):
     """A queue."""
 
     name: str
@@ -159,7 +159,7 @@ class Partition(Part):
     """Seconds."""
 
 
-class PowerSaving(Part):
+class PowerSaving(ConfigModel):
     """When idle workers are stopped, and how long stopping and starting may take."""
 
     idle_s: int
@@ -169,7 +169,7 @@ class PowerSaving(Part):
     """Nodes that may be stopped: workers without another role."""
 
 
-class Account(Part):
+class Account(ConfigModel):
     """Who shares a part of the cluster; null is no limit."""
 
     name: str
@@ -181,7 +181,7 @@ class Account(Part):
     qos: tuple[str, ...]
 
 
-class Qos(Part):
+class Qos(ConfigModel):
     """A quality of service; null is no limit."""
 
     name: str
@@ -192,7 +192,7 @@ class Qos(Part):
     preempts: tuple[str, ...]
 
 
-class Slurm(Part):
+class Slurm(ConfigModel):
     """The batch system; controllers in the order in which they take over."""
 
     kind: Literal["slurm"] = "slurm"
@@ -219,7 +219,7 @@ class Slurm(Part):
 Scheduler = Annotated[Slurm | Kubernetes, Field(discriminator="kind")]
 
 
-class Volume(Part):
+class Volume(ConfigModel):
     """Data that outlives its node: a node healed under the same name finds it again."""
 
     name: str
@@ -229,13 +229,13 @@ class Volume(Part):
     purpose: Literal["storage", "metadata", "accounting", "scheduler", "etcd", "containers"]
 
 
-class Rolling(Part):
+class Rolling(ConfigModel):
     """How many nodes are changed at a time that must have no jobs meanwhile."""
 
     batch: int
 
 
-class PlannedPytorch(Part):
+class PlannedPytorch(ConfigModel):
     """PyTorch and where it lies."""
 
     version: str
@@ -245,7 +245,7 @@ class PlannedPytorch(Part):
     packages: tuple[str, ...]
 
 
-class NodeStack(Part):
+class NodeStack(ConfigModel):
     """Additional software and settings of nodes, each null or empty unless declared."""
 
     directory: UsersFrom | None = None
@@ -257,7 +257,7 @@ class NodeStack(Part):
     pytorch: PlannedPytorch | None = None
 
 
-class Plan(Part):
+class Plan(ConfigModel):
     """The cluster, expanded. Equal inputs give equal plans, byte for byte."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
@@ -287,7 +287,7 @@ class Plan(Part):
     cost: Cost = Cost()
     """Left out of what the provider is told: a new price is no reason to converge again."""
     budget: Budget | None = None
-    state: StateKept = StateKept.REMOTE
+    state: StateBackendPolicy = StateBackendPolicy.REMOTE
 
     @cached_property
     def by_name(self) -> dict[str, PlanNode]:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 
 from rackwright import catalog
 from rackwright.catalog import compatibility
-from rackwright.derive.nodes import Member
-from rackwright.model.base import Part
+from rackwright.derive.nodes import DeclaredNode
+from rackwright.model.base import ConfigModel
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Gpus
 from rackwright.model.node.software import GpuDirect, GpuModules
 
 
-class SoftwareSet(Part):
+class SoftwareSet(ConfigModel):
     """The packages of GPU nodes that have one operating system and one flavour of kernel modules."""
 
     repository: str | None
@@ -27,7 +27,7 @@ class SoftwareSet(Part):
     """By component, as the package manager takes them; empty where the profile has none. See catalog.compatibility.packages."""
 
 
-class SoftwareStack(Part):
+class SoftwareStack(ConfigModel):
     """What GPU nodes run on."""
 
     profile: str
@@ -54,7 +54,7 @@ def modules(cluster: Cluster, gpus: Gpus) -> GpuModules:
     return compatibility.modules_of(catalog.gpus()[gpus.model], asked)
 
 
-def expand_software(cluster: Cluster, declared_nodes: Iterable[Member]) -> SoftwareStack | None:
+def expand_software(cluster: Cluster, declared_nodes: Iterable[DeclaredNode]) -> SoftwareStack | None:
     """The software of a cluster; None where the stack file leaves it to others."""
     declared = cluster.software
     if declared is None:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.report.document import SCHEMA as REPORT_SCHEMA
 from rackwright.report.document import Report, report_from_dict
 from rackwright.report.verdict import Verdict
@@ -97,12 +97,12 @@ def _phase(data: Mapping[str, Any]) -> PhaseReport:
 
 
 def read(file: Path) -> Acceptance:
-    """Read the recorded acceptance; raise CouldNotTell if it is missing or unreadable."""
+    """Read the recorded acceptance; raise UndeterminedError if it is missing or unreadable."""
     try:
         return acceptance_from_dict(json.loads(file.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        raise CouldNotTell("no acceptance recorded", path=str(file), hint="run `rackwright accept STACK`") from None
+        raise UndeterminedError("no acceptance recorded", path=str(file), hint="run `rackwright accept STACK`") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise CouldNotTell(
+        raise UndeterminedError(
             f"invalid acceptance report: {error}", path=str(file), hint="run `rackwright accept STACK` to write it again"
         ) from None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rackwright.catalog.checks import CheckSpec, Kind, Level
-from rackwright.inventory.reader import Declared
+from rackwright.inventory.reader import Inventory
 from rackwright.report.verdict import PARTIAL, Evidence, NotRunReason
 
 
@@ -60,7 +60,7 @@ class Manifest:
 
 
 def manifest(
-    declared: Declared,
+    declared: Inventory,
     catalogue: Mapping[str, CheckSpec],
     level: Level,
     kinds: Kinds = Kinds.ALL,
@@ -88,7 +88,7 @@ def manifest(
     return Manifest(claimed, expected, tuple(not_run + _left_out(declared, nodes)), empty)
 
 
-def _left_out(declared: Declared, nodes: Collection[str] | None) -> list[NotRun]:
+def _left_out(declared: Inventory, nodes: Collection[str] | None) -> list[NotRun]:
     out = [NotRun(name, NotRunReason.NODE_OUT, str(record.get("reason") or "")) for name, record in declared.out.items()]
     others = [] if nodes is None else [name for name in declared.nodes if name not in nodes]
     return out + [NotRun(name, NotRunReason.NODES, "only other nodes were requested") for name in others]

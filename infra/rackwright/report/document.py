@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 
 from rackwright.catalog.checks import Kind
-from rackwright.inventory.reader import Declared
+from rackwright.inventory.reader import Inventory
 from rackwright.report.check_plan import Manifest
 from rackwright.report.result import Result, from_dict, result
 from rackwright.report.verdict import PARTIAL, NotRunReason, Verdict, worst
@@ -43,7 +43,7 @@ class Report:
         return any(item["reason"] in PARTIAL for item in self.not_run)
 
     @property
-    def by_jobs(self) -> Verdict | None:
+    def job_verdict(self) -> Verdict | None:
         """Combined verdict of the job checks, or None if there were none."""
         told = [check.verdict for check in self.checks if check.kind == Kind.JOB]
         return worst(told) if told else None
@@ -82,8 +82,8 @@ def report_from_dict(data: Mapping[str, Any]) -> Report:
     )
 
 
-def assemble(
-    declared: Declared,
+def build_report(
+    declared: Inventory,
     owed: Manifest,
     results: Mapping[str, Result],
     *,
@@ -109,9 +109,9 @@ def assemble(
     )
 
 
-def invalidate(declared: Declared, owed: Manifest, started: datetime) -> Report:
+def invalidate(declared: Inventory, owed: Manifest, started: datetime) -> Report:
     """Return the report of a run that has just started: all results are unknown until the run provides them."""
-    return assemble(declared, owed, {}, started=started, seconds=0.0)
+    return build_report(declared, owed, {}, started=started, seconds=0.0)
 
 
 def _absent(item: Any, reason: str, stack: str) -> Result:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from rackwright.report.document import Report
 
 
-def in_words(seconds: float) -> str:
+def humanize_duration(seconds: float) -> str:
     """Return a duration as text with one unit.
 
     >>> in_words(4), in_words(200), in_words(7300), in_words(3 * 86400)
@@ -23,15 +23,15 @@ def in_words(seconds: float) -> str:
     return f"{seconds / 86400:.0f} days"
 
 
-def age(report: Report, now: datetime | None = None) -> float:
+def humanize_age(report: Report, now: datetime | None = None) -> float:
     """Return the seconds since the end of the run."""
     ended = report.started + timedelta(seconds=report.seconds)
     return ((now or datetime.now(UTC)) - ended).total_seconds()
 
 
-def proof(report: Report, now: datetime | None = None) -> str:
+def verdict_line(report: Report, now: datetime | None = None) -> str:
     """Return the recorded verdict as one line with its age and level."""
-    old = in_words(age(report, now))
+    old = humanize_duration(humanize_age(report, now))
     said = "verified" if report.verdict.exit_code == 0 else "checked"
     return f"{headline(report)}; {said} {old} ago at level {report.level}"
 

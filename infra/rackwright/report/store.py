@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.files import write_atomic
 from rackwright.report.acceptance import Acceptance
 from rackwright.report.document import Report, report_from_dict
@@ -32,7 +32,7 @@ def write(report: Report, folder: Path) -> Path:
         return _replace(folder / PARTIAL, _json(report))
     _replace(folder / JUNIT, as_junit(report))
     _replace(folder / HTML, as_html(report, _picture(folder)))
-    if report.by_jobs in (Verdict.PASSED, Verdict.FAILED):  # Without a result of jobs, because nodes are busy, the earlier one stays.
+    if report.job_verdict in (Verdict.PASSED, Verdict.FAILED):  # Without a result of jobs, because nodes are busy, the earlier one stays.
         _replace(folder / JOBS, _json(report))
     return _replace(folder / RECORD, _json(report))
 
@@ -68,13 +68,15 @@ def write_acceptance(acceptance: Acceptance, folder: Path, *, ended: bool = True
 
 
 def read(file: Path) -> Report:
-    """Read the recorded report; raise CouldNotTell if it is missing or unreadable."""
+    """Read the recorded report; raise UndeterminedError if it is missing or unreadable."""
     try:
         return report_from_dict(json.loads(file.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        raise CouldNotTell("no verdict recorded", path=str(file), hint="run `rackwright verify STACK`") from None
+        raise UndeterminedError("no verdict recorded", path=str(file), hint="run `rackwright verify STACK`") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise CouldNotTell(f"invalid report: {error}", path=str(file), hint="run `rackwright verify STACK` to write it again") from None
+        raise UndeterminedError(
+            f"invalid report: {error}", path=str(file), hint="run `rackwright verify STACK` to write it again"
+        ) from None
 
 
 def _json(report: Report) -> str:

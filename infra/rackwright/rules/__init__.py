@@ -32,14 +32,14 @@ from rackwright.rules.fabric import floor_plan, topology
 from rackwright.rules.kubernetes import addons, pod_network
 from rackwright.rules.kubernetes import cluster as kubernetes_cluster
 from rackwright.rules.kubernetes import network as kubernetes_network
-from rackwright.rules.registry import RULES, Case, Rule
+from rackwright.rules.registry import RULES, Rule, RuleContext
 from rackwright.rules.slurm import accounts, partitions, scheduler
 from rackwright.rules.software import stack, versions
 from rackwright.stackfile.load import Loaded
 
-__all__ = ["RULES", "Case", "Rule", "check", "examine"]
+__all__ = ["RULES", "Rule", "RuleContext", "check", "run_rules"]
 
-SUBJECTS = (
+RULE_MODULES = (
     *(names, network, groups, gpus, stack, versions, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
     *(image_accounts, container_networks),
     *(kubernetes_cluster, kubernetes_network, addons, pod_network),
@@ -49,9 +49,9 @@ SUBJECTS = (
 """Importing a subject registers its rules; findings come in this order."""
 
 
-def examine(case: Case, *, at_up: bool = False) -> Iterator[Finding]:
+def run_rules(case: RuleContext, *, at_up: bool = False) -> Iterator[Finding]:
     """Yield the findings of all rules in a cluster whose fields are valid."""
-    order = [subject.__name__ for subject in SUBJECTS]
+    order = [subject.__name__ for subject in RULE_MODULES]
     for rule in sorted(RULES.values(), key=lambda rule: order.index(rule.check.__module__)):
         yield from rule.findings(case, at_up=at_up)
 
@@ -72,7 +72,7 @@ def check(
     cluster = loaded.cluster or loaded.rest
     if cluster is None:
         return (*loaded.findings, *site_findings())
-    found = examine(Case(cluster, loaded.stack, today, dict(neighbours or {}), frozenset(absent)), at_up=at_up)
+    found = run_rules(RuleContext(cluster, loaded.stack, today, dict(neighbours or {}), frozenset(absent)), at_up=at_up)
     return (*loaded.findings, *site_findings(), *(finding for finding in found if not _is_doubtful(finding, loaded)))
 
 

@@ -8,7 +8,7 @@ from datetime import date
 from functools import cached_property
 from typing import Final
 
-from rackwright.derive.nodes import Member, members
+from rackwright.derive.nodes import DeclaredNode, members
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity
 from rackwright.model.groups import Role
@@ -17,7 +17,7 @@ from rackwright.model.scheduler.slurm import Slurm
 
 
 @dataclass(frozen=True)
-class Case:
+class RuleContext:
     """Input of a validation rule."""
 
     cluster: Cluster
@@ -29,11 +29,11 @@ class Case:
     """Files that the cluster names and that do not exist; determined by the reader of the stack file."""
 
     @cached_property
-    def members(self) -> tuple[Member, ...]:
+    def members(self) -> tuple[DeclaredNode, ...]:
         """Return all declared nodes."""
         return members(self.cluster)
 
-    def having(self, role: Role) -> list[Member]:
+    def having(self, role: Role) -> list[DeclaredNode]:
         """Return all declared nodes with a role, including nodes that are out."""
         return [member for member in self.members if role in member.roles]
 
@@ -56,7 +56,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
+class Violation:
     """A complaint of a rule, which supplies name and level."""
 
     path: str
@@ -64,7 +64,7 @@ class Complaint:
     hint: str = ""
 
 
-Check = Callable[[Case], Iterator[Complaint]]
+Check = Callable[[RuleContext], Iterator[Violation]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Rule:
     at_up: Severity | None = None
     """Level during `up`, if it differs."""
 
-    def findings(self, case: Case, *, at_up: bool = False) -> Iterator[Finding]:
+    def findings(self, case: RuleContext, *, at_up: bool = False) -> Iterator[Finding]:
         """Yield the rule's findings in a case."""
         level = self.at_up if at_up and self.at_up is not None else self.level
         for complaint in self.check(case):

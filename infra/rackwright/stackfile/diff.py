@@ -13,9 +13,9 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from rackwright.model.base import Part
+from rackwright.model.base import ConfigModel
 from rackwright.model.cluster import Cluster
-from rackwright.model.update_policy import Change, Except
+from rackwright.model.update_policy import OnTarget, UpdatePolicy
 
 
 class Kind(StrEnum):
@@ -34,7 +34,7 @@ class Edit:
 
     path: tuple[str, ...]
     kind: Kind
-    change: Change
+    change: UpdatePolicy
     old: Any
     new: Any
 
@@ -50,10 +50,10 @@ class Edit:
         return len(self.path) >= len(pattern) and all(wanted in ("*", part) for wanted, part in zip(pattern, self.path, strict=False))
 
 
-def policy_of(field: FieldInfo, target: str) -> Change | None:
+def policy_of(field: FieldInfo, target: str) -> UpdatePolicy | None:
     """Return the change policy of the field on a target, or None if the field has none."""
-    usual = next((said for said in field.metadata if isinstance(said, Change)), None)
-    others = next((said.targets for said in field.metadata if isinstance(said, Except)), {})
+    usual = next((said for said in field.metadata if isinstance(said, UpdatePolicy)), None)
+    others = next((said.targets for said in field.metadata if isinstance(said, OnTarget)), {})
     return others.get(target, usual)
 
 
@@ -62,9 +62,9 @@ def edits(old: Cluster, new: Cluster) -> tuple[Edit, ...]:
     return tuple(_edits(old, new, (), new.target.kind))
 
 
-def _edits(old: Part, new: Part, path: tuple[str, ...], target: str) -> Iterator[Edit]:
+def _edits(old: ConfigModel, new: ConfigModel, path: tuple[str, ...], target: str) -> Iterator[Edit]:
     if type(old) is not type(new):
-        change = policy_of(type(new).model_fields["kind"], target) or Change.FORBIDDEN
+        change = policy_of(type(new).model_fields["kind"], target) or UpdatePolicy.FORBIDDEN
         yield Edit((*path, "kind"), Kind.CHANGED, change, getattr(old, "kind", None), getattr(new, "kind", None))
         return
     for name, field in type(new).model_fields.items():
@@ -72,30 +72,32 @@ def _edits(old: Part, new: Part, path: tuple[str, ...], target: str) -> Iterator
         said = policy_of(field, target)
         if said is None:
             before, after = _or_empty(before, after), _or_empty(after, before)
-        if isinstance(before, Part) and isinstance(after, Part):
+        if isinstance(before, ConfigModel) and isinstance(after, ConfigModel):
             yield from _edits(before, after, place, target)
         elif isinstance(before, Mapping) and isinstance(after, Mapping):
             yield from _entries(before, after, place, said, target)
         elif before != after:
-            yield Edit(place, _kind(before, after), said or Change.FORBIDDEN, before, after)
+            yield Edit(place, _kind(before, after), said or UpdatePolicy.FORBIDDEN, before, after)
 
 
-def _entries(old: Mapping[str, Any], new: Mapping[str, Any], path: tuple[str, ...], change: Change | None, target: str) -> Iterator[Edit]:
+def _entries(
+    old: Mapping[str, Any], new: Mapping[str, Any], path: tuple[str, ...], change: UpdatePolicy | None, target: str
+) -> Iterator[Edit]:
     for key in dict.fromkeys((*old, *new)):
         before, after = old.get(key), new.get(key)
         if change is None:
             before, after = _or_empty(before, after), _or_empty(after, before)
-        if isinstance(before, Part) and isinstance(after, Part):
+        if isinstance(before, ConfigModel) and isinstance(after, ConfigModel):
             yield from _edits(before, after, (*path, key), target)
         elif before != after:
-            yield Edit((*path, key), _kind(before, after), change or Change.FORBIDDEN, before, after)
+            yield Edit((*path, key), _kind(before, after), change or UpdatePolicy.FORBIDDEN, before, after)
     if change and [key for key in old if key in new] != [key for key in new if key in old]:
         yield Edit(path, Kind.MOVED, change, tuple(old), tuple(new))
 
 
 def _or_empty(value: Any, other: Any) -> Any:
     """Return the value, or an empty part of the other's type: a missing part is equivalent to an empty one."""
-    return type(other)() if value is None and isinstance(other, Part) else value
+    return type(other)() if value is None and isinstance(other, ConfigModel) else value
 
 
 def _kind(old: object, new: object) -> Kind:

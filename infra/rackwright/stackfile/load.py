@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity, did_you_mean, has_errors
 from rackwright.stackfile import yaml_reader
@@ -95,17 +95,17 @@ def stack_name(file: Path) -> str:
 
 
 def find_stack_file(asked: str, stacks: Path) -> Path:
-    """Return the stack file for a name or a path; raise BadInput with the most similar name if it does not exist."""
+    """Return the stack file for a name or a path; raise InputError with the most similar name if it does not exist."""
     given = Path(asked)
     if "/" in asked or given.suffix in {".yaml", ".yml"}:
         if given.is_file():
             return given
-        raise BadInput("file does not exist", path=asked, hint=f"pass the path of a stack file, or the name of a stack in {stacks.name}/")
+        raise InputError("file does not exist", path=asked, hint=f"pass the path of a stack file, or the name of a stack in {stacks.name}/")
     file = stacks / f"Pulumi.{asked}.yaml"
     if file.is_file():
         return file
     known = [stack_name(path) for path in stacks.glob("Pulumi.*.yaml")]
-    raise BadInput(f"unknown stack `{asked}`", path=f"{stacks.name}/{file.name}", hint=did_you_mean(asked, known))
+    raise InputError(f"unknown stack `{asked}`", path=f"{stacks.name}/{file.name}", hint=did_you_mean(asked, known))
 
 
 def _validate(described: Mapping[Any, Any]) -> Cluster:

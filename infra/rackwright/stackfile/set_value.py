@@ -7,19 +7,19 @@ from typing import Any, Final
 
 import yaml
 
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.stackfile import yaml_reader
 from rackwright.stackfile.load import CONFIG_KEY
 
 _SECTION: Final = ("config", CONFIG_KEY)
 
 
-def put(text: str, path: Sequence[str], key: str, value: str, *, name: str) -> str:
-    """Return the text with `key: value` set in the mapping at a path of the cluster; raise BadInput if the layout does not allow it.
+def set_value(text: str, path: Sequence[str], key: str, value: str, *, name: str) -> str:
+    """Return the text with `key: value` set in the mapping at a path of the cluster; raise InputError if the layout does not allow it.
 
     `value` is one plain word. The result is parsed again and must differ in this key only.
     """
-    refusal = BadInput(
+    refusal = InputError(
         f"{'.'.join(path)} cannot be edited automatically",
         path=name,
         hint=f"add `{key}: {value}` by hand, then run the command again with --check",

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.stackfile import yaml_reader
 from rackwright.stackfile.load import CONFIG_KEY
 from rackwright.yaml_loader import LOADER
@@ -30,7 +30,7 @@ _STEP: Final = 2
 
 
 def with_machines(text: str, rows: Rows) -> str:
-    """Return the text with these fields of these machines changed, and new machines appended; raise BadInput if the layout prevents it."""
+    """Return the text with these fields of these machines changed and new machines appended; raise InputError if the layout prevents it."""
     mapping = yaml.compose(text, Loader=LOADER)
     target = _target(mapping)
     machines = _value(target, _PATH[-1])
@@ -48,7 +48,7 @@ def _target(root: Any) -> yaml.MappingNode:
         found = _value(found, key)
     if isinstance(found, yaml.MappingNode):
         return found
-    raise BadInput("expected a mapping", path=".".join(_PATH[:-1]), hint="add the target with its `kind` first")
+    raise InputError("expected a mapping", path=".".join(_PATH[:-1]), hint="add the target with its `kind` first")
 
 
 def _value(mapping: Any, key: str) -> Any:
@@ -61,7 +61,7 @@ def _value(mapping: Any, key: str) -> Any:
 def _new_machines(text: str, target: yaml.MappingNode, rows: Rows) -> Iterator[Edit]:
     """Add machines to a target without any: as its last key, or in place of an empty one."""
     if target.flow_style:
-        raise BadInput("cannot add machines to a mapping in braces", path="target", hint="write each key of the target on its own line")
+        raise InputError("cannot add machines to a mapping in braces", path="target", hint="write each key of the target on its own line")
     indent = target.start_mark.column
     block = "".join(f"\n{' ' * (indent + _STEP)}{name}: {_flow(fields)}" for name, fields in rows.items())
     empty = next(((key, value) for key, value in target.value if key.value == _PATH[-1]), None)
@@ -92,13 +92,13 @@ def _edits(text: str, machines: yaml.MappingNode, rows: Rows) -> Iterator[Edit]:
 def _row(text: str, name: str, key: Any, value: Any, fields: Mapping[str, str | int]) -> Iterator[Edit]:
     """Return the edits of an existing machine."""
     if not isinstance(value, yaml.MappingNode) or not value.value or value.start_mark.index < key.end_mark.index:
-        raise BadInput("is an alias or not a mapping", path=f"target.machines.{name}", hint="write a mapping: name: {address: …}")
+        raise InputError("is an alias or not a mapping", path=f"target.machines.{name}", hint="write a mapping: name: {address: …}")
     fresh = dict(fields)
     for own, old in value.value:
         if own.value in fresh:
             wanted = fresh.pop(own.value)
             if not isinstance(old, yaml.ScalarNode) or old.start_mark.index < own.end_mark.index:
-                raise BadInput("is an alias", path=f"target.machines.{name}.{own.value}", hint="write the value instead of the alias")
+                raise InputError("is an alias", path=f"target.machines.{name}.{own.value}", hint="write the value instead of the alias")
             if old.value != str(wanted):
                 yield old.start_mark.index, old.end_mark.index, _scalar(wanted)
     if fresh and value.flow_style:
@@ -156,7 +156,7 @@ def _wanted(root: Any, rows: Rows) -> Any:
 def _must_say(text: str, wanted: Any) -> None:
     said, findings = yaml_reader.parse(text, "the changed file")
     if findings or said != wanted:
-        raise BadInput(
+        raise InputError(
             "cannot be edited automatically",
             path="target.machines",
             hint="write `machines:` with one line per machine and run the command again",

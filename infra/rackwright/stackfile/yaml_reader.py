@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.model.finding import Finding, Severity
 from rackwright.stackfile.field_hints import TOO_DEEP
 from rackwright.yaml_loader import LOADER
@@ -66,13 +66,13 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
 def read(file: Path) -> tuple[Any, list[Finding]]:
-    """Return the file's data, or None, and the findings about its syntax; raise BadInput if the file is missing or unreadable."""
+    """Return the file's data, or None, and the findings about its syntax; raise InputError if the file is missing or unreadable."""
     try:
         raw = file.read_bytes()
     except FileNotFoundError:
-        raise BadInput("file does not exist", path=str(file)) from None
+        raise InputError("file does not exist", path=str(file)) from None
     except OSError as refused:
-        raise BadInput(f"cannot be read: {refused.strerror}", path=str(file)) from None
+        raise InputError(f"cannot be read: {refused.strerror}", path=str(file)) from None
     if len(raw) > _SIZE_LIMIT:
         return None, [
             _finding(

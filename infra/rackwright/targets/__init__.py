@@ -14,7 +14,7 @@ _TARGETS = {"aws": "rackwright.targets.aws", "hosts": "rackwright.targets.hosts"
 
 
 @dataclass(frozen=True)
-class Built:
+class TargetResult:
     """What a target made of a plan: plain values where known, outputs where not."""
 
     hosts: dict[str, dict[str, Any]]
@@ -30,7 +30,7 @@ class Built:
 class Target(Protocol):
     """What every target offers."""
 
-    def build(self, plan: Plan, access_key: pulumi.Input[str]) -> Built:
+    def build(self, plan: Plan, access_key: pulumi.Input[str]) -> TargetResult:
         """The plan's nodes, as resources."""
 
 

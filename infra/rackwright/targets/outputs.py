@@ -32,7 +32,7 @@ def _last_words(stack: str) -> str:
         return f"no verdict recorded: run `rackwright verify {stack}`"
     report = store.read(file)
     ended = report.started + timedelta(seconds=report.seconds)
-    return _table(report) if ended > _BEGAN else f"no changes. {stack}: {humanize.proof(report)}"
+    return _table(report) if ended > _BEGAN else f"no changes. {stack}: {humanize.verdict_line(report)}"
 
 
 def _table(report: Report) -> str:

@@ -11,11 +11,11 @@ from typing import Any, Final
 import pulumi
 
 from rackwright import rules
-from rackwright.errors import CouldNotTell
-from rackwright.impact import Action, Consequence, Described, impact
+from rackwright.errors import UndeterminedError
+from rackwright.impact import Action, ClusterPlan, PlannedChange, impact
 from rackwright.inventory import applied, paths, site_playbooks
 from rackwright.model import Severity, has_errors
-from rackwright.model.budget import StateKept
+from rackwright.model.budget import StateBackendPolicy
 from rackwright.plan import Plan, expand
 from rackwright.stackfile.load import load_configured
 from rackwright.targets import digests, kubernetes
@@ -25,7 +25,7 @@ _FILES: Final = "file://"
 _MONEY: Final[Any] = {"cost": True, "budget": True, "state": True, "target": {"economics": True}}
 
 
-def load(configured: object, stack: str) -> Described:
+def load(configured: object, stack: str) -> ClusterPlan:
     """A stack with its plan; every finding is shown, and an error or an edit that is refused ends the program without a traceback."""
     loaded = load_configured(stack, configured, paths.stack_file(stack))
     findings = rules.check(loaded, datetime.date.today(), at_up=True, absent=site_playbooks.absent(loaded.cluster))
@@ -35,19 +35,19 @@ def load(configured: object, stack: str) -> Described:
     if has_errors(findings) or loaded.cluster is None:
         errors = [str(finding) for finding in findings if finding.level is Severity.ERROR]
         raise pulumi.RunError(f"stacks/Pulumi.{stack}.yaml: {len(errors)} finding(s)\n" + "\n".join(errors))
-    plan = machine.with_constraints(kubernetes.settled(expand(loaded.cluster, stack), os.environ))
-    described = Described(loaded.cluster, plan)
+    plan = machine.with_constraints(kubernetes.resolve_object_owner(expand(loaded.cluster, stack), os.environ))
+    described = ClusterPlan(loaded.cluster, plan)
     machine.refuse_unfit(described.plan)
-    _refuse_forgettable_state(described.plan)
-    _tell(stack, described)
+    _refuse_local_state(described.plan)
+    _report_preview(stack, described)
     return described
 
 
-def _tell(stack: str, described: Described) -> None:
+def _report_preview(stack: str, described: ClusterPlan) -> None:
     """What the edit will do: a preview says it, and neither a preview nor an `up` goes on where it is refused."""
     try:
         found = impact(applied.read(paths.applied(stack)), described)
-    except CouldNotTell as unreadable:
+    except UndeterminedError as unreadable:
         pulumi.log.warn(str(unreadable))
         return
     if any(consequence.action is Action.REFUSE for consequence in found):
@@ -56,13 +56,13 @@ def _tell(stack: str, described: Described) -> None:
         pulumi.log.info(f"what the edit does, what interrupts people first:\n{_lines(found)}")
 
 
-def _lines(found: tuple[Consequence, ...]) -> str:
+def _lines(found: tuple[PlannedChange, ...]) -> str:
     return "\n".join(str(consequence) for consequence in found)
 
 
-def _refuse_forgettable_state(plan: Plan) -> None:
+def _refuse_local_state(plan: Plan) -> None:
     """A lost state of instances is instances nobody knows of, and they bill: it may not lie on this machine's disk alone by default."""
-    if not plan.target.bills or plan.state is StateKept.EMBEDDED_OK or not _state_is_embedded():
+    if not plan.target.costs_money or plan.state is StateBackendPolicy.EMBEDDED_OK or not _state_is_embedded():
         return
     cause = (
         f"stacks/Pulumi.{plan.stack}.yaml: state: the engine's state would lie in {paths.engine_state()} alone, and this stack bills money"
@@ -82,7 +82,7 @@ def _state_is_embedded() -> bool:
     return folder.resolve() == paths.engine_state().resolve()
 
 
-def wire(plan: Plan) -> str:
+def serialize_plan(plan: Plan) -> str:
     """The plan as the provider receives it: one text, because the engine drops absent values from mappings and sorts their keys.
 
     What things cost is not in it: a new price must not converge a cluster again.
@@ -95,13 +95,13 @@ def options(plan: Plan) -> dict[str, Any]:
     return {"refresh": plan.refresh.value}
 
 
-def converge_options(described: Described) -> dict[str, Any]:
+def converge_options(described: ClusterPlan) -> dict[str, Any]:
     """The same for Converge, with the user's own playbooks where there are any."""
     own = site_playbooks.listed(described.cluster)
     return options(described.plan) | ({"site": own} if own else {})
 
 
-def converge_digests(described: Described) -> dict[str, str]:
+def converge_digests(described: ClusterPlan) -> dict[str, str]:
     """Digests of what Converge applies, the user's own playbooks among it."""
     own = [file for files in site_playbooks.listed(described.cluster).values() for file in files]
     return digests.converge(paths.project_root(), site_playbooks.parts(own))

@@ -51,7 +51,7 @@ class Addon(pulumi.CustomResource):
         super().__init__("rackwright:kubernetes:Addon", name, inputs, opts)
 
 
-class Access(pulumi.CustomResource):
+class ApiTunnel(pulumi.CustomResource):
     """The administrator's way into a Kubernetes, through a port of this machine."""
 
     kubeconfig: pulumi.Output[str]
@@ -68,28 +68,28 @@ class Access(pulumi.CustomResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs = {"controller": controller, "through": through, "endpoint": endpoint, "port": port, "incarnation": incarnation}
-        super().__init__("rackwright:kubernetes:Access", name, {**inputs, "kubeconfig": None}, opts)
+        super().__init__("rackwright:kubernetes:ApiTunnel", name, {**inputs, "kubeconfig": None}, opts)
 
 
-class Label(pulumi.CustomResource):
+class StackMarker(pulumi.CustomResource):
     """What a lab's things are found by; everything that carries it depends on it."""
 
     def __init__(self, name: str, *, stack: str, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("rackwright:lab:Label", name, {"stack": stack}, opts)
+        super().__init__("rackwright:lab:StackMarker", name, {"stack": stack}, opts)
 
 
-class Limits(pulumi.CustomResource):
+class InotifyLimits(pulumi.CustomResource):
     """What the machine must allow while a lab's nodes run containers of their own."""
 
     def __init__(self, name: str, *, stack: str, inotify_instances: int, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("rackwright:lab:Limits", name, {"stack": stack, "inotify_instances": inotify_instances}, opts)
+        super().__init__("rackwright:lab:InotifyLimits", name, {"stack": stack, "inotify_instances": inotify_instances}, opts)
 
 
-class AwsLabel(pulumi.CustomResource):
+class AwsStackMarker(pulumi.CustomResource):
     """What a stack on AWS is found by; its provider depends on it, and with that everything."""
 
     def __init__(self, name: str, *, stack: str, region: str, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("rackwright:aws:Label", name, {"stack": stack, "region": region, "account": None}, opts)
+        super().__init__("rackwright:aws:StackMarker", name, {"stack": stack, "region": region, "account": None}, opts)
 
 
 class Network(pulumi.CustomResource):
@@ -129,7 +129,7 @@ class Node(pulumi.CustomResource):
         nests: bool,
         volumes: Mapping[str, pulumi.Input[str]],
         published: Sequence[str],
-        host_key: KeyPair,
+        host_key: SshKeyPair,
         authorized_key: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -186,7 +186,7 @@ class Host(pulumi.CustomResource):
         super().__init__("rackwright:hosts:Host", name, inputs, opts)
 
 
-class Power(pulumi.CustomResource):
+class PowerManager(pulumi.CustomResource):
     """The process that stops and starts a lab's workers for Slurm."""
 
     def __init__(
@@ -200,36 +200,36 @@ class Power(pulumi.CustomResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs = {"stack": stack, "controller": controller, "nodes": list(nodes), "agent": agent}
-        super().__init__("rackwright:lab:Power", name, inputs, opts)
+        super().__init__("rackwright:lab:PowerManager", name, inputs, opts)
 
 
-class KeyPair(pulumi.CustomResource):
+class SshKeyPair(pulumi.CustomResource):
     """An SSH key pair made once."""
 
     public_key: pulumi.Output[str]
     private_key: pulumi.Output[str]
 
     def __init__(self, name: str, *, comment: str, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("rackwright:secret:KeyPair", name, {"comment": comment, "public_key": None, "private_key": None}, opts)
+        super().__init__("rackwright:secret:SshKeyPair", name, {"comment": comment, "public_key": None, "private_key": None}, opts)
 
 
-class Bytes(pulumi.CustomResource):
+class RandomBytes(pulumi.CustomResource):
     """Random bytes made once."""
 
     base64: pulumi.Output[str]
     hex: pulumi.Output[str]
 
     def __init__(self, name: str, *, length: int, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("rackwright:secret:Bytes", name, {"length": length, "base64": None, "hex": None}, opts)
+        super().__init__("rackwright:secret:RandomBytes", name, {"length": length, "base64": None, "hex": None}, opts)
 
 
-class Moment(pulumi.CustomResource):
+class StaticTime(pulumi.CustomResource):
     """When the stack was made."""
 
     at: pulumi.Output[str]
 
     def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("rackwright:time:Moment", name, {"at": None}, opts)
+        super().__init__("rackwright:time:Static", name, {"at": None}, opts)
 
 
 class Converge(pulumi.CustomResource):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pulumi
 
 from rackwright.plan import Plan
-from rackwright.targets.resources import Bytes
+from rackwright.targets.resources import RandomBytes
 
 
-def drawn(plan: Plan) -> dict[str, pulumi.Input[str]]:
+def generated_secrets(plan: Plan) -> dict[str, pulumi.Input[str]]:
     """Secrets of the scheduler, by the names under which roles find them."""
     if plan.scheduler.kind == "kubernetes":
         # 32 bytes: kubernetes.io/docs/tasks/administer-cluster/encrypt-data, provider aesgcm or secretbox.
-        return {"kubernetes_encryption_key": Bytes("kubernetes-encryption-key", length=32).base64}
+        return {"kubernetes_encryption_key": RandomBytes("kubernetes-encryption-key", length=32).base64}
     return {
-        "munge_key": Bytes("munge-key", length=1024).base64,
-        "accounting_password": Bytes("accounting-password", length=24).hex,
+        "munge_key": RandomBytes("munge-key", length=1024).base64,
+        "accounting_password": RandomBytes("accounting-password", length=24).hex,
     }

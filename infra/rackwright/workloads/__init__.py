@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.plan.schema import Plan
 from rackwright.workloads import batch, network, operators, queues, serving
 from rackwright.workloads.site import Site
@@ -47,7 +47,7 @@ WORKLOADS: Final[dict[str, Workload]] = {
 
 
 def render(plan: Plan, name: str, namespace: str | None = None) -> tuple[Object, ...]:
-    """Return the objects of a workload; raise BadInput if the cluster does not support it."""
+    """Return the objects of a workload; raise InputError if the cluster does not support it."""
     if name not in WORKLOADS:
-        raise BadInput(f"there is no workload `{name}`", hint=f"use one of {', '.join(WORKLOADS)}")
+        raise InputError(f"there is no workload `{name}`", hint=f"use one of {', '.join(WORKLOADS)}")
     return tuple(WORKLOADS[name].made(Site.of(plan, namespace)))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rackwright.catalog.addons import addons
 from rackwright.derive.layout import FIRST_OFFSET
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.model.scheduler.kubernetes import Cni
 from rackwright.plan.kubernetes.network import cilium_values
 from rackwright.workloads.site import RDMA, Site
@@ -23,11 +23,11 @@ _POOL: Final = 4
 def metallb(site: Site) -> list[Object]:
     """A few addresses that no group owns, answered by ARP: for one segment, so not in a cloud."""
     if site.plan.target.kind == "aws":
-        raise BadInput(
+        raise InputError(
             "a VPC does not route addresses that it did not assign", hint="use a Service of type NodePort, or the cloud's load balancer"
         )
     if not site.plan.target.owns_network:
-        raise BadInput("the plan does not know the free addresses of an existing network", hint="write the address pool by hand")
+        raise InputError("the plan does not know the free addresses of an existing network", hint="write the address pool by hand")
     base = IPv4Network(site.plan.network.cidr).network_address
     last = base + FIRST_OFFSET - 1
     metadata = {"name": "cluster", "namespace": "metallb-system"}
@@ -50,7 +50,7 @@ def metallb(site: Site) -> list[Object]:
 def cilium(site: Site) -> list[Object]:
     """Values of its chart, where the stack declares it."""
     if site.cluster.cni is not Cni.CILIUM:
-        raise BadInput(
+        raise InputError(
             f"the pod network of stack {site.plan.stack} is {site.cluster.cni.value}",
             hint="declare `cni: cilium` before the cluster is created",
         )
@@ -61,7 +61,7 @@ def selector(site: Site) -> Object:
     """Which cards the plugin hands out: those that the fabric names, or all of that vendor and kind of link."""
     fabric = site.plan.fabric
     if fabric is None:
-        raise BadInput(f"stack {site.plan.stack} declares no fabric", hint="declare one under `fabric`")
+        raise InputError(f"stack {site.plan.stack} declares no fabric", hint="declare one under `fabric`")
     link = "infiniband" if fabric.link_layer.lower() == "infiniband" else "ether"
     return {"vendors": [_NVIDIA], "linkTypes": [link]}
 

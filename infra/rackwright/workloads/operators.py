@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.workloads.network import selector
 from rackwright.workloads.site import RDMA, Site
 
@@ -47,7 +47,7 @@ def network_operator(site: Site) -> list[Object]:
 def efa_plugin(site: Site) -> list[Object]:
     """Pods then ask for `vpc.amazonaws.com/efa`; the driver is the host's."""
     if site.plan.target.kind != "aws":
-        raise BadInput(f"target {site.plan.target.kind} has no EFA", hint="use rdma-plugin on InfiniBand and RoCE")
+        raise InputError(f"target {site.plan.target.kind} has no EFA", hint="use rdma-plugin on InfiniBand and RoCE")
     return [{"tolerations": [{"operator": "Exists"}], "nodeSelector": {"nvidia.com/gpu.present": "true"}}]
 
 

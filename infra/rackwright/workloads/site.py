@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Self
 
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.plan.kubernetes import queues
 from rackwright.plan.kubernetes.queues import GPU, HOST, QUEUE
 from rackwright.plan.kubernetes.schema import Kubernetes, KubernetesNode
@@ -32,12 +32,12 @@ class Site:
         """The first namespace of users where none is asked for, else Kubernetes' own default."""
         cluster = plan.scheduler
         if not isinstance(cluster, Kubernetes):
-            raise BadInput(
+            raise InputError(
                 f"stack {plan.stack} runs {cluster.kind}", hint="declare `scheduler: {kind: kubernetes}`: workloads require Kubernetes"
             )
         known = [one.name for one in cluster.namespaces]
         if namespace is not None and namespace not in known:
-            raise BadInput(f"stack {plan.stack} has no namespace `{namespace}`", hint=f"known: {', '.join(known) or 'none is declared'}")
+            raise InputError(f"stack {plan.stack} has no namespace `{namespace}`", hint=f"known: {', '.join(known) or 'none is declared'}")
         return cls(plan, cluster, namespace or (known[0] if known else "default"))
 
     @cached_property
@@ -45,7 +45,7 @@ class Site:
         """Nodes with GPUs that users' pods run on."""
         found = queues.workers(self.cluster)
         if not found:
-            raise BadInput(f"stack {self.plan.stack} has no GPUs for pods", hint="add `gpus` to a group of workers")
+            raise InputError(f"stack {self.plan.stack} has no GPUs for pods", hint="add `gpus` to a group of workers")
         return found
 
     @property

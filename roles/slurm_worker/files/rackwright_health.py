@@ -101,7 +101,7 @@ class Answers:
         self._lock = threading.Lock()
 
     def __call__(self, question: Any) -> Any:
-        """Return the parsed output. Raise CouldNotTell if there is none."""
+        """Return the parsed output. Raise UndeterminedError if there is none."""
         with self._lock:
             lock = self._locks.setdefault(question.name, threading.Lock())
         with lock:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.report.acceptance import Acceptance
 
 _FILE: Final = "acceptance-baseline.json"
@@ -15,7 +15,7 @@ _SCHEMA: Final = "rackwright.acceptance-baseline/1"
 
 
 def load(home: Path) -> Mapping[str, float]:
-    """Figures by `phase.check[node] name`; none before the first good run. Raises CouldNotTell where the file is none of ours."""
+    """Figures by `phase.check[node] name`; none before the first good run. Raises UndeterminedError where the file is none of ours."""
     try:
         data: dict[str, Any] = json.loads((home / _FILE).read_text(encoding="utf-8"))
         if data["schema"] != _SCHEMA:
@@ -24,7 +24,9 @@ def load(home: Path) -> Mapping[str, float]:
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CouldNotTell(f"is no baseline: {error}", path=str(home / _FILE), hint="remove it: the next good run writes it anew") from None
+        raise UndeterminedError(
+            f"is no baseline: {error}", path=str(home / _FILE), hint="remove it: the next good run writes it anew"
+        ) from None
 
 
 def keep(home: Path, told: Acceptance) -> None:

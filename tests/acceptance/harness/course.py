@@ -12,10 +12,10 @@ from acceptance.harness import baseline, files
 from acceptance.harness.scope import Submission, absent
 from acceptance.harness.stage import Played, Stage, play
 from acceptance.phase import Finding, Phase
-from rackwright.inventory.reader import Declared
+from rackwright.inventory.reader import Inventory
 from rackwright.report.acceptance import Acceptance, PhaseReport, PhaseState
 from rackwright.report.check_plan import Expected, Manifest, NotRun
-from rackwright.report.document import NOT_ENDED, assemble
+from rackwright.report.document import NOT_ENDED, build_report
 from rackwright.report.redact import Redactor
 from rackwright.report.result import Result, result
 from rackwright.report.store import write_acceptance
@@ -26,7 +26,7 @@ from rackwright.report.verdict import Evidence, NotRunReason, SkipReason, Verdic
 class Course:
     """What one run owes and what it knows so far."""
 
-    declared: Declared
+    declared: Inventory
     owed: Manifest
     sender: Submission
     run: str
@@ -68,7 +68,7 @@ class Course:
     def record(self, *, ended: bool, missing: str = NOT_ENDED) -> Acceptance:
         """Put on record what is known: what is not is unknown, for the reason `missing`."""
         seconds = time.monotonic() - self.clock
-        report = assemble(self.declared, self.owed, self.results, started=self.started, seconds=seconds, missing=missing)
+        report = build_report(self.declared, self.owed, self.results, started=self.started, seconds=seconds, missing=missing)
         about = tuple(node for node in report.nodes if node["checks"] or node["state"] == "out")  # of storage nodes no job says anything
         told = Acceptance(replace(report, nodes=about), self.run, self.sender.user, self.where, tuple(self.phases))
         write_acceptance(told, self.home, ended=ended)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from acceptance.harness import labelled
 from acceptance.phase import Job, Output, Program, Task
-from rackwright.inventory.reader import Declared
+from rackwright.inventory.reader import Inventory
 
 Object = dict[str, Any]
 STARTS: Final = 45
@@ -36,7 +36,7 @@ _NO_MPI: Final = "its tasks find each other through MPI, and pods of several nod
 class Kubernetes:
     """The launcher."""
 
-    declared: Declared
+    declared: Inventory
     namespace: str
     mount: str | None
     """Where the namespace's claim lies: at the same place in pods and on the node that jobs are sent from."""

@@ -12,7 +12,7 @@ from acceptance.harness.scope import Submission
 from acceptance.harness.slurm import Slurm
 from acceptance.phase import runs_pods
 from cluster.harness import pods_api, smoke_side
-from rackwright.inventory.reader import Declared
+from rackwright.inventory.reader import Inventory
 
 Side = tuple[str, str]
 """Name under which a module is known on the node, and its text."""
@@ -27,7 +27,7 @@ def launcher(sender: Submission, identity: Mapping[str, Any]) -> Launcher:
     return Kubernetes(sender.declared, sender.namespace or "default", sender.mount, int(identity["uid"]), int(identity["gid"]))
 
 
-def submitting(declared: Declared) -> list[Side]:
+def submitting(declared: Inventory) -> list[Side]:
     """What works on the node from which jobs are sent, each after what it imports."""
     if not runs_pods(declared):
         return _sides(("smoke_side", _SMOKE), ("jobs_side", _HERE / "slurm_side.py"))

@@ -8,8 +8,8 @@ from typing import Any
 
 from acceptance.phase import Part, compute_nodes, runs_pods
 from cluster.probes import smoke
-from rackwright.errors import BadInput
-from rackwright.inventory.reader import Declared
+from rackwright.errors import InputError
+from rackwright.inventory.reader import Inventory
 from rackwright.report.verdict import SkipReason, Verdict
 
 
@@ -17,7 +17,7 @@ from rackwright.report.verdict import SkipReason, Verdict
 class Submission:
     """Where jobs are sent from, in whose name, and the shared file system that they may write to."""
 
-    declared: Declared
+    declared: Inventory
     name: str
     user: str
     mount: str | None
@@ -52,34 +52,34 @@ class Submission:
         return tuple(found)
 
 
-def submission(declared: Declared, user: str | None) -> Submission:
-    """From the plan; raises BadInput where jobs cannot be sent by an ordinary user."""
+def submission(declared: Inventory, user: str | None) -> Submission:
+    """From the plan; raises InputError where jobs cannot be sent by an ordinary user."""
     if not declared.cluster.get("scheduler"):
-        raise BadInput(
+        raise InputError(
             "has no scheduler that jobs could be sent to", path=f"stack {declared.stack}", hint="declare `scheduler: {kind: slurm}`"
         )
     senders = declared.members("@submit")
     if not senders:
-        raise BadInput("has no node that jobs are sent from", path=f"stack {declared.stack}", hint="give a group the role `login`")
+        raise InputError("has no node that jobs are sent from", path=f"stack {declared.stack}", hint="give a group the role `login`")
     if runs_pods(declared):
         return _in_namespace(declared, senders[0], user)
     name = user or smoke.runner(Submission(declared, senders[0], "", None))
     if name is None:
-        raise BadInput(
+        raise InputError(
             "has no user: jobs of the acceptance run as one", path=f"stack {declared.stack}", hint="declare one, or name one with --user"
         )
     storage = smoke.shared(Submission(declared, senders[0], name, None))
     return Submission(declared, senders[0], name, storage["mount"] if storage else None)
 
 
-def _in_namespace(declared: Declared, sender: str, user: str | None) -> Submission:
+def _in_namespace(declared: Inventory, sender: str, user: str | None) -> Submission:
     """A user of Kubernetes works in a namespace: of his the one with a claim, then the one with most GPUs."""
     spaces = [one for one in declared.cluster["scheduler"]["namespaces"] if one["users"]]
     name = user or next((who for one in spaces for who in one["users"]), None)
     his = [one for one in spaces if name in one["users"]]
     if name is None or not his:
         known = ", ".join(sorted({who for one in spaces for who in one["users"]}))
-        raise BadInput(
+        raise InputError(
             "works in no namespace: jobs of the acceptance run in one",
             path=f"user {name}" if name else f"stack {declared.stack}",
             hint=f"name one of {known} with --user" if known else "declare `scheduler.namespaces` with `users`",
@@ -92,7 +92,7 @@ def _in_namespace(declared: Declared, sender: str, user: str | None) -> Submissi
     return Submission(declared, sender, name, mount, str(space["name"]))
 
 
-def _alike(declared: Declared, idle: tuple[str, ...]) -> tuple[Part, ...]:
+def _alike(declared: Inventory, idle: tuple[str, ...]) -> tuple[Part, ...]:
     """Nodes that one job of Kubernetes can span: those with GPUs apart from those without."""
     gpus = {one["name"]: bool(one["gpus"]) for one in declared.cluster["scheduler"]["nodes"]}
     found = {name: tuple(node for node in idle if gpus[node] is having) for name, having in (("gpu", True), ("cpu", False))}

@@ -23,8 +23,8 @@ from acceptance.harness.submitter import Asking, Submitter, shared_out
 from acceptance.phase import Phase, runs_pods
 from acceptance.phases import phases
 from rackwright.catalog.checks import Level, acceptance
-from rackwright.errors import BadInput, CouldNotTell
-from rackwright.inventory.reader import Declared, load
+from rackwright.errors import InputError, UndeterminedError
+from rackwright.inventory.reader import Inventory, load
 from rackwright.model.finding import did_you_mean
 from rackwright.report.check_plan import Manifest, NotRun, manifest
 from rackwright.report.redact import redactor
@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
         redact = redactor(home / "secrets.yml", home / "id_ed25519")
         course = Course(declared, owed, sender, run_name(), home, redact, keep_going=chosen.keep_going)
         return _run(course, _submitters(course, chosen.ssh_config), chosen.settle)
-    except BadInput as error:
+    except InputError as error:
         print(error, file=sys.stderr)
         return error.exit_code
 
@@ -74,7 +74,7 @@ def _wanted(asked: Sequence[str], *, in_pods: bool) -> list[str]:
     names = [phase.name for phase in phases(in_pods=in_pods)]
     for name in asked:
         if _plain(name) not in names:
-            raise BadInput("is no phase of the acceptance", path=name, hint=did_you_mean(_plain(name), names))
+            raise InputError("is no phase of the acceptance", path=name, hint=did_you_mean(_plain(name), names))
     return [_plain(name) for name in asked] or names
 
 
@@ -82,7 +82,7 @@ def _plain(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _owed(declared: Declared, wanted: Sequence[str], level: Level) -> Manifest:
+def _owed(declared: Inventory, wanted: Sequence[str], level: Level) -> Manifest:
     """The results that the phases owe which were asked for; the rest is said to be left out."""
     in_pods = runs_pods(declared)
     known = {phase.name for phase in phases(in_pods=in_pods)}
@@ -104,7 +104,7 @@ def _submitters(course: Course, ssh_config: Path) -> list[Submitter]:
 
 
 @contextlib.contextmanager
-def _conversation(declared: Declared, submitters: Sequence[Submitter]) -> Iterator[Asking]:
+def _conversation(declared: Inventory, submitters: Sequence[Submitter]) -> Iterator[Asking]:
     """With all of them as with one."""
     with contextlib.ExitStack() as stack:
         first, *others = [stack.enter_context(one).ask for one in submitters]
@@ -129,7 +129,7 @@ def _run(course: Course, submitters: Sequence[Submitter], settle: float) -> int:
                 course.take(stage, number, phase)
     except KeyboardInterrupt:
         ending = "the run was interrupted; its jobs were cancelled"
-    except CouldNotTell as error:
+    except UndeterminedError as error:
         ending = str(error)
     except Exception as error:  # what was found until then must come on record
         ending = f"the run broke: {error!r}"

@@ -12,8 +12,8 @@ from acceptance.harness import labelled
 from acceptance.harness.labelled import HEAD, unlabelled
 from acceptance.phase import Job, Output, Program, Task
 from cluster.probes.smoke import decisive
-from rackwright.errors import BadInput
-from rackwright.inventory.reader import Declared
+from rackwright.errors import InputError
+from rackwright.inventory.reader import Inventory
 
 __all__ = ["HEAD", "Slurm", "command", "heads", "output", "partition", "request", "sent", "whole_lines"]
 
@@ -29,7 +29,7 @@ TIMED_OUT: Final = 124
 class Slurm:
     """The launcher."""
 
-    declared: Declared
+    declared: Inventory
 
     def sent(self, program: Program) -> str:
         """By srun, on the tasks' stdin."""
@@ -61,7 +61,7 @@ def sent(program: Program) -> str:
     return labelled.preceded(program, _PRELUDE)
 
 
-def command(job: Job, label: str, declared: Declared) -> list[str]:
+def command(job: Job, label: str, declared: Inventory) -> list[str]:
     """srun, told everything: nothing is left to the defaults of a site."""
     count = len(job.nodes)
     room = ["--exclusive", "--mem=0"] if job.whole_nodes else [f"--mem={job.memory_mib}"]
@@ -77,15 +77,15 @@ def command(job: Job, label: str, declared: Declared) -> list[str]:
     ]
 
 
-def partition(declared: Declared, nodes: tuple[str, ...]) -> str:
+def partition(declared: Inventory, nodes: tuple[str, ...]) -> str:
     """The first queue that has them all."""
     for one in declared.cluster["scheduler"]["partitions"]:
         if set(nodes) <= set(one["nodes"]):
             return str(one["name"])
-    raise BadInput(f"no partition of the plan has all of {', '.join(nodes)}", path="scheduler.partitions")
+    raise InputError(f"no partition of the plan has all of {', '.join(nodes)}", path="scheduler.partitions")
 
 
-def request(job: Job, run: str, phase: str, declared: Declared, *, waking: int = 0) -> dict[str, Any]:
+def request(job: Job, run: str, phase: str, declared: Inventory, *, waking: int = 0) -> dict[str, Any]:
     """A job as the submitting node is asked for it."""
     label = f"rackwright-{run}-{phase}-{job.name}"
     seconds = job.limit_s + PATIENCE + waking

@@ -15,7 +15,7 @@ from acceptance.harness.scope import Submission, idle
 from acceptance.harness.submitter import Asking
 from acceptance.phase import Finding, Job, Output, Phase, Scope
 from cluster.harness.probe import Raw
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 SETTLE: Final = 5
 """Seconds that nodes get to end what they do: a job that has just ended keeps its node for a moment."""
@@ -86,7 +86,7 @@ def play(stage: Stage, number: int, phase: Phase, played: Played) -> None:
         _send(stage, phase, jobs, played)
         for finding in phase.judge(played.scope, played.outputs):  # one by one: what was found before it broke off counts
             played.findings.append(finding)
-    except CouldNotTell as error:
+    except UndeterminedError as error:
         played.why = str(error)
     except Exception as error:  # a phase that breaks must leave its checks unknown, not the run without a report
         played.why = f"the phase itself broke: {error!r}"
@@ -156,8 +156,8 @@ def _patience(group: list[dict[str, Any]]) -> float:
 
 
 def _asked(ask: Asking, request: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """An answer without trouble; raises CouldNotTell with it."""
+    """An answer without trouble; raises UndeterminedError with it."""
     came = ask(request, seconds=seconds)
     if came["trouble"]:
-        raise CouldNotTell(came["trouble"])
+        raise UndeterminedError(came["trouble"])
     return came

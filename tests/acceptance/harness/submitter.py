@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from rackwright.errors import BadInput, CouldNotTell
-from rackwright.inventory.reader import Declared
+from rackwright.errors import InputError, UndeterminedError
+from rackwright.inventory.reader import Inventory
 
 _BOOT: Final = """
 import json, sys, types
@@ -32,10 +32,10 @@ _ANSWER: Final = 30.0
 class Submitter:
     """Asks one node, as one user; a context, because leaving it is what cancels the jobs."""
 
-    def __init__(self, declared: Declared, ssh_config: Path, node: str, user: str, sides: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, declared: Inventory, ssh_config: Path, node: str, user: str, sides: Sequence[tuple[str, str]]) -> None:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9._-]*", user):
-            raise BadInput("is no user name", path=user)
-        become = ["sudo", "-n"] if declared.becomes_root(node) else []
+            raise InputError("is no user name", path=user)
+        become = ["sudo", "-n"] if declared.needs_sudo(node) else []
         there = shlex.join([*become, "runuser", "-u", user, "--", "python3", "-I", "-S", "-c", _BOOT])
         self.node = node
         self._sides = sides
@@ -64,18 +64,18 @@ class Submitter:
             self._child.wait()
 
     def ask(self, request: dict[str, Any], *, seconds: float = 0.0) -> dict[str, Any]:
-        """The answer to a request whose work may take so many seconds; raises CouldNotTell where none comes."""
+        """The answer to a request whose work may take so many seconds; raises UndeterminedError where none comes."""
         if self._silent:
-            raise CouldNotTell(self._silent)
+            raise UndeterminedError(self._silent)
         self._send(request)
         try:
             line = self._said.get(timeout=seconds + _ANSWER)
         except queue.Empty:
             # What comes later would be taken for the answer to another question.
             self._silent = f"{self.node} gave no answer within {seconds + _ANSWER:.0f} s"
-            raise CouldNotTell(self._silent) from None
+            raise UndeterminedError(self._silent) from None
         if not line:
-            raise CouldNotTell(f"{self.node} stopped answering: {self._why()}")
+            raise UndeterminedError(f"{self.node} stopped answering: {self._why()}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -85,7 +85,7 @@ class Submitter:
             self._child.stdin.write(json.dumps(what) + "\n")
             self._child.stdin.flush()
         except BrokenPipeError:
-            raise CouldNotTell(f"{self.node} takes no requests: {self._why()}") from None
+            raise UndeterminedError(f"{self.node} takes no requests: {self._why()}") from None
 
     def _listen(self) -> None:
         assert self._child.stdout is not None

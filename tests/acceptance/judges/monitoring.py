@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from acceptance.phase import Finding, compared, unknown
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 LEAST_SAMPLES: Final = 3
 
@@ -27,16 +27,16 @@ class Sample:
 
 
 def parse(records: Sequence[Mapping[str, Any]]) -> tuple[Sample, ...]:
-    """Samples as programs write them. CouldNotTell where there are too few: no monitoring took place."""
+    """Samples as programs write them. UndeterminedError where there are too few: no monitoring took place."""
     if len(records) < LEAST_SAMPLES:
-        raise CouldNotTell(f"{len(records)} samples were taken, at least {LEAST_SAMPLES} are needed: nobody looked while it ran")
+        raise UndeterminedError(f"{len(records)} samples were taken, at least {LEAST_SAMPLES} are needed: nobody looked while it ran")
     try:
         return tuple(
             Sample(float(each["second"]), float(each["cpu_busy"]), tuple(map(float, each["gpu_busy"])), dict(each["sent_bytes"]))
             for each in records
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise CouldNotTell(f"a sample cannot be read: {error!r}") from None
+        raise UndeterminedError(f"a sample cannot be read: {error!r}") from None
 
 
 def gpus_worked(check: str, node: str, samples: Sequence[Sample], gpus: int) -> Finding:

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Final
 
 from acceptance.phase import Figure, Finding, unknown
-from rackwright.catalog.reference_values import Kind, Quantity, figures
+from rackwright.catalog.reference_values import Kind, Quantity, reference_values
 from rackwright.catalog.thresholds import Threshold, threshold, tolerance
 from rackwright.report.verdict import Verdict
 
@@ -56,7 +56,9 @@ def _impossible(quantity: Quantity, value: float, hardware: str, nodes: int) -> 
     """Why a value cannot be true: above the specification, or not a positive number."""
     if not 0 < value < float("inf"):
         return f"{value} {quantity.unit.value} is no measurement"
-    same = [each for each in figures().values() if each.quantity is quantity and each.hardware == hardware and each.kind is Kind.SPEC]
+    same = [
+        each for each in reference_values().values() if each.quantity is quantity and each.hardware == hardware and each.kind is Kind.SPEC
+    ]
     ceiling = min((each.reported for each in same if nodes in each.nodes), default=None)
     if ceiling is not None and not quantity.lower_is_better and value > ceiling:
         return f"{shown(quantity, value)} is more than the hardware can do ({shown(quantity, ceiling)}): the measurement is wrong"

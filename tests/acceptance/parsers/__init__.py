@@ -1,1 +1,1 @@
-"""What tools print, as data. A parser raises CouldNotTell for text that is cut short or not the tool's: half an answer is no answer."""
+"""Outputs of tools as data. A parser raises UndeterminedError for text that is cut short or not the tool's."""

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from cluster.harness.cells import is_absent, refusing
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 
 class Status(StrEnum):
@@ -42,11 +42,11 @@ _NAMES: Final = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
 
 @refusing("dcgmi diag")
 def parse(text: str) -> tuple[Test, ...]:
-    """All tests, from either form. CouldNotTell where there are none."""
+    """All tests, from either form. UndeterminedError where there are none."""
     tests = tuple(_from_json(text) if "{" in text else _from_table(text))
     if not tests:
         said = " ".join(text.split())[:120]
-        raise CouldNotTell(f"dcgmi diag gave no result: {said or 'it printed nothing'}")
+        raise UndeterminedError(f"dcgmi diag gave no result: {said or 'it printed nothing'}")
     return tests
 
 
@@ -54,12 +54,12 @@ def _from_json(text: str) -> Iterator[Test]:
     try:
         document, _ = json.JSONDecoder().raw_decode(text[text.index("{") :])
     except ValueError as error:
-        raise CouldNotTell(f"the JSON of dcgmi diag is cut short: {error}") from None
+        raise UndeterminedError(f"the JSON of dcgmi diag is cut short: {error}") from None
     body = next((document[name] for name in _NAMES if name in document), None)
     if body is None:
-        raise CouldNotTell(f"this is no output of dcgmi diag: {', '.join(document)}")
+        raise UndeterminedError(f"this is no output of dcgmi diag: {', '.join(document)}")
     if body.get("runtime_error"):
-        raise CouldNotTell(f"dcgmi diag: {body['runtime_error']}")
+        raise UndeterminedError(f"dcgmi diag: {body['runtime_error']}")
     for category in _listed(body, "test_categories"):
         for test in _listed(category, "tests"):
             yield from _of_test(test)
@@ -154,7 +154,7 @@ def _from_table(text: str) -> Iterator[Test]:
         return
     table = [line.strip() for line in text.splitlines() if line.strip().startswith(("|", "+"))]
     if not re.fullmatch(r"\+-+\+-+\+", table[-1]):
-        raise CouldNotTell("the table of dcgmi diag is cut short")
+        raise UndeterminedError("the table of dcgmi diag is cut short")
     name, section, tests, remark = "", "", list[Test](), ""
     for line in text.splitlines():
         heading, found = _SECTION.match(line.strip()), _LINE.match(line.strip())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster.harness.cells import refusing
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +27,18 @@ class Stream:
 
 @refusing("fio")
 def parse(text: str) -> tuple[Stream, ...]:
-    """Every job and direction that moved bytes. CouldNotTell for errors, and for text that is cut short."""
+    """Every job and direction that moved bytes. UndeterminedError for errors, and for text that is cut short."""
     start = text.find("{")
     if start < 0:
-        raise CouldNotTell(f"fio gave no result: {' '.join(text.split())[:160] or 'it printed nothing'}")
+        raise UndeterminedError(f"fio gave no result: {' '.join(text.split())[:160] or 'it printed nothing'}")
     try:
         document, _ = json.JSONDecoder().raw_decode(text[start:])
         jobs = document["jobs"]
     except (ValueError, KeyError) as error:
-        raise CouldNotTell(f"the JSON of fio is cut short: {error}") from None
+        raise UndeterminedError(f"the JSON of fio is cut short: {error}") from None
     broken = [job for job in jobs if job.get("error")]
     if broken or not jobs:
-        raise CouldNotTell(f"fio: job {broken[0]['jobname']} ended with error {broken[0]['error']}" if broken else "fio ran no job")
+        raise UndeterminedError(f"fio: job {broken[0]['jobname']} ended with error {broken[0]['error']}" if broken else "fio ran no job")
     return tuple(_stream(job, way) for job in jobs for way in ("read", "write") if job[way]["io_bytes"])
 
 

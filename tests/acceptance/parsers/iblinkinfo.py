@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cluster.harness.cells import lines_of, refusing
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 _OWNER: Final = re.compile(r"^(CA|Switch|RT): (?:0x[0-9a-f]+ )?(.+):$")
 _LINK: Final = re.compile(
@@ -42,7 +42,7 @@ class Link:
 
 @refusing("iblinkinfo")
 def parse(text: str) -> tuple[Link, ...]:
-    """All ports. CouldNotTell where none was listed, or one cannot be read; warnings between them are no links."""
+    """All ports. UndeterminedError where none was listed, or one cannot be read; warnings between them are no links."""
     links, owner = list[Link](), ""
     lines = lines_of(text)
     for line in lines:
@@ -67,7 +67,7 @@ def parse(text: str) -> tuple[Link, ...]:
                 )
             )
         elif "==(" in line or ("==" in line and ">" in line) or line is lines[-1]:
-            raise CouldNotTell(f"iblinkinfo printed a line that is none of its own: {line.strip()[:120]}")
+            raise UndeterminedError(f"iblinkinfo printed a line that is none of its own: {line.strip()[:120]}")
     if not links:
-        raise CouldNotTell("iblinkinfo listed no link")
+        raise UndeterminedError("iblinkinfo listed no link")
     return tuple(links)

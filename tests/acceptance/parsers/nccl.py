@@ -10,7 +10,7 @@ from typing import Final
 
 from cluster.harness.cells import Row as Cells
 from cluster.harness.cells import Unread, decimal, integer, quoted, refusing
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 
 class Transport(StrEnum):
@@ -82,21 +82,21 @@ class Run:
     def wrong(self) -> int | None:
         """Wrong elements of all sizes; None where any size was not checked.
 
-        CouldNotTell where no wrong element was counted and a count was not read.
+        UndeterminedError where no wrong element was counted and a count was not read.
         """
         counts = [row.wrong for row in self.rows]
         unread = [count for count in counts if isinstance(count, Unread)]
         found = sum(count for count in counts if not isinstance(count, Unread) and count)
         if unread and not found:
-            raise CouldNotTell(unread[0].why)
+            raise UndeterminedError(unread[0].why)
         return None if not found and any(count is None for count in counts) else found
 
     @property
     def bandwidth_gb_s(self) -> float:
-        """The bus bandwidth of the largest message; CouldNotTell where it was not read."""
+        """The bus bandwidth of the largest message; UndeterminedError where it was not read."""
         found = self.largest.busbw_gb_s
         if isinstance(found, Unread):
-            raise CouldNotTell(found.why)
+            raise UndeterminedError(found.why)
         return found
 
 
@@ -118,12 +118,14 @@ _TROUBLE: Final = re.compile(
 
 @refusing("nccl-tests")
 def parse(text: str) -> Run:
-    """The whole output of one run. CouldNotTell where it never came to its end."""
+    """The whole output of one run. UndeterminedError where it never came to its end."""
     rows = tuple(_rows(text))
     bounds, average = _BOUNDS.search(text), _AVERAGE.search(text)
     if not rows or bounds is None or average is None:
         trouble = _TROUBLE.findall(text)
-        raise CouldNotTell(f"nccl-tests did not come to its end: {trouble[0].strip() if trouble else f'{len(rows)} sizes, no summary'}")
+        raise UndeterminedError(
+            f"nccl-tests did not come to its end: {trouble[0].strip() if trouble else f'{len(rows)} sizes, no summary'}"
+        )
     _complete(text, rows)
     versions = re.findall(r"NCCL version (\d[\d.]*\d)", text)
     nvls = re.findall(r"NVLS multicast support is (not )?available", text)
@@ -140,13 +142,13 @@ def parse(text: str) -> Run:
 
 
 def _rows(text: str) -> Iterator[Row]:
-    """Yield the rows of the table: lines that begin with two whole numbers and a type. CouldNotTell for a row without its size."""
+    """Yield the rows of the table: lines that begin with two whole numbers and a type. UndeterminedError for a row without its size."""
     for line in text.splitlines():
         cells = _LABEL.sub("", line).split()
         if len(cells) < 5 or not re.fullmatch(r"(u?int\d+|float|half|double|bfloat16|fp8_?\w*|f8\w*|char)\S*", cells[2]):
             continue
         if not (cells[0].isdigit() and cells[1].isdigit()):
-            raise CouldNotTell(f'nccl-tests: a row without its size: "{quoted(line)}"')
+            raise UndeterminedError(f'nccl-tests: a row without its size: "{quoted(line)}"')
         yield _row(int(cells[0]), cells, line)
 
 
@@ -171,13 +173,13 @@ def _wrong(counts: list[int | Unread | None]) -> int | Unread | None:
 
 
 def _complete(text: str, rows: Sequence[Row]) -> None:
-    """Raise CouldNotTell where the program says that it measures a larger message than the largest row."""
+    """Raise UndeterminedError where the program says that it measures a larger message than the largest row."""
     asked = re.search(r"maxBytes (\d+) step: (\d+)\((factor|bytes)\)", text)
     if asked:
         largest, most, step = max(row.size_bytes for row in rows), int(asked[1]), int(asked[2])
         following = largest * step if asked[3] == "factor" else largest + step
         if largest < following <= most:
-            raise CouldNotTell(f"nccl-tests: the row of {following} B is missing, which it measures up to {most} B")
+            raise UndeterminedError(f"nccl-tests: the row of {following} B is missing, which it measures up to {most} B")
 
 
 def _connections(text: str) -> Iterator[Connection]:

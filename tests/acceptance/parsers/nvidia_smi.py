@@ -10,7 +10,7 @@ from cluster.harness.cells import Row, Unread, decimal, flag, hexadecimal, integ
 from cluster.probes.gpu import clock_faults
 from cluster.probes.gpu_topology import read_matrix
 from cluster.probes.nvidia_smi import GpuList, needs_reset, read_table
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,14 @@ class Health:
 
 
 def parse_health(text: str) -> GpuList[Health]:
-    """Rows of `--query-gpu=… --format=csv,nounits`, in whatever order the fields were asked for. CouldNotTell where no GPU is told of."""
+    """Rows of `--query-gpu=… --format=csv,nounits`, in any order of the fields. Raises UndeterminedError if no GPU is listed."""
     titles = re.search(r"^(.*,\s*)?index\s*(,|$)", text, re.MULTILINE)
     if not titles and re.search(r"^\s*\d+\s*,", text, re.MULTILINE):
-        raise CouldNotTell(f'nvidia-smi printed rows without titles: "{quoted(lines_of(text)[0])}"')
+        raise UndeterminedError(f'nvidia-smi printed rows without titles: "{quoted(lines_of(text)[0])}"')
     try:
         return read_table(text, ("index",), _health)
     except ValueError as error:
-        raise CouldNotTell(f"nvidia-smi did not list GPUs: {error}") from None
+        raise UndeterminedError(f"nvidia-smi did not list GPUs: {error}") from None
 
 
 def _health(row: Row) -> Health:
@@ -72,7 +72,7 @@ _NO_LINKS = re.compile(r"all links are inactive|does not have or support nvlink"
 def parse_nvlinks(text: str) -> Mapping[int, tuple[float | Unread, ...]]:
     """`nvlink --status`: GB/s of each link by GPU, 0 for an inactive one, none for a GPU without links that are up.
 
-    A link whose line is missing or was not read is Unread. CouldNotTell where no GPU is named, or the text ends before the first link.
+    A link whose line is missing or was not read is Unread. UndeterminedError where no GPU is named, or the text ends before the first link.
     """
     links = dict[int, dict[int, float | Unread]]()
     gpu, last = None, 0
@@ -91,7 +91,9 @@ def parse_nvlinks(text: str) -> Mapping[int, tuple[float | Unread, ...]]:
         elif gpu is not None and line[0].isspace() and not _NO_LINKS.search(line):
             links[gpu][len(links[gpu])] = Unread(f"GPU {gpu} link", line.strip(), line)
     if not links or (is_cut(text) and not any(links.values())):
-        raise CouldNotTell(f'nvidia-smi nvlink listed no links: "{quoted(lines[0])}"' if lines else "nvidia-smi nvlink printed nothing")
+        raise UndeterminedError(
+            f'nvidia-smi nvlink listed no links: "{quoted(lines[0])}"' if lines else "nvidia-smi nvlink printed nothing"
+        )
     if is_cut(text) and gpu is not None:
         links[gpu][last + 1] = Unread(f"GPU {gpu} link {last + 1}", None, lines[-1])
     return {number: _in_order(number, found) for number, found in links.items()}
@@ -131,12 +133,12 @@ class Topology:
 
 
 def parse_topology(text: str) -> Topology:
-    """The matrix and its legend. CouldNotTell where a row or a line of the legend is missing."""
+    """The matrix and its legend. UndeterminedError where a row or a line of the legend is missing."""
     try:
         matrix = read_matrix(text)
     except ValueError as error:
-        raise CouldNotTell(f"nvidia-smi topo: {error}") from None
+        raise UndeterminedError(f"nvidia-smi topo: {error}") from None
     missing = [device.why for device in matrix.devices.values() if isinstance(device, Unread)]
     if missing:
-        raise CouldNotTell(f"the legend of nvidia-smi topo is cut short: {missing[0]}")
+        raise UndeterminedError(f"the legend of nvidia-smi topo is cut short: {missing[0]}")
     return Topology(matrix.ways, {card: str(device) for card, device in matrix.devices.items()}, matrix.numa)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cluster.harness.cells import refusing
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 _TO_GBIT: Final = {"Gb/sec": 1.0, "MB/sec": 8 * 2**20 / 1e9, "MiB/sec": 8 * 2**20 / 1e9}
 """perftest counts 2^20 bytes as MB (perftest_parameters.h: format without --report_gbits)."""
@@ -44,12 +44,12 @@ class Latency:
 
 @refusing("perftest")
 def parse_bandwidth(text: str) -> Bandwidth:
-    """Output of ib_write_bw, of either side. CouldNotTell where no result line came."""
+    """Output of ib_write_bw, of either side. UndeterminedError where no result line came."""
     fields = _fields(text)
     unit = re.search(r"BW average\[([A-Za-z/]+)\]", text)
     rows = _rows(text, "BW average", 5)
     if unit is None or unit.group(1) not in _TO_GBIT:
-        raise CouldNotTell(f"ib_write_bw says no unit that is known: {unit.group(1) if unit else 'none'}")
+        raise UndeterminedError(f"ib_write_bw says no unit that is known: {unit.group(1) if unit else 'none'}")
     size, _, _, average, _ = max(rows, key=lambda row: row[0])[:5]
     both = "Bidirectional" in text
     return Bandwidth(
@@ -59,7 +59,7 @@ def parse_bandwidth(text: str) -> Bandwidth:
 
 @refusing("perftest")
 def parse_latency(text: str) -> Latency:
-    """Output of ib_write_lat. CouldNotTell where no result line came."""
+    """Output of ib_write_lat. UndeterminedError where no result line came."""
     fields = _fields(text)
     size, _, _, _, typical, _, _, p99 = min(_rows(text, "t_typical", 9), key=lambda row: row[0])[:8]
     return Latency(fields["Device"], fields["Link type"], int(size), typical, p99)
@@ -69,7 +69,7 @@ def _fields(text: str) -> dict[str, str]:
     found = dict(_FIELD.findall(text))
     missing = {"Device", "Link type", "Mtu"} - set(found)
     if missing:
-        raise CouldNotTell(f"perftest did not run: {_trouble(text) or 'its header is missing ' + ', '.join(sorted(missing))}")
+        raise UndeterminedError(f"perftest did not run: {_trouble(text) or 'its header is missing ' + ', '.join(sorted(missing))}")
     return found
 
 
@@ -81,7 +81,7 @@ def _rows(text: str, title: str, columns: int) -> list[list[float]]:
         [float(cell) for cell in row] for row in rows if len(row) >= columns and all(re.fullmatch(r"\d+(\.\d+)?", cell) for cell in row)
     ]
     if not numbers:
-        raise CouldNotTell(f"perftest gave no result: {_trouble(text) or 'its output is cut short'}")
+        raise UndeterminedError(f"perftest gave no result: {_trouble(text) or 'its output is cut short'}")
     return numbers
 
 

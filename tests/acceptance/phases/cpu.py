@@ -10,7 +10,7 @@ from acceptance.judges import records
 from acceptance.judges.speed import speed
 from acceptance.phase import Finding, Job, Outputs, Phase, Scope, compared, program, told, unknown
 from rackwright.catalog.reference_values import Quantity
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 _COPY: Final = program("memory_copy.py")
 _REAL: Final = ("--mib", "256", "--seconds", "10")
@@ -43,7 +43,7 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
         yield told("memory_copies_are_right", node, partial(_right, node, look))
         try:
             values[node] = float(look()["value"])
-        except CouldNotTell as error:
+        except UndeterminedError as error:
             yield unknown("memory_is_fast", node, str(error))
     check = "memory_is_fast"
     before = (

@@ -15,7 +15,7 @@ from acceptance.phase import Finding, Job, Outputs, Phase, Scope, program, skipp
 from acceptance.phases.nccl import gpu_model, gpu_parts, node_counts
 from rackwright import catalog
 from rackwright.catalog.reference_values import Quantity
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import SkipReason, Verdict
 
 SPEEDS: Final = {
@@ -131,7 +131,7 @@ def _fast(scope: Scope, outputs: Outputs, nodes: Sequence[str], check: str, quan
                 continue
             try:
                 values.update(_by_gpu(outputs, node, quantity, scope.gpus(node)))
-            except CouldNotTell as error:
+            except UndeterminedError as error:
                 silent.add(node)
                 yield unknown(check, node, str(error))
         hardware = {key: gpu_model(scope, key.split("/")[0]) for key in values}
@@ -156,7 +156,7 @@ def _by_gpu(outputs: Outputs, node: str, quantity: Quantity, gpus: int) -> dict[
     if quantity is Quantity.PEER_COPY and gpus == 1:
         return {}
     if measured != set(range(gpus)):
-        raise CouldNotTell(f"{quantity.value} was measured on {len(measured)} of {gpus} GPUs")
+        raise UndeterminedError(f"{quantity.value} was measured on {len(measured)} of {gpus} GPUs")
     return {f"{node}/GPU {gpu}": min(float(each["value"]) for each in figures if each["gpu"] == gpu) for gpu in sorted(measured)}
 
 
@@ -179,7 +179,7 @@ def _training(scope: Scope, outputs: Outputs, nodes: Sequence[str], mode: str, q
         try:
             found = records.record(outputs.get(f"{mode}-{node}"), node)
             if found["ranks"] != scope.gpus(node):
-                raise CouldNotTell(f"{found['ranks']} of {scope.gpus(node)} GPUs trained")
+                raise UndeterminedError(f"{found['ranks']} of {scope.gpus(node)} GPUs trained")
             if not found["last_loss"] < found["first_loss"]:
                 yield Finding(
                     check,
@@ -190,7 +190,7 @@ def _training(scope: Scope, outputs: Outputs, nodes: Sequence[str], mode: str, q
                 )
                 continue
             values[node] = float(found["tokens_s"])
-        except CouldNotTell as error:
+        except UndeterminedError as error:
             yield unknown(check, node, str(error))
     hardware = {node: f"{gpu_model(scope, node)}-{scope.gpus(node)}" for node in values}
     before = {node: value for node in values if (value := scope.baseline.get(f"gpu.{check}[{node}] {quantity.value}"))}

@@ -13,7 +13,7 @@ from cluster.harness.probe import Probe
 from cluster.probes.gpu import GPUS
 from cluster.probes.nvidia_smi import GpuList
 from cluster.probes.smoke import gpus_to_ask
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import SkipReason
 
 OPENED: Final = Question(
@@ -88,7 +88,7 @@ def _given(outputs: Outputs, part: Part, node: str) -> Finding:
 def _apart(outputs: Outputs, part: Part, node: str) -> Finding:
     first, second = (said(outputs[f"{word}-{part.name}"], node) for word in ("first", "second"))
     if first.ended < second.began or second.ended < first.began:
-        raise CouldNotTell("the two jobs did not run at the same time")
+        raise UndeterminedError("the two jobs did not run at the same time")
     good = bool(first.gpus and second.gpus) and not set(first.gpus) & set(second.gpus)
     return compared("shares_no_gpu", node, f"{','.join(first.gpus)} and {','.join(second.gpus)}", "none in common", holds=good)
 

@@ -13,7 +13,7 @@ from acceptance.parsers import nccl
 from acceptance.parsers.nccl import Run, Transport
 from acceptance.phase import Finding, Job, Output, Outputs, Part, Phase, Scope, program, skipped, told, unknown
 from rackwright.catalog.reference_values import Quantity
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import SkipReason, Verdict
 
 COLLECTIVES: Final = (Quantity.ALL_REDUCE, Quantity.ALL_GATHER, Quantity.REDUCE_SCATTER, Quantity.ALLTOALL)
@@ -134,7 +134,7 @@ def _of(scope: Scope, output: Output) -> Iterator[Finding]:
     try:
         said = {node: records.record(output, node) for node in job.nodes}
         run = nccl.parse("".join(str(task_said["out"]) + str(task_said["err"]) for task_said in _all_said(output)))
-    except CouldNotTell as error:
+    except UndeterminedError as error:
         yield from (unknown(check, node, f"{job.name}: {error}") for node in job.nodes for check in (*checks, bandwidth) if check)
         return
     wanted = _wanted(scope, output, said)

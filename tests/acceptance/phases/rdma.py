@@ -12,7 +12,7 @@ from acceptance.parsers.perftest import parse_bandwidth, parse_latency
 from acceptance.phase import Finding, Job, Output, Outputs, Phase, Scope, compared, program, skipped, unknown
 from rackwright.catalog.reference_values import Quantity
 from rackwright.catalog.thresholds import threshold
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import SkipReason
 
 _PAIRS: Final = program("rdma_pairs.py")
@@ -71,7 +71,7 @@ def _meetings(output: Output) -> Iterator[tuple[Quantity, Meeting, str]]:
         trouble, said = "", dict[tuple[str, str], Mapping[str, Any]]()
         try:
             said = {(each["rail"], each["tool"]): each for each in records.record(output, other)["meetings"]}
-        except CouldNotTell as error:
+        except UndeterminedError as error:
             trouble = str(error)
         for rail in rails:
             yield _meeting(Quantity.RDMA_WRITE, one, other, rail, said.get((rail, "ib_write_bw")), trouble)
@@ -90,7 +90,7 @@ def _meeting(
             return quantity, Meeting(one, other, rail, bandwidth.average_gbit_s), bandwidth.link
         latency = parse_latency(text)
         return quantity, Meeting(one, other, rail, latency.typical_us), latency.link
-    except CouldNotTell as error:
+    except UndeterminedError as error:
         return quantity, Meeting(one, other, rail, None, str(error)), ""
 
 

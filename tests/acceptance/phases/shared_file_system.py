@@ -16,7 +16,7 @@ from cluster.harness.cells import Unread
 from cluster.probes.smoke import writing
 from cluster.probes.storage import MOUNTS, is_there
 from rackwright.catalog.checks import acceptance
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 _LOOK: Final = program("seen.py")
 _NAME: Final = 24
@@ -90,7 +90,7 @@ def files(scope: Scope) -> Mapping[str, str]:
 def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
     """Each node's view, and that of the node where results are read."""
     if scope.mount is None:
-        raise CouldNotTell(
+        raise UndeterminedError(
             "the plan has no file system that its users may write to and that all compute nodes and the submitting one mount"
         )
     yield compared("folder_is_made", scope.submitter, scope.trouble or "made", "made")
@@ -99,7 +99,7 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
             yield told("is_mounted", node, partial(_mounted, scope, outputs[f"mounts-{part.name}"], node))
             yield told("size_matches_plan", node, partial(_sized, scope, outputs[f"size-{part.name}"], node))
     if scope.folder is None:
-        raise CouldNotTell(f"nothing was written, because the run's folder could not be made: {scope.trouble}")
+        raise UndeterminedError(f"nothing was written, because the run's folder could not be made: {scope.trouble}")
     writers = _writers(scope, outputs)
     for part in scope.parts:
         for node in part.nodes:
@@ -120,7 +120,7 @@ def _mounted(scope: Scope, output: Output, node: str) -> Finding:
     mounts = answer(output, node, MOUNTS)
     right = is_there(mounts, SimpleNamespace(**one), node)
     if not right and isinstance(unread := mounts.at(scope.mount), Unread):
-        raise CouldNotTell(unread.why)
+        raise UndeterminedError(unread.why)
     found = one["kind"] if right else mounts[scope.mount].type if scope.mount in mounts else "nothing"
     return compared("is_mounted", node, f"{found} at {scope.mount}", f"{one['kind']} at {scope.mount}", holds=right)
 
@@ -149,20 +149,20 @@ def _kept(scope: Scope, node: str, look: Callable[[], Seen], writers: Sequence[s
 
 
 def _looked(output: Output, node: str) -> Seen:
-    """What a node saw; raises CouldNotTell where it did not come to look."""
+    """What a node saw; raises UndeterminedError where it did not come to look."""
     printed = output.only(node).out
     try:
         return parse_seen(printed)
     except (ValueError, KeyError, IndexError):
-        raise CouldNotTell(f"job {output.job.name} told nothing of {node}: {output.trouble or 'it printed no JSON'}") from None
+        raise UndeterminedError(f"job {output.job.name} told nothing of {node}: {output.trouble or 'it printed no JSON'}") from None
 
 
 def _writers(scope: Scope, outputs: Outputs) -> list[str]:
-    """Hosts that said they wrote, which the others must see; raises CouldNotTell where none did. The rest are findings of their own."""
+    """Return the hosts that report a write, which the others must see; raise UndeterminedError if none does."""
     tasks = [task for part in scope.parts for task in outputs[f"write-{part.name}"].tasks]
     found = sorted(task.host for task in tasks if not trouble(task) and "TASK " in task.out)
     if not found:
-        raise CouldNotTell("no job wrote anything")
+        raise UndeterminedError("no job wrote anything")
     return found
 
 

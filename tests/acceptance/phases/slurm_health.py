@@ -10,7 +10,7 @@ from acceptance.phase import Finding, Job, Outputs, Phase, Scope, compared, told
 from acceptance.smoke import TASK, arguments, said
 from cluster.probes.slurm import NODES, PARTITIONS, PING
 from cluster.probes.slurm_states import states_of, works
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 
 def jobs(scope: Scope) -> Sequence[Job]:
@@ -37,7 +37,7 @@ def _since(scope: Scope, node: str) -> str:
     """Why the controller has taken the node out since, as nodes do that find themselves unfit; empty where it has not."""
     try:
         now = scope.answer(NODES).get(node)
-    except CouldNotTell:
+    except UndeterminedError:
         return ""
     return f"{'+'.join(sorted(now.states)).lower()}: {now.reason}" if now and now.reason else ""
 

@@ -10,7 +10,7 @@ from acceptance.judges import records
 from acceptance.judges.speed import shown, speed
 from acceptance.phase import Figure, Finding, Job, Outputs, Phase, Scope, compared, program, told, unknown
 from rackwright.catalog.reference_values import Quantity
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 QUANTITIES: Final = {
     "writes_are_fast": Quantity.STORAGE_WRITE,
@@ -67,7 +67,7 @@ def _fast(scope: Scope, check: str, quantity: Quantity, alone: dict[str, Any]) -
     for node, look in alone.items():
         try:
             values[node] = _value(look(), quantity)
-        except CouldNotTell as error:
+        except UndeterminedError as error:
             yield unknown(check, node, str(error))
     # The lab's figures are those of the machine it shares with whatever else runs there: told, and held against nothing.
     before = (
@@ -86,7 +86,7 @@ def _fast(scope: Scope, check: str, quantity: Quantity, alone: dict[str, Any]) -
 def _value(found: dict[str, Any], quantity: Quantity) -> float:
     values = {each["quantity"]: each["value"] for each in found.get("figures", ())}
     if quantity.value not in values:
-        raise CouldNotTell(f"{quantity.value} was not measured")
+        raise UndeterminedError(f"{quantity.value} was not measured")
     return float(values[quantity.value])
 
 
@@ -101,7 +101,7 @@ def _survived(scope: Scope, outputs: Outputs, node: str) -> Finding:
     lookers = [output for name, output in outputs.items() if name.startswith("look-")]
     seen = {each: int(records.record(output, each)["found"][node]) for output in lookers for each in output.job.nodes}
     if set(seen) != set(scope.nodes):
-        raise CouldNotTell(f"{len(seen)} of {len(scope.nodes)} nodes looked")
+        raise UndeterminedError(f"{len(seen)} of {len(scope.nodes)} nodes looked")
     least = min(seen, key=lambda each: seen[each])
     found = f"{seen[least]} of {safe} records, seen from {least}" if seen[least] < safe else f"all {safe} records"
     return compared("survives_a_killed_writer", node, found, f"all {safe} records")
@@ -114,7 +114,7 @@ def _aggregate(scope: Scope, outputs: Outputs) -> Finding:
     }
     missing = sorted(set(scope.nodes) - set(found))
     if missing or not found:
-        raise CouldNotTell(f"nothing from {', '.join(missing) or 'anybody'}")
+        raise UndeterminedError(f"nothing from {', '.join(missing) or 'anybody'}")
     sums = {
         quantity: sum(_value(each, quantity) for each in found.values()) for quantity in (Quantity.STORAGE_WRITE, Quantity.STORAGE_READ)
     }

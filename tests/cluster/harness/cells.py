@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Final, TypeVar
 
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 T = TypeVar("T")
 _LONGEST: Final = 160
@@ -25,7 +25,7 @@ _TROUBLE: Final = re.compile(
 
 
 class Unread:
-    """A value that could not be read. Any use as a value raises CouldNotTell, so that no check passes because of it."""
+    """A value that could not be read. Any use as a value raises UndeterminedError, so that no check passes because of it."""
 
     def __init__(self, subject: str, said: str | None, line: str) -> None:
         self.said = said
@@ -39,13 +39,13 @@ class Unread:
         return f"<Unread: {self.why}>"
 
     def _refuse(self, *_: object) -> Any:
-        raise CouldNotTell(self.why)
+        raise UndeterminedError(self.why)
 
     def __bool__(self) -> bool:
-        raise CouldNotTell(self.why)
+        raise UndeterminedError(self.why)
 
     def __eq__(self, other: object) -> bool:
-        raise CouldNotTell(self.why)
+        raise UndeterminedError(self.why)
 
     __hash__ = object.__hash__
     __lt__ = __le__ = __gt__ = __ge__ = __int__ = __float__ = __index__ = _refuse
@@ -205,8 +205,8 @@ class Lines(dict[str, T]):
         return self[name] if name in self else Unread(name, self.unread[0], "") if self.unread else None
 
     def __missing__(self, name: str) -> T:
-        """Raise CouldNotTell: what a tool was asked for and did not print is unknown."""
-        raise CouldNotTell(f'a line cannot be read: "{quoted(self.unread[0])}"' if self.unread else f"{name} is not in the output")
+        """Raise UndeterminedError: what a tool was asked for and did not print is unknown."""
+        raise UndeterminedError(f'a line cannot be read: "{quoted(self.unread[0])}"' if self.unread else f"{name} is not in the output")
 
 
 def read_each_line(text: str, read: Callable[[str], tuple[str, T] | None]) -> Lines[T]:
@@ -230,7 +230,7 @@ def read_each_line(text: str, read: Callable[[str], tuple[str, T] | None]) -> Li
 
 
 def refusing(tool: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
-    """Return a decorator: what the reader of a tool's output raises on an output of another form becomes CouldNotTell."""
+    """Return a decorator: what the reader of a tool's output raises on an output of another form becomes UndeterminedError."""
 
     def decorate(read: Callable[..., T]) -> Callable[..., T]:
         @wraps(read)
@@ -238,7 +238,7 @@ def refusing(tool: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
             try:
                 return read(text)
             except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
-                raise CouldNotTell(f"{tool}: unreadable output: {error}") from None
+                raise UndeterminedError(f"{tool}: unreadable output: {error}") from None
 
         return reader
 

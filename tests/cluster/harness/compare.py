@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from cluster.harness.cells import Lines, Unread, first_reasons, unread_values
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 _LONGEST: Final = 300
 
@@ -26,7 +26,7 @@ class Expect:
     def __call__(self, found: Any, planned: Any, *, holds: bool | None = None) -> None:
         """Compare; `holds` says whether it is as planned where that is no matter of being equal.
 
-        Values that were not read are left out of the comparison. If the others are as planned, CouldNotTell quotes them.
+        Values that were not read are left out of the comparison. If the others are as planned, UndeterminedError quotes them.
         """
         unread = tuple(unread_values(found))
         if isinstance(found, Lines) and set(planned) - set(found):
@@ -43,7 +43,7 @@ class Expect:
         if not good:
             raise Mismatch(f"expected {self.planned}, found {self.found}")
         if unread:
-            raise CouldNotTell(first_reasons(unread))
+            raise UndeterminedError(first_reasons(unread))
 
 
 def _read_part(found: Any, planned: Any) -> tuple[Any, Any]:

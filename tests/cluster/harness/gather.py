@@ -11,9 +11,9 @@ from typing import Any, Final
 from cluster.harness.machine import Looked, Outlook, look
 from cluster.harness.probe import Place, Probe, Raw, Stage
 from cluster.harness.transport import BoundedSsh, ask_node, ask_node_in_rounds
-from rackwright.errors import CouldNotTell
-from rackwright.inventory.concurrency import at_once
-from rackwright.inventory.reader import Declared
+from rackwright.errors import UndeterminedError
+from rackwright.inventory.concurrency import max_parallel
+from rackwright.inventory.reader import Inventory
 
 ROUND_LIMIT: Final = 10.0
 """Seconds a node has for the questions of one passive round; with connecting, a dead node is known within 15 s."""
@@ -46,7 +46,7 @@ class _Where:
     """A node as a question's command sees it."""
 
     node: Mapping[str, Any]
-    declared: Declared
+    declared: Inventory
     gathering: Gathering
 
     def before(self, probe: Probe[Any], node: str) -> Any:
@@ -59,7 +59,7 @@ class _Where:
 class Gathering:
     """All answers of one run. Asking for one waits until its node's round is over."""
 
-    def __init__(self, declared: Declared, ssh_config: Path, probes: Iterable[Probe[Any]], outlooks: Iterable[Outlook] = ()) -> None:
+    def __init__(self, declared: Inventory, ssh_config: Path, probes: Iterable[Probe[Any]], outlooks: Iterable[Outlook] = ()) -> None:
         self._declared = declared
         self._ssh_config = ssh_config
         self._rounds: dict[tuple[str, Stage], _Round] = {}
@@ -75,7 +75,7 @@ class Gathering:
         self._silent: set[str] = set()
         self._outlooks = {outlook.name: outlook for outlook in outlooks}
         self._views = {name: _View(threading.Event()) for name in self._outlooks}
-        self._turns = threading.Semaphore(at_once(declared.target, _AT_ONCE))
+        self._turns = threading.Semaphore(max_parallel(declared.target, _AT_ONCE))
 
     def start(self) -> None:
         """Send all rounds; returns at once."""
@@ -93,29 +93,29 @@ class Gathering:
         """The answer as it came."""
         asked = self._rounds.get((node, probe.stage))
         if asked is None:
-            raise CouldNotTell(f"{node} was not queried for {probe.name}")
+            raise UndeterminedError(f"{node} was not queried for {probe.name}")
         asked.done.wait()
         return asked.answers[probe.name]
 
     def answer(self, probe: Probe[Any], node: str) -> Any:
-        """The answer as data; raises CouldNotTell where there is none."""
+        """The answer as data; raises UndeterminedError where there is none."""
         return probe.read(self.raw(probe, node))
 
     def seen(self, outlook: Outlook, node: str) -> str:
-        """What answered from that node; empty when nothing did. Raises CouldNotTell where the look itself failed."""
+        """What answered from that node; empty when nothing did. Raises UndeterminedError where the look itself failed."""
         if outlook.name not in self._views:
-            raise CouldNotTell(f"{outlook.name} was not probed")
+            raise UndeterminedError(f"{outlook.name} was not probed")
         view = self._views[outlook.name]
         view.done.wait()
         if view.looked.trouble:
-            raise CouldNotTell(view.looked.trouble)
+            raise UndeterminedError(view.looked.trouble)
         if node not in view.looked.answers:
-            raise CouldNotTell(f"{outlook.name} has no result for {node}")
+            raise UndeterminedError(f"{outlook.name} has no result for {node}")
         return str(view.looked.answers[node])
 
     def tell(self, node: str, command: Callable[[Place], str]) -> None:
         """Have a node do something of which nobody waits for the answer's meaning."""
-        backend = BoundedSsh(node, self._ssh_config, become=self._declared.becomes_root(node))
+        backend = BoundedSsh(node, self._ssh_config, become=self._declared.needs_sudo(node))
         ask_node(backend, [("told", command(self.place(node)), ROUND_LIMIT)], ROUND_LIMIT)
 
     def speaks(self, node: str) -> bool:
@@ -151,9 +151,9 @@ class Gathering:
             if stage is Stage.LOOK and not opens:
                 self._entry_open.wait(_FIRST)
             if stage is not Stage.LOOK and not self.speaks(name):
-                raise CouldNotTell(self._why_silent(name))
+                raise UndeterminedError(self._why_silent(name))
             mine.answers |= self._ask(name, probes, 1 if stage is Stage.JOBS else _ROUNDS)
-        except CouldNotTell as error:
+        except UndeterminedError as error:
             mine.answers |= {probe.name: Raw(trouble=str(error)) for probe in probes}
         except Exception as error:  # whatever goes wrong here must not leave a check waiting
             mine.answers |= {probe.name: Raw(trouble=f"{name} could not be asked: {error!r}") for probe in probes}
@@ -177,11 +177,11 @@ class Gathering:
         for probe in probes:
             try:
                 questions.append((probe.name, probe.command_at(where), probe.timeout))
-            except CouldNotTell as error:
+            except UndeterminedError as error:
                 answers[probe.name] = Raw(trouble=str(error))
         if questions:
             longest = max(timeout for _, _, timeout in questions)
-            backend = BoundedSsh(name, self._ssh_config, become=self._declared.becomes_root(name))
+            backend = BoundedSsh(name, self._ssh_config, become=self._declared.needs_sudo(name))
             with self._turns:
                 answers |= ask_node_in_rounds(backend, questions, max(ROUND_LIMIT, longest), lambda: self._hear(name), rounds=rounds)
         return answers

@@ -14,8 +14,8 @@ from cluster.harness.compare import Expect, Mismatch
 from cluster.harness.gather import Gathering
 from cluster.harness.probe import NodeBusy, Place
 from cluster.harness.transport import BoundedSsh
-from rackwright.errors import CouldNotTell
-from rackwright.inventory.reader import Declared
+from rackwright.errors import UndeterminedError
+from rackwright.inventory.reader import Inventory
 from rackwright.report.check_plan import Manifest
 from rackwright.report.redact import Redactor
 from rackwright.report.result import Result, result
@@ -28,7 +28,7 @@ class Judge:
     """Everything one run knows, as a pytest plugin."""
 
     def __init__(
-        self, declared: Declared, owed: Manifest, gathering: Gathering, lines: IO[str], redact: Redactor, ssh_config: Path
+        self, declared: Inventory, owed: Manifest, gathering: Gathering, lines: IO[str], redact: Redactor, ssh_config: Path
     ) -> None:
         self.declared = declared
         self.owed = owed
@@ -48,7 +48,7 @@ class Judge:
 
     def backend(self, node: str, limit: float) -> BoundedSsh:
         """testinfra's way to a node, bounded to so many seconds."""
-        return BoundedSsh(node, self.ssh_config, become=self.declared.becomes_root(node), limit=limit)
+        return BoundedSsh(node, self.ssh_config, become=self.declared.needs_sudo(node), limit=limit)
 
     def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str, obj: object) -> list[pytest.Item] | None:
         """Leave out functions that this run does not owe; those the catalogue does not know stay, so that they are noticed."""
@@ -115,7 +115,7 @@ def judge(error: BaseException | None, expect: Expect) -> tuple[Verdict, str]:
         return Verdict.FAILED, f"expected {expect.planned}, found {expect.found}"
     if isinstance(error, NodeBusy):
         return Verdict.SKIPPED, SkipReason.NODE_BUSY
-    if isinstance(error, CouldNotTell):
+    if isinstance(error, UndeterminedError):
         return Verdict.UNKNOWN, str(error)
     if isinstance(error, pytest.skip.Exception):
         return Verdict.SKIPPED, str(error.msg)

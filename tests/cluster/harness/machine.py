@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from cluster.harness.outside_side import PATIENCE, banner
 from cluster.harness.transport import local_slowness
-from rackwright.errors import CouldNotTell
-from rackwright.inventory.reader import Declared
+from rackwright.errors import UndeterminedError
+from rackwright.inventory.reader import Inventory
 
 PASSING: Final = "rackwright.passing"
 """The label of a container that is gone when its question is answered; a look for drift beside it knows it by that (drivers/podman.py)."""
@@ -36,7 +36,7 @@ class Outlook:
 
     name: str
     on: str
-    look: Callable[[Declared, Sequence[str]], Mapping[str, str]]
+    look: Callable[[Inventory, Sequence[str]], Mapping[str, str]]
     serves: tuple[str, ...]
     """Checks that need it; it is not carried out for others."""
 
@@ -48,13 +48,13 @@ OUTLOOKS: dict[str, Outlook] = {}
 """Every outlook there is, by name."""
 
 
-def published(declared: Declared, names: Sequence[str]) -> dict[str, str]:
+def published(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
     """What answers on the published port of the entry nodes."""
     access = declared.cluster["access"]
     return {name: banner(_own_address(access["listen"]), access["port"], _AT_LEISURE * local_slowness()) for name in names}
 
 
-def from_this_machine(declared: Declared, names: Sequence[str]) -> dict[str, str]:
+def from_this_machine(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
     """What answers this machine on the nodes' own ssh ports.
 
     Rootless networks lie in a network namespace of their own: no packet is sent, since it would leave for the default route's gateway.
@@ -76,9 +76,9 @@ def _route(address: str) -> str:
             ["ip", "-json", "route", "get", address], capture_output=True, text=True, timeout=_ENGINE, check=False, stdin=subprocess.DEVNULL
         )
     except FileNotFoundError:
-        raise CouldNotTell("ip is not installed on this machine (package iproute2)") from None
+        raise UndeterminedError("ip is not installed on this machine (package iproute2)") from None
     if ended.returncode and "unreachable" not in ended.stderr:
-        raise CouldNotTell(f"ip route get {address}: {ended.stderr.strip() or 'no reason given'}")
+        raise UndeterminedError(f"ip route get {address}: {ended.stderr.strip() or 'no reason given'}")
     return "" if ended.returncode else ended.stdout
 
 
@@ -96,12 +96,12 @@ def on_link(route: str) -> bool:
 def _refuse_foreign_route(address: str, local: bool, *, rootless: bool) -> None:
     """Raise where a packet to the address would reach another machine than the node, or nothing could be concluded from silence."""
     if rootless and local:
-        raise CouldNotTell(f"a network of this machine also contains {address}: choose another network.cidr in the stack file")
+        raise UndeterminedError(f"a network of this machine also contains {address}: choose another network.cidr in the stack file")
     if not rootless and not local:
-        raise CouldNotTell(f"this machine has no interface on the network of {address}: `podman network ls` lists the networks")
+        raise UndeterminedError(f"this machine has no interface on the network of {address}: `podman network ls` lists the networks")
 
 
-def ports_of_kubernetes(declared: Declared, names: Sequence[str]) -> dict[str, str]:
+def ports_of_kubernetes(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
     """Ports of Kubernetes that this machine reaches on the nodes, with what is there; empty where none is reached."""
     asked = [(name, port) for name in names for port in KUBERNETES]
     found: dict[str, list[str]] = {name: [] for name in names}
@@ -123,14 +123,14 @@ def reached(address: str, port: int) -> str:
         return ""
 
 
-def from_a_stranger(declared: Declared, names: Sequence[str]) -> dict[str, str]:
+def from_a_stranger(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
     """What answers a container on the engine's default network, which is no network of the cluster."""
     found = _stranger_sees(declared, names, PATIENCE * local_slowness())
     answered = any(found.get(name) for name in declared.members("@entry"))
     return found if answered else _stranger_sees(declared, names, _AT_LEISURE * local_slowness())
 
 
-def _stranger_sees(declared: Declared, names: Sequence[str], patience: float) -> dict[str, str]:
+def _stranger_sees(declared: Inventory, names: Sequence[str], patience: float) -> dict[str, str]:
     addresses = {declared.nodes[name]["address"]: name for name in names}
     image = _image_of_a_node(declared.stack)
     limits = [argument for name, kind in _LIMITS for argument in ("--ulimit", f"{name}={_hard(kind)}")]
@@ -177,7 +177,7 @@ def _image_of_a_node(stack: str) -> str:
     """Any node's image: the stranger must not need one of its own."""
     images = _podman(["ps", "--filter", f"label=rackwright.stack={stack}", "--format", "{{.ImageID}}"]).split()
     if not images:
-        raise CouldNotTell(f"no container of stack {stack} runs on this machine")
+        raise UndeterminedError(f"no container of stack {stack} runs on this machine")
     return images[0]
 
 
@@ -188,12 +188,12 @@ def _podman(arguments: list[str]) -> str:
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False, stdin=subprocess.DEVNULL)
     except FileNotFoundError:
-        raise CouldNotTell("podman is not installed on this machine") from None
+        raise UndeterminedError("podman is not installed on this machine") from None
     except subprocess.TimeoutExpired:
-        raise CouldNotTell(f"podman {arguments[0]}: timed out after {limit:.0f} s") from None
+        raise UndeterminedError(f"podman {arguments[0]}: timed out after {limit:.0f} s") from None
     if ended.returncode:
         said = (ended.stderr.strip() or "no reason given").splitlines()[-1]
-        raise CouldNotTell(f"podman {arguments[0]}: {said}")
+        raise UndeterminedError(f"podman {arguments[0]}: {said}")
     return ended.stdout
 
 
@@ -206,11 +206,11 @@ class Looked:
     trouble: str = ""
 
 
-def look(outlook: Outlook, declared: Declared) -> Looked:
+def look(outlook: Outlook, declared: Inventory) -> Looked:
     """Carry out an outlook; what goes wrong with it is its answer."""
     started = time.monotonic()
     try:
         answers = outlook.look(declared, declared.members(outlook.on))
     except Exception as error:  # a look that breaks must leave its checks unknown, not waiting
-        return Looked({}, time.monotonic() - started, str(error) if isinstance(error, CouldNotTell) else repr(error))
+        return Looked({}, time.monotonic() - started, str(error) if isinstance(error, UndeterminedError) else repr(error))
     return Looked(answers, time.monotonic() - started)

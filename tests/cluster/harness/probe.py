@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 if TYPE_CHECKING:  # a node that looks at itself has no report
-    from rackwright.inventory.reader import Declared
+    from rackwright.inventory.reader import Inventory
 
 T = TypeVar("T")
 _MISSING = {126: "cannot be executed", 127: "is not installed"}
@@ -63,10 +63,10 @@ class Place(Protocol):
     """Where a question is asked: the node's record, the plan, and answers that were given before."""
 
     node: Mapping[str, Any]
-    declared: Declared
+    declared: Inventory
 
     def before(self, probe: Probe[Any], node: str) -> Any:
-        """An earlier answer, parsed; raises CouldNotTell where there is none."""
+        """An earlier answer, parsed; raises UndeterminedError where there is none."""
 
     def speaks(self, node: str) -> bool:
         """Whether a node answers at all."""
@@ -96,17 +96,17 @@ class Probe(Generic[T]):
         return self.command if isinstance(self.command, str) else self.command(place)
 
     def read(self, raw: Raw) -> T:
-        """The answer as data; raises CouldNotTell where the command gave none or an unreadable one."""
+        """The answer as data; raises UndeterminedError where the command gave none or an unreadable one."""
         if raw.trouble:
-            raise CouldNotTell(raw.trouble)
+            raise UndeterminedError(raw.trouble)
         if raw.rc not in self.statuses:
             what = _MISSING.get(raw.rc, f"ended with status {raw.rc}")
-            raise CouldNotTell(f"{self.name}: the command {what}: {_last_line(raw.err or raw.out)}")
+            raise UndeterminedError(f"{self.name}: the command {what}: {_last_line(raw.err or raw.out)}")
         try:
             return self.parse(raw.out)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
             where = "" if '"' in str(error) else f": {_last_line(raw.out)}"  # a reader of rows quotes the line that it could not read
-            raise CouldNotTell(f"{self.name}: unreadable answer ({error}){where}") from None
+            raise UndeterminedError(f"{self.name}: unreadable answer ({error}){where}") from None
 
 
 PROBES: dict[str, Probe[Any]] = {}

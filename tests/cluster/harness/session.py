@@ -21,10 +21,10 @@ from cluster.harness.machine import OUTLOOKS, Outlook
 from cluster.harness.probe import PROBES, Probe, Stage
 from cluster.probes.identity import CLOCK
 from rackwright.catalog.checks import Kind, Level, checks
-from rackwright.errors import BadInput
-from rackwright.inventory.reader import Declared, load
+from rackwright.errors import InputError
+from rackwright.inventory.reader import Inventory, load
 from rackwright.report.check_plan import Kinds, Manifest, manifest
-from rackwright.report.document import Report, assemble, invalidate
+from rackwright.report.document import Report, build_report, invalidate
 from rackwright.report.redact import redactor
 from rackwright.report.result import Result
 from rackwright.report.store import write, write_json
@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         declared = load(chosen.inventory)
         owed = _owed(declared, chosen)
-    except BadInput as error:
+    except InputError as error:
         print(error, file=sys.stderr)
         return error.exit_code
     return run(declared, owed, chosen).verdict.exit_code
@@ -61,16 +61,16 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _owed(declared: Declared, chosen: argparse.Namespace) -> Manifest:
+def _owed(declared: Inventory, chosen: argparse.Namespace) -> Manifest:
     nodes = chosen.nodes.split(",") if chosen.nodes else None
     for name in nodes or ():
         if name not in declared.nodes:
             out = " (it is out)" if name in declared.out else ""
-            raise BadInput(f"is no node of {declared.stack}{out}", path=name, hint=f"its nodes are {', '.join(declared.nodes)}")
+            raise InputError(f"is no node of {declared.stack}{out}", path=name, hint=f"its nodes are {', '.join(declared.nodes)}")
     return manifest(declared, checks(), Level(chosen.level or declared.level), Kinds(chosen.kinds), nodes)
 
 
-def run(declared: Declared, owed: Manifest, chosen: argparse.Namespace) -> Report:
+def run(declared: Inventory, owed: Manifest, chosen: argparse.Namespace) -> Report:
     """One run of what is owed, with the report on record at its start (all unknown) and at its end."""
     started, clock = datetime.now(UTC), time.monotonic()
     folder = chosen.results.parent
@@ -85,7 +85,7 @@ def run(declared: Declared, owed: Manifest, chosen: argparse.Namespace) -> Repor
         judged.ending = repr(error)
     finally:
         transport.stop()
-    report = assemble(declared, owed, judged.results, started=started, seconds=time.monotonic() - clock, missing=judged.why_missing)
+    report = build_report(declared, owed, judged.results, started=started, seconds=time.monotonic() - clock, missing=judged.why_missing)
     write(report, folder)
     return report
 
@@ -106,7 +106,7 @@ class _Judged:
         )
 
 
-def _judge(declared: Declared, owed: Manifest, gathering: Gathering, chosen: argparse.Namespace, judged: _Judged) -> None:
+def _judge(declared: Inventory, owed: Manifest, gathering: Gathering, chosen: argparse.Namespace, judged: _Judged) -> None:
     """Collect and run the checks. Importing pytest takes a third of a second, in which the nodes already work on their answers."""
     import pytest
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from cluster.harness.gather import Gathering
 from cluster.probes.smoke import SMOKE, as_user
 from rackwright.catalog.checks import Kind
-from rackwright.errors import CouldNotTell
-from rackwright.inventory.reader import Declared
+from rackwright.errors import UndeterminedError
+from rackwright.inventory.reader import Inventory
 from rackwright.report.check_plan import Manifest
 
 
-def tidy(declared: Declared, owed: Manifest, gathering: Gathering) -> None:
+def tidy(declared: Inventory, owed: Manifest, gathering: Gathering) -> None:
     """Remove the run's folder, once every node has looked at it."""
     if not any(item.spec.kind is Kind.JOB for item in owed.expected.values()):
         return
@@ -19,7 +19,7 @@ def tidy(declared: Declared, owed: Manifest, gathering: Gathering) -> None:
     submitter = declared.members("@submit")[0]
     try:
         folder = gathering.answer(SMOKE, submitter).folder
-    except CouldNotTell:
+    except UndeterminedError:
         return
     if folder:
         gathering.tell(submitter, lambda place: as_user(place, {"remove": folder}))

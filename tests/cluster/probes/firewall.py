@@ -12,7 +12,7 @@ from ipaddress import ip_address, ip_network
 from typing import Any, Final
 
 from cluster.harness.probe import Place, Probe
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Ruleset:
         return tuple(chain.policy for _, chain in self._judging("input"))
 
     def admits(self, packet: Packet) -> bool:
-        """Whether the packet gets through all chains that judge it. Raises CouldNotTell at a rule that is not understood."""
+        """Whether the packet gets through all chains that judge it. Raises UndeterminedError at a rule that is not understood."""
         hook = "forward" if packet.leaves_by else "input"
         return all(self._verdict(key, packet) == "accept" for key, _ in self._judging(hook))
 
@@ -85,7 +85,7 @@ class Ruleset:
             elif kind in _VERDICTS:
                 return self._concluded(key, kind, value, packet)
             elif kind not in _HARMLESS:
-                raise CouldNotTell(f"the ruleset has an unsupported statement: {kind}")
+                raise UndeterminedError(f"the ruleset has an unsupported statement: {kind}")
         return "continue"
 
     def _concluded(self, key: tuple[str, str, str], kind: str, value: Any, packet: Packet) -> str:
@@ -134,7 +134,7 @@ def _actual(left: Mapping[str, Any], packet: Packet) -> Any:
     meta |= {"oif": packet.leaves_by, "oifname": packet.leaves_by} if packet.leaves_by else {}
     if kind == "meta" and about["key"] in meta:
         return meta[about["key"]]
-    raise CouldNotTell(f"the ruleset matches an unsupported expression: {json.dumps(left)}")
+    raise UndeterminedError(f"the ruleset matches an unsupported expression: {json.dumps(left)}")
 
 
 def _field(protocol: str, field: str, packet: Packet) -> Any:
@@ -145,7 +145,7 @@ def _field(protocol: str, field: str, packet: Packet) -> Any:
         return fields[protocol, field]
     if protocol in ("udp", "icmp", "icmpv6", "ip6", "igmp", "sctp"):
         return _NOT_THERE
-    raise CouldNotTell(f"the ruleset matches an unsupported field: {protocol} {field}")
+    raise UndeterminedError(f"the ruleset matches an unsupported field: {protocol} {field}")
 
 
 def _is(actual: Any, right: Any) -> bool:
@@ -162,13 +162,13 @@ def _is(actual: Any, right: Any) -> bool:
         parts = right["concat"]
         return isinstance(actual, tuple) and len(parts) == len(actual) and all(map(_is, actual, parts))
     if actual == "" and not {"prefix", "range"}.isdisjoint(right):
-        raise CouldNotTell("the ruleset matches an address that the test packet does not have")
+        raise UndeterminedError("the ruleset matches an address that the test packet does not have")
     if "prefix" in right:
         return ip_address(actual) in ip_network(f"{right['prefix']['addr']}/{right['prefix']['len']}", strict=False)
     if "range" in right:
         low, high = right["range"]
         return low <= actual <= high if isinstance(actual, int) else ip_address(low) <= ip_address(actual) <= ip_address(high)
-    raise CouldNotTell(f"the ruleset compares with an unsupported value: {json.dumps(right)}")
+    raise UndeterminedError(f"the ruleset compares with an unsupported value: {json.dumps(right)}")
 
 
 def parse_ruleset(text: str) -> Ruleset:

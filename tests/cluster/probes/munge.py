@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cluster.harness.probe import Place, Probe, Stage
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def partner(place: Place) -> str:
     for name in others[:-1]:
         try:
             place.before(CREDENTIAL, name)
-        except CouldNotTell:
+        except UndeterminedError:
             continue
         return name
     return others[-1]

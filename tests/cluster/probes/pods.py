@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from cluster.harness.probe import NodeBusy, Place, Probe, Stage
 from cluster.probes.smoke import gpus_to_ask
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 _SECONDS: Final = 100
 """Seconds after which the run begins to take everything back."""
@@ -36,9 +36,9 @@ class Told:
 
     @property
     def answer(self) -> str:
-        """Its output, or its complaint; raises CouldNotTell where the command did not get into the pod."""
+        """Its output, or its complaint; raises UndeterminedError where the command did not get into the pod."""
         if self.rc is None:
-            raise CouldNotTell(f"no command could run in the pod: {self.said}")
+            raise UndeterminedError(f"no command could run in the pod: {self.said}")
         return self.out.strip() if self.rc == 0 else self.said or f"status {self.rc}"
 
 
@@ -60,38 +60,38 @@ class Pods:
     data: Mapping[str, Any]
 
     def part(self, node: str, part: str) -> Mapping[str, Any]:
-        """What one part of the run found on a node; raises CouldNotTell where it takes no pods, NodeBusy where its GPUs are in use."""
+        """What one part of the run found on a node; raises UndeterminedError where it takes no pods, NodeBusy where its GPUs are in use."""
         state = self.data["states"].get(node, "it did not answer, so no pod was sent to it")
         if state:
-            raise CouldNotTell(f"node not usable: {state}")
+            raise UndeterminedError(f"node not usable: {state}")
         if part == "gpus" and node in self.data["busy"]:
             raise NodeBusy
         found = self.data["nodes"].get(node, {})
         if part not in found:
-            raise CouldNotTell(f"the run has no {part} of {node}")
+            raise UndeterminedError(f"the run has no {part} of {node}")
         if part in _NEEDS_MORE and found["plain"]["phase"] != "Succeeded":
-            raise CouldNotTell(f"no pod runs on this node: {found['plain']['why'] or found['plain']['phase']}")
+            raise UndeterminedError(f"no pod runs on this node: {found['plain']['why'] or found['plain']['phase']}")
         return found[part]  # type: ignore[no-any-return]
 
     def network(self, node: str) -> Mapping[str, Any]:
-        """What the pod found that answers on a node; raises CouldNotTell where it does not run."""
+        """What the pod found that answers on a node; raises UndeterminedError where it does not run."""
         return _running(self.part(node, "network"), "reach")
 
     def storage(self, node: str) -> Mapping[str, Any]:
-        """What the pod with the claim found on a node; raises CouldNotTell where it does not run."""
+        """What the pod with the claim found on a node; raises UndeterminedError where it does not run."""
         return self.part(node, "storage")
 
     def port(self, node: str) -> Mapping[str, Any]:
         """Who answered on a node's port."""
         found = self.data["ports"].get(node)
         if not found or not found["behind"]:
-            raise CouldNotTell("no pod ran that could answer")
+            raise UndeterminedError("no pod ran that could answer")
         return found  # type: ignore[no-any-return]
 
 
 def _running(part: Mapping[str, Any], proof: str) -> Mapping[str, Any]:
     if proof not in part:
-        raise CouldNotTell(f"the pod does not run: {part['pod']['why'] or part['pod']['phase']}")
+        raise UndeterminedError(f"the pod does not run: {part['pod']['why'] or part['pod']['phase']}")
     return part
 
 
@@ -191,9 +191,9 @@ def _packed() -> str:
 
 def _command(place: Place) -> str:
     if place.declared.cluster["scheduler"]["kind"] != "kubernetes":
-        raise CouldNotTell("the cluster does not run Kubernetes")
+        raise UndeterminedError("the cluster does not run Kubernetes")
     if not place.declared.cluster["scheduler"]["probe"]:
-        raise CouldNotTell("no image for the checks: only the bundle contains it")
+        raise UndeterminedError("no image for the checks: only the bundle contains it")
     return f"python3 -I -S -c {shlex.quote(_BOOT)} {_packed()} {shlex.quote(json.dumps(_request(place)))}"
 
 
@@ -213,7 +213,7 @@ def _look(place: Place) -> str:
     pods = [found.get("plain"), *(found.get("gpus", {}).get(part) for part in ("first", "second"))]
     uids = [pod["uid"] for pod in pods if pod and pod["uid"]]
     if not uids:
-        raise CouldNotTell("no pod of the run has ended here")
+        raise UndeterminedError("no pod of the run has ended here")
     kept = " ".join(f"/var/lib/kubelet/pods/{uid}" for uid in uids)
     groups = " -o ".join(f"-name '*{uid.replace('-', '_')}*' -o -name '*{uid}*'" for uid in uids)
     look = f"ls -d {kept} 2>/dev/null; find /sys/fs/cgroup -type d \\( {groups} \\) 2>/dev/null"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 
 class State(NamedTuple):
@@ -92,10 +92,10 @@ def states_of(text: str) -> frozenset[str]:
 
 
 def works(states: Collection[str]) -> bool:
-    """Return whether a node works in these states. Raise CouldNotTell for a state that is not listed, beside none that is bad."""
+    """Return whether a node works in these states. Raise UndeterminedError for a state that is not listed, beside none that is bad."""
     if any(not STATES[state].works for state in states if state in STATES):
         return False
     unlisted = sorted(set(states) - set(STATES))
     if unlisted:
-        raise CouldNotTell(f"{', '.join(unlisted)}: not a known state of a Slurm node")
+        raise UndeterminedError(f"{', '.join(unlisted)}: not a known state of a Slurm node")
     return True

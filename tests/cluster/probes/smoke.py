@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from cluster.harness.probe import NodeBusy, Place, Probe, Stage
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 if TYPE_CHECKING:  # Compute nodes look at themselves with this file, and have no reports.
-    from rackwright.inventory.reader import Declared
+    from rackwright.inventory.reader import Inventory
 
 MEMORY: Final = 64
 """MiB that each job asks for on a node (smoke_side.py)."""
@@ -76,24 +76,24 @@ class Smoke:
     """Lines each node wrote into the common file."""
 
     def job(self, name: str, node: str) -> Job:
-        """The job of that name that covered the node; raises NodeBusy where it runs others, CouldNotTell where it takes none."""
+        """The job of that name that covered the node; raises NodeBusy where it runs others, UndeterminedError where it takes none."""
         state = self.states.get(node, "it did not answer, so no job was sent to it")
         if at_work(state):
             raise NodeBusy
         if not state.startswith("idle"):
-            raise CouldNotTell(f"node not usable: {state}")
+            raise UndeterminedError(f"node not usable: {state}")
         found = next((job for job in self.jobs if job.name == name and node in job.nodes), None)
         if found is None:
-            raise CouldNotTell(f"no {name} job ran on {node}")
+            raise UndeterminedError(f"no {name} job ran on {node}")
         return found
 
     def must_have_sent(self) -> None:
-        """Raises where no job was sent at all: NodeBusy when all nodes were at work, CouldNotTell for any other reason."""
+        """Raises where no job was sent at all: NodeBusy when all nodes were at work, UndeterminedError for any other reason."""
         if self.jobs:
             return
         if self.states and all(map(at_work, self.states.values())):
             raise NodeBusy
-        raise CouldNotTell("no node was idle")
+        raise UndeterminedError("no node was idle")
 
     def task(self, name: str, node: str) -> Task | None:
         """What that job said from the node; None when it did not get there."""
@@ -180,7 +180,7 @@ class Sender(Protocol):
         """The node's record."""
 
     @property
-    def declared(self) -> Declared:
+    def declared(self) -> Inventory:
         """The plan."""
 
 
@@ -232,7 +232,7 @@ def _node_side() -> str:
 
 def _command(place: Place) -> str:
     if "partitions" not in place.declared.cluster["scheduler"]:
-        raise CouldNotTell("the cluster does not run Slurm")
+        raise UndeterminedError("the cluster does not run Slurm")
     if place.node["name"] != submitter(place):
         return "true"
     saving = place.declared.cluster["scheduler"].get("power_saving") or {}
@@ -279,7 +279,7 @@ def parse_seen(text: str) -> Seen:
 def _look(place: Place) -> str:
     folder = place.before(SMOKE, submitter(place)).folder
     if not folder:
-        raise CouldNotTell("no job ran that could have written anything")
+        raise UndeterminedError("no job ran that could have written anything")
     return f'cd {shlex.quote(folder)} && for f in from-*; do echo "$f: $(cat $f)"; done && echo == && cat together'
 
 

@@ -6,13 +6,13 @@ import pytest
 from botocore import exceptions
 from botocore.parsers import ResponseParserError
 
-from rackwright.drivers.aws.account import Account, NoAccount, Refused, Unanswered, asking
-from rackwright.errors import CouldNotTell
+from rackwright.drivers.aws.account import Account, AwsAccessDeniedError, AwsCredentialsError, AwsRequestError, asking
+from rackwright.errors import UndeterminedError
 
 
-def told(raised: Exception) -> CouldNotTell:
+def told(raised: Exception) -> UndeterminedError:
     """What becomes of it."""
-    with pytest.raises(CouldNotTell) as error, asking("ec2:describe_images"):
+    with pytest.raises(UndeterminedError) as error, asking("ec2:describe_images"):
         raise raised
     assert error.value.path == "ec2:describe_images" and error.value.cause and error.value.hint
     return error.value
@@ -26,19 +26,19 @@ def answer(code: str) -> exceptions.ClientError:
 @pytest.mark.parametrize(
     ("raised", "kind", "words"),
     [
-        (answer("UnauthorizedOperation"), Refused, "allow the action `ec2:DescribeImages`"),
-        (answer("ExpiredToken"), NoAccount, "does not accept the credentials: Because\n  log in"),
-        (answer("Throttling"), Unanswered, "AWS answers Throttling: Because"),
-        (exceptions.NoCredentialsError(), NoAccount, "log in (`aws sso login`)"),
-        (exceptions.ProfileNotFound(profile="work"), NoAccount, "(work) could not be found\n  log in"),
-        (exceptions.EndpointConnectionError(endpoint_url="https://ec2.nowhere"), NoAccount, "AWS does not answer"),
-        (exceptions.NoRegionError(), NoAccount, "check the AWS settings"),
-        (exceptions.WaiterError("InstanceTerminated", "Max attempts exceeded", {}), Unanswered, "run it again later"),
-        (ResponseParserError("<html>"), Unanswered, "a proxy may stand between"),
+        (answer("UnauthorizedOperation"), AwsAccessDeniedError, "allow the action `ec2:DescribeImages`"),
+        (answer("ExpiredToken"), AwsCredentialsError, "does not accept the credentials: Because\n  log in"),
+        (answer("Throttling"), AwsRequestError, "AWS answers Throttling: Because"),
+        (exceptions.NoCredentialsError(), AwsCredentialsError, "log in (`aws sso login`)"),
+        (exceptions.ProfileNotFound(profile="work"), AwsCredentialsError, "(work) could not be found\n  log in"),
+        (exceptions.EndpointConnectionError(endpoint_url="https://ec2.nowhere"), AwsCredentialsError, "AWS does not answer"),
+        (exceptions.NoRegionError(), AwsCredentialsError, "check the AWS settings"),
+        (exceptions.WaiterError("InstanceTerminated", "Max attempts exceeded", {}), AwsRequestError, "run it again later"),
+        (ResponseParserError("<html>"), AwsRequestError, "a proxy may stand between"),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_boto3_raises_is_told(raised: Exception, kind: type[CouldNotTell], words: str) -> None:
+def test_what_boto3_raises_is_told(raised: Exception, kind: type[UndeterminedError], words: str) -> None:
     error = told(raised)
     assert type(error) is kind
     assert words in str(error)
@@ -51,5 +51,5 @@ def test_a_defect_of_ours_stays_one() -> None:
 
 
 def test_an_account_that_nobody_opened_says_so(no_account: None) -> None:
-    with pytest.raises(NoAccount, match="Unable to locate credentials"):
+    with pytest.raises(AwsCredentialsError, match="Unable to locate credentials"):
         Account("us-east-1").identity()

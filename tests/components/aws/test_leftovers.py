@@ -15,13 +15,13 @@ from moto.core.responses import ActionResult
 from moto.ec2.responses import EC2Response
 
 from rackwright.drivers.aws import orphans
-from rackwright.drivers.aws.account import Account, Refused
+from rackwright.drivers.aws.account import Account, AwsAccessDeniedError
 from rackwright.drivers.aws.orphans import KINDS
-from rackwright.errors import CouldNotTell, RackwrightError
+from rackwright.errors import RackwrightError, UndeterminedError
 from rackwright.inventory import paths
 from rackwright.provider.aws import stack_marker
-from rackwright.provider.aws.stack_marker import AwsLabel
-from rackwright.provider.protocol.resource import Operation, State
+from rackwright.provider.aws.stack_marker import StackMarker
+from rackwright.provider.protocol.resource import RecordedState, RequestContext
 
 from .conftest import Run
 
@@ -188,7 +188,7 @@ def test_what_stays_is_named_with_the_reason_and_hides_nothing_else(
 
     def refusing(service: str, call: str, **arguments: Any) -> dict[str, Any]:
         if call == "delete_volume":
-            raise Refused("these credentials may not ask it", path="ec2:delete_volume")
+            raise AwsAccessDeniedError("these credentials may not ask it", path="ec2:delete_volume")
         return ask(service, call, **arguments)
 
     monkeypatch.setattr(there, "ask", refusing)
@@ -203,14 +203,14 @@ def test_what_may_not_be_looked_for_is_never_nothing(there: Account, monkeypatch
 
     def refusing(service: str, call: str, *arguments: Any, **more: Any) -> Any:
         if service == "fsx":
-            raise Refused("these credentials may not ask it", path="fsx:describe_file_systems")
+            raise AwsAccessDeniedError("these credentials may not ask it", path="fsx:describe_file_systems")
         return every(service, call, *arguments, **more)
 
     monkeypatch.setattr(there, "every", refusing)
     assert orphans.find(there, "mine").unseen == (
         "could not look for file system: fsx:describe_file_systems: these credentials may not ask it",
     )
-    with pytest.raises(CouldNotTell, match="could not look for file system"):
+    with pytest.raises(UndeterminedError, match="could not look for file system"):
         orphans.prove_empty(there, "mine")
 
 
@@ -241,17 +241,17 @@ async def _quiet(_: str) -> None:
     pass
 
 
-OPERATION = Operation("urn:x", "mine", "label", False, _quiet, _quiet, _quiet)
+OPERATION = RequestContext("urn:x", "mine", "label", False, _quiet, _quiet, _quiet)
 INPUTS = {"stack": "mine", "region": "us-east-1"}
 
 
 def deleted(**outputs: str) -> None:
     """The end of a destroy."""
-    asyncio.run(AwsLabel().delete(OPERATION, State("mine", INPUTS, {**INPUTS, **outputs})))
+    asyncio.run(StackMarker().delete(OPERATION, RecordedState("mine", INPUTS, {**INPUTS, **outputs})))
 
 
 def test_the_label_remembers_whose_account_it_is(there: Account) -> None:
-    made = asyncio.run(AwsLabel().create(OPERATION, dict(INPUTS)))
+    made = asyncio.run(StackMarker().create(OPERATION, dict(INPUTS)))
     assert (made.id, made.outputs) == ("mine", {**INPUTS, "account": "123456789012"})
 
 
@@ -274,7 +274,7 @@ def test_a_destroy_with_another_account_s_credentials_fails(there: Account) -> N
 
 
 def test_without_credentials_a_destroy_could_not_tell(no_account: None) -> None:
-    with pytest.raises(CouldNotTell, match="Unable to locate credentials"):
+    with pytest.raises(UndeterminedError, match="Unable to locate credentials"):
         deleted(account="123456789012")
 
 

@@ -14,7 +14,7 @@ from botocore.stub import Stubber
 
 from rackwright.catalog.instances import instance_types
 from rackwright.drivers.aws import account_checks
-from rackwright.drivers.aws.account import Account, Refused
+from rackwright.drivers.aws.account import Account, AwsAccessDeniedError
 from rackwright.model import Cluster, Finding, Severity
 from rackwright.model.targets.aws import Image
 from rackwright.stackfile.load import load_cluster
@@ -43,10 +43,10 @@ def cluster(**worker: Any) -> Cluster:
     return loaded.cluster
 
 
-def at(account: Account, described: Cluster) -> account_checks.Look:
+def at(account: Account, described: Cluster) -> account_checks.AccountCheckContext:
     """A look at a cluster."""
     assert described.target.kind == "aws"
-    return account_checks.Look(account, described, described.target, "mine", NOW)
+    return account_checks.AccountCheckContext(account, described, described.target, "mine", NOW)
 
 
 @pytest.fixture(scope="module")
@@ -361,7 +361,7 @@ def test_a_refusal_names_the_action_as_iam_spells_it(
 ) -> None:
     answers(service, call, "AccessDenied")
     arguments = {"ServiceCode": "fsx"} if service == "service-quotas" else {}
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(AwsAccessDeniedError) as refused:
         told.ask(service, call, **arguments)
     assert f"allow the action `{action}`" in refused.value.hint
 

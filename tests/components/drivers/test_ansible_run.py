@@ -36,7 +36,7 @@ def test_a_secret_that_would_be_written_again_is_a_change_and_nothing_of_it_is_t
         assert secret not in str(applied)
 
 
-async def play_it(folder: Path, *, check: bool = False) -> ansible.Applied:
+async def play_it(folder: Path, *, check: bool = False) -> ansible.PlaybookResult:
     async def quiet(_: str) -> None:
         pass
 

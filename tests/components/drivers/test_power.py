@@ -14,7 +14,7 @@ import pytest
 from support.hang import HANG_SECONDS
 
 from rackwright.drivers import power as driver
-from rackwright.drivers.power import Sleepers, awake
+from rackwright.drivers.power import PowerSavingNodes, wake_nodes
 
 SAVING = {"idle_s": 300, "suspend_timeout_s": 30, "resume_timeout_s": 60, "nodes": ["worker0", "worker1"]}
 SCHEDULER: dict[str, Any] = {"controllers": ["ctl0", "ctl1"], "power_saving": SAVING}
@@ -70,14 +70,14 @@ Wake = Callable[..., tuple[int, list[str], list[str]]]
 
 
 def test_a_stack_that_saves_no_power_has_nobody_to_wake() -> None:
-    assert Sleepers.of({**SCHEDULER, "power_saving": None}) is None
-    assert Sleepers.of({**SCHEDULER, "power_saving": {**SAVING, "nodes": []}}) is None
-    assert Sleepers.of(SCHEDULER, only=["login0"]) is None
+    assert PowerSavingNodes.of({**SCHEDULER, "power_saving": None}) is None
+    assert PowerSavingNodes.of({**SCHEDULER, "power_saving": {**SAVING, "nodes": []}}) is None
+    assert PowerSavingNodes.of(SCHEDULER, only=["login0"]) is None
 
 
 def test_the_first_controller_wakes_those_that_matter() -> None:
-    assert Sleepers.of(SCHEDULER) == Sleepers("ctl0", ("worker0", "worker1"), idle_s=300, cycle_s=90)
-    assert Sleepers.of(SCHEDULER, only=["login0", "worker1"]) == Sleepers("ctl0", ("worker1",), idle_s=300, cycle_s=90)
+    assert PowerSavingNodes.of(SCHEDULER) == PowerSavingNodes("ctl0", ("worker0", "worker1"), idle_s=300, cycle_s=90)
+    assert PowerSavingNodes.of(SCHEDULER, only=["login0", "worker1"]) == PowerSavingNodes("ctl0", ("worker1",), idle_s=300, cycle_s=90)
 
 
 def test_a_node_that_is_off_is_told_once_and_waited_for(wake: Wake) -> None:
@@ -134,7 +134,7 @@ def test_a_controller_that_does_not_answer_is_told(wake: Wake) -> None:
 def test_idle_time_is_refreshed_for_as_long_as_nodes_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
 
-    async def wake_(stack: str, sleepers: Sleepers, patience: float) -> str:
+    async def wake_(stack: str, sleepers: PowerSavingNodes, patience: float) -> str:
         asked.append(patience)
         return "why not"
 
@@ -145,10 +145,10 @@ def test_idle_time_is_refreshed_for_as_long_as_nodes_are_needed(monkeypatch: pyt
         pass
 
     monkeypatch.setattr(driver, "_wake", wake_)
-    monkeypatch.setattr(driver.ssh, "reach", reach)
+    monkeypatch.setattr(driver.ssh, "connect_all", reach)
 
     async def need() -> str:
-        async with awake("lab", Sleepers("ctl0", ("worker0",), idle_s=0, cycle_s=90), said) as reason:
+        async with wake_nodes("lab", PowerSavingNodes("ctl0", ("worker0",), idle_s=0, cycle_s=90), said) as reason:
             while len(asked) < 3:
                 await asyncio.sleep(0)
         looked = len(asked)
@@ -167,10 +167,10 @@ def test_a_controller_that_is_lost_is_the_reason(monkeypatch: pytest.MonkeyPatch
     async def said(_: str) -> None:
         pass
 
-    monkeypatch.setattr(driver.ssh, "reach", reach)
+    monkeypatch.setattr(driver.ssh, "connect_all", reach)
 
     async def need() -> str:
-        async with awake("lab", Sleepers.of(SCHEDULER), said) as reason:
+        async with wake_nodes("lab", PowerSavingNodes.of(SCHEDULER), said) as reason:
             return reason
 
     assert asyncio.run(need()) == "no answer over SSH"

@@ -11,7 +11,7 @@ import pytest
 from support.hang import ENDLESS_SECONDS
 
 from rackwright.drivers import process
-from rackwright.drivers.process import Ended, Interruption
+from rackwright.drivers.process import CompletedProcess, OnCancel
 from rackwright.drivers.supervision import Lifetime
 from rackwright.errors import RackwrightError
 
@@ -34,22 +34,22 @@ def _when(file: Path, then: str) -> str:
     return f"until [ -e {file} ]; do sleep 0.02; done; {then}"
 
 
-async def _cancelled_while_it_writes(life: Lifetime, file: Path, interruption: Interruption) -> Ended:
+async def _cancelled_while_it_writes(life: Lifetime, file: Path, interruption: OnCancel) -> CompletedProcess:
     cancelled = file.with_name("cancelled")
     script = f"echo half > {file}; touch {file}.begun; {_when(cancelled, f'echo whole > {file}')}"
     running = asyncio.create_task(process.run(["sh", "-c", script], interruption=interruption))
     await _until(file.with_name(f"{file.name}.begun").exists)
     cancelling = asyncio.create_task(life.cancel())
     await _until(lambda: life.cancelled)
-    if interruption is Interruption.WAITS:
+    if interruption is OnCancel.WAITS:
         cancelled.touch()
     await cancelling
     return await running
 
 
-@pytest.mark.parametrize(("interruption", "left"), [(Interruption.ENDS_IT, "half"), (Interruption.WAITS, "whole")])
+@pytest.mark.parametrize(("interruption", "left"), [(OnCancel.ENDS_IT, "half"), (OnCancel.WAITS, "whole")])
 def test_what_may_not_be_interrupted_finishes_before_the_run_is_over(
-    life: Lifetime, tmp_path: Path, interruption: Interruption, left: str
+    life: Lifetime, tmp_path: Path, interruption: OnCancel, left: str
 ) -> None:
     file = tmp_path / "written"
     asyncio.run(_cancelled_while_it_writes(life, file, interruption))
@@ -63,7 +63,7 @@ def test_a_server_that_stops_lets_it_finish_as_well(life: Lifetime, tmp_path: Pa
     async def scene() -> None:
         cancelled = tmp_path / "cancelled"
         command = ["sh", "-c", f"touch {file}; {_when(cancelled, f'cat > {file}')}"]
-        running = asyncio.create_task(process.run(command, stdin=b"whole", interruption=Interruption.WAITS))
+        running = asyncio.create_task(process.run(command, stdin=b"whole", interruption=OnCancel.WAITS))
         await _until(file.exists)
         running.cancel()
         await asyncio.sleep(0)
@@ -89,9 +89,7 @@ def test_a_call_that_is_cancelled_while_its_command_starts_lets_it_finish_as_wel
     monkeypatch.setattr(asyncio, "create_subprocess_exec", slowly)
 
     async def scene() -> None:
-        running = asyncio.create_task(
-            process.run(["sh", "-c", f"touch {file}; cat > {file}"], stdin=b"whole", interruption=Interruption.WAITS)
-        )
+        running = asyncio.create_task(process.run(["sh", "-c", f"touch {file}; cat > {file}"], stdin=b"whole", interruption=OnCancel.WAITS))
         await _until(file.exists)
         running.cancel()
         asyncio.get_running_loop().call_later(0.05, cancelled.set)
@@ -102,8 +100,8 @@ def test_a_call_that_is_cancelled_while_its_command_starts_lets_it_finish_as_wel
     assert file.read_text() == "whole"
 
 
-@pytest.mark.parametrize("interruption", [Interruption.ENDS_IT, Interruption.WAITS])
-def test_a_cancelled_run_starts_nothing_more(life: Lifetime, interruption: Interruption) -> None:
+@pytest.mark.parametrize("interruption", [OnCancel.ENDS_IT, OnCancel.WAITS])
+def test_a_cancelled_run_starts_nothing_more(life: Lifetime, interruption: OnCancel) -> None:
     life.cancelled = True
     with pytest.raises(RackwrightError, match="interrupted before it was finished"):
         asyncio.run(process.run(["true"], interruption=interruption))
@@ -111,9 +109,9 @@ def test_a_cancelled_run_starts_nothing_more(life: Lifetime, interruption: Inter
 
 def test_a_cancelled_run_still_cleans_up(life: Lifetime) -> None:
     life.cancelled = True
-    assert asyncio.run(process.run(["true"], interruption=Interruption.IGNORED)).ok
+    assert asyncio.run(process.run(["true"], interruption=OnCancel.IGNORED)).ok
 
 
 def test_one_that_never_ends_is_killed_at_its_time_limit(life: Lifetime) -> None:
-    with pytest.raises(process.NoEnd):
-        asyncio.run(process.run(["sleep", str(ENDLESS_SECONDS)], timeout=0.2, interruption=Interruption.WAITS))
+    with pytest.raises(process.ProcessTimeoutError):
+        asyncio.run(process.run(["sleep", str(ENDLESS_SECONDS)], timeout=0.2, interruption=OnCancel.WAITS))

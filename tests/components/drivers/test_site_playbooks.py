@@ -52,7 +52,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def applied(project: Path, own: dict[str, list[str]], *, check: bool = False) -> ansible.Applied:
+def applied(project: Path, own: dict[str, list[str]], *, check: bool = False) -> ansible.PlaybookResult:
     """The phases with playbooks of the user's among them."""
     contents = stack_files.site("lab", own)
     return asyncio.run(ansible.play(project, contents, inventory=project.parent / "inventory.yml", check=check, on_progress=said))

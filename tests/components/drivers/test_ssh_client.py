@@ -16,7 +16,7 @@ import pytest
 from support.hang import HANG_SECONDS
 
 from rackwright.drivers import ssh_client
-from rackwright.drivers.ssh_client import Refused, Unreachable, Way, fingerprint, login
+from rackwright.drivers.ssh_client import HostUnreachableError, LoginRefusedError, SshRoute, fingerprint, login
 
 from .sshd import Door, served
 
@@ -32,91 +32,92 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def way(key: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Way]:
+def way(key: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshRoute]:
     """The way to a server that shows _HOST_KEY and lets the key in; no agent is asked."""
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     monkeypatch.setattr(ssh_client, "_CONNECT", HANG_SECONDS)
     with served(Door(paramiko.RSAKey.from_private_key_file(str(key))), _HOST_KEY) as port:
-        yield Way("worker0", "127.0.0.1", port, "admin", fingerprint(_HOST_KEY))
+        yield SshRoute("worker0", "127.0.0.1", port, "admin", fingerprint(_HOST_KEY))
 
 
-def test_the_right_key_opens_and_the_shown_one_is_told(way: Way, key: Path) -> None:
+def test_the_right_key_opens_and_the_shown_one_is_told(way: SshRoute, key: Path) -> None:
     with login(way, [key]) as session:
         assert session.public_key == f"ssh-rsa {_HOST_KEY.get_base64()}"
 
 
-def test_a_whole_key_is_as_good_as_a_fingerprint(way: Way, key: Path) -> None:
+def test_a_whole_key_is_as_good_as_a_fingerprint(way: SshRoute, key: Path) -> None:
     with login(replace(way, host_key=f"ssh-rsa {_HOST_KEY.get_base64()}"), [key]):
         pass
 
 
 @pytest.mark.parametrize("pinned", ["SHA256:" + "A" * 43, "ssh-rsa AAAA"])
-def test_another_host_key_is_refused_with_the_one_shown(way: Way, key: Path, pinned: str) -> None:
-    with pytest.raises(Refused, match="not the one the stack file gives") as told, login(replace(way, host_key=pinned), [key]):
+def test_another_host_key_is_refused_with_the_one_shown(way: SshRoute, key: Path, pinned: str) -> None:
+    with pytest.raises(LoginRefusedError, match="not the one the stack file gives") as told, login(replace(way, host_key=pinned), [key]):
         pass
     assert fingerprint(_HOST_KEY) in told.value.cause
 
 
-def test_a_key_that_is_not_let_in_is_counted(way: Way, tmp_path: Path) -> None:
+def test_a_key_that_is_not_let_in_is_counted(way: SshRoute, tmp_path: Path) -> None:
     other = tmp_path / "other"
     paramiko.RSAKey.generate(2048).write_private_key_file(str(other))
-    with pytest.raises(Refused, match="accepts none of the 1 keys offered") as told, login(way, [other]):
+    with pytest.raises(LoginRefusedError, match="accepts none of the 1 keys offered") as told, login(way, [other]):
         pass
     assert "there is no file" not in told.value.cause and "authorized_keys" in told.value.hint
 
 
-def test_a_key_file_that_is_not_there_is_named(way: Way, tmp_path: Path) -> None:
+def test_a_key_file_that_is_not_there_is_named(way: SshRoute, tmp_path: Path) -> None:
     with (
-        pytest.raises(Refused, match=f"none of the 0 keys offered; there is no file {tmp_path}/missing"),
+        pytest.raises(LoginRefusedError, match=f"none of the 0 keys offered; there is no file {tmp_path}/missing"),
         login(way, [tmp_path / "missing"]),
     ):
         pass
 
 
-def test_a_key_with_a_passphrase_belongs_into_the_agent(way: Way, tmp_path: Path) -> None:
+def test_a_key_with_a_passphrase_belongs_into_the_agent(way: SshRoute, tmp_path: Path) -> None:
     locked = tmp_path / "locked"
     paramiko.RSAKey.generate(2048).write_private_key_file(str(locked), password="secret")
-    with pytest.raises(Refused, match="protected by a passphrase"), login(way, [locked]):
+    with pytest.raises(LoginRefusedError, match="protected by a passphrase"), login(way, [locked]):
         pass
 
 
-def test_where_nobody_listens_is_unreachable(way: Way, key: Path) -> None:
+def test_where_nobody_listens_is_unreachable(way: SshRoute, key: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with pytest.raises(Unreachable, match="no SSH server answers"), login(replace(way, port=port), [key]):
+    with pytest.raises(HostUnreachableError, match="no SSH server answers"), login(replace(way, port=port), [key]):
         pass
 
 
-def test_behind_a_machine_that_does_not_answer_the_way_is_told(way: Way, key: Path) -> None:
+def test_behind_a_machine_that_does_not_answer_the_way_is_told(way: SshRoute, key: Path) -> None:
     """Sixty-three machines seem dead when one is."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         door = replace(way, name="login0", port=free.getsockname()[1])
     with (
         pytest.raises(
-            Unreachable, match=r"^worker0 \(.*\): is reached through login0, and there is no way in: login0 .*no SSH server answers"
+            HostUnreachableError,
+            match=r"^worker0 \(.*\): is reached through login0, and there is no way in: login0 .*no SSH server answers",
         ),
         login(way, [key], through=door),
     ):
         pass
 
 
-def test_behind_a_machine_that_lets_nobody_in_the_way_is_told(way: Way, key: Path) -> None:
+def test_behind_a_machine_that_lets_nobody_in_the_way_is_told(way: SshRoute, key: Path) -> None:
     door = replace(way, name="login0", host_key="SHA256:" + "A" * 43)
     told = r"is reached through login0, and there is no way in: login0 .*not the one the stack file gives"
-    with pytest.raises(Refused, match=told), login(way, [key], through=door):
+    with pytest.raises(LoginRefusedError, match=told), login(way, [key], through=door):
         pass
 
 
-def test_a_machine_that_the_door_does_not_reach_is_told_to_be_behind_it(way: Way, key: Path) -> None:
+def test_a_machine_that_the_door_does_not_reach_is_told_to_be_behind_it(way: SshRoute, key: Path) -> None:
     """The server here opens no tunnel."""
     with (
-        pytest.raises(Unreachable, match=r"worker0 .*no SSH server answers behind login0"),
+        pytest.raises(HostUnreachableError, match=r"worker0 .*no SSH server answers behind login0"),
         login(way, [key], through=replace(way, name="login0")),
     ):
         pass
 
 
-def test_a_crowd_at_one_door_goes_in_by_turns(way: Way, key: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crowd_at_one_door_goes_in_by_turns(way: SshRoute, key: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A login node drops those who come all at once."""
     under_way, most = [], []
     connect = ssh_client._connect
@@ -139,14 +140,15 @@ def test_a_crowd_at_one_door_goes_in_by_turns(way: Way, key: Path, monkeypatch: 
     assert len(most) == 20 and max(most) <= 8
 
 
-def test_a_server_that_cuts_a_command_off_is_unreachable(way: Way, key: Path) -> None:
-    with login(way, [key]) as session, pytest.raises(Unreachable, match="stopped answering"):
+def test_a_server_that_cuts_a_command_off_is_unreachable(way: SshRoute, key: Path) -> None:
+    with login(way, [key]) as session, pytest.raises(HostUnreachableError, match="stopped answering"):
         session.run("true")
 
 
 def test_a_server_that_hangs_up_is_told_in_one_message_and_nothing_else() -> None:
     """paramiko logs a traceback of its own, which Python shows where no logging is set up; pytest does, hence a process of its own."""
     with socket.create_server(("127.0.0.1", 0)) as door, ThreadPoolExecutor(1) as pool:
+        door.settimeout(HANG_SECONDS)
         pool.submit(lambda: door.accept()[0].close())
         command = [sys.executable, "-c", _ASK, str(door.getsockname()[1])]
         told = subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS, check=True)
@@ -156,10 +158,10 @@ def test_a_server_that_hangs_up_is_told_in_one_message_and_nothing_else() -> Non
 
 _ASK = """
 import sys
-from rackwright.drivers.ssh_client import Unreachable, Way, login
+from rackwright.drivers.ssh_client import HostUnreachableError, SshRoute, login
 try:
-    with login(Way("worker0", "127.0.0.1", int(sys.argv[1]), "admin", "SHA256:" + "A" * 43), []):
+    with login(SshRoute("worker0", "127.0.0.1", int(sys.argv[1]), "admin", "SHA256:" + "A" * 43), []):
         pass
-except Unreachable as error:
+except HostUnreachableError as error:
     print(error)
 """

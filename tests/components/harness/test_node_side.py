@@ -11,7 +11,7 @@ from pathlib import Path
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS, try_with_longer_limits, wait_until
 
 import cluster
-from rackwright.drivers.daemon import born
+from rackwright.drivers.daemon import start_time
 
 SOURCE = (Path(cluster.__file__).parent / "harness" / "node_side.py").read_text(encoding="utf-8")
 
@@ -50,7 +50,7 @@ def test_a_question_that_hangs_is_ended_with_all_it_started(tmp_path):
         assert "no answer within" in found["hangs"]["trouble"]
         assert found["quick"]["out"] == "here\n"
         assert note.read_text().strip()
-        wait_until(lambda: born(int(note.read_text())) is None)
+        wait_until(lambda: start_time(int(note.read_text())) is None)
 
     try_with_longer_limits(scene)
 

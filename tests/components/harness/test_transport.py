@@ -16,7 +16,7 @@ from support.hang import ENDLESS_SECONDS, HANG_SECONDS, try_with_longer_limits
 from cluster.harness.gather import Gathering
 from cluster.harness.probe import PROBES, Probe, Stage
 from cluster.harness.transport import BoundedSsh, ask_node, ask_node_in_rounds
-from rackwright.drivers.daemon import born
+from rackwright.drivers.daemon import start_time
 from rackwright.inventory.reader import load
 from rackwright.inventory.time_limits import SLOWEST
 
@@ -83,7 +83,7 @@ class Master:
         """Return whether it was started and goes on; end it."""
         text = self.note.read_text() if self.note.exists() else ""
         self.note.unlink(missing_ok=True)
-        if not text.endswith("\n") or born(int(text)) is None:
+        if not text.endswith("\n") or start_time(int(text)) is None:
             return False
         os.kill(int(text), signal.SIGKILL)
         return True

@@ -20,10 +20,10 @@ from rackwright.drivers import daemon
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.provider.lab import power, power_agent
-from rackwright.provider.lab.power import Agent, Power, living
+from rackwright.provider.lab.power import Agent, PowerManager, living
 from rackwright.provider.lab.power_agent import Agent as Loop
-from rackwright.provider.protocol.diff import Change
-from rackwright.provider.protocol.resource import Made, Operation, State
+from rackwright.provider.protocol.diff import PropertyDiffKind
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext
 
 STAND_IN = """#!{python} -IS
 import json, os, sys, time
@@ -63,7 +63,7 @@ async def said(_: str) -> None:
     """Progress that nobody reads."""
 
 
-OPERATION = Operation("urn", "lab", "power", preview=False, status=said, info=said, warn=said)
+OPERATION = RequestContext("urn", "lab", "power", preview=False, status=said, info=said, warn=said)
 
 
 @pytest.fixture
@@ -180,31 +180,31 @@ INPUTS = {"stack": "lab", "controller": "lab-login0", "nodes": ["worker0"], "age
 
 
 @pytest.fixture
-def started(containers: Path) -> Iterator[Made]:
+def started(containers: Path) -> Iterator[LiveResource]:
     """The resource, created; its process is gone afterwards."""
-    made = asyncio.run(Power().create(OPERATION, dict(INPUTS)))
+    made = asyncio.run(PowerManager().create(OPERATION, dict(INPUTS)))
     yield made
     for agent in {Agent(made.outputs["pid"], made.outputs["born"]), living("lab")} - {None}:
         assert agent and daemon.end(*agent, ("rackwright.provider.lab.power_agent", "lab"), patience=5)
 
 
-def recorded(made: Made) -> State:
+def recorded(made: LiveResource) -> RecordedState:
     """What the engine keeps of it."""
-    return State(made.id, dict(INPUTS), made.outputs)
+    return RecordedState(made.id, dict(INPUTS), made.outputs)
 
 
-def agent_of(made: Made) -> Agent:
+def agent_of(made: LiveResource) -> Agent:
     return Agent(made.outputs["pid"], made.outputs["born"])
 
 
-def test_the_agent_leads_a_session_of_its_own(started: Made) -> None:
+def test_the_agent_leads_a_session_of_its_own(started: LiveResource) -> None:
     """The provider ends the process groups of its children, and the engine its own."""
     assert os.getsid(started.outputs["pid"]) == started.outputs["pid"]
     assert living("lab") == agent_of(started)
     assert "started for worker0" in paths.power_log("lab").read_text()
 
 
-def test_a_second_one_does_not_stay(started: Made) -> None:
+def test_a_second_one_does_not_stay(started: LiveResource) -> None:
     command = [sys.executable, "-m", "rackwright.provider.lab.power_agent", "lab", "lab-login0"]
     second = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / "infra")}, timeout=HANG_SECONDS, check=False
@@ -213,35 +213,35 @@ def test_a_second_one_does_not_stay(started: Made) -> None:
     assert living("lab") == agent_of(started)
 
 
-def test_a_dead_one_is_seen_by_a_refresh_and_by_an_up_and_a_live_one_is_no_news(started: Made) -> None:
-    found = asyncio.run(Power().read(OPERATION, recorded(started)))
+def test_a_dead_one_is_seen_by_a_refresh_and_by_an_up_and_a_live_one_is_no_news(started: LiveResource) -> None:
+    found = asyncio.run(PowerManager().read(OPERATION, recorded(started)))
     assert found is not None and found.outputs == started.outputs
-    assert not Power().diff(recorded(started), dict(INPUTS)).changes
+    assert not PowerManager().diff(recorded(started), dict(INPUTS)).changes
     os.kill(started.outputs["pid"], signal.SIGKILL)
-    wait_until(lambda: asyncio.run(Power().read(OPERATION, recorded(started))) is None)
-    assert Power().diff(recorded(started), dict(INPUTS)).changes == {"pid": Change.UPDATE}
+    wait_until(lambda: asyncio.run(PowerManager().read(OPERATION, recorded(started))) is None)
+    assert PowerManager().diff(recorded(started), dict(INPUTS)).changes == {"pid": PropertyDiffKind.UPDATE}
 
 
-def test_one_that_a_run_left_behind_is_replaced(started: Made) -> None:
-    made = asyncio.run(Power().create(OPERATION, dict(INPUTS)))
+def test_one_that_a_run_left_behind_is_replaced(started: LiveResource) -> None:
+    made = asyncio.run(PowerManager().create(OPERATION, dict(INPUTS)))
     assert made.outputs["pid"] != started.outputs["pid"]
-    assert daemon.born(started.outputs["pid"]) != started.outputs["born"]
+    assert daemon.start_time(started.outputs["pid"]) != started.outputs["born"]
 
 
-def test_other_code_is_another_process(started: Made) -> None:
-    assert Power().diff(recorded(started), {**INPUTS, "agent": "2"}).changes
-    made = asyncio.run(Power().update(OPERATION, recorded(started), {**INPUTS, "agent": "2"}))
+def test_other_code_is_another_process(started: LiveResource) -> None:
+    assert PowerManager().diff(recorded(started), {**INPUTS, "agent": "2"}).changes
+    made = asyncio.run(PowerManager().update(OPERATION, recorded(started), {**INPUTS, "agent": "2"}))
     assert made.outputs["pid"] != started.outputs["pid"]
 
 
 @pytest.mark.parametrize("with_lock", [True, False])
-def test_deletion_leaves_no_process_and_no_file_and_may_be_repeated(started: Made, with_lock: bool) -> None:
+def test_deletion_leaves_no_process_and_no_file_and_may_be_repeated(started: LiveResource, with_lock: bool) -> None:
     """The stack's folder may have gone before."""
     if not with_lock:
         paths.power_lock("lab").unlink()
     for _ in range(2):
-        asyncio.run(Power().delete(OPERATION, recorded(started)))
-        assert daemon.born(started.outputs["pid"]) != started.outputs["born"]
+        asyncio.run(PowerManager().delete(OPERATION, recorded(started)))
+        assert daemon.start_time(started.outputs["pid"]) != started.outputs["born"]
     assert not [file.name for file in paths.folder("lab").iterdir() if file.name.startswith(("power", "asleep", "woken"))]
 
 
@@ -252,17 +252,17 @@ def test_deletion_spares_another_process_with_that_number(containers: Path, word
     """Another program, another stack's agent, an agent that was started later."""
     stranger = subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({ENDLESS_SECONDS})", *words])
     try:
-        wait_until(lambda: daemon.born(stranger.pid))
-        since = (daemon.born(stranger.pid) or 0) - later
-        state = State("lab-power", dict(INPUTS), {**INPUTS, "pid": stranger.pid, "born": since})
-        asyncio.run(Power().delete(OPERATION, state))
+        wait_until(lambda: daemon.start_time(stranger.pid))
+        since = (daemon.start_time(stranger.pid) or 0) - later
+        state = RecordedState("lab-power", dict(INPUTS), {**INPUTS, "pid": stranger.pid, "born": since})
+        asyncio.run(PowerManager().delete(OPERATION, state))
         assert stranger.poll() is None
     finally:
         stranger.kill()
         stranger.wait()
 
 
-def test_it_ends_with_the_stack_s_last_container(started: Made, containers: Path) -> None:
+def test_it_ends_with_the_stack_s_last_container(started: LiveResource, containers: Path) -> None:
     for file in containers.iterdir():
         file.unlink()
     wait_until(lambda: living("lab") is None)
@@ -270,7 +270,7 @@ def test_it_ends_with_the_stack_s_last_container(started: Made, containers: Path
 
 
 @pytest.mark.parametrize("how", ["removed", "moved", "replaced"])
-def test_it_ends_when_the_stack_s_folder_is_not_the_one_it_knew(started: Made, how: str) -> None:
+def test_it_ends_when_the_stack_s_folder_is_not_the_one_it_knew(started: LiveResource, how: str) -> None:
     """Destroyed by label, or carried to another home: marks left in the old one would tell nobody."""
     if how == "removed":
         shutil.rmtree(paths.folder("lab"))
@@ -279,11 +279,11 @@ def test_it_ends_when_the_stack_s_folder_is_not_the_one_it_knew(started: Made, h
     if how == "replaced":
         paths.prepare("lab")
         paths.power_lock("lab").touch()
-    wait_until(lambda: daemon.born(started.outputs["pid"]) != started.outputs["born"])
+    wait_until(lambda: daemon.start_time(started.outputs["pid"]) != started.outputs["born"])
     assert how == "replaced" or not paths.folder("lab").exists()
 
 
 def test_one_that_cannot_start_says_why(containers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(power, "_COMMAND", (sys.executable, "-m", "rackwright.provider.no_such_agent"))
     with pytest.raises(RackwrightError, match=r"the power agent does not start: .*no_such_agent"):
-        asyncio.run(Power().create(OPERATION, dict(INPUTS)))
+        asyncio.run(PowerManager().create(OPERATION, dict(INPUTS)))

@@ -16,7 +16,7 @@ from support.project import Project
 
 from rackwright.catalog.instances import instance_types
 from rackwright.drift import resources
-from rackwright.drift.difference import Look, Weight
+from rackwright.drift.difference import Category, LayerScan
 
 pytestmark = pytest.mark.engine
 
@@ -94,20 +94,20 @@ def test_drift_names_what_another_hand_did_in_the_account(tmp_path: Path, aws_ac
     found = looked(project)
     told = {(one.node, one.subject): one for one in found.differences}
     assert (lost, "instance.exists") in told and found.unknown == (), told
-    assert told["", "securitygroup entry-rules.ingress tcp 23 from 0.0.0.0/0"].weight is Weight.SECURITY
+    assert told["", "securitygroup entry-rules.ingress tcp 23 from 0.0.0.0/0"].weight is Category.SECURITY
     assert told[login, "instance.status"].live in ("stopping", "stopped")
     assert len(told) == 3, told
     project.must("destroy")
 
 
-def looked(project: Project) -> Look:
+def looked(project: Project) -> LayerScan:
     """The resources layer of a look for drift; the other two need machines."""
     log = project.folder / "events"
     log.unlink(missing_ok=True)
     project.environment["PULUMI_DEBUG_COMMANDS"] = "true"
     said = project.run([*project.pulumi_command("refresh")[:-2], "--preview-only", "--event-log", str(log)])
     assert said.ok, said.end
-    return resources.look(project.stack, said.seconds, resources.events(log.read_text()))
+    return resources.scan(project.stack, said.seconds, resources.events(log.read_text()))
 
 
 def left(account: AwsAccount, project: Project) -> list[str]:

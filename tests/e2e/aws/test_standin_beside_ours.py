@@ -13,9 +13,9 @@ pytestmark = pytest.mark.engine
 PROGRAM = """
 import pulumi
 import pulumi_aws as aws
-from rackwright.targets.resources import KeyPair
+from rackwright.targets.resources import SshKeyPair
 
-made = KeyPair("access-key", comment="test")
+made = SshKeyPair("access-key", comment="test")
 pulumi.export("key", aws.ec2.KeyPair("access", public_key=made.public_key).key_name)
 """
 

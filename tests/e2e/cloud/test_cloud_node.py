@@ -22,7 +22,7 @@ from rackwright.drivers.ssh_key_pair import generate
 from rackwright.inventory import paths
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.plan import expand
-from rackwright.provider.protocol.resource import Made, Operation, State
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext
 from rackwright.provider.stack.converge import Converge
 from rackwright.stackfile.load import load_cluster
 
@@ -35,7 +35,7 @@ async def _said(_: str) -> None:
     """Progress that nobody reads."""
 
 
-OPERATION = Operation("urn", STACK, "converge", preview=False, status=_said, info=_said, warn=_said)
+OPERATION = RequestContext("urn", STACK, "converge", preview=False, status=_said, info=_said, warn=_said)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ class Cloud:
     disk: str
     public_key: str
     private_key: str
-    record: Made | None = None
+    record: LiveResource | None = None
     births: list[str] = field(default_factory=list)
     """Public host keys that its lives were born with."""
 
@@ -79,20 +79,20 @@ class Cloud:
         """Do something on the instance, past SSH."""
         return self.machines.on("login0", script)
 
-    def up(self) -> Made:
+    def up(self) -> LiveResource:
         """Converge it."""
         inputs = self.inputs()
         if self.record is None:
             self.record = asyncio.run(Converge().create(OPERATION, inputs))
         else:
-            state = State(self.record.id, self.record.outputs, self.record.outputs, self.record.reasons)
+            state = RecordedState(self.record.id, self.record.outputs, self.record.outputs, self.record.reasons)
             self.record = asyncio.run(Converge().update(OPERATION, state, inputs))
         return self.record
 
-    def look(self) -> Made:
+    def look(self) -> LiveResource:
         """What a refresh says."""
         assert self.record is not None
-        return asyncio.run(Converge().read(OPERATION, State(self.record.id, self.inputs(), self.record.outputs)))
+        return asyncio.run(Converge().read(OPERATION, RecordedState(self.record.id, self.inputs(), self.record.outputs)))
 
     def inputs(self) -> dict[str, Any]:
         """What a target would hand to Converge."""

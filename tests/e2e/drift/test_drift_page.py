@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from rackwright.drift.difference import Difference, Layer, Look, Weight
-from rackwright.drift.document import Drift, State
-from rackwright.drift.history import Past
+from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan
+from rackwright.drift.document import DriftReport, State
+from rackwright.drift.history import ScanRecord
 from rackwright.drift.page.document import page
 
 NOW = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
@@ -44,14 +44,14 @@ CONTRAST = """() => {
 """Every element with text of its own -> its contrast with what is behind it (WCAG 2.2, relative luminance)."""
 
 
-def differs(node: str, layer: Layer, weight: Weight, subject: str) -> Difference:
-    return Difference(layer, node, subject, "active", "a value that is long " * 6, weight, f"`rackwright up lab` on {node}")
+def differs(node: str, layer: Layer, weight: Category, subject: str) -> DriftItem:
+    return DriftItem(layer, node, subject, "active", "a value that is long " * 6, weight, f"`rackwright up lab` on {node}")
 
 
 FOUND = (
-    differs("worker0", Layer.BEHAVIOUR, Weight.BREAKING, "munge.service_runs"),
-    differs("worker1", Layer.CONFIGURATION, Weight.SECURITY, "bootstrap.Configure and run the SSH server"),
-    differs("worker1", Layer.BEHAVIOUR, Weight.BENIGN, "tuning.profile_is_kept"),
+    differs("worker0", Layer.BEHAVIOUR, Category.BREAKING, "munge.service_runs"),
+    differs("worker1", Layer.CONFIGURATION, Category.SECURITY, "bootstrap.Configure and run the SSH server"),
+    differs("worker1", Layer.BEHAVIOUR, Category.BENIGN, "tuning.profile_is_kept"),
 )
 
 
@@ -59,11 +59,15 @@ def written(folder: Path) -> Path:
     """The page of a look at which three things differed and one node was silent."""
     nodes: dict[str, dict[str, Any]] = {name: {"roles": ["worker"], "gpus": {"count": 8}} for name in ("worker0", "worker1", "worker2")}
     nodes |= {"login0": {"roles": ["login", "controller"], "gpus": None}, "storage0": {"roles": ["storage"], "gpus": None}}
-    looks = tuple(Look(layer, 1.0, tuple(one for one in FOUND if one.layer is layer)) for layer in (Layer.RESOURCES, Layer.CONFIGURATION))
-    behaviour = Look(Layer.BEHAVIOUR, 2.0, tuple(one for one in FOUND if one.layer is Layer.BEHAVIOUR), (("worker2", "no route to host"),))
-    past = [Past(NOW - timedelta(days=day), 5.0, State.CLEAN if day % 3 else State.DRIFTED, 0 if day % 3 else 2) for day in range(30)]
+    looks = tuple(
+        LayerScan(layer, 1.0, tuple(one for one in FOUND if one.layer is layer)) for layer in (Layer.RESOURCES, Layer.CONFIGURATION)
+    )
+    behaviour = LayerScan(
+        Layer.BEHAVIOUR, 2.0, tuple(one for one in FOUND if one.layer is Layer.BEHAVIOUR), (("worker2", "no route to host"),)
+    )
+    past = [ScanRecord(NOW - timedelta(days=day), 5.0, State.CLEAN if day % 3 else State.DRIFTED, 0 if day % 3 else 2) for day in range(30)]
     file = folder / "drift.html"
-    file.write_text(page(Drift("lab", "0" * 12, NOW, 5.0, (*looks, behaviour)), CLUSTER, nodes, past, ()), encoding="utf-8")
+    file.write_text(page(DriftReport("lab", "0" * 12, NOW, 5.0, (*looks, behaviour)), CLUSTER, nodes, past, ()), encoding="utf-8")
     return file
 
 
@@ -128,8 +132,8 @@ def test_it_asks_nothing_of_a_network_and_the_browser_has_nothing_to_say(opened:
 def test_names_stand_inside_their_boxes(browser: Browser, tmp_path: Path, nodes: int) -> None:
     many = {name: {"roles": ["worker"], "gpus": None} for name in ("controller0", *(f"worker-of-rack-{n:02}" for n in range(nodes)))}
     file = tmp_path / "drift.html"
-    looks = tuple(Look(layer, 1.0) for layer in Layer)
-    file.write_text(page(Drift("lab", "0" * 12, NOW, 5.0, looks), CLUSTER, many, [], ()), encoding="utf-8")
+    looks = tuple(LayerScan(layer, 1.0) for layer in Layer)
+    file.write_text(page(DriftReport("lab", "0" * 12, NOW, 5.0, looks), CLUSTER, many, [], ()), encoding="utf-8")
     seen = Seen(browser, file)
     out = """() => [...document.querySelectorAll("svg g")]
         .map(g => [g.querySelector("rect.box").getBBox(), g.querySelector("text").getBBox()])

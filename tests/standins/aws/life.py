@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from rackwright.provider.protocol.diff import Difference, compare
+from rackwright.provider.protocol.diff import DiffResult, diff_properties
 from rackwright.provider.protocol.property_values import UNKNOWN
 from standins.aws import schema
 from standins.aws.account import Account, gone
@@ -29,11 +29,11 @@ class Found:
     outputs: Properties
 
 
-def difference(kind: Kind, olds: Properties, news: Properties) -> Difference:
+def difference(kind: Kind, olds: Properties, news: Properties) -> DiffResult:
     """What the new inputs change, and whether in place."""
     force = kind.force | kind.replaced_if(olds, news)
-    found = compare(own(olds), own(news), replace_on=force)
-    return Difference(found.changes, delete_before_replace=was_given(kind.autoname, news))
+    found = diff_properties(own(olds), own(news), replace_on=force)
+    return DiffResult(found.changes, delete_before_replace=was_given(kind.autoname, news))
 
 
 def foreseen(account: Account, kind: Kind, inputs: Properties) -> Properties:

@@ -14,9 +14,9 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from rackwright.errors import RackwrightError
-from rackwright.provider.protocol.diff import Change, Difference, compare
-from rackwright.provider.protocol.property_values import decode, encode, reveal
-from rackwright.provider.protocol.redaction import Redactor, rewrap
+from rackwright.provider.protocol.diff import DiffResult, PropertyDiffKind, diff_properties
+from rackwright.provider.protocol.property_values import decode, encode, unwrap_secrets
+from rackwright.provider.protocol.redaction import Redactor, restore_secret_marks
 from standins.aws import life, naming, schema
 from standins.aws.account import Account, configured
 from standins.aws.functions import FUNCTIONS
@@ -28,7 +28,7 @@ VERSION: Final = "7.51.1"
 """The pulumi_aws whose provider this stands in for; another version of the package asks for a plugin that is not there."""
 
 _THREADS: Final = 32
-_PROPERTY_DIFF: Final = {change: getattr(provider_pb2.PropertyDiff, change.name) for change in Change}
+_PROPERTY_DIFF: Final = {change: getattr(provider_pb2.PropertyDiff, change.name) for change in PropertyDiffKind}
 Result = TypeVar("Result")
 
 
@@ -50,11 +50,11 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     async def DiffConfig(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
         """Changed settings are taken over; none of them replaces what was made."""
-        return _answer(compare(reveal(decode(request.old_inputs)), reveal(decode(request.news))))
+        return _answer(diff_properties(unwrap_secrets(decode(request.old_inputs)), unwrap_secrets(decode(request.news))))
 
     async def Configure(self, request: Any, context: Any) -> provider_pb2.ConfigureResponse:
         """The account to work in."""
-        self._account = configured(reveal(decode(request.args)))
+        self._account = configured(unwrap_secrets(decode(request.args)))
         await self._do(context, self._account.demand_allowed)
         return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True, acceptResources=False, acceptOutputs=False)
 
@@ -66,21 +66,21 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         """A name where none is given, and what pulumi_aws says about types."""
         kind, news = await self._kind(request, context), decode(request.news)
         self._redact.learn(news)
-        olds, logical = reveal(decode(request.olds)), request.urn.split("::")[-1]
-        plain = naming.fill_in(kind.autoname, logical, request.randomSeed, olds, reveal(news))
+        olds, logical = unwrap_secrets(decode(request.olds)), request.urn.split("::")[-1]
+        plain = naming.fill_in(kind.autoname, logical, request.randomSeed, olds, unwrap_secrets(news))
         found = await self._do(context, lambda: schema.shape(kind.token).failures(plain))
         failures = [provider_pb2.CheckFailure(property=one.property, reason=self._redact(one.reason)) for one in found]
-        return provider_pb2.CheckResponse(inputs=encode(rewrap(plain, news)), failures=failures)
+        return provider_pb2.CheckResponse(inputs=encode(restore_secret_marks(plain, news)), failures=failures)
 
     async def Diff(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
         """Inputs against inputs: outputs carry what AWS filled in, and would differ for ever."""
         kind = await self._kind(request, context)
-        return _answer(life.difference(kind, reveal(decode(request.old_inputs)), reveal(decode(request.news))))
+        return _answer(life.difference(kind, unwrap_secrets(decode(request.old_inputs)), unwrap_secrets(decode(request.news))))
 
     async def Create(self, request: Any, context: Any) -> provider_pb2.CreateResponse:
         """Makes the resource, or foresees it."""
         kind, news = await self._kind(request, context), decode(request.properties)
-        plain = reveal(news)
+        plain = unwrap_secrets(news)
         account = self._at(plain)
         if request.preview:
             expected = await self._do(context, lambda: life.foreseen(account, kind, plain))
@@ -92,22 +92,22 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         """Inputs and outputs as they are in reality; an empty answer says it is gone."""
         kind, inputs, outputs = await self._kind(request, context), decode(request.inputs), decode(request.properties)
         self._redact.learn({**outputs, **inputs})
-        plain = reveal(inputs)
+        plain = unwrap_secrets(inputs)
         account = self._at(plain)
         found = await self._do(context, lambda: life.read(account, kind, request.id, plain))
         if found is None:
             return provider_pb2.ReadResponse()
-        live = encode(self._redact.seal(rewrap(found.inputs, inputs)))
+        live = encode(self._redact.seal(restore_secret_marks(found.inputs, inputs)))
         return provider_pb2.ReadResponse(id=found.ident, properties=self._sealed(found.outputs, {**outputs, **inputs}), inputs=live)
 
     async def Update(self, request: Any, context: Any) -> provider_pb2.UpdateResponse:
         """Changes the resource in place, or foresees that."""
         kind, news = await self._kind(request, context), decode(request.news)
         self._redact.learn(news)
-        olds, plain = reveal(decode(request.old_inputs)), reveal(news)
+        olds, plain = unwrap_secrets(decode(request.old_inputs)), unwrap_secrets(news)
         account = self._at(plain)
         if request.preview:
-            before = reveal(decode(request.olds))
+            before = unwrap_secrets(decode(request.olds))
             changed = [path.split(".")[0].split("[")[0] for path in life.difference(kind, olds, plain).changes]
             await self._do(context, lambda: life.demand_changeable(kind, changed))
             return provider_pb2.UpdateResponse(properties=self._sealed(life.foreseen_change(account, kind, before, plain), news))
@@ -116,7 +116,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     async def Delete(self, request: Any, context: Any) -> empty_pb2.Empty:
         """Removes the resource; the inputs on record say how."""
-        kind, inputs = await self._kind(request, context), reveal(decode(request.old_inputs))
+        kind, inputs = await self._kind(request, context), unwrap_secrets(decode(request.old_inputs))
         account = self._at(inputs)
         await self._do(context, lambda: life.delete(account, kind, request.id, inputs))
         return empty_pb2.Empty()
@@ -127,7 +127,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         if function is None:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the stand-in for the aws provider has no function {request.tok}")
         assert function is not None
-        arguments = reveal(decode(request.args))
+        arguments = unwrap_secrets(decode(request.args))
         account = self._at(arguments)
         found = await self._do(context, lambda: {**function(account, arguments), "region": account.region})
         return provider_pb2.InvokeResponse(**{"return": encode(found)})  # type: ignore[arg-type]
@@ -146,7 +146,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     def _sealed(self, outputs: Properties, recorded: Properties) -> Any:
         """Outputs in which everything that holds a secret is marked, `tagsAll` and the like too."""
-        return encode(self._redact.seal(rewrap(outputs, recorded)))
+        return encode(self._redact.seal(restore_secret_marks(outputs, recorded)))
 
     async def _do(self, context: Any, call: Callable[[], Result]) -> Result:
         """The call's result; what it raises becomes a message."""
@@ -160,7 +160,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         raise AssertionError("abort returned")
 
 
-def _answer(found: Difference) -> provider_pb2.DiffResponse:
+def _answer(found: DiffResult) -> provider_pb2.DiffResponse:
     some = bool(found.changes)
     return provider_pb2.DiffResponse(
         changes=provider_pb2.DiffResponse.DIFF_SOME if some else provider_pb2.DiffResponse.DIFF_NONE,

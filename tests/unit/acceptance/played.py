@@ -8,7 +8,7 @@ from pathlib import Path
 
 from acceptance.phase import Finding, Job, Output, Part, Scope, Task
 from rackwright.catalog.checks import Level, acceptance
-from rackwright.inventory.reader import Declared
+from rackwright.inventory.reader import Inventory
 from rackwright.report.verdict import Verdict
 
 CAPTURED = Path(__file__).with_name("captured")
@@ -33,7 +33,7 @@ def scope(
 ) -> Scope:
     """Nodes with eight H100 on an NDR fabric, and a shared file system."""
     record = {"gpus": {"model": "h100", "count": gpus}, "rails": RAILS if fabric else (), "group": "worker", "cpus": 128}
-    declared = Declared(
+    declared = Inventory(
         stack="test",
         target=target,
         level=Level.FULL,

@@ -16,7 +16,7 @@ from acceptance.harness import slurm
 from acceptance.phase import PROGRAMS, Job, Program
 from acceptance.phases import phases
 from rackwright.catalog.checks import Kind, Level, acceptance
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.inventory.reader import from_inventory
 from rackwright.report.schemas import schema
 from rackwright.report.verdict import NotRunReason
@@ -88,7 +88,7 @@ def test_srun_is_told_everything(declared):
 
 
 def test_nodes_without_a_queue_in_common_are_refused(declared):
-    with pytest.raises(BadInput, match="no partition"):
+    with pytest.raises(InputError, match="no partition"):
         slurm.partition(declared, ("worker0", "login0"))
 
 

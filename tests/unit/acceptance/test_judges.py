@@ -17,7 +17,7 @@ from acceptance.parsers import nccl
 from acceptance.parsers.nccl import Transport
 from rackwright.catalog.reference_values import Quantity
 from rackwright.catalog.thresholds import threshold
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import Verdict
 
 CAPTURED = Path(__file__).with_name("captured")
@@ -59,9 +59,9 @@ def test_174_gb_s_on_eight_h100_is_no_pass() -> None:
 
 def test_a_monitoring_run_that_left_only_its_metadata_is_unknown() -> None:
     """The founding walkthrough calls that acceptable."""
-    with pytest.raises(CouldNotTell, match="nobody looked while it ran"):
+    with pytest.raises(UndeterminedError, match="nobody looked while it ran"):
         monitoring.parse([])
-    with pytest.raises(CouldNotTell):
+    with pytest.raises(UndeterminedError):
         monitoring.parse([{"second": 0}] * 5)
 
 

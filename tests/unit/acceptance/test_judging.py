@@ -14,7 +14,7 @@ from acceptance.phase import Finding, Output, Part, Scope, Task
 from acceptance.phases import gpu_allocation, infiniband, shared_file_system, slurm_health, task_placement
 from acceptance.smoke import trouble
 from cluster.harness.probe import Raw
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import from_inventory
 from rackwright.report.verdict import Verdict
 
@@ -184,13 +184,13 @@ class TestSharedFileSystem:
     def test_without_a_folder_it_is_said_why_and_the_rest_is_not_told(self, asked):
         scope = replace(asked, folder=None, trouble="[Errno 28] No space left on device")
         found = outputs(shared_file_system, scope, self.says)
-        with pytest.raises(CouldNotTell, match="No space left"):
+        with pytest.raises(UndeterminedError, match="No space left"):
             list(shared_file_system.judge(scope, found))
         first = next(iter(shared_file_system.judge(scope, found)))
         assert (first.check, first.verdict, first.found) == ("folder_is_made", Verdict.FAILED, scope.trouble)
 
     def test_without_a_file_system_to_write_to_nothing_is_told(self, scope):
-        with pytest.raises(CouldNotTell):
+        with pytest.raises(UndeterminedError):
             judged(shared_file_system, replace(scope, mount=None, folder=None), {})
 
 

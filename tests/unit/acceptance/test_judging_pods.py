@@ -14,7 +14,7 @@ from acceptance.phases import gpu_allocation, kubernetes_health, shared_file_sys
 from cluster.harness.probe import Raw
 from rackwright import inventory
 from rackwright.catalog.checks import acceptance
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.inventory import Host, paths
 from rackwright.inventory.reader import from_inventory
 from rackwright.plan import expand
@@ -110,7 +110,7 @@ class TestSharedFileSystem:
 
         asked = replace(scope, folder=None)
         found = {}
-        with contextlib.suppress(CouldNotTell):  # nothing can be written
+        with contextlib.suppress(UndeterminedError):  # nothing can be written
             for one in shared_file_system.judge(asked, outputs(shared_file_system, asked, says)):
                 found[one.check, one.node] = one
         assert found["is_mounted", "worker0"].verdict is Verdict.PASSED

@@ -11,8 +11,8 @@ import pytest
 from goldens import Goldens
 
 from rackwright.catalog import rows, thresholds_page
-from rackwright.catalog.reference_values import Dimension, Kind, NodeRange, Quantity, Unit, figures, parse_figure
-from rackwright.catalog.thresholds import COLLECTIVES, Limit, contradictions, objections, threshold, thresholds, tolerance
+from rackwright.catalog.reference_values import Dimension, Kind, NodeRange, Quantity, Unit, parse_figure, reference_values
+from rackwright.catalog.thresholds import COLLECTIVES, Limit, contradictions, threshold, thresholds, tolerance, validate_threshold
 from rackwright.catalog.thresholds_page import page
 
 THRESHOLDS = thresholds()
@@ -38,7 +38,7 @@ def _limit(row: dict[str, str]) -> Limit:
 @pytest.mark.parametrize("name", THRESHOLDS)
 def test_nothing_speaks_against_a_threshold(name: str) -> None:
     """It can be reached, and it means something."""
-    assert objections(THRESHOLDS[name].limit) == ()
+    assert validate_threshold(THRESHOLDS[name].limit) == ()
 
 
 def test_the_catalogue_does_not_contradict_itself() -> None:
@@ -49,7 +49,7 @@ def test_the_catalogue_does_not_contradict_itself() -> None:
 @pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: row["name"])
 def test_published_thresholds_are_judged(row: dict[str, str]) -> None:
     """Wrong ones that others published are refused for the reason for which they are wrong; right ones are not."""
-    found = objections(_limit(row))
+    found = validate_threshold(_limit(row))
     if not row["objection"]:
         assert found == ()
     assert not row["objection"] or any(row["objection"] in each for each in found), found
@@ -87,9 +87,9 @@ def test_a_figure_without_source_date_value_or_unit_cannot_be_read(missing: str)
 def test_every_base_is_on_record_and_every_measured_figure_is_below_its_ceiling() -> None:
     """A KeyError for a base that does not exist; a figure above the specification is a wrong unit."""
     with pytest.raises(KeyError):
-        figures()["nobody.has.measured.this"]
-    ceilings = {(each.quantity, each.hardware): each.reported for each in figures().values() if each.kind is Kind.SPEC}
-    for each in figures().values():
+        reference_values()["nobody.has.measured.this"]
+    ceilings = {(each.quantity, each.hardware): each.reported for each in reference_values().values() if each.kind is Kind.SPEC}
+    for each in reference_values().values():
         assert each.unit.dimension is each.quantity.unit.dimension, each.id
         assert each.reported <= ceilings.get((each.quantity, each.hardware), each.reported), each.id
 
@@ -130,4 +130,4 @@ def test_the_page_is_what_the_catalogue_says(goldens: Goldens) -> None:
         PAGE.write_text(page(), encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == page()
     assert not doctest.testmod(thresholds_page).failed
-    assert all(f"`{each}`" in page() for each in (*THRESHOLDS, *figures()))
+    assert all(f"`{each}`" in page() for each in (*THRESHOLDS, *reference_values()))

@@ -15,16 +15,16 @@ import yaml
 from support.cli import CliResult, run_cli
 
 from rackwright.drift import configuration
-from rackwright.drift.difference import Difference, Layer, Look, Weight
-from rackwright.drift.document import Drift
+from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan
+from rackwright.drift.document import DriftReport
 from rackwright.inventory import paths
 from rackwright.model.drift import DriftPolicy
 from rackwright.operations import stack as judging
 from rackwright.operations.drift import notification, scan
-from rackwright.operations.drift.host_baseline import SIMULATED_FABRIC, Traces, lasting
+from rackwright.operations.drift.host_baseline import SIMULATED_FABRIC, Traces, without_transient
 
-STOPPED = Difference(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", "inactive", Weight.BREAKING, "start it")
-OPENED = Difference(Layer.BEHAVIOUR, "worker1", "sshd.passwords_are_refused", "no", "yes", Weight.SECURITY, "close it")
+STOPPED = DriftItem(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", "inactive", Category.BREAKING, "start it")
+OPENED = DriftItem(Layer.BEHAVIOUR, "worker1", "sshd.passwords_are_refused", "no", "yes", Category.SECURITY, "close it")
 INVENTORY = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
 BEGAN = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
 
@@ -34,22 +34,24 @@ class Night:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self.monkeypatch, self.capsys = monkeypatch, capsys
-        self.found: list[tuple[Difference, ...]] = []
+        self.found: list[tuple[DriftItem, ...]] = []
         self.traces: list[Traces] = []
         self.ran: list[list[str]] = []
         self.status = 0
 
-    async def look(self, stack: str, progress: Any, *, with_traces: bool) -> tuple[Drift, Traces]:
+    async def look(self, stack: str, progress: Any, *, with_traces: bool) -> tuple[DriftReport, Traces]:
         differences = self.found.pop(0)
-        looks = (Look(Layer.RESOURCES, 1.0), Look(Layer.CONFIGURATION, 1.0), Look(Layer.BEHAVIOUR, 1.0, differences))
-        return Drift(stack, "0" * 12, BEGAN + timedelta(days=-len(self.found)), 2.0, looks), self.traces.pop(0) if self.traces else Traces()
+        looks = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 1.0), LayerScan(Layer.BEHAVIOUR, 1.0, differences))
+        return DriftReport(stack, "0" * 12, BEGAN + timedelta(days=-len(self.found)), 2.0, looks), self.traces.pop(
+            0
+        ) if self.traces else Traces()
 
     def run(self, command: list[str], **_: Any) -> SimpleNamespace:
         self.ran.append(command[1:])
         return SimpleNamespace(returncode=self.status)
 
     def __call__(self, *words: str) -> CliResult:
-        self.monkeypatch.setattr(scan, "look", self.look)
+        self.monkeypatch.setattr(scan, "scan", self.look)
         self.monkeypatch.setattr(subprocess, "run", self.run)
         return run_cli(self.monkeypatch, self.capsys, *words)
 
@@ -73,7 +75,7 @@ def test_a_layer_that_is_none_is_told_before_anything_is_looked_at(night: Night)
 
 
 @pytest.mark.parametrize(("found", "code", "state"), [((), 0, "clean"), ((STOPPED,), 1, "drifted")])
-def test_the_exit_code_says_what_the_document_says(night: Night, found: tuple[Difference, ...], code: int, state: str) -> None:
+def test_the_exit_code_says_what_the_document_says(night: Night, found: tuple[DriftItem, ...], code: int, state: str) -> None:
     night.found = [found]
     said = night("drift", "lab", "--json")
     assert (said.code, json.loads(said.out)["state"]) == (code, state)
@@ -149,7 +151,7 @@ def test_a_timer_that_never_ran_is_told_from_when_the_stack_came_up(night: Night
 
 def test_a_stack_file_that_cannot_be_read_is_no_empty_one(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = SimpleNamespace(loaded=SimpleNamespace(cluster=None), findings=("drift.alow: is not known",))
-    monkeypatch.setattr(judging, "judge", lambda stack: wrong)
+    monkeypatch.setattr(judging, "load_and_validate", lambda stack: wrong)
     said = night("drift", "lab")
     assert said.code == 2 and "drift.alow" in said.err
 
@@ -252,8 +254,8 @@ def test_what_only_jobs_prove_is_as_old_as_it_is(night: Night) -> None:
 
 def test_sockets_of_a_simulated_fabric_open_and_shut_and_are_nobody_elses() -> None:
     told = {"listening": {"udp 0.0.0.0 7074": "user 0", "udp 0.0.0.0 7070": "user 0"}, "trouble": {"etc": "gone"}}
-    assert lasting(told, SIMULATED_FABRIC) == {"listening": {"udp 0.0.0.0 7070": "user 0"}}
-    assert lasting({"trouble": {"listening": "gone"}}, SIMULATED_FABRIC) == {}, "what could not be read says nothing"
+    assert without_transient(told, SIMULATED_FABRIC) == {"listening": {"udp 0.0.0.0 7070": "user 0"}}
+    assert without_transient({"trouble": {"listening": "gone"}}, SIMULATED_FABRIC) == {}, "what could not be read says nothing"
 
 
 def test_the_simulated_fabrics_ports_are_those_of_its_role() -> None:

@@ -21,7 +21,7 @@ class Stack:
         self.monkeypatch, self.capsys = monkeypatch, capsys
         self.scheduler: dict[str, Any] = {"kind": "kubernetes", "controllers": ["login0"]}
         self.lost: dict[str, str] = {}
-        self.applied = ansible.Applied()
+        self.applied = ansible.PlaybookResult()
         self.played: list[tuple[str, str]] = []
         self.limits: list[list[str]] = []
 
@@ -42,14 +42,14 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     async def reach(*_: object, **__: object) -> dict[str, str]:
         return found.lost
 
-    async def play(root: Path, playbook: str, *, values: dict[str, Any], limit: list[str], **_: object) -> ansible.Applied:
+    async def play(root: Path, playbook: str, *, values: dict[str, Any], limit: list[str], **_: object) -> ansible.PlaybookResult:
         found.played.append((playbook, values["backup_file"]))
         found.limits.append(list(limit))
         if playbook == "etcd-backup.yml":
             Path(values["backup_file"]).write_text("snapshot")
         return found.applied
 
-    monkeypatch.setattr(ssh, "reach", reach)
+    monkeypatch.setattr(ssh, "connect_all", reach)
     monkeypatch.setattr(ansible, "play", play)
     return found
 
@@ -62,7 +62,7 @@ def test_a_backup_is_whole_and_for_its_owner_alone(stack: Stack, tmp_path: Path)
 
 
 def test_a_backup_that_fails_leaves_nothing(stack: Stack, tmp_path: Path) -> None:
-    stack.applied = ansible.Applied(failed=[ansible.TaskResult("login0", "etcd", "Save an etcd snapshot", "no answer")])
+    stack.applied = ansible.PlaybookResult(failed=[ansible.TaskResult("login0", "etcd", "Save an etcd snapshot", "no answer")])
     code, _, err = stack.etcd("backup", "lab", str(tmp_path / "file"))
     assert code == 1 and "login0: etcd: Save an etcd snapshot: no answer" in err
     assert [path.name for path in tmp_path.iterdir()] == ["home"]

@@ -12,7 +12,7 @@ from support.cli import CliResult, Run, run_cli
 
 from rackwright.cli import hosts_scan
 from rackwright.drivers.host_facts import Facts
-from rackwright.drivers.preflight import Seen
+from rackwright.drivers.preflight import PreflightResult
 
 PRINT = {"login0": "SHA256:" + "L" * 43, "worker0": "SHA256:" + "W" * 43, "worker1": "SHA256:" + "X" * 43}
 STACK = f"""\
@@ -38,23 +38,23 @@ FACTS = Facts("debian-13", 8, 16_000, 90 * 2**20, "m", "none", "systemd", "/usr/
 NO_KEY = "no host_key is given for it"
 
 
-def seen(name: str, **more: Any) -> Seen:
+def seen(name: str, **more: Any) -> PreflightResult:
     """A machine that fits."""
     found = {"reached": True, "key_type": "ssh-ed25519", "fingerprint": PRINT[name], "key_confirmed": True, "logged_in": True, "root": True}
-    return Seen(name, **{**found, "facts": FACTS, **more})
+    return PreflightResult(name, **{**found, "facts": FACTS, **more})
 
 
 class Rack:
     """What the machines show, and what they were asked with."""
 
-    shown: list[Seen]
+    shown: list[PreflightResult]
     asked: dict[str, Any]
 
     def __init__(self) -> None:
         keyless = {"key_confirmed": None, "wrong": (NO_KEY,)}
         self.shown = [seen("login0"), seen("worker0", **keyless), seen("worker1", **keyless)]
 
-    def survey(self, machines: Any, keys: Any, **how: Any) -> list[Seen]:
+    def survey(self, machines: Any, keys: Any, **how: Any) -> list[PreflightResult]:
         """Answer as told."""
         self.asked = {"machines": machines, "keys": keys, **how}
         return self.shown
@@ -65,7 +65,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
     """Three machines; the workers' keys are not in the stack file yet."""
     rack = Rack()
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(hosts_scan, "survey", rack.survey)
+    monkeypatch.setattr(hosts_scan, "run_preflight", rack.survey)
     return rack
 
 
@@ -108,7 +108,7 @@ def test_each_machine_has_a_row_with_what_it_is_and_all_that_is_wrong_below(scan
 def test_machines_that_all_fit_are_exit_code_0_and_one_that_was_not_reached_3(scan: Run, rack: Rack) -> None:
     rack.shown = [seen(name) for name in PRINT]
     assert scan().code == 0
-    rack.shown[1] = Seen("worker0", wrong=("no SSH server answers: timed out",))
+    rack.shown[1] = PreflightResult("worker0", wrong=("no SSH server answers: timed out",))
     rack.shown[2] = seen("worker1", wrong=("has 4 CPUs, declared are 8",))
     ended = scan()
     assert ended.code == 3 and "1 match, 1 differ, 1 unreachable" in ended.out

@@ -14,7 +14,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from rackwright.cli import main
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.impact import Action, planned_change
 from rackwright.inventory import applied, paths
 from rackwright.operations import stack_files
@@ -139,7 +139,7 @@ def test_a_record_that_cannot_be_read_is_no_record_of_nothing(up: Path, run: Run
     code, said, complaint = run("impact", str(up))
     assert (code, said) == (3, "")
     assert "is no record of what was applied last" in complaint
-    with pytest.raises(CouldNotTell):
+    with pytest.raises(UndeterminedError):
         applied.read(paths.applied("lab"))
 
 
@@ -169,7 +169,7 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for level in ("info", "warn"):
         monkeypatch.setattr(pulumi.log, level, lines.append)
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
-    monkeypatch.setattr("rackwright.drivers.cgroups.unified", lambda: True)  # whatever this machine has
+    monkeypatch.setattr("rackwright.drivers.cgroups.is_cgroup_v2", lambda: True)  # whatever this machine has
     return lines
 
 

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 import pytest
 
 from rackwright.cli import main
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.operations import expired_stacks
-from rackwright.operations.expired_stacks import Fate, Said, reap
+from rackwright.operations.expired_stacks import ExpiryOutcome, Said, reap
 
 NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
 LONG_AGO = "2020-01-01T08:00:00"
@@ -49,14 +49,14 @@ class Engine:
         raise AssertionError(arguments)
 
 
-def fates(engine: Engine, *, dry_run: bool = False) -> dict[str, Fate]:
+def fates(engine: Engine, *, dry_run: bool = False) -> dict[str, ExpiryOutcome]:
     """The result for each stack."""
     return {one.stack: one.fate for one in reap(engine, NOW, dry_run=dry_run)}
 
 
 def test_a_stack_whose_time_is_over_ends_and_the_others_stay() -> None:
     engine = Engine({"old": {"expires": PAST}, "young": {"expires": FUTURE}, "lab": {"verdict": "passed"}})
-    assert fates(engine) == {"old": Fate.ENDED, "young": Fate.LIVES, "lab": Fate.NO_END}
+    assert fates(engine) == {"old": ExpiryOutcome.ENDED, "young": ExpiryOutcome.LIVES, "lab": ExpiryOutcome.NO_END}
     assert engine.destroyed == ["old"]
 
 
@@ -65,7 +65,7 @@ def test_the_end_is_in_utc_whatever_zone_the_machine_is_in(monkeypatch: pytest.M
     time.tzset()
     engine = Engine({"a": {"expires": PAST}, "b": {"expires": "2026-12-01T13:30:00+02:00"}, "c": {"expires": FUTURE}})
     try:
-        assert list(fates(engine).values()) == [Fate.ENDED, Fate.ENDED, Fate.LIVES]
+        assert list(fates(engine).values()) == [ExpiryOutcome.ENDED, ExpiryOutcome.ENDED, ExpiryOutcome.LIVES]
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -73,7 +73,7 @@ def test_the_end_is_in_utc_whatever_zone_the_machine_is_in(monkeypatch: pytest.M
 
 def test_a_dry_run_ends_nothing() -> None:
     engine = Engine({"old": {"expires": PAST}})
-    assert fates(engine, dry_run=True) == {"old": Fate.WOULD_END}
+    assert fates(engine, dry_run=True) == {"old": ExpiryOutcome.WOULD_END}
     assert engine.destroyed == []
 
 
@@ -83,22 +83,22 @@ def test_a_stack_without_resources_is_gone_already() -> None:
 
 def test_a_failure_spares_no_other() -> None:
     engine = Engine({"a": {"expires": PAST}, "b": {"expires": PAST}}, broken=frozenset({"a"}))
-    assert fates(engine) == {"a": Fate.FAILED, "b": Fate.ENDED}
+    assert fates(engine) == {"a": ExpiryOutcome.FAILED, "b": ExpiryOutcome.ENDED}
 
 
 @pytest.mark.parametrize("expires", ["tomorrow", 17, None])
 def test_an_end_that_cannot_be_read_is_unknown(expires: object) -> None:
-    assert fates(Engine({"odd": {"expires": expires}})) == {"odd": Fate.UNKNOWN}
+    assert fates(Engine({"odd": {"expires": expires}})) == {"odd": ExpiryOutcome.UNKNOWN}
 
 
 def test_outputs_that_cannot_be_read_are_unknown_with_the_engine_s_reason() -> None:
     (one,) = reap(Engine({"locked": {}}), NOW, dry_run=False)
-    assert (one.fate, one.reason) == (Fate.UNKNOWN, "incorrect passphrase")
+    assert (one.fate, one.reason) == (ExpiryOutcome.UNKNOWN, "incorrect passphrase")
 
 
 @pytest.mark.parametrize("said", [Said(255, "", "error: no backend"), Said(0, "not json", "")])
 def test_without_a_list_of_stacks_nothing_can_be_told(said: Said) -> None:
-    with pytest.raises(CouldNotTell, match="pulumi stack ls"):
+    with pytest.raises(UndeterminedError, match="pulumi stack ls"):
         list(reap(lambda *_, **__: said, NOW, dry_run=False))
 
 

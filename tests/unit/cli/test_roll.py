@@ -10,7 +10,7 @@ import pytest
 
 from rackwright.cli import main
 from rackwright.drivers import power, ssh
-from rackwright.drivers.rolling_update import Roll, Rolled
+from rackwright.drivers.rolling_update import Roll, RollingUpdateResult
 from rackwright.inventory import paths
 
 INVENTORY = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
@@ -22,7 +22,7 @@ class Stack:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self.monkeypatch, self.capsys = monkeypatch, capsys
         self.lost: dict[str, str] = {}
-        self.done = Rolled()
+        self.done = RollingUpdateResult()
         self.asked: list[tuple[Roll, list[str]]] = []
         self.described = INVENTORY.read_text(encoding="utf-8")
 
@@ -43,13 +43,13 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     async def reach(*_: object, **__: object) -> dict[str, str]:
         return found.lost
 
-    async def run(self: Roll, nodes: Sequence[str], *_: object) -> Rolled:
+    async def run(self: Roll, nodes: Sequence[str], *_: object) -> RollingUpdateResult:
         found.asked.append((self, list(nodes)))
-        return found.done if found.done.reasons else Rolled(nodes=list(nodes))
+        return found.done if found.done.reasons else RollingUpdateResult(nodes=list(nodes))
 
-    monkeypatch.setattr(ssh, "reach", reach)
+    monkeypatch.setattr(ssh, "connect_all", reach)
     monkeypatch.setattr(Roll, "run", run)
-    monkeypatch.setattr(power, "handed_over", lambda *_: None)
+    monkeypatch.setattr(power, "from_inventory", lambda *_: None)
     return found
 
 
@@ -93,7 +93,7 @@ def test_nothing_is_begun_where_a_node_does_not_answer(stack: Stack) -> None:
 
 
 def test_a_roll_that_stopped_says_where_and_why(stack: Stack) -> None:
-    stack.done = Rolled(
+    stack.done = RollingUpdateResult(
         nodes=["worker0"], reasons=["worker1: roll-in: gpu.count_matches_plan: expected 8, found 7", "worker1: the roll stopped here"]
     )
     code, out, err = stack.roll()
@@ -120,7 +120,7 @@ def test_a_hand_over_of_another_version_is_refused(stack: Stack) -> None:
 
 
 def test_an_interrupted_roll_says_what_is_left_drained(stack: Stack) -> None:
-    async def run(*_: object) -> Rolled:
+    async def run(*_: object) -> RollingUpdateResult:
         raise KeyboardInterrupt
 
     stack.monkeypatch.setattr(Roll, "run", run)

@@ -124,7 +124,7 @@ def test_no_stack_is_replaced(state: Run, home: Path, tmp_path: Path) -> None:
 
 def test_whose_passphrase(state: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On other backends the shim gives none, so the user must; one of the user's own is passed on."""
-    monkeypatch.setattr(migrate, "move", lambda url: [])
+    monkeypatch.setattr(migrate, "migrate", lambda url: [])
     then = json.loads(state("move", "s3://bucket", "--json").out)["next"]
     assert f"`export PULUMI_CONFIG_PASSPHRASE_FILE={home}/.engine/passphrase`" in then[1]
 

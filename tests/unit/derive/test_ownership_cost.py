@@ -8,7 +8,7 @@ import pytest
 
 from rackwright.catalog.instances import instance_types
 from rackwright.derive.cost import cost
-from rackwright.derive.ownership_cost import Balance, Rented, alike, balance
+from rackwright.derive.ownership_cost import OwnershipCost, Rented, balance, equivalent_instances
 from rackwright.model import Cluster
 from rackwright.stackfile.load import load_cluster
 
@@ -35,7 +35,7 @@ def owned(model: str = "a10g", **economics: Any) -> Cluster:
     return loaded.cluster
 
 
-def reckoned(cluster: Cluster) -> Balance:
+def reckoned(cluster: Cluster) -> OwnershipCost:
     """Its balance."""
     found = balance(cluster)
     assert found is not None
@@ -77,7 +77,7 @@ def test_buying_has_paid_off_when_the_rent_saved_is_the_price() -> None:
 
 def test_the_same_gpus_in_ec2_are_the_cheapest_way_to_as_many() -> None:
     """No other way to eight of them costs less."""
-    rented = alike(owned())
+    rented = equivalent_instances(owned())
     assert rented is not None
     ways = [type_ for type_ in instance_types().values() if type_.gpu_model == "a10g" and type_.usd_per_hour]
     assert rented.usd_per_hour == pytest.approx(min(-(-8 // type_.gpu_count) * (type_.usd_per_hour or 0) for type_ in ways))
@@ -87,7 +87,7 @@ def test_the_same_gpus_in_ec2_are_the_cheapest_way_to_as_many() -> None:
 def test_a_gpu_that_ec2_does_not_have_is_compared_with_nothing() -> None:
     """A card for gamers."""
     model = next(iter(set(gpus()) - {type_.gpu_model for type_ in instance_types().values()}))
-    assert alike(owned(model)) is None
+    assert equivalent_instances(owned(model)) is None
 
 
 def test_without_figures_there_is_no_reckoning_and_the_bill_says_so() -> None:

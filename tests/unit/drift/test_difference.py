@@ -13,20 +13,20 @@ from jsonschema import Draft202012Validator
 
 from rackwright.catalog.checks import checks
 from rackwright.drift import behaviour, configuration
-from rackwright.drift.categories import weights
-from rackwright.drift.difference import Difference, Layer, Look, Weight, difference, heaviest
-from rackwright.drift.document import Drift, State
+from rackwright.drift.categories import categories
+from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan, difference, max_category
+from rackwright.drift.document import DriftReport, State
 
 ROOT = Path(__file__).resolve().parents[3]
-QUIET = tuple(Look(layer, 1.0) for layer in Layer)
+QUIET = tuple(LayerScan(layer, 1.0) for layer in Layer)
 
 
 def drift(*looks):
     """A document of these looks."""
-    return Drift("lab", "0" * 12, datetime(2026, 11, 23, 3, 0, tzinfo=UTC), 5.0, looks)
+    return DriftReport("lab", "0" * 12, datetime(2026, 11, 23, 3, 0, tzinfo=UTC), 5.0, looks)
 
 
-def one(weight=Weight.BREAKING, **changes):
+def one(weight=Category.BREAKING, **changes):
     """A difference."""
     said = {
         "layer": Layer.BEHAVIOUR,
@@ -36,7 +36,7 @@ def one(weight=Weight.BREAKING, **changes):
         "live": "dead",
         "remedy": "start it",
     }
-    return Difference(**{**said, **changes}, weight=weight)
+    return DriftItem(**{**said, **changes}, weight=weight)
 
 
 def check(verdict, **changes):
@@ -58,21 +58,21 @@ class TestState:
         assert drift(*(look for look in QUIET if look.layer is not layer)).state is State.UNKNOWN
 
     def test_what_differs_is_drift(self):
-        assert drift(*QUIET[:2], Look(Layer.BEHAVIOUR, 1.0, (one(),))).state is State.DRIFTED
+        assert drift(*QUIET[:2], LayerScan(Layer.BEHAVIOUR, 1.0, (one(),))).state is State.DRIFTED
 
     def test_what_is_expected_is_none(self):
-        assert drift(*QUIET[:2], Look(Layer.BEHAVIOUR, 1.0, (one(Weight.EXPECTED),))).state is State.CLEAN
+        assert drift(*QUIET[:2], LayerScan(Layer.BEHAVIOUR, 1.0, (one(Category.EXPECTED),))).state is State.CLEAN
 
     def test_a_node_that_says_nothing_is_not_drift_but_unknown_whatever_else_differs(self):
-        looks = (*QUIET[:2], Look(Layer.BEHAVIOUR, 1.0, (one(),), (("worker1", "unreachable"),)))
+        looks = (*QUIET[:2], LayerScan(Layer.BEHAVIOUR, 1.0, (one(),), (("worker1", "unreachable"),)))
         assert (drift(*looks).state, drift(*looks).state.exit_code) == (State.UNKNOWN, 3)
 
 
 def test_the_heaviest_come_first():
-    light, heavy = one(Weight.BENIGN, node="a"), one(Weight.SECURITY, node="z")
-    assert drift(Look(Layer.BEHAVIOUR, 1.0, (light, heavy))).differences == (heavy, light)
-    assert heaviest([light, heavy]) is Weight.SECURITY
-    assert heaviest([]) is None
+    light, heavy = one(Category.BENIGN, node="a"), one(Category.SECURITY, node="z")
+    assert drift(LayerScan(Layer.BEHAVIOUR, 1.0, (light, heavy))).differences == (heavy, light)
+    assert max_category([light, heavy]) is Category.SECURITY
+    assert max_category([]) is None
 
 
 def test_a_difference_is_the_same_whatever_the_live_value_is():
@@ -113,7 +113,7 @@ class TestConfiguration:
             "worker0",
             "scheduler.Run slurmd",
             "/etc/default/slurmd",
-            Weight.BREAKING,
+            Category.BREAKING,
         )
         assert "--heal" in only.remedy
 
@@ -128,17 +128,17 @@ class TestConfiguration:
 
 class TestWeights:
     def test_every_subject_of_a_check_has_one(self):
-        assert {name for name in weights().behaviour if "." not in name} == {spec.subject for spec in checks().values()}
+        assert {name for name in categories().behaviour if "." not in name} == {spec.subject for spec in checks().values()}
 
     def test_a_check_with_one_of_its_own_is_one(self):
-        assert {name for name in weights().behaviour if "." in name} <= set(checks())
+        assert {name for name in categories().behaviour if "." in name} <= set(checks())
 
     def test_a_checks_own_comes_first(self):
-        assert weights().of_check("munge.key_is_the_same_everywhere", "munge") is Weight.SECURITY
-        assert weights().of_check("munge.is_active", "munge") is Weight.BREAKING
+        assert categories().of_check("munge.key_is_the_same_everywhere", "munge") is Category.SECURITY
+        assert categories().of_check("munge.is_active", "munge") is Category.BREAKING
 
     def test_every_role_has_one(self):
-        assert set(weights().configuration) == {path.name for path in (ROOT / "roles").iterdir() if path.is_dir()}
+        assert set(categories().configuration) == {path.name for path in (ROOT / "roles").iterdir() if path.is_dir()}
 
     def test_nothing_has_two(self):
         found = yaml.safe_load((ROOT / "infra/rackwright/drift/categories.yml").read_text())
@@ -149,6 +149,6 @@ class TestWeights:
 
 def test_a_document_is_as_its_schema_says():
     schema = Draft202012Validator(json.loads(files("rackwright.drift").joinpath("drift.schema.json").read_text(encoding="utf-8")))
-    found = drift(Look(Layer.BEHAVIOUR, 1.0, (one(),), (("worker1", "silent"),))).as_dict()
+    found = drift(LayerScan(Layer.BEHAVIOUR, 1.0, (one(),), (("worker1", "silent"),))).as_dict()
     assert list(schema.iter_errors(found)) == []
     assert list(schema.iter_errors({**found, "state": "fine"})) != []

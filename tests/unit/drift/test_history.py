@@ -7,25 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.drift.difference import Difference, Layer, Look, Weight
-from rackwright.drift.document import Drift, State
+from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan
+from rackwright.drift.document import DriftReport, State
 from rackwright.drift.history import History
 
 NIGHT = datetime(2026, 11, 1, 3, 0, tzinfo=UTC)
 
 
-def differs(subject: str = "munge.is_active", live: str = "dead") -> Difference:
-    return Difference(Layer.BEHAVIOUR, "worker0", subject, "active", live, Weight.BREAKING, "start it")
+def differs(subject: str = "munge.is_active", live: str = "dead") -> DriftItem:
+    return DriftItem(Layer.BEHAVIOUR, "worker0", subject, "active", live, Category.BREAKING, "start it")
 
 
 def night(
-    number: int, *differences: Difference, unknown: tuple[tuple[str, str], ...] = (), layers: tuple[Layer, ...] = tuple(Layer)
-) -> Drift:
+    number: int, *differences: DriftItem, unknown: tuple[tuple[str, str], ...] = (), layers: tuple[Layer, ...] = tuple(Layer)
+) -> DriftReport:
     """What was found in a night."""
     looks = [
-        Look(layer, 1.0, differences if layer is Layer.BEHAVIOUR else (), unknown if layer is Layer.BEHAVIOUR else ()) for layer in layers
+        LayerScan(layer, 1.0, differences if layer is Layer.BEHAVIOUR else (), unknown if layer is Layer.BEHAVIOUR else ())
+        for layer in layers
     ]
-    return Drift("lab", "0" * 12, NIGHT + timedelta(days=number), 5.0, tuple(looks))
+    return DriftReport("lab", "0" * 12, NIGHT + timedelta(days=number), 5.0, tuple(looks))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.drift.difference import Weight
+from rackwright.drift.difference import Category
 from rackwright.drift.host_baseline import collector
 from rackwright.drift.host_baseline.compare import differences
 
@@ -118,10 +118,10 @@ class TestCompared:
     @pytest.mark.parametrize(
         ("kind", "name", "value", "weight"),
         [
-            ("etc", "/etc/hosts", "c", Weight.BENIGN),
-            ("etc", "/etc/ssh/sshd_config", "c", Weight.SECURITY),
-            ("etc", "/etc/sudoers.d/eve", "c", Weight.SECURITY),
-            ("units", "munge.service", None, Weight.BREAKING),
+            ("etc", "/etc/hosts", "c", Category.BENIGN),
+            ("etc", "/etc/ssh/sshd_config", "c", Category.SECURITY),
+            ("etc", "/etc/sudoers.d/eve", "c", Category.SECURITY),
+            ("units", "munge.service", None, Category.BREAKING),
         ],
     )
     def test_what_changed_came_or_went_is_named_with_what_it_means(self, kind, name, value, weight):

@@ -6,28 +6,28 @@ from datetime import date
 
 import pytest
 
-from rackwright.drift.difference import Difference, Layer, Look, Weight
+from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan
 from rackwright.drift.ignore_rules import Allowance, applied
 
 TODAY = date(2026, 11, 23)
-OPEN = Difference(Layer.BEHAVIOUR, "worker0", "storage.is_mounted", "rw", "ro", Weight.BREAKING, "mount it")
+OPEN = DriftItem(Layer.BEHAVIOUR, "worker0", "storage.is_mounted", "rw", "ro", Category.BREAKING, "mount it")
 
 
-def looks(*differences: Difference) -> tuple[Look, ...]:
-    return tuple(Look(layer, 1.0, differences if layer is Layer.BEHAVIOUR else ()) for layer in Layer)
+def looks(*differences: DriftItem) -> tuple[LayerScan, ...]:
+    return tuple(LayerScan(layer, 1.0, differences if layer is Layer.BEHAVIOUR else ()) for layer in Layer)
 
 
 def allowance(subject: str = "storage.*", node: str = "worker*", until: date = TODAY) -> Allowance:
     return Allowance(subject, node, "disk on order", until)
 
 
-def found(*allowed: Allowance) -> list[Difference]:
+def found(*allowed: Allowance) -> list[DriftItem]:
     return [one for look in applied(looks(OPEN), allowed, TODAY) for one in look.differences]
 
 
 def test_it_is_expected_through_its_last_day_and_says_why() -> None:
     (only,) = found(allowance())
-    assert only.weight is Weight.EXPECTED and "disk on order" in only.remedy and only.live == "ro"
+    assert only.weight is Category.EXPECTED and "disk on order" in only.remedy and only.live == "ro"
 
 
 @pytest.mark.parametrize("other", [{"subject": "munge.*"}, {"node": "login0"}])
@@ -38,7 +38,7 @@ def test_it_covers_nothing_else(other: dict[str, str]) -> None:
 def test_an_expired_one_covers_nothing_and_is_a_difference_itself() -> None:
     expired, still = found(allowance(until=date(2026, 11, 22)))
     assert still == OPEN
-    assert (expired.live, expired.weight, expired.node) == ("expired", Weight.BENIGN, "")
+    assert (expired.live, expired.weight, expired.node) == ("expired", Category.BENIGN, "")
 
 
 def test_an_expired_one_is_named_even_where_nothing_differs() -> None:

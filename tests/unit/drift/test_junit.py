@@ -5,18 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
-from rackwright.drift.difference import Difference, Layer, Look, Weight
-from rackwright.drift.document import Drift
+from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan
+from rackwright.drift.document import DriftReport
 from rackwright.drift.junit import as_junit
 
 
 def suites(*looks):
-    text = as_junit(Drift("lab", "0" * 12, datetime(2026, 11, 23, tzinfo=UTC), 2.0, looks))
+    text = as_junit(DriftReport("lab", "0" * 12, datetime(2026, 11, 23, tzinfo=UTC), 2.0, looks))
     return {suite.get("name"): suite for suite in ElementTree.fromstring(text)}
 
 
 def differs(weight, declared="active"):
-    return Difference(Layer.BEHAVIOUR, "worker0", f"munge.{weight.value}", declared, "dead", weight, "start it")
+    return DriftItem(Layer.BEHAVIOUR, "worker0", f"munge.{weight.value}", declared, "dead", weight, "start it")
 
 
 def counts(suite):
@@ -25,9 +25,9 @@ def counts(suite):
 
 def test_every_layer_is_a_suite_of_its_own_with_what_was_found():
     found = suites(
-        Look(Layer.RESOURCES, 1.0),
-        Look(Layer.CONFIGURATION, 1.0, unknown=(("worker1", "unreachable"),)),
-        Look(Layer.BEHAVIOUR, 1.0, (differs(Weight.BREAKING), differs(Weight.EXPECTED))),
+        LayerScan(Layer.RESOURCES, 1.0),
+        LayerScan(Layer.CONFIGURATION, 1.0, unknown=(("worker1", "unreachable"),)),
+        LayerScan(Layer.BEHAVIOUR, 1.0, (differs(Category.BREAKING), differs(Category.EXPECTED))),
     )
     assert {name: counts(suite) for name, suite in found.items()} == {
         "lab resources": (1, 0, 0, 0),
@@ -38,9 +38,9 @@ def test_every_layer_is_a_suite_of_its_own_with_what_was_found():
 
 
 def test_a_layer_nobody_looked_at_is_an_error():
-    assert counts(suites(Look(Layer.RESOURCES, 1.0))["lab behaviour"]) == (1, 0, 1, 0)
+    assert counts(suites(LayerScan(Layer.RESOURCES, 1.0))["lab behaviour"]) == (1, 0, 1, 0)
 
 
 def test_what_xml_cannot_hold_does_not_break_it():
-    found = suites(Look(Layer.BEHAVIOUR, 1.0, (differs(Weight.BREAKING, declared="\x1b[31m"),)))
+    found = suites(LayerScan(Layer.BEHAVIOUR, 1.0, (differs(Category.BREAKING, declared="\x1b[31m"),)))
     assert "\N{REPLACEMENT CHARACTER}" in found["lab behaviour"].find("testcase/failure").get("message")

@@ -8,18 +8,18 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rackwright.drift import metrics
-from rackwright.drift.difference import Difference, Layer, Look, Weight
-from rackwright.drift.document import Drift
+from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan
+from rackwright.drift.document import DriftReport
 
 BEGAN = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
-STOPPED = Difference(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", "dead", Weight.BREAKING, "start it")
-QUIET = (Look(Layer.RESOURCES, 1.0), Look(Layer.CONFIGURATION, 4.0))
+STOPPED = DriftItem(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", "dead", Category.BREAKING, "start it")
+QUIET = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 4.0))
 
 
-def values(*looks: Look) -> dict[tuple[str, ...], float]:
+def values(*looks: LayerScan) -> dict[tuple[str, ...], float]:
     """(name, labels…) -> value, as Prometheus' own parser reads it; every one is of the stack."""
     found = {}
-    for family in text_string_to_metric_families(metrics.as_text(Drift("lab", "0" * 12, BEGAN, 5.0, looks))):
+    for family in text_string_to_metric_families(metrics.as_text(DriftReport("lab", "0" * 12, BEGAN, 5.0, looks))):
         for sample in family.samples:
             labels = dict(sample.labels)
             assert labels.pop("stack") == "lab" and family.documentation
@@ -28,21 +28,21 @@ def values(*looks: Look) -> dict[tuple[str, ...], float]:
 
 
 def test_differences_are_counted_by_layer_and_class_also_where_there_are_none() -> None:
-    found = values(*QUIET, Look(Layer.BEHAVIOUR, 2.0, (STOPPED, STOPPED)))
+    found = values(*QUIET, LayerScan(Layer.BEHAVIOUR, 2.0, (STOPPED, STOPPED)))
     assert found["differences", "behaviour", "breaking"] == 2
     assert sum(value for name, value in found.items() if name[0] == "differences") == 2
-    assert sum(name[0] == "differences" for name in found) == len(Layer) * len(Weight)
+    assert sum(name[0] == "differences" for name in found) == len(Layer) * len(Category)
 
 
 @pytest.mark.parametrize(
     ("last", "state"),
     [
-        (Look(Layer.BEHAVIOUR, 2.0), "clean"),
-        (Look(Layer.BEHAVIOUR, 2.0, (STOPPED,)), "drifted"),
-        (Look(Layer.BEHAVIOUR, 2.0, unknown=(("worker0", "silent"),)), "unknown"),
+        (LayerScan(Layer.BEHAVIOUR, 2.0), "clean"),
+        (LayerScan(Layer.BEHAVIOUR, 2.0, (STOPPED,)), "drifted"),
+        (LayerScan(Layer.BEHAVIOUR, 2.0, unknown=(("worker0", "silent"),)), "unknown"),
     ],
 )
-def test_one_state_is_one(last: Look, state: str) -> None:
+def test_one_state_is_one(last: LayerScan, state: str) -> None:
     found = values(*QUIET, last)
     assert {name[1]: value for name, value in found.items() if name[0] == "state"} == {
         **dict.fromkeys(("clean", "drifted", "unknown"), 0),
@@ -56,12 +56,12 @@ def test_a_layer_that_nobody_looked_at_is_not_zero() -> None:
 
 
 def test_its_age_and_how_long_it_took_can_be_told() -> None:
-    found = values(*QUIET, Look(Layer.BEHAVIOUR, 2.0))
+    found = values(*QUIET, LayerScan(Layer.BEHAVIOUR, 2.0))
     assert found["last_run_timestamp_seconds",] == BEGAN.timestamp() + 5
     assert (found["last_run_duration_seconds",], found["duration_seconds", "configuration"]) == (5.0, 4.0)
 
 
 def test_the_exporters_user_may_read_it(tmp_path) -> None:
     file = tmp_path / "rackwright-lab.prom"
-    metrics.write(Drift("lab", "0" * 12, BEGAN, 5.0, QUIET), file)
+    metrics.write(DriftReport("lab", "0" * 12, BEGAN, 5.0, QUIET), file)
     assert file.stat().st_mode & 0o777 == 0o644 and [*tmp_path.iterdir()] == [file]

@@ -14,22 +14,22 @@ from pathlib import Path
 import pytest
 
 from rackwright.drift import notify
-from rackwright.drift.difference import Difference, Layer, Look, Weight
-from rackwright.drift.document import Drift, State
-from rackwright.drift.history import Changes
+from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan
+from rackwright.drift.document import DriftReport, State
+from rackwright.drift.history import HistoryDelta
 
 PAGE = Path("/home/a/lab/drift.html")
-STOPPED = Difference(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", "inactive", Weight.BREAKING, "start it")
-ALLOWED = Difference(Layer.BEHAVIOUR, "worker0", "gpu.count_matches_plan", "8", "7", Weight.EXPECTED, "")
+STOPPED = DriftItem(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", "inactive", Category.BREAKING, "start it")
+ALLOWED = DriftItem(Layer.BEHAVIOUR, "worker0", "gpu.count_matches_plan", "8", "7", Category.EXPECTED, "")
 
 
 def look(*differences, unknown=()):
-    three = (Look(Layer.RESOURCES, 1.0), Look(Layer.CONFIGURATION, 1.0), Look(Layer.BEHAVIOUR, 1.0, differences, unknown))
-    return Drift("lab", "0" * 12, datetime(2026, 11, 23, tzinfo=UTC), 2.0, three)
+    three = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 1.0), LayerScan(Layer.BEHAVIOUR, 1.0, differences, unknown))
+    return DriftReport("lab", "0" * 12, datetime(2026, 11, 23, tzinfo=UTC), 2.0, three)
 
 
 def told(found, *, new=(), healed=(), before=None):
-    return notify.message(found, Changes(tuple(new), tuple(healed), before), PAGE)
+    return notify.message(found, HistoryDelta(tuple(new), tuple(healed), before), PAGE)
 
 
 class TestWhatIsTold:

@@ -9,9 +9,9 @@ from importlib.resources import files
 
 import pytest
 
-from rackwright.drift.difference import Difference, Layer, Look, Weight
-from rackwright.drift.document import Drift, State
-from rackwright.drift.history import Past, Seen
+from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan
+from rackwright.drift.document import DriftReport, State
+from rackwright.drift.history import DriftRecord, ScanRecord
 from rackwright.drift.page.document import page
 
 NOW = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
@@ -28,13 +28,13 @@ def node(*roles, gpus=0):
 NODES = {"login0": node("login"), "worker0": node("worker", gpus=8), "worker1": node("worker", gpus=8), "storage0": node("storage")}
 
 
-def differs(on, subject="munge.service_runs", weight=Weight.BREAKING, layer=Layer.BEHAVIOUR, **told):
-    return Difference(layer, on, subject, **{"declared": "active", "live": "dead", "weight": weight, "remedy": "`start` it", **told})
+def differs(on, subject="munge.service_runs", weight=Category.BREAKING, layer=Layer.BEHAVIOUR, **told):
+    return DriftItem(layer, on, subject, **{"declared": "active", "live": "dead", "weight": weight, "remedy": "`start` it", **told})
 
 
 def shown(*differences, unknown=(), nodes=NODES, looks=(), seen=()):
-    three = (Look(Layer.RESOURCES, 1.0), Look(Layer.CONFIGURATION, 1.0), Look(Layer.BEHAVIOUR, 1.0, differences, unknown))
-    return page(Drift("lab", "0" * 12, NOW, 2.0, three), CLUSTER, nodes, looks, seen)
+    three = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 1.0), LayerScan(Layer.BEHAVIOUR, 1.0, differences, unknown))
+    return page(DriftReport("lab", "0" * 12, NOW, 2.0, three), CLUSTER, nodes, looks, seen)
 
 
 class Balance(HTMLParser):
@@ -64,8 +64,8 @@ def test_it_is_well_formed_whatever_is_in_it():
     html = shown(
         differs("worker0"),
         unknown=(("worker1", "unreachable"),),
-        looks=[Past(NOW, 2.0, State.UNKNOWN, 1)],
-        seen=[Seen(differs("worker0"), NOW, NOW, None)],
+        looks=[ScanRecord(NOW, 2.0, State.UNKNOWN, 1)],
+        seen=[DriftRecord(differs("worker0"), NOW, NOW, None)],
     )
     parser = Balance()
     parser.feed(html)
@@ -73,7 +73,7 @@ def test_it_is_well_formed_whatever_is_in_it():
 
 
 def test_nothing_in_it_leads_anywhere_or_runs():
-    html = shown(differs("worker0"), looks=[Past(NOW, 2.0, State.CLEAN, 0)])
+    html = shown(differs("worker0"), looks=[ScanRecord(NOW, 2.0, State.CLEAN, 0)])
     assert not re.search(r"<script|<link|<iframe|https?://|url\(|@import| on[a-z]+=", html)
 
 
@@ -88,15 +88,15 @@ def test_a_verdict_that_is_not_whole_is_no_green_one():
 
 
 @pytest.mark.parametrize(
-    ("weight", "colour"), [(Weight.SECURITY, "security"), (Weight.BREAKING, "breaking"), (Weight.EXPECTED, "expected")]
+    ("weight", "colour"), [(Category.SECURITY, "security"), (Category.BREAKING, "breaking"), (Category.EXPECTED, "expected")]
 )
 def test_a_node_has_the_colour_of_its_heaviest_difference(weight, colour):
-    html = shown(differs("worker0", weight=weight), differs("worker0", "tuning.x", Weight.EXPECTED))
+    html = shown(differs("worker0", weight=weight), differs("worker0", "tuning.x", Category.EXPECTED))
     assert (part(html, "worker0"), part(html, "worker1")) == (colour, "clean")
 
 
 def test_a_node_that_said_nothing_is_unknown_even_where_what_differs_is_expected():
-    html = shown(differs("worker0", weight=Weight.EXPECTED), unknown=(("worker0", "unreachable"),))
+    html = shown(differs("worker0", weight=Category.EXPECTED), unknown=(("worker0", "unreachable"),))
     assert part(html, "worker0") == "unknown"
 
 
@@ -120,7 +120,7 @@ def test_what_nodes_share_is_not_drawn_as_well_while_one_of_them_is_silent(silen
 
 
 def test_every_box_hides_what_it_is_about_and_nothing_else():
-    html = shown(differs("worker0"), differs("login0", weight=Weight.SECURITY))
+    html = shown(differs("worker0"), differs("login0", weight=Category.SECURITY))
     boxes = set(re.findall(r'<input type="\w+" id="([\w-]+)"', html))
     rules = set(re.findall(r"body:has\(#([\w-]+):", html))
     assert boxes - {"node-all"} <= rules
@@ -147,8 +147,8 @@ def test_what_was_only_simulated_is_said():
 
 
 def test_the_past_is_told_in_words_too():
-    looks = [Past(NOW - timedelta(days=n), 2.0, State.DRIFTED, n) for n in range(3)]
-    html = shown(looks=looks, seen=[Seen(differs("worker0"), NOW - timedelta(days=2), NOW, NOW)])
+    looks = [ScanRecord(NOW - timedelta(days=n), 2.0, State.DRIFTED, n) for n in range(3)]
+    html = shown(looks=looks, seen=[DriftRecord(differs("worker0"), NOW - timedelta(days=2), NOW, NOW)])
     assert "2026-11-21 03:00 UTC: drifted, 2 differences" in html and "resolved 2026-11-23 03:00" in html
 
 

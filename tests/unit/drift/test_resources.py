@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rackwright.drift import resources
-from rackwright.drift.difference import Layer, Weight
+from rackwright.drift.difference import Category, Layer
 
 END = {"summaryEvent": {"resourceChanges": {}}}
 
@@ -19,7 +19,7 @@ def event(op, token="rackwright:lab:Node", name="worker0", old=None, new=None):
 
 
 def found(*events):
-    return resources.look("lab", 2.0, [*events, END]).differences
+    return resources.scan("lab", 2.0, [*events, END]).differences
 
 
 def test_what_is_the_same_differs_in_nothing():
@@ -39,7 +39,7 @@ def test_a_paused_node_differs_in_its_status():
 
 def test_a_deleted_node_is_gone():
     (only,) = found(event("delete", old={"hostname": "worker0"}))
-    assert (only.node, only.subject, only.live, only.weight) == ("worker0", "node.exists", "missing", Weight.BREAKING)
+    assert (only.node, only.subject, only.live, only.weight) == ("worker0", "node.exists", "missing", Category.BREAKING)
 
 
 def test_a_network_is_of_no_node():
@@ -56,7 +56,7 @@ def test_another_host_key_is_a_matter_of_security_and_no_secret_is_shown():
             new={"hostname": "worker0", "host_key": {**secret, "ciphertext": "b"}},
         )
     )
-    assert (only.weight, only.declared, only.live) == (Weight.SECURITY, "(secret)", "(secret)")
+    assert (only.weight, only.declared, only.live) == (Category.SECURITY, "(secret)", "(secret)")
 
 
 @pytest.mark.parametrize("token", ["rackwright:ansible:Converge", "rackwright:test:Verification", "pulumi:pulumi:Stack"])
@@ -66,19 +66,21 @@ def test_what_has_a_layer_of_its_own_is_left_to_it(token):
 
 def test_an_engine_that_says_an_error_or_nothing_at_its_end_knows_nothing():
     said = {"diagnosticEvent": {"severity": "error", "message": "no podman\n"}}
-    assert resources.look("lab", 2.0, [said, END]).unknown == (("", "no podman"),)
-    assert "did not finish" in resources.look("lab", 2.0, []).unknown[0][1]
+    assert resources.scan("lab", 2.0, [said, END]).unknown == (("", "no podman"),)
+    assert "did not finish" in resources.scan("lab", 2.0, []).unknown[0][1]
 
 
 def test_what_carries_the_label_and_is_not_on_record_is_a_stranger():
     known = resources.recorded(
         [{"resOutputsEvent": {"metadata": {"old": {"id": "lab-worker0"}}}}, {"resOutputsEvent": {"metadata": {}}}, END]
     )
-    (only,) = resources.strangers([("container", "lab-worker0"), ("container", "lab-miner"), ("secret", "rackwright.lab.key")], known)
-    assert (only.subject, only.weight) == ("container lab-miner.stranger", Weight.SECURITY)
+    (only,) = resources.unmanaged_resources(
+        [("container", "lab-worker0"), ("container", "lab-miner"), ("secret", "rackwright.lab.key")], known
+    )
+    assert (only.subject, only.weight) == ("container lab-miner.stranger", Category.SECURITY)
 
 
 def test_a_log_that_was_cut_off_has_no_end_and_so_proves_nothing():
     (only,) = resources.events('{"preludeEvent": {}}\n{"resOutp')
     assert only == {"preludeEvent": {}}
-    assert resources.look("lab", 1.0, [only]).unknown == (("", "the engine did not finish"),)
+    assert resources.scan("lab", 1.0, [only]).unknown == (("", "the engine did not finish"),)

@@ -9,7 +9,7 @@ import yaml
 
 from rackwright.drift import schedule
 
-NIGHTLY = schedule.Nightly(
+NIGHTLY = schedule.ScheduledScan(
     "lab", "/opt/rack wright/bin/rackwright", "/home/a/lab/drift.html", time(3, 5), 900, {"RACKWRIGHT_HOME": "/srv/50%/home"}
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rackwright.drift import security_group_rules
-from rackwright.drift.difference import Weight
+from rackwright.drift.difference import Category
 
 
 def event(token: str, name: str, **state: Any) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def test_another_network_at_the_same_port_is_a_door():
     (only,) = security_group_rules.differences(
         [group({**SSH, "cidrBlocks": ["192.0.2.0/24", "0.0.0.0/0"]}), rule(**DECLARED, cidrIpv4="192.0.2.0/24")]
     )
-    assert (only.node, only.subject, only.weight) == ("", "securitygroup entry-rules.ingress tcp 22 from 0.0.0.0/0", Weight.SECURITY)
+    assert (only.node, only.subject, only.weight) == ("", "securitygroup entry-rules.ingress tcp 22 from 0.0.0.0/0", Category.SECURITY)
     assert "revoke-security-group-ingress --group-id sg-1" in only.remedy
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rackwright.drift import stopped_instances
-from rackwright.drift.difference import Layer, Weight
+from rackwright.drift.difference import Category, Layer
 
 
 def instance(state: str | None, op: str = "same") -> dict[str, Any]:
@@ -36,13 +36,13 @@ def test_one_that_somebody_stopped_breaks_the_cluster(state):
         "gpu0",
         "instance.status",
         state,
-        Weight.BREAKING,
+        Category.BREAKING,
     )
     assert "start-instances --instance-ids i-1" in only.remedy
 
 
 @pytest.mark.parametrize(
-    ("state", "weight"), [("stopped", Weight.EXPECTED), ("stopping", Weight.EXPECTED), ("shutting-down", Weight.BREAKING)]
+    ("state", "weight"), [("stopped", Category.EXPECTED), ("stopping", Category.EXPECTED), ("shutting-down", Category.BREAKING)]
 )
 def test_one_that_saves_power_is_expected_and_one_that_comes_to_its_end_is_not(state, weight):
     (only,) = stopped_instances.differences([instance(state)], ("gpu0",))

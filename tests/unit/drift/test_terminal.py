@@ -6,26 +6,26 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
-from rackwright.drift.difference import Difference, Layer, Look, Weight
-from rackwright.drift.document import Drift
+from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan
+from rackwright.drift.document import DriftReport
 from rackwright.drift.terminal import render
 
 
-def shown(*looks: Look) -> str:
+def shown(*looks: LayerScan) -> str:
     """A document of these looks, 80 columns wide."""
     console = Console(width=80, record=True, file=None, quiet=True)
     console.quiet = False
     with console.capture() as caught:
-        console.print(render(Drift("lab", "0" * 12, datetime(2026, 11, 23, tzinfo=UTC), 5.04, looks)))
+        console.print(render(DriftReport("lab", "0" * 12, datetime(2026, 11, 23, tzinfo=UTC), 5.04, looks)))
     return caught.get()
 
 
-def differs(node: str, weight: Weight = Weight.BREAKING) -> Difference:
-    return Difference(Layer.BEHAVIOUR, node, "munge.is_active", "active", "dead", weight, "start it")
+def differs(node: str, weight: Category = Category.BREAKING) -> DriftItem:
+    return DriftItem(Layer.BEHAVIOUR, node, "munge.is_active", "active", "dead", weight, "start it")
 
 
 def test_it_names_subject_node_both_sides_and_what_now() -> None:
-    text = shown(Look(Layer.BEHAVIOUR, 4.0, (differs("worker0"),)))
+    text = shown(LayerScan(Layer.BEHAVIOUR, 4.0, (differs("worker0"),)))
     for word in ("munge.is_active", "worker0", "active", "dead", "start it", "breaking"):
         assert word in text
 
@@ -33,10 +33,10 @@ def test_it_names_subject_node_both_sides_and_what_now() -> None:
 def test_what_many_nodes_have_in_common_is_said_once() -> None:
     silent = tuple((f"worker{n}", "no answer") for n in range(5, 9))
     text = shown(
-        Look(
+        LayerScan(
             Layer.BEHAVIOUR,
             4.0,
-            tuple(one for n in (0, 1, 2, 4) for one in (differs(f"worker{n}"), differs(f"worker{n}", Weight.BENIGN))),
+            tuple(one for n in (0, 1, 2, 4) for one in (differs(f"worker{n}"), differs(f"worker{n}", Category.BENIGN))),
             silent,
         )
     )
@@ -45,10 +45,10 @@ def test_what_many_nodes_have_in_common_is_said_once() -> None:
 
 
 def test_a_look_at_nothing_wrong_is_short() -> None:
-    text = shown(*(Look(layer, 1.0) for layer in Layer))
+    text = shown(*(LayerScan(layer, 1.0) for layer in Layer))
     assert "✓ lab: clean" in text and "0 differences in 5.0 s" in text
 
 
 def test_who_says_nothing_comes_first() -> None:
-    text = shown(Look(Layer.BEHAVIOUR, 4.0, (differs("worker0"),), (("worker1", "unreachable"),)))
+    text = shown(LayerScan(Layer.BEHAVIOUR, 4.0, (differs("worker0"),), (("worker1", "unreachable"),)))
     assert text.index("worker1") < text.index("worker0") and "? lab: unknown" in text

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rackwright.drivers import ansible
-from rackwright.drivers.ansible_child import Reporter, own_folder
-from rackwright.drivers.process import Ended
+from rackwright.drivers.ansible_child import Reporter, private_tempdir
+from rackwright.drivers.process import CompletedProcess
 from rackwright.drivers.supervision import INTERRUPTED
 from rackwright.inventory import paths
 
@@ -21,7 +21,7 @@ _NOBODY = 2**22 + 1
 
 
 def test_a_run_s_files_lie_beside_the_inventory_and_go_with_it(tmp_path: Path) -> None:
-    with own_folder(tmp_path) as folder:
+    with private_tempdir(tmp_path) as folder:
         assert Path(folder).parent == tmp_path and Path(folder).stat().st_mode & 0o777 == 0o700
     assert list(tmp_path.iterdir()) == []
 
@@ -31,7 +31,7 @@ def test_what_a_killed_run_left_is_removed_and_what_a_living_one_uses_is_not(tmp
     for folder in (dead, living):
         folder.mkdir()
         (folder / "stdout").touch()
-    with own_folder(tmp_path):
+    with private_tempdir(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == [living]
 
@@ -66,10 +66,10 @@ def test_who_would_change_is_told_and_not_who_was_asked(capsys: pytest.CaptureFi
 def test_interrupted_playbook_gives_one_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks that ended with their connection are no failures."""
 
-    async def stream(argv: object, on_line: Callable[[str], Awaitable[None]], **_: object) -> Ended:
+    async def stream(argv: object, on_line: Callable[[str], Awaitable[None]], **_: object) -> CompletedProcess:
         await on_line(json.dumps({"event": "failed", "host": "worker0", "phase": "gpu", "task": "Run it", "detail": "Terminated"}))
         await on_line(json.dumps({"event": "end", "status": 254, "message": ""}))
-        return Ended((), 254, "", "")
+        return CompletedProcess((), 254, "", "")
 
     monkeypatch.setattr(ansible, "stream", stream)
     assert asyncio.run(play_it(tmp_path)).reasons == ["worker0: gpu: Run it: Terminated"]
@@ -77,7 +77,7 @@ def test_interrupted_playbook_gives_one_reason(tmp_path: Path, monkeypatch: pyte
     assert asyncio.run(play_it(tmp_path)).reasons == [INTERRUPTED]
 
 
-async def play_it(folder: Path, *, check: bool = False) -> ansible.Applied:
+async def play_it(folder: Path, *, check: bool = False) -> ansible.PlaybookResult:
     async def quiet(_: str) -> None:
         pass
 

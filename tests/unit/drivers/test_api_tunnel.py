@@ -18,7 +18,7 @@ from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.provider.kubernetes import api_tunnel as kubernetes_api_tunnel
 from rackwright.provider.protocol.property_values import UNKNOWN, Secret
-from rackwright.provider.protocol.resource import Operation, State
+from rackwright.provider.protocol.resource import RecordedState, RequestContext
 
 ADMIN = """
 clusters: [{name: kubernetes, cluster: {certificate-authority-data: Q0E=, server: "https://10.77.0.16:6443"}}]
@@ -57,13 +57,13 @@ def free() -> int:
         return int(probe.getsockname()[1])
 
 
-def operation(said: list[str]) -> Operation:
+def operation(said: list[str]) -> RequestContext:
     """A call whose words are noted."""
 
     async def say(text: str) -> None:
         said.append(text)
 
-    return Operation("urn", "lab", "kubernetes-access", preview=False, status=say, info=say, warn=say)
+    return RequestContext("urn", "lab", "kubernetes-access", preview=False, status=say, info=say, warn=say)
 
 
 def inputs(port: int) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def test_the_access_names_a_port_of_this_machine_and_the_port_leads_to_the_api(s
     port = free()
 
     async def act() -> None:
-        made = await kubernetes_api_tunnel.Access().create(operation([]), inputs(port))
+        made = await kubernetes_api_tunnel.ApiTunnel().create(operation([]), inputs(port))
         config = made.outputs["kubeconfig"]
         assert isinstance(config, Secret)
         found = yaml.safe_load(config.value)
@@ -123,15 +123,15 @@ def test_a_later_operation_opens_the_way_before_anybody_asks(ssh: Path) -> None:
     paths.api_way("lab").write_text(json.dumps({"port": port, "through": "login0", "endpoint": "10.77.0.16:6443"}))
 
     async def act() -> None:
-        await api_tunnel.open_way("lab")
-        await api_tunnel.open_way("lab")
+        await api_tunnel.open_tunnel("lab")
+        await api_tunnel.open_tunnel("lab")
         assert await asked(port, b"again\n") == b"AGAIN\n"
 
     played(act)
 
 
 def test_a_stack_without_a_way_listens_nowhere(ssh: Path) -> None:
-    asyncio.run(api_tunnel.open_way("lab"))
+    asyncio.run(api_tunnel.open_tunnel("lab"))
     assert api_tunnel._open == {}
 
 
@@ -139,9 +139,9 @@ def test_after_the_deletion_nobody_listens(ssh: Path) -> None:
     port = free()
 
     async def act() -> None:
-        access = kubernetes_api_tunnel.Access()
+        access = kubernetes_api_tunnel.ApiTunnel()
         await access.create(operation([]), inputs(port))
-        await access.delete(operation([]), State("x", inputs(port), {}))
+        await access.delete(operation([]), RecordedState("x", inputs(port), {}))
         with pytest.raises(OSError):
             await asyncio.open_connection("127.0.0.1", port)
         assert not paths.api_way("lab").exists()
@@ -167,10 +167,10 @@ def test_a_controller_that_does_not_answer_is_an_error_when_made_and_a_warning_w
     said: list[str] = []
 
     async def act() -> None:
-        access, port = kubernetes_api_tunnel.Access(), free()
+        access, port = kubernetes_api_tunnel.ApiTunnel(), free()
         with pytest.raises(RackwrightError, match=r"control0: .*no route"):
             await access.create(operation([]), inputs(port))
-        found = await access.read(operation(said), State("x", inputs(port), {**inputs(port), "kubeconfig": "OLD"}))
+        found = await access.read(operation(said), RecordedState("x", inputs(port), {**inputs(port), "kubeconfig": "OLD"}))
         assert found is not None and found.outputs["kubeconfig"] == Secret("OLD")
 
     played(act)
@@ -178,4 +178,4 @@ def test_a_controller_that_does_not_answer_is_an_error_when_made_and_a_warning_w
 
 
 def test_a_preview_knows_everything_but_the_credentials() -> None:
-    assert kubernetes_api_tunnel.Access().foresee(inputs(1)) == {**inputs(1), "kubeconfig": Secret(UNKNOWN)}
+    assert kubernetes_api_tunnel.ApiTunnel().preview_outputs(inputs(1)) == {**inputs(1), "kubeconfig": Secret(UNKNOWN)}

@@ -35,7 +35,7 @@ def test_what_the_machine_has_not_mounted(rows: str, found: list[str]) -> None:
 @pytest.fixture
 def hybrid(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A machine with cgroup v1, where root runs the nodes, that has not mounted one of the hierarchies."""
-    monkeypatch.setattr(node.cgroups, "unified", lambda: False)
+    monkeypatch.setattr(node.cgroups, "is_cgroup_v2", lambda: False)
     monkeypatch.setattr(node, "rootless", lambda: False)
     monkeypatch.setattr(node.cgroups, "shared", lambda: ["hugetlb"])
     return monkeypatch
@@ -47,7 +47,7 @@ def test_nodes_are_kept_from_them_before_their_systemd_starts(hybrid: pytest.Mon
     assert 0 < first.index(" /sys/fs/cgroup/hugetlb") < first.index("exec /sbin/init")
 
 
-@pytest.mark.parametrize(("where", "name"), [(cgroups, "unified"), (node, "rootless")])
+@pytest.mark.parametrize(("where", "name"), [(cgroups, "is_cgroup_v2"), (node, "rootless")])
 def test_nodes_that_cannot_make_any_start_as_they_are(hybrid: pytest.MonkeyPatch, where: ModuleType, name: str) -> None:
     hybrid.setattr(where, name, lambda: True)
     assert node._init({}) == ["/sbin/init"]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rackwright.drivers import host_facts
-from rackwright.drivers.host_facts import Declared, Facts, faults
-from rackwright.drivers.ssh_client import Refused, Said, Way
+from rackwright.drivers.host_facts import Declared, Facts, mismatches
+from rackwright.drivers.ssh_client import CommandResult, LoginRefusedError, SshRoute
 
 _GOOD = Facts(
     os="debian-13",
@@ -32,21 +32,21 @@ _DECLARED = Declared(os="debian-13", cpus=8, memory_mib=16_384, gpus=2, containe
 class Console:
     """A session whose scripts run here, in a home of its own; as root it answers what it was told to."""
 
-    def __init__(self, home: Path, root: Said | None = None) -> None:
-        self.way, self.home, self.root = Way("worker0", "192.0.2.10", 22, "admin", "SHA256:x"), home, root
+    def __init__(self, home: Path, root: CommandResult | None = None) -> None:
+        self.way, self.home, self.root = SshRoute("worker0", "192.0.2.10", 22, "admin", "SHA256:x"), home, root
 
-    def run(self, script: str, *, root: bool = False) -> Said:
+    def run(self, script: str, *, root: bool = False) -> CommandResult:
         """Run a script, or give the prepared answer."""
         if root and self.root is not None:
             return self.root
         ended = subprocess.run(
             ["sh", "-c", script], env={**os.environ, "HOME": str(self.home)}, capture_output=True, text=True, check=False
         )
-        return Said(ended.returncode, ended.stdout, ended.stderr)
+        return CommandResult(ended.returncode, ended.stdout, ended.stderr)
 
 
 def test_a_machine_as_declared_has_no_fault() -> None:
-    assert faults(_GOOD, _DECLARED, adopted=False) == []
+    assert mismatches(_GOOD, _DECLARED, adopted=False) == []
 
 
 @pytest.mark.parametrize(
@@ -66,20 +66,20 @@ def test_a_machine_as_declared_has_no_fault() -> None:
     ],
 )
 def test_what_differs_is_said_with_both_sides(change: dict[str, object], said: str) -> None:
-    (told,) = faults(replace(_GOOD, **change), _DECLARED, adopted=False)  # type: ignore[arg-type]
+    (told,) = mismatches(replace(_GOOD, **change), _DECLARED, adopted=False)  # type: ignore[arg-type]
     assert told.startswith(said)
 
 
 def test_a_firmware_without_a_serial_number_is_no_fault() -> None:
-    assert faults(replace(_GOOD, serial=""), _DECLARED, adopted=False) == []
+    assert mismatches(replace(_GOOD, serial=""), _DECLARED, adopted=False) == []
 
 
 def test_everything_is_said_at_once() -> None:
-    assert len(faults(replace(_GOOD, os="rocky-9", cpus=1, gpus=0), _DECLARED, adopted=False)) == 3
+    assert len(mismatches(replace(_GOOD, os="rocky-9", cpus=1, gpus=0), _DECLARED, adopted=False)) == 3
 
 
 def test_free_space_counts_only_before_anything_is_installed() -> None:
-    assert faults(replace(_GOOD, free_kib=1), _DECLARED, adopted=True) == []
+    assert mismatches(replace(_GOOD, free_kib=1), _DECLARED, adopted=True) == []
 
 
 def test_facts_are_read_from_a_real_machine(tmp_path: Path) -> None:
@@ -93,13 +93,13 @@ def test_facts_are_read_from_a_real_machine(tmp_path: Path) -> None:
 def test_enterprise_linux_is_told_by_its_major_release(said: str, shown: str, tmp_path: Path) -> None:
     name = said.removeprefix("ID=")
     output = f"os={name}-9.4\ncpus=2\nmemory_kib=2048\nfree_kib=1\nmachine_id=x\ncontainer=none\ninit=systemd\npython=p\ngpus=0\n"
-    assert host_facts.facts(Console(tmp_path, Said(0, output, ""))).os == shown  # type: ignore[arg-type]
+    assert host_facts.facts(Console(tmp_path, CommandResult(0, output, ""))).os == shown  # type: ignore[arg-type]
 
 
 def test_a_user_who_may_not_sudo_is_named_with_the_cure(tmp_path: Path) -> None:
-    session = Console(tmp_path, Said(1, "", "sudo: a password is required"))
-    with pytest.raises(Refused, match="admin may not become root without a password") as told:
-        host_facts.may_become_root(session)  # type: ignore[arg-type]
+    session = Console(tmp_path, CommandResult(1, "", "sudo: a password is required"))
+    with pytest.raises(LoginRefusedError, match="admin may not become root without a password") as told:
+        host_facts.require_root(session)  # type: ignore[arg-type]
     assert "sudo: a password is required" in told.value.cause and "/etc/sudoers.d/admin" in told.value.hint
 
 
@@ -109,10 +109,10 @@ def test_the_stack_s_key_comes_and_goes_beside_the_owner_s(tmp_path: Path) -> No
     keys.parent.mkdir()
     keys.write_text("ssh-ed25519 OWNER o@home\n")
     for _ in range(2):
-        host_facts.let_in(session, key)  # type: ignore[arg-type]
+        host_facts.authorize_key(session, key)  # type: ignore[arg-type]
     assert keys.read_text() == f"ssh-ed25519 OWNER o@home\n{key}\n"
     for _ in range(2):
-        host_facts.shut_out(session, key)  # type: ignore[arg-type]
+        host_facts.revoke_key(session, key)  # type: ignore[arg-type]
     assert keys.read_text() == "ssh-ed25519 OWNER o@home\n"
 
 
@@ -120,7 +120,7 @@ def test_a_key_of_the_same_stack_whose_state_was_lost_is_replaced_and_no_other(t
     keys = tmp_path / ".ssh/authorized_keys"
     keys.parent.mkdir()
     keys.write_text("ssh-ed25519 OLD rackwright lab\nssh-ed25519 BESIDE rackwright my-lab\nssh-ed25519 BEYOND rackwright lab2\n")
-    host_facts.let_in(Console(tmp_path), "ssh-ed25519 NEW rackwright lab")  # type: ignore[arg-type]
+    host_facts.authorize_key(Console(tmp_path), "ssh-ed25519 NEW rackwright lab")  # type: ignore[arg-type]
     assert [line.split()[1] for line in keys.read_text().splitlines()] == ["BESIDE", "BEYOND", "NEW"]
 
 
@@ -128,5 +128,5 @@ def test_a_file_without_a_last_newline_keeps_its_last_key(tmp_path: Path) -> Non
     keys = tmp_path / ".ssh/authorized_keys"
     keys.parent.mkdir()
     keys.write_text("ssh-ed25519 OWNER o@home")
-    host_facts.let_in(Console(tmp_path), "ssh-ed25519 AAAA rackwright lab")  # type: ignore[arg-type]
+    host_facts.authorize_key(Console(tmp_path), "ssh-ed25519 AAAA rackwright lab")  # type: ignore[arg-type]
     assert keys.read_text().splitlines() == ["ssh-ed25519 OWNER o@home", "ssh-ed25519 AAAA rackwright lab"]

@@ -8,7 +8,7 @@ import pytest
 
 from cluster.harness import machine
 from rackwright.drivers import podman
-from rackwright.drivers.process import Ended
+from rackwright.drivers.process import CompletedProcess
 from rackwright.errors import RackwrightError
 
 
@@ -18,19 +18,19 @@ class Store:
     def __init__(self, refusals: int) -> None:
         self.refusals, self.containers, self.vanishing = refusals, ["lab-worker0"], 0
 
-    async def run(self, *arguments: str, **_: object) -> Ended:
+    async def run(self, *arguments: str, **_: object) -> CompletedProcess:
         """Answer `ps`, `rm` and the listings of what is not there."""
         if arguments[0] == "ps":
-            return Ended(arguments, 0, "\n".join(self.containers), "")
+            return CompletedProcess(arguments, 0, "\n".join(self.containers), "")
         if arguments[0] == "volume" and self.vanishing > 0:
             self.vanishing -= 1
-            return Ended(arguments, 125, "", "Error: no volume with name lab-x found in database: no such volume")
+            return CompletedProcess(arguments, 125, "", "Error: no volume with name lab-x found in database: no such volume")
         if arguments[0] == "rm":
             self.refusals -= 1
             if self.refusals >= 0:
-                return Ended(arguments, 2, "", "Error: container state improper")
+                return CompletedProcess(arguments, 2, "", "Error: container state improper")
             self.containers.clear()
-        return Ended(arguments, 0, "", "")
+        return CompletedProcess(arguments, 0, "", "")
 
 
 @pytest.fixture
@@ -70,9 +70,9 @@ def test_a_listing_that_keeps_failing_is_told(store: Store) -> None:
 
 
 def test_a_container_of_a_check_is_the_stacks_and_no_stranger(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def listed(*words: str, **_: object) -> Ended:
+    async def listed(*words: str, **_: object) -> CompletedProcess:
         rows = "lab-worker0 map[rackwright.stack:lab]\nodd_name map[rackwright.passing:check rackwright.stack:lab]\n"
-        return Ended(words, 0, rows if words[0] == "ps" else "", "")
+        return CompletedProcess(words, 0, rows if words[0] == "ps" else "", "")
 
     monkeypatch.setattr(podman, "podman", listed)
     assert asyncio.run(podman.stack_leftovers("lab")) == ["container lab-worker0", "container odd_name"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rackwright.drivers import ansible, rolling_update
-from rackwright.drivers.rolling_update import Roll, Rolled
+from rackwright.drivers.rolling_update import Roll, RollingUpdateResult
 
 STEPS = ["roll-out.yml", "site.yml", "roll-in.yml"]
 
@@ -24,11 +24,11 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str], list[s
     """Playbooks in their order, each with the nodes that are rolled, its limit, and whether they are rebooted."""
     found: list[tuple[str, list[str], list[str], bool]] = []
 
-    async def play(_: Path, playbook: str, *, values: dict[str, Any], limit: Sequence[str], **__: object) -> ansible.Applied:
+    async def play(_: Path, playbook: str, *, values: dict[str, Any], limit: Sequence[str], **__: object) -> ansible.PlaybookResult:
         found.append((playbook, values["rolled"], list(limit), values["roll_reboot"]))
         bad = ("w2" in values["rolled"] and playbook == "roll-in.yml") or ("busy" in values["rolled"] and playbook == "roll-out.yml")
         failed = [ansible.TaskResult(values["rolled"][0], "roll-in", "See that it is", "gpu.count_matches_plan: expected 8, found 7")]
-        return ansible.Applied(
+        return ansible.PlaybookResult(
             failed=failed if bad else [], changed=[ansible.TaskResult("w0", "gpu", "driver")] if playbook == "site.yml" else []
         )
 
@@ -36,7 +36,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str], list[s
     return found
 
 
-def run(nodes: Sequence[str], batch: int, *, reboot: bool = False) -> Rolled:
+def run(nodes: Sequence[str], batch: int, *, reboot: bool = False) -> RollingUpdateResult:
     roll = Roll(Path("/p"), Path("/i"), Path("/s"), (), batch, reboot)
     return asyncio.run(roll.run(nodes, said, said))
 

@@ -48,7 +48,7 @@ def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
 
 def reach(*names: str) -> dict[str, str]:
     """Try to reach these."""
-    return asyncio.run(ssh.reach("rack", names, within=0.1))
+    return asyncio.run(ssh.connect_all("rack", names, within=0.1))
 
 
 def test_the_login_node_is_reached_before_anybody_behind_it(nodes: Nodes) -> None:
@@ -85,7 +85,7 @@ def test_without_a_configuration_everybody_is_asked_directly(nodes: Nodes) -> No
 def test_slow_machine_waits_longer(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes.dead = {"login0"}
     monkeypatch.setattr(ssh, "slowness", lambda: 20)
-    assert asyncio.run(ssh.reach("rack", ["login0"], within=0.05)) == {"login0": "no answer over SSH; tried for 1 s"}
+    assert asyncio.run(ssh.connect_all("rack", ["login0"], within=0.05)) == {"login0": "no answer over SSH; tried for 1 s"}
 
 
 class TestCause:
@@ -98,7 +98,7 @@ class TestCause:
         async def cause(name: str, last: bool) -> str | None:
             return None if last else f"container {name} exited with status 255"
 
-        found = asyncio.run(ssh.reach("rack", ["login0"], within=60, cause=cause))
+        found = asyncio.run(ssh.connect_all("rack", ["login0"], within=60, cause=cause))
         assert found == {"login0": "container login0 exited with status 255"}
 
     def test_refusal_is_asked_for_at_the_end_only(self, nodes: Nodes) -> None:
@@ -109,7 +109,7 @@ class TestCause:
             calls.append(last)
             return "sshd refused the session" if last else None
 
-        assert asyncio.run(ssh.reach("rack", ["login0"], within=0.2, cause=cause)) == {"login0": "sshd refused the session"}
+        assert asyncio.run(ssh.connect_all("rack", ["login0"], within=0.2, cause=cause)) == {"login0": "sshd refused the session"}
         assert calls == [True]
 
 
@@ -118,8 +118,8 @@ def test_failed_login_closes_its_master(tmp_path: Path, monkeypatch: pytest.Monk
     """Over the master of a login that PAM refused, every later session is refused, too."""
     ended: list[str] = []
 
-    async def run(argv: list[str], **_: object) -> ssh.Ended:
-        return ssh.Ended(tuple(argv), status, "", "")
+    async def run(argv: list[str], **_: object) -> ssh.CompletedProcess:
+        return ssh.CompletedProcess(tuple(argv), status, "", "")
 
     async def close(_: str, name: str) -> None:
         ended.append(name)

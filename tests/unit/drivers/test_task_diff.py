@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rackwright.drivers.task_diff import cut, sides
+from rackwright.drivers.task_diff import sides, truncate_lines
 
 
 def diff(before: Any, after: Any, path: str = "/etc/x") -> dict[str, Any]:
@@ -50,5 +50,5 @@ def test_items_of_a_loop_are_told_where_they_would_change() -> None:
 def test_much_is_cut() -> None:
     live, declared = sides(diff("".join(f"{number}\n" for number in range(40)), "x" * 500))
     assert live.splitlines()[-1] == "… and 34 more lines" and len(live.splitlines()) == 7
-    assert cut(declared).endswith("…") and len(cut(declared)) < 200
+    assert truncate_lines(declared).endswith("…") and len(truncate_lines(declared)) < 200
     assert sides(diff("a\n", "x" * 5_000))[1] == "(a line too long to show)"

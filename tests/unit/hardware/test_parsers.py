@@ -9,7 +9,7 @@ import pytest
 from cluster.harness.probe import PROBES, Raw
 from hardware import job, parsers
 from hardware.questions import QUESTIONS
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.report.hardware import rows
 from rackwright.report.hardware.facts import Part
 
@@ -28,7 +28,7 @@ def test_good_answers_are_read(part, case):
 
 @pytest.mark.parametrize(("part", "case"), cases("broken"))
 def test_broken_answers_are_refused(part, case):
-    with pytest.raises(CouldNotTell):
+    with pytest.raises(UndeterminedError):
         captured(part, case)
 
 
@@ -108,7 +108,7 @@ def test_mounts_that_have_a_size():
 
 
 def test_what_a_driver_that_fails_says_is_no_answer():
-    with pytest.raises(CouldNotTell, match="is not installed"):
+    with pytest.raises(UndeterminedError, match="is not installed"):
         QUESTIONS[Part.GPUS].read(Raw(rc=127, err="sh: 1: nvidia-smi: not found"))
     assert QUESTIONS[Part.GPUS].read(Raw(rc=6, out="No devices were found\n")) == ()
 

@@ -8,7 +8,7 @@ from cluster.harness.compare import Expect, Mismatch
 from cluster.harness.judge import judge
 from cluster.harness.offsets import Offset, common, narrowed, offset, sharpened
 from cluster.harness.probe import NodeBusy, Raw
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import Verdict
 
 
@@ -43,7 +43,7 @@ def test_different_is_failed_and_says_both():
 @pytest.mark.parametrize(
     ("error", "verdict", "words"),
     [
-        (CouldNotTell("worker0 is unreachable"), Verdict.UNKNOWN, "worker0 is unreachable"),
+        (UndeterminedError("worker0 is unreachable"), Verdict.UNKNOWN, "worker0 is unreachable"),
         (KeyError("gpus"), Verdict.UNKNOWN, "the check itself broke: KeyError('gpus')"),
         (TimeoutError(), Verdict.UNKNOWN, "the check itself broke"),
         (AssertionError("Unexpected exit code 1"), Verdict.UNKNOWN, "Unexpected exit code 1"),

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from cluster.harness import machine, outside_side
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 ON_LINK = '[{"dst":"10.0.0.1","dev":"podman1","prefsrc":"10.0.0.254","flags":[],"uid":0,"cache":[]}]'
 BY_GATEWAY = '[{"dst":"10.0.0.1","gateway":"10.0.2.2","dev":"eth0","prefsrc":"10.0.2.15","flags":[],"uid":1000,"cache":[]}]'
@@ -85,7 +85,7 @@ def test_root_connects_to_nodes_on_its_bridge(outside):
 
 @pytest.mark.parametrize(("user", "route"), [(0, BY_GATEWAY), (0, BY_GATEWAY6), (0, ""), (1000, ON_LINK)])
 def test_silence_proves_nothing_on_another_network(outside, user, route):
-    with pytest.raises(CouldNotTell, match=r"10\.0\.0\.1"):
+    with pytest.raises(UndeterminedError, match=r"10\.0\.0\.1"):
         outside(user, route)
 
 
@@ -98,5 +98,5 @@ def test_missing_route_is_no_error(monkeypatch):
 def test_failing_ip_command_is_unknown(monkeypatch):
     refused = subprocess.CompletedProcess([], 1, "", 'Object "route" is unknown\n')
     monkeypatch.setattr(machine.subprocess, "run", lambda *_, **__: refused)
-    with pytest.raises(CouldNotTell, match="is unknown"):
+    with pytest.raises(UndeterminedError, match="is unknown"):
         machine._route("10.0.0.1")

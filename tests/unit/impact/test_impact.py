@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackwright.impact import Action, Described, impact
-from rackwright.impact.planned_change import Step, named
+from rackwright.impact import Action, ClusterPlan, impact
+from rackwright.impact.planned_change import Transition, named
 from rackwright.inventory import paths
-from rackwright.model.update_policy import Change
+from rackwright.model.update_policy import UpdatePolicy
 from rackwright.plan import expand
 from rackwright.stackfile import yaml_reader
 from rackwright.stackfile.diff import Edit, Kind, edits
@@ -31,11 +31,11 @@ def written(stack: str) -> dict[str, Any]:
 LAB, HOSTS, KUBERNETES = written("lab"), written("budget-vms"), written("lab-k8s")
 
 
-def described(said: dict[str, Any]) -> Described:
+def described(said: dict[str, Any]) -> ClusterPlan:
     """A cluster with its plan."""
     loaded = load_cluster(said)
     assert loaded.cluster is not None, loaded.findings
-    return Described(loaded.cluster, expand(loaded.cluster, "lab"))
+    return ClusterPlan(loaded.cluster, expand(loaded.cluster, "lab"))
 
 
 def edited(said: dict[str, Any], **fields: Any) -> dict[str, Any]:
@@ -282,7 +282,7 @@ def test_a_stack_that_was_never_applied_is_made() -> None:
 
 def test_a_run_that_did_not_end_well_is_done_again() -> None:
     now = described(LAB)
-    [found] = impact(Described(now.cluster, now.plan, settled=False), now)
+    [found] = impact(ClusterPlan(now.cluster, now.plan, settled=False), now)
     assert (found.action, found.words) == (Action.REPEAT, "applies all phases again: the last run did not succeed")
 
 
@@ -304,8 +304,8 @@ def test_many_names_are_shown_as_first_and_last() -> None:
 def test_a_field_concerns_the_nodes_its_path_names(path: str, concerned: list[str]) -> None:
     """Also a field that a target adds: where its path names a group, the group's nodes are concerned, otherwise all are."""
     lab = described(LAB)
-    edit = Edit(tuple(path.split(".")), Kind.CHANGED, Change.REPLACE, 1, 2)
-    assert [node.name for node in lab.plan.nodes if Step(lab, lab).concerns(edit, node)] == concerned
+    edit = Edit(tuple(path.split(".")), Kind.CHANGED, UpdatePolicy.REPLACE, 1, 2)
+    assert [node.name for node in lab.plan.nodes if Transition(lab, lab).concerns(edit, node)] == concerned
 
 
 @st.composite

@@ -65,7 +65,7 @@ def test_slow_machine_waits_longer_for_connections() -> None:
 def test_the_inventory_keeps_the_contract() -> None:
     """The schema is what both sides agree on."""
     for plan in (lab(), small(nodes={"login1": {"state": "out", "reason": "disk", "until": "2026-12-01"}})):
-        assert rackwright_inventory.breaches(rackwright_inventory.inventory(plan, hosts(plan))) == []
+        assert rackwright_inventory.schema_errors(rackwright_inventory.inventory(plan, hosts(plan))) == []
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_breach_of_the_contract_is_named(path: str, value: object, breach: str
     for parent in parents:
         place = place[parent]
     place[last] = value
-    assert breach in {said.split(": ")[0] for said in rackwright_inventory.breaches(broken)}
+    assert breach in {said.split(": ")[0] for said in rackwright_inventory.schema_errors(broken)}
 
 
 def test_a_missing_group_breaks_the_contract() -> None:
@@ -98,7 +98,7 @@ def test_a_missing_group_breaks_the_contract() -> None:
     plan = lab()
     broken = rackwright_inventory.inventory(plan, hosts(plan))
     del broken["all"]["children"]["gpu"]
-    assert "'gpu' is a required property" in rackwright_inventory.breaches(broken)[0]
+    assert "'gpu' is a required property" in rackwright_inventory.schema_errors(broken)[0]
 
 
 def test_each_host_has_one_variable_of_its_own() -> None:
@@ -201,8 +201,8 @@ class TestKeysOfNodesThatCannotBeGivenThemBeforeTheyStart:
 def test_the_way_in_passes_through_a_login_node_that_is_in() -> None:
     """With login0 out, its sibling serves."""
     plan = small(nodes={"login0": {"state": "out", "reason": "disk"}})
-    assert rackwright_inventory.reach(plan, hosts(plan)["worker0"]).jump == "login1"
-    assert rackwright_inventory.reach(plan, hosts(plan)["login1"]).port == 2223
+    assert rackwright_inventory.ssh_endpoint(plan, hosts(plan)["worker0"]).jump == "login1"
+    assert rackwright_inventory.ssh_endpoint(plan, hosts(plan)["login1"]).port == 2223
 
 
 def test_a_home_with_blanks_and_percent_signs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,4 +246,4 @@ def test_contract_takes_the_kernels_names_of_devices() -> None:
     plan = small(groups=groups, fabric={"hcas": ["ibP2p1s0f0", "mlx5_bond-0.1"], "subnet_manager": "login0"})
     inventory = rackwright_inventory.inventory(plan, hosts(plan))
     assert any("worker0/ibP2p1s0f0:1 " in cable for cable in inventory["all"]["vars"]["fabric"]["cables"])
-    assert rackwright_inventory.breaches(inventory) == []
+    assert rackwright_inventory.schema_errors(inventory) == []

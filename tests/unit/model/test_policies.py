@@ -9,9 +9,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import pytest
 
 from rackwright.model import Cluster
-from rackwright.model.base import Part
+from rackwright.model.base import ConfigModel
 from rackwright.model.target import Target
-from rackwright.model.update_policy import Change, Except
+from rackwright.model.update_policy import OnTarget, UpdatePolicy
 from rackwright.stackfile.diff import Kind, edits, policy_of
 from rackwright.stackfile.load import load_cluster
 
@@ -38,21 +38,21 @@ def members(kind: Any) -> list[Any]:
     return [] if kind is type(None) else [kind]
 
 
-def parts_in(kind: Any) -> list[type[Part]]:
+def parts_in(kind: Any) -> list[type[ConfigModel]]:
     """The parts a field may hold: as its value, or as the values of its mapping."""
     return [
         part
         for member in members(kind)
         for part in (members(get_args(member)[1]) if get_origin(member) is dict else [member])
-        if isinstance(part, type) and issubclass(part, Part)
+        if isinstance(part, type) and issubclass(part, ConfigModel)
     ]
 
 
-def may_be_empty(part: type[Part]) -> bool:
+def may_be_empty(part: type[ConfigModel]) -> bool:
     return not any(field.is_required() for field in part.model_fields.values())
 
 
-def without_policy(model: type[Part], path: str = "") -> Iterator[str]:
+def without_policy(model: type[ConfigModel], path: str = "") -> Iterator[str]:
     """Fields of which nobody has said what editing them does."""
     for name, field in model.model_fields.items():
         place, inner = f"{path}.{name}".lstrip("."), parts_in(field.annotation)
@@ -72,14 +72,14 @@ def test_every_field_a_user_may_write_says_what_editing_it_does() -> None:
     assert list(without_policy(Cluster)) == []
 
 
-class Inner(Part):
+class Inner(ConfigModel):
     size: int
 
 
-class Outer(Part):
+class Outer(ConfigModel):
     named: dict[str, Inner] = {}
     one: Inner | None = None
-    said: Annotated[int, Change.LIVE] = 1
+    said: Annotated[int, UpdatePolicy.LIVE] = 1
 
 
 def test_fields_and_entries_that_say_nothing_are_found() -> None:
@@ -92,7 +92,7 @@ def test_exceptions_are_about_targets_that_exist() -> None:
     assert named and named <= kinds
 
 
-def _all_parts(model: type[Part]) -> Iterator[type[Part]]:
+def _all_parts(model: type[ConfigModel]) -> Iterator[type[ConfigModel]]:
     yield model
     for field in model.model_fields.values():
         for part in parts_in(field.annotation):
@@ -100,23 +100,23 @@ def _all_parts(model: type[Part]) -> Iterator[type[Part]]:
 
 
 def _excepted(field: Any) -> list[str]:
-    return [name for said in field.metadata if isinstance(said, Except) for name in said.targets]
+    return [name for said in field.metadata if isinstance(said, OnTarget) for name in said.targets]
 
 
 @pytest.mark.parametrize(
     ("more", "path", "kind", "change"),
     [
-        ({"level": "full"}, "level", Kind.CHANGED, Change.RUN),
-        ({"network": {"cidr": "10.78.0.0/24"}}, "network.cidr", Kind.CHANGED, Change.REPLACE),
-        ({"users": {"bob": {"uid": 2002}}}, "users.bob", Kind.ADDED, Change.LIVE),
-        ({"groups": {"login": LAB["groups"]["login"]}}, "groups.worker", Kind.REMOVED, Change.MEMBERS),
-        ({"groups": dict(reversed(LAB["groups"].items()))}, "groups", Kind.MOVED, Change.MEMBERS),
-        ({"nodes": {"worker1": {"state": "out", "reason": "bad DIMM"}}}, "nodes.worker1.state", Kind.CHANGED, Change.MEMBERS),
-        ({"nodes": {"worker1": {"gpus": {"count": 0}}}}, "nodes.worker1.gpus.count", Kind.ADDED, Change.REPLACE),
-        ({"scheduler": {"kind": "slurm", "power_saving": {"idle": "5m"}}}, "scheduler.power_saving", Kind.ADDED, Change.RESTART),
+        ({"level": "full"}, "level", Kind.CHANGED, UpdatePolicy.RUN),
+        ({"network": {"cidr": "10.78.0.0/24"}}, "network.cidr", Kind.CHANGED, UpdatePolicy.REPLACE),
+        ({"users": {"bob": {"uid": 2002}}}, "users.bob", Kind.ADDED, UpdatePolicy.LIVE),
+        ({"groups": {"login": LAB["groups"]["login"]}}, "groups.worker", Kind.REMOVED, UpdatePolicy.MEMBERS),
+        ({"groups": dict(reversed(LAB["groups"].items()))}, "groups", Kind.MOVED, UpdatePolicy.MEMBERS),
+        ({"nodes": {"worker1": {"state": "out", "reason": "bad DIMM"}}}, "nodes.worker1.state", Kind.CHANGED, UpdatePolicy.MEMBERS),
+        ({"nodes": {"worker1": {"gpus": {"count": 0}}}}, "nodes.worker1.gpus.count", Kind.ADDED, UpdatePolicy.REPLACE),
+        ({"scheduler": {"kind": "slurm", "power_saving": {"idle": "5m"}}}, "scheduler.power_saving", Kind.ADDED, UpdatePolicy.RESTART),
     ],
 )
-def test_an_edit_is_the_field_with_its_policy(more: dict[str, Any], path: str, kind: Kind, change: Change) -> None:
+def test_an_edit_is_the_field_with_its_policy(more: dict[str, Any], path: str, kind: Kind, change: UpdatePolicy) -> None:
     found = {str(edit): (edit.kind, edit.change) for edit in edits(described(), described(**more))}
     assert found[path] == (kind, change)
     assert all(other.startswith("nodes.worker1.") for other in found if other != path), found
@@ -125,7 +125,7 @@ def test_an_edit_is_the_field_with_its_policy(more: dict[str, Any], path: str, k
 def test_another_target_is_one_edit() -> None:
     machine = {"address": "10.77.0.2", "host_key": "SHA256:" + "0" * 43}
     hosts = {"kind": "hosts", "os": "debian-13", "machines": dict.fromkeys(("login0", "worker0", "worker1"), machine)}
-    assert [(str(edit), edit.change) for edit in edits(described(), described(target=hosts))] == [("target.kind", Change.FORBIDDEN)]
+    assert [(str(edit), edit.change) for edit in edits(described(), described(target=hosts))] == [("target.kind", UpdatePolicy.FORBIDDEN)]
 
 
 def test_what_was_not_edited_is_no_edit() -> None:

@@ -26,18 +26,18 @@ class Stack:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
         monkeypatch.setenv("RACKWRIGHT_HOME", str(home))
         monkeypatch.setattr(looking.ansible, "play", self.play)
-        monkeypatch.setattr(looking.remote_exec, "ask", self.ask)
+        monkeypatch.setattr(looking.remote_exec, "run_on_nodes", self.ask)
         paths.prepare("lab")
         paths.inventory("lab").write_text(INVENTORY.read_text(encoding="utf-8"))
         for file in (paths.secrets("lab"), paths.ssh_config("lab"), paths.applied("lab")):
             file.write_text("x")
         paths.secrets("lab").write_text(f"secrets: {{munge_key: {SECRET}, host_keys: {{}}}}\n")
-        self.phases = looking.Phases("lab", paths.inventory("lab"), paths.secrets("lab"))
+        self.phases = looking.PlaybookRun("lab", paths.inventory("lab"), paths.secrets("lab"))
         self.plays, self.answer, self.silent, self.other = 0, "a", "", ""
         self.limits: list[list[str]] = []
-        self.applied, self.limited = ansible.Applied(), ansible.Applied()
+        self.applied, self.limited = ansible.PlaybookResult(), ansible.PlaybookResult()
 
-    async def play(self, *_: Any, answers: Path | None, limit: list[str], **__: Any) -> ansible.Applied:
+    async def play(self, *_: Any, answers: Path | None, limit: list[str], **__: Any) -> ansible.PlaybookResult:
         self.plays, self.limit = self.plays + 1, limit
         self.limits.append([*limit])
         if answers is None:
@@ -54,11 +54,11 @@ class Stack:
         told = {node: {"answers": [self.answer if node != self.other else "b"]} for node in programs if node != self.silent}
         return told, {self.silent: "no route"} if self.silent else {}
 
-    def look(self, **lost: str) -> looking.Looked:
+    def look(self, **lost: str) -> looking.CheckModeResult:
         async def quiet(_: str) -> None:
             pass
 
-        return asyncio.run(looking.look(self.phases, lost, quiet))
+        return asyncio.run(looking.run(self.phases, lost, quiet))
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_a_silent_node_is_no_answer(stack: Stack) -> None:
     assert stack.silent in stack.look().how and stack.limits[-1] == []
 
 
-CHANGED = ansible.Applied(changed=[ansible.TaskResult("worker1", "base", "Write")])
+CHANGED = ansible.PlaybookResult(changed=[ansible.TaskResult("worker1", "base", "Write")])
 
 
 def test_where_one_node_answers_otherwise_the_phases_look_at_that_and_at_the_controller(stack: Stack) -> None:
@@ -100,10 +100,10 @@ def test_where_one_node_answers_otherwise_the_phases_look_at_that_and_at_the_con
 
 @pytest.mark.parametrize(
     "limited",
-    [ansible.Applied(), ansible.Applied(failed=[ansible.TaskResult("worker1", "base", "Look")], changed=CHANGED.changed)],
+    [ansible.PlaybookResult(), ansible.PlaybookResult(failed=[ansible.TaskResult("worker1", "base", "Look")], changed=CHANGED.changed)],
     ids=["they would change nothing there", "they could not look there alone"],
 )
-def test_they_look_at_all_nodes_where_some_do_not_tell(stack: Stack, limited: ansible.Applied) -> None:
+def test_they_look_at_all_nodes_where_some_do_not_tell(stack: Stack, limited: ansible.PlaybookResult) -> None:
     stack.look()
     stack.other, stack.limited, stack.applied = "worker1", limited, CHANGED
     found = stack.look()
@@ -120,14 +120,14 @@ def test_a_node_that_is_lost_leaves_the_others_to_the_phases_and_nothing_is_kept
 @pytest.mark.parametrize(
     "applied",
     [
-        ansible.Applied(changed=[ansible.TaskResult("worker0", "base", "Write")]),
-        ansible.Applied(rolls=[ansible.TaskResult("worker0", "gpu", "Leave")]),
-        ansible.Applied(failed=[ansible.TaskResult("worker0", "base", "Look")]),
-        ansible.Applied(status=4),
+        ansible.PlaybookResult(changed=[ansible.TaskResult("worker0", "base", "Write")]),
+        ansible.PlaybookResult(rolls=[ansible.TaskResult("worker0", "gpu", "Leave")]),
+        ansible.PlaybookResult(failed=[ansible.TaskResult("worker0", "base", "Look")]),
+        ansible.PlaybookResult(status=4),
     ],
     ids=["would change", "waits to be rolled", "could not look", "ended badly"],
 )
-def test_only_what_was_well_is_kept(stack: Stack, applied: ansible.Applied) -> None:
+def test_only_what_was_well_is_kept(stack: Stack, applied: ansible.PlaybookResult) -> None:
     stack.applied = applied
     assert stack.look().applied is applied and not paths.answers("lab").exists()
 
@@ -146,7 +146,7 @@ def test_an_up_that_applied_something_asks_anew(stack: Stack) -> None:
 
 
 def test_playbooks_of_the_users_own_are_always_asked(stack: Stack) -> None:
-    stack.phases = looking.Phases("lab", paths.inventory("lab"), paths.secrets("lab"), site=str(paths.site("lab")))
+    stack.phases = looking.PlaybookRun("lab", paths.inventory("lab"), paths.secrets("lab"), site=str(paths.site("lab")))
     assert {stack.look().how for _ in range(2)} == {"the phases looked"} and stack.plays == 2
 
 

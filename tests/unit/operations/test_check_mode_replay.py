@@ -30,7 +30,7 @@ def line(node: str = "worker0", **more: Any) -> dict[str, Any]:
 
 
 def kept(*lines: dict[str, Any]) -> recording.Record | None:
-    return recording.gathered(map(json.dumps, lines), "inputs", NOW, ROOT)
+    return recording.from_recorder_lines(map(json.dumps, lines), "inputs", NOW, ROOT)
 
 
 def both() -> recording.Record:
@@ -75,7 +75,7 @@ class TestTheRecord:
         [
             ("inputs", timedelta(days=1), True),
             ("others", timedelta(days=1), False),
-            ("inputs", recording.OLDEST + timedelta(seconds=1), False),
+            ("inputs", recording.MAX_AGE + timedelta(seconds=1), False),
             ("inputs", timedelta(seconds=-1), False),
         ],
         ids=["tomorrow", "other inputs", "too old", "a clock that was set back"],

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from rackwright.drift.difference import Layer, Look
+from rackwright.drift.difference import Layer, LayerScan
 from rackwright.operations.drift import scan
 from rackwright.operations.drift.host_baseline import Traces
 
@@ -24,15 +24,15 @@ def test_number_of_scans_in_parallel_follows_slowness(monkeypatch: pytest.Monkey
             await asyncio.sleep(0)
         running -= 1
 
-    async def layer(name: Layer) -> Look:
+    async def layer(name: Layer) -> LayerScan:
         await record()
-        return Look(name, 0.0)
+        return LayerScan(name, 0.0)
 
     async def baseline() -> Traces:
         await record()
         return Traces()
 
-    async def run() -> tuple[list[Look], Traces]:
+    async def run() -> tuple[list[LayerScan], Traces]:
         return await scan._run_scans([layer(name) for name in Layer], baseline())
 
     found, _ = asyncio.run(run())

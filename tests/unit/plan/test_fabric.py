@@ -12,18 +12,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from rackwright.derive.fabric_layout import lay_out
-from rackwright.errors import BadInput
+from rackwright.derive.fabric_layout import compute_layout
+from rackwright.errors import InputError
 from rackwright.inventory import paths
 from rackwright.model.fabric.switches import FabricTopology
 from rackwright.plan import Plan, expand
 from rackwright.plan.fabric import Level, Wiring, wired, wiring
 from rackwright.plan.fabric.expand import expand_fabric
-from rackwright.plan.fabric.growth import bisection_gbps, grown, room, steps
+from rackwright.plan.fabric.growth import at_size, bisection_gbps, room, steps
 from rackwright.plan.fabric.management import management
 from rackwright.plan.fabric.physical import positions
 from rackwright.plan.fabric.schema import FabricPlan
-from rackwright.plan.fabric.wiring import taken
+from rackwright.plan.fabric.wiring import occupied_units
 from rackwright.stackfile.load import load_cluster, load_stack
 
 calm = settings(derandomize=True)
@@ -80,7 +80,7 @@ def fabrics(draw: st.DrawFn) -> tuple[Plan, int]:
     }
     ports = {"qm9700": 64, "qm8700": 40}[said["switch"]]
     sizes = {"nodes": said["nodes"], "oversubscription": said["oversubscription"], "topology": topology}
-    assume(lay_out(ports=ports, rails=rails, spare=int("subnet_manager" in said), **sizes) is not None)
+    assume(compute_layout(ports=ports, rails=rails, spare=int("subnet_manager" in said), **sizes) is not None)
     room = draw(st.integers(0, said["nodes"] - 1))
     first = draw(st.integers(0, room))
     here = draw(st.integers(0 if first else 1, said["nodes"] - room))
@@ -97,7 +97,7 @@ def ports_of(laid: Wiring) -> Counter[tuple[str, int]]:
 @given(fabrics())
 def test_no_port_is_used_twice_and_none_that_a_switch_does_not_have(drawn: tuple[Plan, int]) -> None:
     made, nodes = drawn
-    laid = grown(made, nodes)
+    laid = at_size(made, nodes)
     used = ports_of(laid)
     assert max(used.values()) == 1
     switches = {switch.name for switch in laid.switches}
@@ -109,7 +109,7 @@ def test_no_port_is_used_twice_and_none_that_a_switch_does_not_have(drawn: tuple
 @given(fabrics())
 def test_every_node_has_every_rail_once(drawn: tuple[Plan, int]) -> None:
     made, nodes = drawn
-    fabric, laid = fabric_of(made), grown(made, nodes)
+    fabric, laid = fabric_of(made), at_size(made, nodes)
     plugged = Counter((cable.device.split("/")[0], cable.rail) for cable in laid.cables if cable.rail is not None)
     assert plugged == Counter((seat.node, rail) for seat in laid.seats for rail in range(fabric.rails))
     assert all(made.node(seat.node).rails == fabric.hcas for seat in wiring(made).seats)
@@ -120,7 +120,7 @@ def test_every_node_has_every_rail_once(drawn: tuple[Plan, int]) -> None:
 def test_same_rails_of_a_scalable_unit_are_one_leaf_apart(drawn: tuple[Plan, int]) -> None:
     """And in a fat tree, all HCAs of a node."""
     made, nodes = drawn
-    fabric, laid = fabric_of(made), grown(made, nodes)
+    fabric, laid = fabric_of(made), at_size(made, nodes)
     units = {seat.node: seat.place // fabric.per_unit for seat in laid.seats}
     apart: dict[Any, set[str]] = {}
     for cable in laid.cables:
@@ -145,9 +145,9 @@ def between(laid: Wiring) -> dict[str, Counter[str]]:
 def test_the_bisection_is_what_passes_between_the_weakest_halves(drawn: tuple[Plan, int], chance: Any) -> None:
     """However units are halved, each leaf sends what its HCAs have and its cables up carry; less passes nowhere, and so much somewhere."""
     made, nodes = drawn
-    fabric, laid = fabric_of(made), grown(made, nodes)
+    fabric, laid = fabric_of(made), at_size(made, nodes)
     said = bisection_gbps(fabric, laid)
-    units = taken(fabric, laid.seats)
+    units = occupied_units(fabric, laid.seats)
     if said is None:
         assert len(units) == 1
         return
@@ -186,7 +186,7 @@ def test_a_unit_that_is_nearly_empty_sends_little() -> None:
 def test_every_leaf_goes_to_every_spine_alike_and_no_worse_than_declared(drawn: tuple[Plan, int]) -> None:
     """Traffic between two leaves finds the lesser of both at each spine: unequal leaves would lose what they have more."""
     made, nodes = drawn
-    fabric, laid = fabric_of(made), grown(made, nodes)
+    fabric, laid = fabric_of(made), at_size(made, nodes)
     spines = laid.of(Level.SPINE)
     assert all(counts == Counter({spine.name: fabric.links for spine in spines}) for counts in between(laid).values())
     assert not spines or fabric.downlinks <= fabric.uplinks * fabric.oversubscription
@@ -198,7 +198,7 @@ def test_every_leaf_goes_to_every_spine_alike_and_no_worse_than_declared(drawn: 
 def test_growth_moves_no_cable(drawn: tuple[Plan, int]) -> None:
     """Nor any switch that stands, nor a cable that manages."""
     made, nodes = drawn
-    before, after = wiring(made), grown(made, nodes)
+    before, after = wiring(made), at_size(made, nodes)
     assert set(before.cables) <= set(after.cables)
     assert set(before.switches) <= set(after.switches)
     assert all(not step.moved for step in steps(made))
@@ -207,7 +207,7 @@ def test_growth_moves_no_cable(drawn: tuple[Plan, int]) -> None:
 def test_a_rack_grows_from_64_to_256_nodes_by_adding_alone() -> None:
     """In both planes, and with the same lengths."""
     made = rack()
-    before, after = wiring(made), grown(made, 256)
+    before, after = wiring(made), at_size(made, 256)
     assert len(set(after.cables) - set(before.cables)) == 3072 and set(before.cables) <= set(after.cables)
     old, new = management(made, before), management(made, after)
     assert set(old.cables) < set(new.cables)
@@ -296,7 +296,7 @@ def test_two_groups_lie_one_after_the_other() -> None:
     fabric = expand_fabric(cluster)
     assert fabric is not None and fabric.places == {"a": 0, "b": 40} and fabric.nodes == 48
     assert set(wiring(expand(cluster, "x")).cables) < set(wiring(expand(more, "x")).cables)
-    assert {seat.node for seat in grown(expand(cluster, "x"), 6).seats} >= {"b2", "b3"}
+    assert {seat.node for seat in at_size(expand(cluster, "x"), 6).seats} >= {"b2", "b3"}
 
 
 def test_the_subnet_manager_stays_where_it_is_when_an_empty_group_grows() -> None:
@@ -309,12 +309,12 @@ def test_the_subnet_manager_stays_where_it_is_when_an_empty_group_grows() -> Non
 
 
 def test_asking_for_fewer_nodes_or_too_many_is_bad_input() -> None:
-    with pytest.raises(BadInput, match="the fabric already has 64"):
-        grown(rack(), 63)
-    with pytest.raises(BadInput, match="planned for 256"):
-        grown(rack(), 257)
-    with pytest.raises(BadInput, match="has no fabric"):
-        grown(rack("lab-small"), 4)
+    with pytest.raises(InputError, match="the fabric already has 64"):
+        at_size(rack(), 63)
+    with pytest.raises(InputError, match="planned for 256"):
+        at_size(rack(), 257)
+    with pytest.raises(InputError, match="has no fabric"):
+        at_size(rack("lab-small"), 4)
 
 
 def test_switches_stand_where_they_will_always_stand() -> None:
@@ -329,7 +329,7 @@ def test_two_thousand_ports_take_less_than_a_second() -> None:
     """CPU time, best of three: the goal is for a machine with nothing else to do."""
     made = rack()
     fabric = fabric_of(made)
-    seats = grown(made, 256).seats
+    seats = at_size(made, 256).seats
     best = min(_timed(fabric, seats) for _ in range(3))
     assert best < 1.0
 

@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 import pytest
 
 from rackwright.catalog.switches import media
-from rackwright.errors import BadInput
-from rackwright.inventory import Host, breaches, inventory, paths
+from rackwright.errors import InputError
+from rackwright.inventory import Host, inventory, paths, schema_errors
 from rackwright.model.ranges import compressed
 from rackwright.plan import Plan, expand
 from rackwright.plan.fabric import netlist, wiring
@@ -66,7 +66,7 @@ def test_every_device_of_the_netlist_has_a_guid_of_its_own_that_stays() -> None:
 
 
 def test_a_fabric_of_ethernet_has_no_netlist() -> None:
-    with pytest.raises(BadInput, match="no InfiniBand fabric"):
+    with pytest.raises(InputError, match="no InfiniBand fabric"):
         netlist(stack("rack-h100", kind="roce", switch="sn5400"))
 
 
@@ -211,7 +211,7 @@ def test_the_hand_over_has_every_cable_beside_the_cluster() -> None:
     plan = stack("rack-h100")
     handed = inventory(plan, {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", "1") for node in plan.nodes})
     fabric = handed["all"]["vars"]["fabric"]
-    assert breaches(handed) == []
+    assert schema_errors(handed) == []
     assert (fabric["speed"], fabric["width"], fabric["rate_gbps"], fabric["simulated"], fabric["server"]) == ("NDR", "4x", 400, False, None)
     assert len(fabric["cables"]) == 1024 and fabric["cables"][0] == "worker0/mlx5_0:1 leaf-su1-r0:1"
     assert "fabric" not in handed["all"]["vars"]["cluster"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rackwright.inventory import Host, breaches, inventory
+from rackwright.inventory import Host, inventory, schema_errors
 from rackwright.plan import Plan, expand
 from rackwright.plan.node_features import PARTS
 from rackwright.stackfile.load import load_cluster
@@ -93,6 +93,6 @@ def test_the_hand_over_of_everything_keeps_its_contract() -> None:
     )
     hosts = {node.name: Host(node.name, node.address, KEY, "1") for node in plan.nodes}
     handed = inventory(plan, hosts)
-    assert breaches(handed) == []
+    assert schema_errors(handed) == []
     assert handed["all"]["vars"]["cluster"]["user_groups"] == [{"name": "research", "gid": 3001}]
     assert set(handed["all"]["children"]["with_directory"]["hosts"]) == set(MACHINES)

@@ -10,7 +10,7 @@ import pytest
 
 from cluster import probes
 from cluster.harness.probe import PROBES, Raw
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 probes.load()
 FOLDER = Path(__file__).parents[1] / "captured"
@@ -35,7 +35,7 @@ def test_broken_answers_are_refused(name):
     files = sorted((FOLDER / name).glob("broken*.txt"))
     assert files, f"no broken output of {name}"
     for file in files:
-        with pytest.raises(CouldNotTell):
+        with pytest.raises(UndeterminedError):
             PROBES[name].read(Raw(out=file.read_text(encoding="utf-8"), rc=min(PROBES[name].statuses)))
 
 
@@ -55,7 +55,7 @@ def test_nothing_is_captured_for_questions_that_are_gone():
 )
 def test_without_an_answer_nothing_is_told(raw, words):
     """Unreachable, missing, forbidden, failed: each is unknown, and says why."""
-    with pytest.raises(CouldNotTell, match=words):
+    with pytest.raises(UndeterminedError, match=words):
         PROBES["gpus"].read(raw)
 
 

@@ -18,7 +18,7 @@ from cluster.harness.cells import Unread
 from cluster.probes.gpu import GPUS
 from cluster.probes.slurm import NODES
 from cluster.probes.storage import MOUNTS
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import Verdict
 
 TESTS = Path(__file__).parents[2]
@@ -44,7 +44,7 @@ def test_damaged_output_raises_nothing_but_that_it_cannot_be_told(one):
     for damaged in damages(one.sample, most=25):
         try:
             one.read(damaged.text)
-        except CouldNotTell:
+        except UndeterminedError:
             pass
         except Exception as error:
             raise AssertionError(f"{damaged.what}: {error!r}") from error
@@ -106,7 +106,7 @@ def test_only_what_was_damaged_changes(one):
     for damaged in damages(one.sample, most=40):
         try:
             found = subjects(one.read(damaged.text))
-        except CouldNotTell:
+        except UndeterminedError:
             assert damaged.line, f"{damaged.what}: refused as a whole"
             continue
         wrong = {path: value for path, value in found.items() if value is not None and whole.get(path, value) != value}
@@ -183,7 +183,7 @@ def test_drained_node_does_not_become_usable_because_of_damage():
     for damaged in damages(NODE_LINES, most=200):
         try:
             nodes = NODES.parse(damaged.text)
-        except (ValueError, CouldNotTell):
+        except (ValueError, UndeterminedError):
             continue
         for name, usable in (("n0", PASSED), ("n1", FAILED), ("n2", PASSED)):
             if name not in nodes:

@@ -12,7 +12,7 @@ import pytest
 from cluster import test_firewall
 from cluster.harness.compare import Expect, Mismatch
 from cluster.probes.firewall import METADATA_SERVICE, Packet, parse_metadata_service, parse_ruleset
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 FOLDER = Path(__file__).parents[1] / "captured" / "firewall"
 LOGIN, WORKER, STRANGER = "10.77.0.16", "10.77.0.25", "203.0.113.9"
@@ -113,7 +113,7 @@ class TestOtherRules:
         ],
     )
     def test_what_is_not_understood_is_not_guessed(self, expression):
-        with pytest.raises(CouldNotTell, match="unsupported"):
+        with pytest.raises(UndeterminedError, match="unsupported"):
             rules(expression).admits(Packet(LOGIN, 22))
 
 
@@ -171,11 +171,11 @@ class TestBesideKubernetes:
         ],
     )
     def test_what_is_not_understood_where_it_decides_is_not_guessed(self, expression):
-        with pytest.raises(CouldNotTell, match="unsupported"):
+        with pytest.raises(UndeterminedError, match="unsupported"):
             rules(expression).admits(Packet(LOGIN, 22, WORKER))
 
     def test_a_rule_about_an_address_that_a_packet_lacks_is_not_guessed(self):
-        with pytest.raises(CouldNotTell, match="address that the test packet does not have"):
+        with pytest.raises(UndeterminedError, match="address that the test packet does not have"):
             ruleset("good-kubernetes").admits(Packet(LOGIN, 22))
 
 
@@ -221,7 +221,7 @@ class TestTheMetadataService:
             ({"root": "open", "nobody": "open"}, Mismatch),
             ({"root": "open", "nobody": "silent"}, Mismatch),
             ({"root": "silent", "nobody": "refused"}, None),
-            ({"root": "silent", "nobody": "silent"}, CouldNotTell),
+            ({"root": "silent", "nobody": "silent"}, UndeterminedError),
         ],
     )
     def test_what_the_check_makes_of_it(self, found, ends):

@@ -26,7 +26,7 @@ from cluster.probes.slurm_states import STATES, states_of, works
 from cluster.probes.storage import MOUNTS, parse_mounts, parse_nfs_server
 from cluster.probes.units import parse_units
 from hardware import parsers as hardware
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import Verdict
 
 PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN
@@ -37,7 +37,7 @@ class TestValues:
         """Whatever a check does with it, it does not pass."""
         value = Unread("fan", "ERR!", "0, ERR!")
         for use in (lambda: value == 3, lambda: value == 3, lambda: value < 3, lambda: not value, lambda: value + 1, lambda: int(value)):
-            with pytest.raises(CouldNotTell, match='fan is "ERR!" in the line "0, ERR!"'):
+            with pytest.raises(UndeterminedError, match='fan is "ERR!" in the line "0, ERR!"'):
                 use()
 
     @pytest.mark.parametrize("cell", ["", "1.980", "1,980", "12x", "0x10", "1.5", "nan", "inf", "--", "1e400"])
@@ -52,20 +52,20 @@ class TestValues:
 
     def test_fault_counts_more_than_what_was_not_read(self):
         blind = Unread("b", "?", "b ?")
-        with pytest.raises(CouldNotTell):
+        with pytest.raises(UndeterminedError):
             Expect()({"a": 1, "b": blind}, {"a": 1, "b": 2})
         with pytest.raises(Mismatch, match="expected a: 1, found a: 3"):
             Expect()({"a": 3, "b": blind}, {"a": 1, "b": 2})
         with pytest.raises(Mismatch):
             Expect()({"x", blind}, {"y"})
-        with pytest.raises(CouldNotTell):
+        with pytest.raises(UndeterminedError):
             Expect()({"y", blind}, {"y"})
-        with pytest.raises(CouldNotTell):
+        with pytest.raises(UndeterminedError):
             Expect()(blind, 5)
 
     def test_name_that_is_missing_beside_an_unread_line_is_unknown(self):
         found = Lines({"a": 1}, ["b|"])
-        with pytest.raises(CouldNotTell, match=r"b\|"):
+        with pytest.raises(UndeterminedError, match=r"b\|"):
             Expect()(found, {"a": 1, "b": 2})
         with pytest.raises(Mismatch):
             Expect()(found, {"a": 2, "b": 2})
@@ -242,7 +242,7 @@ class TestIdentity:
 def test_unit_that_was_not_read_is_unknown_alone():
     found = parse_units("Id=a.service\nLoadState=loaded\nActiveState=\n\nId=b.service\nLoadState=loaded\nActiveState=active\n\nx\n")
     assert found["b.service"].state == "active" and isinstance(found["a.service"].state, Unread)
-    with pytest.raises(CouldNotTell):
+    with pytest.raises(UndeterminedError):
         found["c.service"]
 
 
@@ -351,11 +351,11 @@ class TestCollective:
 
     def test_bandwidth_of_the_largest_message_is_unknown_and_no_smaller_one_stands_for_it(self):
         assert collective(busbw="ERR!") is PASSED
-        with pytest.raises(CouldNotTell, match="33554432 B busbw"):
+        with pytest.raises(UndeterminedError, match="33554432 B busbw"):
             _ = nccl.parse(NCCL.format("ERR!", 0)).bandwidth_gb_s
         assert nccl.parse(NCCL.format("12,86", 0)).bandwidth_gb_s == 12.86
 
     def test_row_of_the_largest_message_that_is_missing_is_noticed(self):
         lines = NCCL.format("12.86", 0).splitlines(keepends=True)
-        with pytest.raises(CouldNotTell, match="the row of 33554432 B is missing"):
+        with pytest.raises(UndeterminedError, match="the row of 33554432 B is missing"):
             nccl.parse("".join(line for line in lines if not line.startswith("    33554432")))

@@ -14,7 +14,7 @@ from cluster.harness.compare import Expect, Mismatch
 from cluster.probes.kubelet import FILES, Files
 from cluster.probes.kubernetes import NODES, PODS, Node, Pod
 from cluster.probes.podnetwork import PODNETWORK, parse_podnetwork
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 FOLDER = Path(__file__).parents[1] / "captured" / "podnetwork"
 GOOD = parse_podnetwork((FOLDER / "good.txt").read_text(encoding="utf-8"))
@@ -129,5 +129,5 @@ def test_a_network_that_carries_more_is_well():
 
 
 def test_a_node_whose_address_nobody_has_is_unknown():
-    with pytest.raises(CouldNotTell, match=r"no interface has 10\.81\.0\.24"):
+    with pytest.raises(UndeterminedError, match=r"no interface has 10\.81\.0\.24"):
         ends(checks.test_mtu_matches_plan, found=dataclasses.replace(GOOD, addresses={}))

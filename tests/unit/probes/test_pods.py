@@ -15,7 +15,7 @@ from cluster import test_pods as checks
 from cluster.harness.compare import Expect, Mismatch
 from cluster.harness.probe import NodeBusy
 from cluster.probes.pods import LEFT, PODS, Pods, parse_devices, parse_left, parse_pods
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 CAPTURED = Path(__file__).parents[1] / "captured" / "pods"
 REFUSED = {"rc": 1, "out": "", "said": "dial tcp 10.203.1.4:8080: i/o timeout"}
@@ -48,7 +48,7 @@ def verdicts(data, left=()):
             function = getattr(checks, f"test_{name}")
             try:
                 function(**{argument: given[argument] for argument in inspect.signature(function).parameters})
-            except (Mismatch, CouldNotTell, NodeBusy) as error:
+            except (Mismatch, UndeterminedError, NodeBusy) as error:
                 found[name, worker] = error
             assert given["expect"].compared or (name, worker) in found
     return found
@@ -91,7 +91,7 @@ def test_one_wrong_answer_turns_exactly_its_check_red(name):
 def test_where_no_pod_runs_nothing_is_told_of_what_it_could_have_asked_for():
     found = verdicts(bad(*FIRST, "plain", phase="Pending", why="ErrImagePull"))
     assert {name for (name, worker), error in found.items() if isinstance(error, Mismatch)} == {"run_on_every_node"}
-    assert isinstance(found["claim_is_shared", "worker0"], CouldNotTell)
+    assert isinstance(found["claim_is_shared", "worker0"], UndeterminedError)
     assert {worker for _, worker in found} == {"worker0"}
 
 
@@ -103,7 +103,7 @@ def test_policies_that_keep_too_much_or_too_little_out_are_red(what):
 
 @pytest.mark.parametrize("data", [{"trouble": "its pods do not run"}, {**HELD, "in": {"rc": None, "out": "", "said": "no route"}}, None])
 def test_policies_that_could_not_be_tried_are_unknown(data):
-    assert isinstance(verdicts({**GOOD, "policies": data})["policies_hold", "worker0"], CouldNotTell)
+    assert isinstance(verdicts({**GOOD, "policies": data})["policies_hold", "worker0"], UndeterminedError)
 
 
 def test_what_pods_leave_is_red():
@@ -137,7 +137,9 @@ def test_gpus_in_use_are_left_in_peace():
 
 def test_a_node_that_takes_no_pods_is_unknown():
     found = verdicts(bad("states", worker1="cordoned"))
-    assert all(isinstance(error, CouldNotTell) and "cordoned" in str(error) for (_, worker), error in found.items() if worker == "worker1")
+    assert all(
+        isinstance(error, UndeterminedError) and "cordoned" in str(error) for (_, worker), error in found.items() if worker == "worker1"
+    )
     assert not [name for name, worker in found if worker == "worker0"]
 
 
@@ -202,7 +204,7 @@ class TestWhatIsAsked:
         assert request(place(folders=[]))["storage"] is None
 
     def test_without_an_image_nothing_is_told(self):
-        with pytest.raises(CouldNotTell, match="no image for the checks"):
+        with pytest.raises(UndeterminedError, match="no image for the checks"):
             PODS.command_at(place(probe=None))
 
     def test_what_ended_is_looked_for_by_its_name(self):

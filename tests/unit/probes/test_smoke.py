@@ -12,7 +12,7 @@ import pytest
 
 from cluster.harness.probe import NodeBusy
 from cluster.probes.smoke import SMOKE, gpus_to_ask, parse_seen, parse_smoke, parts, shared, writing
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 FOLDER = Path(__file__).parents[1] / "captured"
 
@@ -111,7 +111,7 @@ class TestWhatIsMadeOfIt:
 
     def test_a_node_that_takes_no_jobs_is_unknown(self):
         drained = replace(captured("good"), states={"worker0": "drained bad DIMM", "worker1": "idle none"})
-        with pytest.raises(CouldNotTell, match="node not usable: drained bad DIMM"):
+        with pytest.raises(UndeterminedError, match="node not usable: drained bad DIMM"):
             drained.job("plain", "worker0")
 
     def test_without_a_job_only_work_everywhere_is_an_excuse(self):
@@ -119,7 +119,7 @@ class TestWhatIsMadeOfIt:
         with pytest.raises(NodeBusy):
             replace(idle, states={"worker0": "allocated none", "worker1": "mixed none"}).must_have_sent()
         for states in ({"worker0": "allocated none", "worker1": "down* Not responding"}, {}):
-            with pytest.raises(CouldNotTell):
+            with pytest.raises(UndeterminedError):
                 replace(idle, states=states).must_have_sent()
         captured("good").must_have_sent()
 

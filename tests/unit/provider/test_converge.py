@@ -15,9 +15,9 @@ from rackwright.drivers import ansible, rolling_update
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.operations import stack_files
-from rackwright.operations.check_mode.runner import Looked
+from rackwright.operations.check_mode.runner import CheckModeResult
 from rackwright.provider.protocol.property_values import UNKNOWN
-from rackwright.provider.protocol.resource import Operation, State
+from rackwright.provider.protocol.resource import RecordedState, RequestContext
 from rackwright.provider.stack import converge
 from rackwright.provider.stack.converge import Converge, _sleepers
 
@@ -26,7 +26,7 @@ async def said(_: str) -> None:
     """Progress that nobody reads."""
 
 
-OPERATION = Operation("urn", "lab", "converge", preview=False, status=said, info=said, warn=said)
+OPERATION = RequestContext("urn", "lab", "converge", preview=False, status=said, info=said, warn=said)
 
 
 def inputs(*names: str, drain_timeout_s: int) -> dict[str, Any]:
@@ -39,23 +39,23 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """How the leave playbook was started; its jobs do not end."""
     found: dict[str, Any] = {}
 
-    async def play(root: object, playbook: str, **options: Any) -> ansible.Applied:
+    async def play(root: object, playbook: str, **options: Any) -> ansible.PlaybookResult:
         found.update(options, playbook=playbook)
-        return ansible.Applied(status=2, message="worker2: still occupied by job 13")
+        return ansible.PlaybookResult(status=2, message="worker2: still occupied by job 13")
 
     async def reach(*_: object, **__: object) -> dict[str, str]:
         return {}
 
     files = stack_files.StackFiles(root=None, inventory=None, secrets=None, hosts=("worker0", "worker2"), skip_tags=())  # type: ignore[arg-type]
-    monkeypatch.setattr(converge.stack_files, "write_leaving", lambda *_: files)
-    monkeypatch.setattr(converge.ssh, "reach", reach)
+    monkeypatch.setattr(converge.stack_files, "write_removal_inventory", lambda *_: files)
+    monkeypatch.setattr(converge.ssh, "connect_all", reach)
     monkeypatch.setattr(converge.ansible, "play", play)
     return found
 
 
 def leave(olds: dict[str, Any], news: dict[str, Any]) -> None:
     """An update from one set of hosts to another."""
-    state = State("converge", olds, {**olds, "members": sorted(olds["hosts"]), "converged": True})
+    state = RecordedState("converge", olds, {**olds, "members": sorted(olds["hosts"]), "converged": True})
     asyncio.run(Converge().update(OPERATION, state, news))
 
 
@@ -109,13 +109,13 @@ def test_a_stack_that_never_saved_power_has_nobody_to_wake() -> None:
 
 
 @pytest.fixture
-def applying(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ansible.Applied:
+def applying(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ansible.PlaybookResult:
     """A run of the phases on files that nobody writes; how it ends can be set."""
-    ended = ansible.Applied()
+    ended = ansible.PlaybookResult()
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
 
-    async def play(self: Converge, *_: object, **__: object) -> tuple[list[str], ansible.Applied]:
+    async def play(self: Converge, *_: object, **__: object) -> tuple[list[str], ansible.PlaybookResult]:
         return ended.reasons, ended
 
     async def close(*_: object) -> None:
@@ -129,7 +129,7 @@ def applying(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ansible.Applied
 
 @pytest.mark.parametrize(("status", "settled"), [(0, True), (2, False)])
 def test_what_is_applied_is_on_record_and_so_is_how_it_ended(
-    applying: ansible.Applied, monkeypatch: pytest.MonkeyPatch, status: int, settled: bool
+    applying: ansible.PlaybookResult, monkeypatch: pytest.MonkeyPatch, status: int, settled: bool
 ) -> None:
     """Whoever edits the stack file next is told what that changes."""
     applying.status, applying.message = status, "worker0: slurmd does not start"
@@ -150,21 +150,21 @@ def test_a_node_that_cannot_leave_leaves_the_record_as_it_is(
 
 
 @pytest.fixture
-def older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> State:
+def older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RecordedState:
     """A stack that another version applied: its plan has neither the fields nor the words of this one."""
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     olds = inputs("worker0", "worker2", drain_timeout_s=2)
-    return State("converge", olds, {**olds, "members": ["worker0", "worker2"], "converged": True})
+    return RecordedState("converge", olds, {**olds, "members": ["worker0", "worker2"], "converged": True})
 
 
-def test_what_another_version_applied_is_found_not_converged(older: State) -> None:
+def test_what_another_version_applied_is_found_not_converged(older: RecordedState) -> None:
     made = asyncio.run(Converge().read(OPERATION, older))
     assert made.outputs["converged"] is False
     assert "of another version of rackwright" in made.reasons[0] and "`up` plans it anew" in made.reasons[0]
 
 
-def test_nodes_cannot_leave_while_another_version_s_plan_is_on_record(older: State) -> None:
+def test_nodes_cannot_leave_while_another_version_s_plan_is_on_record(older: RecordedState) -> None:
     with pytest.raises(RackwrightError, match="worker2 cannot leave yet: its plan on record is of another version") as refused:
         asyncio.run(Converge().update(OPERATION, older, inputs("worker0", drain_timeout_s=2)))
     assert "declare them again and run `up`" in str(refused.value)
@@ -172,7 +172,7 @@ def test_nodes_cannot_leave_while_another_version_s_plan_is_on_record(older: Sta
 
 def test_a_description_that_says_the_same_in_other_words_changes_nothing() -> None:
     olds = {**inputs("worker0", drain_timeout_s=2), "described": '{"a": null}'}
-    state = State("converge", olds, {"converged": True})
+    state = RecordedState("converge", olds, {"converged": True})
     assert not Converge().diff(state, {**olds, "described": "{}"}).changes
 
 
@@ -196,45 +196,47 @@ class TestSettled:
             pass
 
         monkeypatch.setattr(converge.stack_files, "write", write)
-        monkeypatch.setattr(converge.stack_files, "forget_verdict", lambda _stack: None)
+        monkeypatch.setattr(converge.stack_files, "invalidate_report", lambda _stack: None)
         monkeypatch.setattr(converge.stack_files, "record", lambda *_, **__: None)
-        monkeypatch.setattr(converge.ssh, "reach", reach)
+        monkeypatch.setattr(converge.ssh, "connect_all", reach)
         monkeypatch.setattr(converge.ssh, "close", close)
         return found
 
     @pytest.fixture
-    def ends(self, monkeypatch: pytest.MonkeyPatch) -> list[ansible.Applied]:
+    def ends(self, monkeypatch: pytest.MonkeyPatch) -> list[ansible.PlaybookResult]:
         """How the next plays end, in order; then well."""
-        found: list[ansible.Applied] = []
+        found: list[ansible.PlaybookResult] = []
 
-        async def play(*_: object, **__: object) -> ansible.Applied:
-            return found.pop(0) if found else ansible.Applied()
+        async def play(*_: object, **__: object) -> ansible.PlaybookResult:
+            return found.pop(0) if found else ansible.PlaybookResult()
 
-        async def look(*_: object) -> Looked:
-            return Looked(await play(), "the phases looked")
+        async def look(*_: object) -> CheckModeResult:
+            return CheckModeResult(await play(), "the phases looked")
 
         monkeypatch.setattr(converge.ansible, "play", play)
-        monkeypatch.setattr(converge, "look", look)
+        monkeypatch.setattr(converge, "run", look)
         return found
 
-    def test_a_run_that_ends_well_settles_every_life(self, written: list[tuple[str, ...]], ends: list[ansible.Applied]) -> None:
+    def test_a_run_that_ends_well_settles_every_life(self, written: list[tuple[str, ...]], ends: list[ansible.PlaybookResult]) -> None:
         made = asyncio.run(Converge().create(OPERATION, saving(0, login0="a", worker0="b")))
         assert made.outputs["settled"] == ["a", "b"]
         assert written == [(), ("a", "b")], "the files that are left accept no key of birth"
 
-    def test_a_run_that_fails_settles_nobody(self, written: list[tuple[str, ...]], ends: list[ansible.Applied]) -> None:
-        ends.append(ansible.Applied(status=2, message="worker0: no space left"))
+    def test_a_run_that_fails_settles_nobody(self, written: list[tuple[str, ...]], ends: list[ansible.PlaybookResult]) -> None:
+        ends.append(ansible.PlaybookResult(status=2, message="worker0: no space left"))
         made = asyncio.run(Converge().create(OPERATION, saving(0, login0="a", worker0="b")))
         assert (made.outputs["converged"], made.outputs["settled"], written) == (False, [], [()])
 
-    def test_who_was_settled_stays_so_when_another_fails(self, written: list[tuple[str, ...]], ends: list[ansible.Applied]) -> None:
-        ends.append(ansible.Applied(status=2, message="worker1: no space left"))
+    def test_who_was_settled_stays_so_when_another_fails(self, written: list[tuple[str, ...]], ends: list[ansible.PlaybookResult]) -> None:
+        ends.append(ansible.PlaybookResult(status=2, message="worker1: no space left"))
         olds = saving(0, login0="a", worker0="b")
-        state = State("converge", olds, {**olds, "members": ["login0", "worker0"], "settled": ["a", "b"]})
+        state = RecordedState("converge", olds, {**olds, "members": ["login0", "worker0"], "settled": ["a", "b"]})
         made = asyncio.run(Converge().update(OPERATION, state, saving(0, login0="a", worker0="b2", worker1="c")))
         assert (made.outputs["settled"], written) == (["a", "b"], [("a", "b")]), "worker0's new life is not among them"
 
-    def test_a_node_that_was_out_from_the_start_is_not_settled(self, written: list[tuple[str, ...]], ends: list[ansible.Applied]) -> None:
+    def test_a_node_that_was_out_from_the_start_is_not_settled(
+        self, written: list[tuple[str, ...]], ends: list[ansible.PlaybookResult]
+    ) -> None:
         """It still shows the key it was born with when it comes in."""
         news = saving(0, login0="a", worker0="b")
         nodes = [{"name": "login0", "state": "in"}, {"name": "worker0", "state": "out"}]
@@ -242,7 +244,7 @@ class TestSettled:
         assert asyncio.run(Converge().create(OPERATION, news)).outputs["settled"] == ["a"]
 
     def test_who_is_just_being_born_may_take_as_long_as_its_target_says(
-        self, written: list[tuple[str, ...]], ends: list[ansible.Applied], monkeypatch: pytest.MonkeyPatch
+        self, written: list[tuple[str, ...]], ends: list[ansible.PlaybookResult], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """And a machine that lives already, and is dead, does not hold everybody up for a quarter of an hour."""
         waited: dict[str, float] = {}
@@ -251,17 +253,17 @@ class TestSettled:
             waited.update(dict.fromkeys(names, within))
             return {}
 
-        files = replace(converge.stack_files.write("lab", {}), boots_within=900.0)
+        files = replace(converge.stack_files.write("lab", {}), boot_timeout=900.0)
         monkeypatch.setattr(converge.stack_files, "write", lambda *_: files)
-        monkeypatch.setattr(converge.ssh, "reach", reach)
+        monkeypatch.setattr(converge.ssh, "connect_all", reach)
         olds = saving(0, login0="a", worker0="b")
-        state = State("converge", olds, {**olds, "members": ["login0", "worker0"], "settled": ["a", "b"]})
+        state = RecordedState("converge", olds, {**olds, "members": ["login0", "worker0"], "settled": ["a", "b"]})
         asyncio.run(Converge().update(OPERATION, state, saving(0, login0="a", worker0="b2")))
         assert waited == {"worker0": 900.0, "login0": 45.0}
 
-    def test_a_look_accepts_what_the_record_says(self, written: list[tuple[str, ...]], ends: list[ansible.Applied]) -> None:
+    def test_a_look_accepts_what_the_record_says(self, written: list[tuple[str, ...]], ends: list[ansible.PlaybookResult]) -> None:
         olds = saving(0, login0="a", worker0="b")
-        made = asyncio.run(Converge().read(OPERATION, State("converge", olds, {**olds, "converged": True, "settled": ["a"]})))
+        made = asyncio.run(Converge().read(OPERATION, RecordedState("converge", olds, {**olds, "converged": True, "settled": ["a"]})))
         assert (made.outputs["settled"], written) == (["a"], [("a",)])
 
 
@@ -277,29 +279,31 @@ def waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
         ansible.TaskResult(name, "gpu", "Leave another driver", "driver 550 serves, 580 is declared") for name in ("worker1", "worker0")
     ]
 
-    async def site(*_: object, **__: object) -> ansible.Applied:
-        return ansible.Applied(rolls=list(waits), failed=list(found["failed"]), status=2 if found["failed"] else 0)
+    async def site(*_: object, **__: object) -> ansible.PlaybookResult:
+        return ansible.PlaybookResult(rolls=list(waits), failed=list(found["failed"]), status=2 if found["failed"] else 0)
 
-    async def look(*_: object) -> Looked:
-        return Looked(await site(), "the phases looked")
+    async def look(*_: object) -> CheckModeResult:
+        return CheckModeResult(await site(), "the phases looked")
 
     async def reach(*_: object, **__: object) -> dict[str, str]:
         return {}
 
-    async def run(self: rolling_update.Roll, nodes: Sequence[str], *_: object) -> rolling_update.Rolled:
+    async def run(self: rolling_update.Roll, nodes: Sequence[str], *_: object) -> rolling_update.RollingUpdateResult:
         found["rolls"].append((self.batch, list(nodes)))
-        return rolling_update.Rolled(nodes=list(nodes), changed=[ansible.TaskResult("worker0", "gpu", "driver")], reasons=found["reasons"])
+        return rolling_update.RollingUpdateResult(
+            nodes=list(nodes), changed=[ansible.TaskResult("worker0", "gpu", "driver")], reasons=found["reasons"]
+        )
 
     monkeypatch.setattr(converge.stack_files, "write", lambda *_: files)
-    monkeypatch.setattr(converge.ssh, "reach", reach)
+    monkeypatch.setattr(converge.ssh, "connect_all", reach)
     monkeypatch.setattr(Converge, "_site", site)
-    monkeypatch.setattr(converge, "look", look)
+    monkeypatch.setattr(converge, "run", look)
     monkeypatch.setattr(rolling_update.Roll, "run", run)
     found["inputs"] = {"plan": json.dumps({"scheduler": {}, "rolling": {"batch": 3}}), "hosts": {name: {} for name in files.hosts}}
     return found
 
 
-def played(waiting: dict[str, Any], *, check: bool) -> ansible.Applied:
+def played(waiting: dict[str, Any], *, check: bool) -> ansible.PlaybookResult:
     """The phases, and what follows."""
     return asyncio.run(Converge()._play(OPERATION, waiting["inputs"], (), None, within=1, check=check))[1]
 
@@ -323,7 +327,7 @@ def test_nothing_is_rolled_after_a_failure_or_by_a_look(waiting: dict[str, Any])
 
 
 def test_a_look_tells_who_waits_to_be_rolled(waiting: dict[str, Any]) -> None:
-    state = State("converge", waiting["inputs"], {**waiting["inputs"], "converged": True})
+    state = RecordedState("converge", waiting["inputs"], {**waiting["inputs"], "converged": True})
     made = asyncio.run(Converge().read(OPERATION, state))
     assert made.reasons[0] == "worker1: waits to be rolled: driver 550 serves, 580 is declared"
     assert not made.outputs["converged"]
@@ -331,6 +335,6 @@ def test_a_look_tells_who_waits_to_be_rolled(waiting: dict[str, Any]) -> None:
 
 def test_preview_leaves_the_result_of_converge_unknown() -> None:
     """A preview of a stack that was never up has applied nothing."""
-    foreseen = Converge().foresee({"hosts": {"worker1": {}, "worker0": {}}})
+    foreseen = Converge().preview_outputs({"hosts": {"worker1": {}, "worker0": {}}})
     assert foreseen["members"] == ["worker0", "worker1"]
     assert {key for key, value in foreseen.items() if value == UNKNOWN} == {"converged", "reasons", "changes", "settled", "generation"}

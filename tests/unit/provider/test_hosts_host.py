@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from rackwright.drivers.ssh_client import Unreachable
+from rackwright.drivers.ssh_client import HostUnreachableError
 from rackwright.provider.hosts import host
 from rackwright.provider.hosts.host import Host
-from rackwright.provider.protocol.resource import Operation, State
+from rackwright.provider.protocol.resource import RecordedState, RequestContext
 
 _INPUTS: dict[str, Any] = {"stack": "rack", "name": "worker0", "out": False, "status": "usable"}
 _KNOWN = {"public_key": "ssh-ed25519 AAAA", "incarnation": "m1"}
@@ -23,25 +23,25 @@ async def _quiet(text: str) -> None:
 
 
 @pytest.fixture
-def operation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Operation:
+def operation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RequestContext:
     """A call on worker0, in a home of its own; whoever looks at the machine gets no answer."""
 
     def nobody(*_: object, **__: object) -> None:
-        raise Unreachable("worker0: no SSH server answers")
+        raise HostUnreachableError("worker0: no SSH server answers")
 
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr(host, "_look", nobody)
-    return Operation("urn", "rack", "worker0", False, _quiet, _quiet, _quiet)
+    return RequestContext("urn", "rack", "worker0", False, _quiet, _quiet, _quiet)
 
 
-def test_a_machine_that_is_out_from_the_start_is_not_looked_at(operation: Operation) -> None:
+def test_a_machine_that_is_out_from_the_start_is_not_looked_at(operation: RequestContext) -> None:
     made = asyncio.run(Host().create(operation, {**_INPUTS, "out": True}))
     assert (made.outputs["public_key"], made.outputs["incarnation"]) == ("", "")
 
 
-def test_a_machine_that_goes_out_keeps_what_is_known_of_it(operation: Operation) -> None:
-    state = State("worker0", _INPUTS, {**_INPUTS, **_KNOWN})
+def test_a_machine_that_goes_out_keeps_what_is_known_of_it(operation: RequestContext) -> None:
+    state = RecordedState("worker0", _INPUTS, {**_INPUTS, **_KNOWN})
     made = asyncio.run(Host().update(operation, state, {**_INPUTS, "out": True}))
     assert {name: made.outputs[name] for name in _KNOWN} == _KNOWN
     gone = dataclasses.replace(state, inputs={**_INPUTS, "out": True})
@@ -49,12 +49,12 @@ def test_a_machine_that_goes_out_keeps_what_is_known_of_it(operation: Operation)
     assert seen is not None and seen.inputs is None
 
 
-def test_one_that_does_not_answer_differs_and_stays(operation: Operation) -> None:
-    seen = asyncio.run(Host().read(operation, State("worker0", _INPUTS, {**_INPUTS, **_KNOWN})))
+def test_one_that_does_not_answer_differs_and_stays(operation: RequestContext) -> None:
+    seen = asyncio.run(Host().read(operation, RecordedState("worker0", _INPUTS, {**_INPUTS, **_KNOWN})))
     assert seen is not None and seen.inputs is not None
     assert seen.inputs["status"] == "worker0: no SSH server answers" and seen.outputs["incarnation"] == "m1"
 
 
-def test_one_that_cannot_be_adopted_fails_the_run(operation: Operation) -> None:
-    with pytest.raises(Unreachable):
+def test_one_that_cannot_be_adopted_fails_the_run(operation: RequestContext) -> None:
+    with pytest.raises(HostUnreachableError):
         asyncio.run(Host().create(operation, _INPUTS))

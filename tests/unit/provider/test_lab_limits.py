@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rackwright.provider.lab import inotify_limits
-from rackwright.provider.lab.inotify_limits import Limits, forget
-from rackwright.provider.protocol.resource import Operation, State
+from rackwright.provider.lab.inotify_limits import InotifyLimits, forget
+from rackwright.provider.protocol.resource import RecordedState, RequestContext
 
 
 async def _say(_: str) -> None:
@@ -27,21 +27,21 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def operation(stack: str) -> Operation:
-    return Operation(urn="", stack=stack, name="limits", preview=False, status=_say, info=_say, warn=_say)
+def operation(stack: str) -> RequestContext:
+    return RequestContext(urn="", stack=stack, name="limits", preview=False, status=_say, info=_say, warn=_say)
 
 
 def inputs(stack: str, wanted: int = 1024) -> dict[str, Any]:
     return {"stack": stack, "inotify_instances": wanted}
 
 
-def make(stack: str, wanted: int = 1024) -> State:
-    asyncio.run(Limits().create(operation(stack), inputs(stack, wanted)))
-    return State("limits", inputs(stack, wanted), inputs(stack, wanted))
+def make(stack: str, wanted: int = 1024) -> RecordedState:
+    asyncio.run(InotifyLimits().create(operation(stack), inputs(stack, wanted)))
+    return RecordedState("limits", inputs(stack, wanted), inputs(stack, wanted))
 
 
-def end(state: State) -> None:
-    asyncio.run(Limits().delete(operation(state.inputs["stack"]), state))
+def end(state: RecordedState) -> None:
+    asyncio.run(InotifyLimits().delete(operation(state.inputs["stack"]), state))
 
 
 def test_it_is_raised_and_given_back(setting: Path) -> None:
@@ -74,9 +74,9 @@ def test_an_up_that_is_done_again_still_knows_what_was_there_before(setting: Pat
 def test_what_somebody_has_lowered_is_seen_and_raised_again(setting: Path) -> None:
     made = make("a")
     setting.write_text("64\n")
-    found = asyncio.run(Limits().read(operation("a"), made))
+    found = asyncio.run(InotifyLimits().read(operation("a"), made))
     assert found is not None and found.inputs is not None and found.inputs["inotify_instances"] == 64
-    asyncio.run(Limits().update(operation("a"), made, inputs("a")))
+    asyncio.run(InotifyLimits().update(operation("a"), made, inputs("a")))
     assert setting.read_text() == "1024\n"
 
 
@@ -89,7 +89,7 @@ def test_a_stack_that_never_asked_changes_nothing(setting: Path) -> None:
 
 def test_up_raises_setting_that_reboot_reset(setting: Path) -> None:
     made = make("a")
-    unchanged = Limits().diff(made, made.inputs)
-    assert asyncio.run(Limits().add_live_changes("a", made, unchanged)).changes == {}
+    unchanged = InotifyLimits().diff(made, made.inputs)
+    assert asyncio.run(InotifyLimits().add_live_changes("a", made, unchanged)).changes == {}
     setting.write_text("128\n")
-    assert [*asyncio.run(Limits().add_live_changes("a", made, unchanged)).changes] == ["inotify_instances"]
+    assert [*asyncio.run(InotifyLimits().add_live_changes("a", made, unchanged)).changes] == ["inotify_instances"]

@@ -14,14 +14,14 @@ from rackwright.inventory import paths
 from rackwright.provider.lab import live_nodes, node, node_drift, power
 from rackwright.provider.lab.node import Node
 from rackwright.provider.lab.power import Agent
-from rackwright.provider.protocol.resource import Made, Operation, State
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext
 
 
 async def said(_: str) -> None:
     """Progress that nobody reads."""
 
 
-OPERATION = Operation("urn", "lab", "worker0", preview=False, status=said, info=said, warn=said)
+OPERATION = RequestContext("urn", "lab", "worker0", preview=False, status=said, info=said, warn=said)
 BEFORE, AFTER = "2026-11-21T16:00:00.000Z", "2026-11-21T17:00:00.000Z"
 RECORDED = f"{'1' * 12}@{BEFORE[:23]}"
 INPUTS: dict[str, Any] = {"stack": "lab", "name": "lab-worker0", "hostname": "worker0", "status": "running"}
@@ -44,8 +44,8 @@ def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def read() -> tuple[str, str]:
     """Status and incarnation as a refresh has them."""
-    made = asyncio.run(Node().read(OPERATION, State("lab-worker0", INPUTS, {**INPUTS, "image": "older", "incarnation": RECORDED})))
-    assert isinstance(made, Made) and made.inputs is not None
+    made = asyncio.run(Node().read(OPERATION, RecordedState("lab-worker0", INPUTS, {**INPUTS, "image": "older", "incarnation": RECORDED})))
+    assert isinstance(made, LiveResource) and made.inputs is not None
     assert made.outputs["status"] == made.inputs["status"]
     return made.outputs["status"], made.outputs["incarnation"]
 
@@ -59,7 +59,7 @@ def test_a_node_that_sleeps_is_as_recorded(live: dict[str, Any]) -> None:
 def test_what_it_was_made_from_is_told_by_the_container(live: dict[str, Any]) -> None:
     """The declared image may be a newer one: that is for new nodes."""
     live["started_at"] = AFTER
-    made = asyncio.run(Node().read(OPERATION, State("lab-worker0", INPUTS, {**INPUTS, "image": "new", "incarnation": RECORDED})))
+    made = asyncio.run(Node().read(OPERATION, RecordedState("lab-worker0", INPUTS, {**INPUTS, "image": "new", "incarnation": RECORDED})))
     assert made is not None and made.outputs["image"] == "older"
 
 
@@ -114,7 +114,7 @@ def test_a_node_that_goes_takes_its_marks_along(live: dict[str, Any], monkeypatc
     marks = (paths.asleep("lab", "worker0"), paths.woken("lab", "worker0"))
     for mark in marks:
         mark.touch()
-    asyncio.run(Node().delete(OPERATION, State("lab-worker0", INPUTS, {})))
+    asyncio.run(Node().delete(OPERATION, RecordedState("lab-worker0", INPUTS, {})))
     assert calls and not any(mark.exists() for mark in marks)
 
 
@@ -135,7 +135,7 @@ def together(live: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str,
 
 def live_changes() -> list[str]:
     """What an `up` without a refresh changes of a node whose inputs are unchanged."""
-    state = State("lab-worker0", INPUTS, {**INPUTS, "image": "older", "incarnation": RECORDED})
+    state = RecordedState("lab-worker0", INPUTS, {**INPUTS, "image": "older", "incarnation": RECORDED})
     return [*asyncio.run(Node().add_live_changes("lab", state, Node().diff(state, INPUTS))).changes]
 
 
@@ -190,14 +190,14 @@ def test_stack_is_inspected_once_per_run(monkeypatch: pytest.MonkeyPatch) -> Non
 MADE: dict[str, Any] = {**INPUTS, "network": "lab", "address": "10.77.0.11", "host_public_key": "", "image": "older"}
 
 
-def looked() -> Made:
+def looked() -> LiveResource:
     """A refresh of a node that was made on a network, with a key."""
-    found = asyncio.run(Node().read(OPERATION, State("lab-worker0", MADE, {**MADE, "incarnation": RECORDED})))
+    found = asyncio.run(Node().read(OPERATION, RecordedState("lab-worker0", MADE, {**MADE, "incarnation": RECORDED})))
     assert found is not None and found.inputs is not None
     return found
 
 
-def differs(found: Made) -> dict[str, Any]:
+def differs(found: LiveResource) -> dict[str, Any]:
     """What a refresh shows."""
     assert found.inputs is not None
     return {name: value for name, value in found.inputs.items() if MADE.get(name) != value}
@@ -239,7 +239,7 @@ def test_a_stopped_node_is_only_stopped(live: dict[str, Any], shown: Path) -> No
 
 def test_another_image_under_its_name_is_no_node_of_ours(live: dict[str, Any], shown: Path) -> None:
     live.update(id="2" * 64)
-    state = State("lab-worker0", MADE, {**MADE, "image": "recorded", "incarnation": RECORDED})
+    state = RecordedState("lab-worker0", MADE, {**MADE, "image": "recorded", "incarnation": RECORDED})
     found = asyncio.run(Node().read(OPERATION, state))
     assert found is not None
     assert differs(found) == {"status": "replaced"}
@@ -249,9 +249,9 @@ def test_another_image_under_its_name_is_no_node_of_ours(live: dict[str, Any], s
 def test_what_moved_is_brought_back_in_place_and_what_is_wanted_otherwise_is_made_anew() -> None:
     wanted = {**MADE, "status": "running"}
     moved = {**wanted, "network": "other", "address": "none", "host_public_key": "ssh-ed25519 BBBB"}
-    assert Node().diff(State("lab-worker0", moved, wanted), wanted).replaces == []
-    assert set(Node().diff(State("lab-worker0", moved, wanted), wanted).changes) == {"network", "address", "host_public_key"}
-    assert Node().diff(State("lab-worker0", wanted, wanted), {**wanted, "address": "10.77.0.12"}).replaces == ["address"]
+    assert Node().diff(RecordedState("lab-worker0", moved, wanted), wanted).replaces == []
+    assert set(Node().diff(RecordedState("lab-worker0", moved, wanted), wanted).changes) == {"network", "address", "host_public_key"}
+    assert Node().diff(RecordedState("lab-worker0", wanted, wanted), {**wanted, "address": "10.77.0.12"}).replaces == ["address"]
 
 
 @pytest.fixture

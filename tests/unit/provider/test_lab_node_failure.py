@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rackwright.drivers.podman import Container
-from rackwright.drivers.process import Ended
+from rackwright.drivers.process import CompletedProcess
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.provider.lab import node_failure
@@ -38,9 +38,9 @@ class Engine:
         assert name == "lab-worker0"
         return self.container
 
-    async def podman(self, verb: str, *_: str, **__: object) -> Ended:
+    async def podman(self, verb: str, *_: str, **__: object) -> CompletedProcess:
         """Answer a command."""
-        return Ended(("podman", verb), 0, self.said[verb], "")
+        return CompletedProcess(("podman", verb), 0, self.said[verb], "")
 
     def exits(self) -> None:
         """End the first process."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackwright.provider.protocol.property_values import UNKNOWN, Secret, decode, encode, has_unknown, reveal, secrets_in
-from rackwright.provider.protocol.redaction import Redactor, rewrap
+from rackwright.provider.protocol.property_values import UNKNOWN, Secret, decode, encode, has_unknown, secrets_in, unwrap_secrets
+from rackwright.provider.protocol.redaction import Redactor, restore_secret_marks
 
 _SCALARS = st.none() | st.booleans() | st.integers(-(2**50), 2**50) | st.text(max_size=20)
 _VALUES = st.recursive(
@@ -31,12 +31,12 @@ def test_unknown_values_are_found_at_any_depth() -> None:
 
 
 def test_reveal_unwraps_at_any_depth() -> None:
-    assert reveal({"a": [Secret({"b": Secret("c")})]}) == {"a": [{"b": "c"}]}
+    assert unwrap_secrets({"a": [Secret({"b": Secret("c")})]}) == {"a": [{"b": "c"}]}
 
 
 def test_rewrap_marks_what_was_secret_on_record_and_nothing_else() -> None:
     recorded = {"key": Secret("k"), "inner": {"password": Secret("p"), "plain": 1}}
-    assert rewrap({"key": "k2", "inner": {"password": "p2", "plain": 2}, "other": 3}, recorded) == {
+    assert restore_secret_marks({"key": "k2", "inner": {"password": "p2", "plain": 2}, "other": 3}, recorded) == {
         "key": Secret("k2"),
         "inner": {"password": Secret("p2"), "plain": 2},
         "other": 3,

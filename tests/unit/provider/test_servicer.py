@@ -15,10 +15,10 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 from rackwright.drivers.supervision import Lifetime
 from rackwright.errors import RackwrightError
 from rackwright.provider import registry
-from rackwright.provider.protocol.diff import Difference
+from rackwright.provider.protocol.diff import DiffResult
 from rackwright.provider.protocol.engine_log import EngineLog
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties, Secret, decode, encode
-from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
 from rackwright.provider.protocol.servicer import ProviderServicer
 
 _URN = "urn:pulumi:unit::rackwright::rackwright:unit:Thing::thing"
@@ -29,13 +29,13 @@ class Thing(Resource):
 
     token: ClassVar[str] = "rackwright:unit:Thing"
     required: ClassVar[tuple[str, ...]] = ("wanted",)
-    behave: ClassVar[Callable[[Properties], Made]]
+    behave: ClassVar[Callable[[Properties], LiveResource]]
 
-    async def create(self, operation: Operation, news: Properties) -> Made:
+    async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """What the test says."""
         return type(self).behave(news)
 
-    async def read(self, operation: Operation, state: State) -> Made | None:
+    async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
         """What the test says."""
         return type(self).behave(state.outputs)
 
@@ -77,7 +77,9 @@ def test_an_unknown_input_is_accepted_by_check(call: Callable[..., Any]) -> None
 
 
 def test_a_secret_input_stays_a_secret_through_check_and_create(call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Thing, "behave", staticmethod(lambda news: Made("id", {**news, "copy": f"<{news['wanted']}>"})), raising=False)
+    monkeypatch.setattr(
+        Thing, "behave", staticmethod(lambda news: LiveResource("id", {**news, "copy": f"<{news['wanted']}>"})), raising=False
+    )
     checked = call("Check", provider_pb2.CheckRequest(urn=_URN, news=encode({"wanted": Secret("swordfish")})))
     assert decode(checked.inputs) == {"wanted": Secret("swordfish")}
     made = call("Create", _create({"wanted": Secret("swordfish")}))
@@ -88,7 +90,7 @@ def test_a_resource_that_is_not_good_is_a_partial_failure_with_redacted_reasons(
     call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        Thing, "behave", staticmethod(lambda news: Made("id", {"ok": False}, reasons=("no swordfish here",))), raising=False
+        Thing, "behave", staticmethod(lambda news: LiveResource("id", {"ok": False}, reasons=("no swordfish here",))), raising=False
     )
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         call("Create", _create({"wanted": Secret("swordfish")}))
@@ -101,7 +103,7 @@ def test_a_resource_that_is_not_good_is_a_partial_failure_with_redacted_reasons(
 
 
 def test_a_persons_mistake_is_told_without_a_traceback(call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(news: Properties) -> Made:
+    def refuse(news: Properties) -> LiveResource:
         raise RackwrightError("the range is taken", hint="choose another")
 
     monkeypatch.setattr(Thing, "behave", staticmethod(refuse), raising=False)
@@ -117,7 +119,7 @@ def test_what_is_gone_reads_as_empty(call: Callable[..., Any], monkeypatch: pyte
 
 
 def test_read_returns_the_recorded_inputs_so_that_the_state_keeps_them(call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Thing, "behave", staticmethod(lambda outputs: Made("id", outputs)), raising=False)
+    monkeypatch.setattr(Thing, "behave", staticmethod(lambda outputs: LiveResource("id", outputs)), raising=False)
     answer = call(
         "Read", provider_pb2.ReadRequest(urn=_URN, id="id", inputs=encode({"wanted": Secret("swordfish")}), properties=encode({}))
     )
@@ -130,7 +132,7 @@ def test_an_unknown_resource_type_is_named(call: Callable[..., Any]) -> None:
 
 
 def test_diff_includes_live_changes(call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    async def stopped(self: Thing, stack: str, state: State, found: Difference) -> Difference:
+    async def stopped(self: Thing, stack: str, state: RecordedState, found: DiffResult) -> DiffResult:
         return found.with_change(f"status of {stack}")
 
     monkeypatch.setattr(Thing, "add_live_changes", stopped)

@@ -12,7 +12,7 @@ from rackwright.drivers.check_runner import RunOutcome
 from rackwright.drivers.supervision import INTERRUPTED
 from rackwright.inventory import paths
 from rackwright.provider.protocol.property_values import UNKNOWN
-from rackwright.provider.protocol.resource import Operation, State
+from rackwright.provider.protocol.resource import RecordedState, RequestContext
 from rackwright.provider.stack import verification
 from rackwright.provider.stack.verification import Verification, _reasons
 
@@ -66,8 +66,8 @@ def test_checks_that_refuse_the_hand_over_leave_the_verdict_unknown(tmp_path: Pa
         return RunOutcome(2, stale, "handover.schema: speaks rackwright.inventory/1")
 
     monkeypatch.setattr(verification, "run_checks", refused)
-    operation = Operation("urn", "lab", "verification", preview=False, status=said, info=said, warn=said)
-    made = asyncio.run(Verification().read(operation, State("verification", {}, {"verdict": "passed"})))
+    operation = RequestContext("urn", "lab", "verification", preview=False, status=said, info=said, warn=said)
+    made = asyncio.run(Verification().read(operation, RecordedState("verification", {}, {"verdict": "passed"})))
     assert made.outputs["verdict"] == "unknown"
     assert made.reasons == ("handover.schema: speaks rackwright.inventory/1",)
 
@@ -78,7 +78,7 @@ def test_interrupted_checks_give_one_reason(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(verification, "_run", run)
     monkeypatch.setattr(verification.current, "cancelled", True)
-    operation = Operation("urn", "lab", "verification", preview=False, status=said, info=said, warn=said)
+    operation = RequestContext("urn", "lab", "verification", preview=False, status=said, info=said, warn=said)
     made = asyncio.run(Verification().create(operation, {"level": "smoke"}))
     assert made.reasons == (INTERRUPTED,)
     assert made.outputs["verdict"] != "passed"
@@ -87,7 +87,7 @@ def test_interrupted_checks_give_one_reason(monkeypatch: pytest.MonkeyPatch) -> 
 def test_preview_leaves_the_verdict_unknown() -> None:
     """A preview of a stack that was never up has proven nothing."""
     news = {"level": "smoke", "generation": "1", "digests": {}}
-    foreseen = Verification().foresee(news)
+    foreseen = Verification().preview_outputs(news)
     assert {key: value for key, value in foreseen.items() if key not in news} == dict.fromkeys(
         ("verdict", "reasons", "totals", "finished", "run"), UNKNOWN
     )

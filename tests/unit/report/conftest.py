@@ -10,7 +10,7 @@ import pytest
 from rackwright.catalog.checks import checks
 from rackwright.inventory.reader import from_inventory
 from rackwright.report.check_plan import manifest
-from rackwright.report.document import assemble
+from rackwright.report.document import build_report
 from rackwright.report.result import result
 from rackwright.report.verdict import Verdict
 
@@ -150,4 +150,4 @@ def green(owed):
 @pytest.fixture
 def report(declared, owed):
     """Makes a report of given results."""
-    return lambda results, **more: assemble(declared, owed, results, started=STARTED, seconds=2.5, **more)
+    return lambda results, **more: build_report(declared, owed, results, started=STARTED, seconds=2.5, **more)

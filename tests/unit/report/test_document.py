@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rackwright.catalog.checks import Kind, Level, checks
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import from_inventory
 from rackwright.report import humanize
 from rackwright.report.check_plan import Kinds, manifest
-from rackwright.report.document import assemble, invalidate, report_from_dict
+from rackwright.report.document import build_report, invalidate, report_from_dict
 from rackwright.report.result import read_lines, result
 from rackwright.report.schemas import breaches
 from rackwright.report.store import read, write, write_json
@@ -70,7 +70,7 @@ def test_an_empty_group_is_not_passed(inventory, report):
     declared = from_inventory(inventory)
     owed = manifest(declared, checks(), Level.SMOKE)
     good = {id_: result(item, Verdict.PASSED) for id_, item in owed.expected.items()}
-    found = assemble(declared, owed, good, started=STARTED, seconds=1)
+    found = build_report(declared, owed, good, started=STARTED, seconds=1)
     assert found.verdict is Verdict.UNKNOWN
     assert ("gpu.count_matches_plan", "empty-group") in {(item["id"], item["reason"]) for item in found.not_run}
 
@@ -79,7 +79,7 @@ def test_an_empty_plan_is_not_passed(inventory):
     for group in inventory["all"]["children"].values():
         group["hosts"] = {}
     declared = from_inventory(inventory)
-    found = assemble(declared, manifest(declared, checks(), Level.SMOKE), {}, started=STARTED, seconds=0)
+    found = build_report(declared, manifest(declared, checks(), Level.SMOKE), {}, started=STARTED, seconds=0)
     assert found.verdict is Verdict.UNKNOWN
 
 
@@ -106,7 +106,7 @@ class TestNodesThatAreOut:
         declared = from_inventory(inventory)
         owed = manifest(declared, checks(), Level.SMOKE)
         good = {id_: result(item, Verdict.PASSED) for id_, item in owed.expected.items()}
-        return lambda today: assemble(declared, owed, good, started=STARTED, seconds=1, today=today)
+        return lambda today: build_report(declared, owed, good, started=STARTED, seconds=1, today=today)
 
     def test_they_are_not_owed_and_not_forgotten(self, found):
         report = found(date(2026, 11, 21))
@@ -144,7 +144,7 @@ class TestOnDisk:
     def test_a_part_leaves_the_record_alone(self, report, declared, green, tmp_path):
         write(report(green), tmp_path)
         part = manifest(declared, checks(), Level.SMOKE, Kinds.ALL, ["worker0"])
-        path = write(assemble(declared, part, {}, started=STARTED, seconds=1), tmp_path)
+        path = write(build_report(declared, part, {}, started=STARTED, seconds=1), tmp_path)
         assert path.name == "partial.json"
         assert read(tmp_path / "report.json").verdict is Verdict.PASSED
 
@@ -158,10 +158,10 @@ class TestOnDisk:
         write(report(green), tmp_path)
         looked = {id_: one for id_, one in green.items() if one.kind != Kind.JOB}
         passive = manifest(declared, checks(), Level.CHECKS, Kinds.ALL)
-        write(assemble(declared, passive, looked, started=STARTED + timedelta(days=1), seconds=1), tmp_path)
-        assert read(tmp_path / "report.json").by_jobs is None
+        write(build_report(declared, passive, looked, started=STARTED + timedelta(days=1), seconds=1), tmp_path)
+        assert read(tmp_path / "report.json").job_verdict is None
         kept = read(tmp_path / "report.jobs.json")
-        assert (kept.started, kept.by_jobs) == (STARTED, Verdict.PASSED)
+        assert (kept.started, kept.job_verdict) == (STARTED, Verdict.PASSED)
 
     def test_jobs_that_were_not_sent_prove_nothing_new(self, report, green, tmp_path):
         write(report(green), tmp_path)
@@ -169,13 +169,13 @@ class TestOnDisk:
             id_: replace(one, verdict=Verdict.SKIPPED, reason="node-busy") if one.kind == Kind.JOB else one for id_, one in green.items()
         }
         write(report(busy), tmp_path)
-        assert read(tmp_path / "report.jobs.json").by_jobs is Verdict.PASSED
+        assert read(tmp_path / "report.jobs.json").job_verdict is Verdict.PASSED
 
     @pytest.mark.parametrize("text", [None, "", "{", "[]", '{"schema": "rackwright.report/2"}', '{"schema": "rackwright.report/1"}'])
     def test_without_a_readable_record_nothing_is_known(self, text, tmp_path):
         if text is not None:
             (tmp_path / "report.json").write_text(text)
-        with pytest.raises(CouldNotTell):
+        with pytest.raises(UndeterminedError):
             read(tmp_path / "report.json")
 
     def test_a_line_that_was_cut_short_is_no_result(self, green):
@@ -196,9 +196,9 @@ class TestAge:
         [(-5, "0 s"), (0, "0 s"), (59, "59 s"), (60, "1 min"), (3599, "60 min"), (3 * 3600, "3 h"), (49 * 3600, "2 days")],
     )
     def test_in_words(self, seconds, words):
-        assert humanize.in_words(seconds) == words
+        assert humanize.humanize_duration(seconds) == words
 
     def test_it_counts_from_the_end_of_the_run(self, report, green):
         now = STARTED + timedelta(seconds=2.5 + 180)
-        assert humanize.proof(report(green), now) == "passed, 4 nodes; verified 3 min ago at level smoke"
-        assert humanize.proof(report({}), now) == "unknown, 4 nodes; checked 3 min ago at level smoke"
+        assert humanize.verdict_line(report(green), now) == "passed, 4 nodes; verified 3 min ago at level smoke"
+        assert humanize.verdict_line(report({}), now) == "unknown, 4 nodes; checked 3 min ago at level smoke"

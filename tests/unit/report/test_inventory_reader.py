@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from rackwright.catalog.checks import Feature
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.inventory.reader import from_inventory, load
 
 JOBS = {Feature.JOBS, Feature.JOBS_SHARE}
@@ -157,7 +157,7 @@ def test_nodes_that_are_out_are_in_no_group(inventory):
 
 
 def test_a_group_nobody_knows_is_an_error(declared):
-    with pytest.raises(BadInput, match="unknown group"):
+    with pytest.raises(InputError, match="unknown group"):
         declared.members("gpus")
 
 
@@ -179,11 +179,11 @@ class TestFiles:
         assert load(tmp_path / "inventory.yml") == declared
 
     def test_missing(self, tmp_path):
-        with pytest.raises(BadInput, match="no inventory found"):
+        with pytest.raises(InputError, match="no inventory found"):
             load(tmp_path / "inventory.yml")
 
     @pytest.mark.parametrize("text", ["", "all: {}", "[1, 2]", "all: [", "all: {vars: {handover: {schema: other/1}}}"])
     def test_something_else(self, text, tmp_path):
         (tmp_path / "inventory.yml").write_text(text)
-        with pytest.raises(BadInput):
+        with pytest.raises(InputError):
             load(tmp_path / "inventory.yml")

@@ -41,7 +41,11 @@ def findings(row: Mapping[str, Any], *, at_up: bool = False) -> tuple[Finding, .
     assert loaded.cluster is not None, loaded.findings
     beside = {name: load_cluster(merge(GOOD[0]["cluster"], change)).cluster for name, change in row.get("beside", {}).items()}
     return rules.check(
-        loaded, TODAY, {name: cluster for name, cluster in beside.items() if cluster is not None}, at_up=at_up, absent=row.get("absent", ())
+        loaded,
+        TODAY,
+        {name: cluster for name, cluster in beside.items() if cluster is not None},
+        at_up=at_up,
+        absent=row.get("absent", ()),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from rackwright.derive.nodes import members
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.model import Role
 from rackwright.stackfile.field_errors import walk
 from rackwright.stackfile.load import find_stack_file, load_cluster, load_configured, load_stack
@@ -228,7 +228,7 @@ def test_a_stack_is_found_by_name_and_by_path(stacks: Path) -> None:
 )
 def test_a_stack_that_is_not_there(stacks: Path, asked: str, hint: str) -> None:
     """With the nearest name."""
-    with pytest.raises(BadInput) as missing:
+    with pytest.raises(InputError) as missing:
         find_stack_file(asked, stacks)
     assert hint in missing.value.hint
 

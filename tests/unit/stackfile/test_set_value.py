@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.stackfile import set_value
 
 _PATH = ("target", "image")
@@ -17,7 +17,7 @@ def whole(image: str) -> str:
 
 def put(text: str) -> str:
     """The text with an id."""
-    return set_value.put(text, _PATH, "id", "ami-1", name="Pulumi.x.yaml")
+    return set_value.set_value(text, _PATH, "id", "ami-1", name="Pulumi.x.yaml")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_writing_twice_is_writing_once() -> None:
     ],
 )
 def test_what_cannot_be_edited_is_refused_with_the_line_to_write(image: str) -> None:
-    with pytest.raises(BadInput) as refused:
+    with pytest.raises(InputError) as refused:
         put(whole(image))
     assert "target.image" in str(refused.value) and "add `id: ami-1` by hand" in str(refused.value)
 
@@ -73,10 +73,10 @@ def test_what_cannot_be_edited_is_refused_with_the_line_to_write(image: str) -> 
 def test_what_is_written_elsewhere_is_refused(shared: str) -> None:
     """An alias: the other place would change, too."""
     text = whole("*shared").replace("# mine\n", f"other: {shared}\n")
-    with pytest.raises(BadInput):
+    with pytest.raises(InputError):
         put(text)
 
 
 def test_a_place_that_is_not_there_is_refused() -> None:
-    with pytest.raises(BadInput):
-        set_value.put(whole("{}"), ("target", "instances", "worker", "image"), "id", "ami-1", name="x")
+    with pytest.raises(InputError):
+        set_value.set_value(whole("{}"), ("target", "instances", "worker", "image"), "id", "ami-1", name="x")

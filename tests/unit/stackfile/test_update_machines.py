@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.stackfile import yaml_reader
 from rackwright.stackfile.update_machines import with_machines
 
@@ -101,12 +101,12 @@ def test_words_that_yaml_would_misread_are_quoted() -> None:
 )
 def test_what_is_written_by_an_alias_is_left_to_its_author(machines: str, rows: dict[str, Any]) -> None:
     """An edit there would change another machine, too."""
-    with pytest.raises(BadInput, match=r"alias|of its own"):
+    with pytest.raises(InputError, match=r"alias|of its own"):
         with_machines(HEAD + machines + TAIL, rows)
 
 
 def test_a_target_in_braces_is_refused() -> None:
-    with pytest.raises(BadInput, match="braces"):
+    with pytest.raises(InputError, match="braces"):
         with_machines("config:\n  rackwright:cluster:\n    target: {kind: hosts}\n", {"a": {"address": "10.0.0.1"}})
 
 

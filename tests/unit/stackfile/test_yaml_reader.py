@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.stackfile import yaml_reader
 
 
@@ -101,9 +101,9 @@ def test_an_empty_text_has_no_data_and_nothing_wrong() -> None:
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     """Missing and unreadable files are bad input; text in another encoding is a finding."""
-    with pytest.raises(BadInput, match="file does not exist"):
+    with pytest.raises(InputError, match="file does not exist"):
         yaml_reader.read(tmp_path / "none.yaml")
-    with pytest.raises(BadInput, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot be read"):
         yaml_reader.read(tmp_path)
     latin = tmp_path / "latin.yaml"
     latin.write_bytes("a: ü".encode("latin-1"))

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rackwright.derive.cost import Cost, CostLine
-from rackwright.derive.ownership_cost import Balance, Rented
+from rackwright.derive.ownership_cost import OwnershipCost, Rented
 from rackwright.model.cluster import Cluster
 from rackwright.model.units import format_seconds
 
@@ -16,7 +16,9 @@ _HOURS = 24
 """Hours per day."""
 
 
-def show(stack: str, cluster: Cluster, cost: Cost, own: Balance | None, rented: Rented | None, console: Console | None = None) -> None:
+def show(
+    stack: str, cluster: Cluster, cost: Cost, own: OwnershipCost | None, rented: Rented | None, console: Console | None = None
+) -> None:
     """Print the bill."""
     console = console or Console(highlight=False, markup=False, emoji=False)
     sources = list(dict.fromkeys(_source(line) for line in cost.lines))
@@ -69,7 +71,7 @@ def _sums(stack: str, cluster: Cluster, cost: Cost) -> list[str]:
     return [*said, f"stack {stack}: {least}{hourly:.2f} USD per hour, {least}{hourly * _HOURS:.2f} USD per day"]
 
 
-def _balance(own: Balance, rented: Rented | None) -> list[str]:
+def _balance(own: OwnershipCost, rented: Rented | None) -> list[str]:
     said = [f"purchase price {own.usd_bought:,.0f} USD; power {own.power_usd_per_hour:.3f} USD per hour"]
     said += [f"{rack}: {kilowatts:.2f} kW" for rack, kilowatts in own.kw_by_rack.items()]
     if own.usd_per_gpu_hour is None:

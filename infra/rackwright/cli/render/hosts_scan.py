@@ -8,7 +8,7 @@ from typing import Any
 
 from rackwright.cli.render.table import table
 from rackwright.drivers.host_facts import MEMORY_SHOWN, Declared, Facts
-from rackwright.drivers.preflight import Seen
+from rackwright.drivers.preflight import PreflightResult
 from rackwright.model.targets.hosts import HostsTarget, Machine
 from rackwright.plan import Plan, PlanNode
 
@@ -31,12 +31,12 @@ def declared(plan: Plan, node: PlanNode) -> Declared:
     return Declared(node.os, node.cpus, node.memory_mib, gpus, plan.target.containers, machine(plan, node.name).serial)
 
 
-def text(plan: Plan, seen: Sequence[Seen]) -> str:
+def text(plan: Plan, seen: Sequence[PreflightResult]) -> str:
     """Return one row per machine, with the declared value in brackets where it differs, followed by all mismatches."""
     return "\n\n".join(_sections(plan, seen))
 
 
-def _sections(plan: Plan, seen: Sequence[Seen]) -> Iterator[str]:
+def _sections(plan: Plan, seen: Sequence[PreflightResult]) -> Iterator[str]:
     yield table(_HEADS, [_row(plan, one) for one in seen])
     wrong = [f"{one.name}: {words}" for one in seen for words in one.wrong]
     if wrong:
@@ -45,7 +45,7 @@ def _sections(plan: Plan, seen: Sequence[Seen]) -> Iterator[str]:
     yield f"stack {plan.stack}: " + ", ".join(f"{count} {_WORDS[what]}" for what, count in totals.items() if count)
 
 
-def _row(plan: Plan, one: Seen) -> list[object]:
+def _row(plan: Plan, one: PreflightResult) -> list[object]:
     node, known = plan.node(one.name), machine(plan, one.name)
     login = "root" if one.root else "no root" if one.logged_in else "refused" if one.reached else "no answer"
     key = f"{one.fingerprint} ({one.key_type})" if one.fingerprint else None
@@ -67,12 +67,12 @@ def _has(found: Facts, said: Declared) -> list[str]:
     ]
 
 
-def data(plan: Plan, seen: Sequence[Seen]) -> dict[str, Any]:
+def data(plan: Plan, seen: Sequence[PreflightResult]) -> dict[str, Any]:
     """Return all results with the declared values, for JSON."""
     return {"stack": plan.stack, "machines": [_machine(plan, one) for one in seen], "totals": _totals(plan, seen)}
 
 
-def _machine(plan: Plan, one: Seen) -> dict[str, Any]:
+def _machine(plan: Plan, one: PreflightResult) -> dict[str, Any]:
     node, known = plan.node(one.name), machine(plan, one.name)
     shown = {"type": one.key_type, "fingerprint": one.fingerprint, "confirmed": one.key_confirmed} if one.fingerprint else None
     return {
@@ -92,7 +92,7 @@ def _machine(plan: Plan, one: Seen) -> dict[str, Any]:
     }
 
 
-def _totals(plan: Plan, seen: Sequence[Seen]) -> dict[str, int]:
+def _totals(plan: Plan, seen: Sequence[PreflightResult]) -> dict[str, int]:
     return {
         "fit": sum(one.fits for one in seen),
         "do_not_fit": sum(one.reached and not one.fits for one in seen),

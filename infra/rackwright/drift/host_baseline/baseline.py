@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright.drift import store
-from rackwright.drift.host_baseline.compare import LIFE, NOTHING, Kinds, subject
+from rackwright.drift.host_baseline.compare import INSTANCE_KEY, NOTHING, Kinds, subject
 
 SCHEMA: Final = "rackwright.traces/1"
 
@@ -24,7 +24,7 @@ class Baseline:
     def of(self, node: str, now: Kinds) -> Kinds | None:
         """Return the node's baseline; None if there is none, or if the node was recreated since."""
         was = self.nodes.get(node)
-        return was if was is not None and was["node"].get(LIFE) == now.get("node", {}).get(LIFE) else None
+        return was if was is not None and was["node"].get(INSTANCE_KEY) == now.get("node", {}).get(INSTANCE_KEY) else None
 
     def renewed(self, applied: str, now: Mapping[str, Kinds], well: Collection[str], still: Collection[tuple[str, str]]) -> Baseline:
         """Return the baseline after a scan: healthy nodes without one, and nodes that an `up` changed, get their current state.

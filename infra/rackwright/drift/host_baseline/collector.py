@@ -28,15 +28,15 @@ NATIVE = ("/etc/systemd/system/", "/usr/lib/systemd/system/", "/lib/systemd/syst
 """Where a unit lies that systemd takes before such a script: systemd-sysv-generator(8)."""
 LARGEST = 4 * 1024 * 1024
 """Bytes of a file under /etc whose contents count; of a larger one its size does."""
-ORDINARY = 1000
+UID_MIN = 1000
 """User ids from here on are people's and jobs': what they listen on is work. login.defs(5), UID_MIN."""
-PASSING = re.compile(r"^(user@|user-runtime-dir@|session-|run-|systemd-tmpfiles|getty@|serial-getty@|ssh@|sshd@|.*\.scope$)")
+TRANSIENT_UNITS = re.compile(r"^(user@|user-runtime-dir@|session-|run-|systemd-tmpfiles|getty@|serial-getty@|ssh@|sshd@|.*\.scope$)")
 """Units that come and go with people, consoles and jobs."""
 CONTAINERS = re.compile(
     r"^(/run/user/|/run/credentials|/run/containerd/|/run/netns|/var/lib/kubelet/pods/|/var/lib/containers/|/var/spool/slurmd)"
 )
 """Mounts that come and go with pods, jobs and logins."""
-WORN = re.compile(r"(^|,)(size|nr_inodes|inode64|index|lowerdir|upperdir|workdir|fd|pgrp|timeout|pipe_ino)(=[^,]*)?")
+VOLATILE_MOUNT_OPTIONS = re.compile(r"(^|,)(size|nr_inodes|inode64|index|lowerdir|upperdir|workdir|fd|pgrp|timeout|pipe_ino)(=[^,]*)?")
 """Options of a mount that say nothing of how it is used."""
 DYNAMIC = re.compile(r"^(veth|cni|cali|lxc|flannel|tunl|docker|podman|kube-)")
 """Links that pods bring."""
@@ -183,7 +183,7 @@ def units() -> dict[str, str]:
     told = run("systemctl", "list-units", "--all", "--plain", "--no-legend", "--type=service,socket,path,timer,mount", "--no-pager")
     for line in told.splitlines():
         words = line.split(None, 4)
-        if len(words) < 4 or PASSING.match(words[0]):
+        if len(words) < 4 or TRANSIENT_UNITS.match(words[0]):
             continue
         if words[0].endswith(".timer") and words[2] == "active":
             found[words[0]] = "active"
@@ -199,7 +199,7 @@ def mounts() -> dict[str, str]:
         before, _, after = line.partition(" - ")
         fields, kind = before.split(), after.split()
         if not CONTAINERS.match(fields[4]):
-            options = ",".join(sorted(set(fields[5].split(",")) | set(filter(None, WORN.sub(",", kind[2]).split(",")))))
+            options = ",".join(sorted(set(fields[5].split(",")) | set(filter(None, VOLATILE_MOUNT_OPTIONS.sub(",", kind[2]).split(",")))))
             found[fields[4]] = " ".join([kind[1], kind[0], options])
     return found
 
@@ -233,7 +233,7 @@ def listening() -> dict[str, str]:
             host, port = address(fields[1])
             passing = table.startswith("udp") and lowest <= port <= highest
             own = passing or host.startswith(("127.", "::ffff:127.")) or host == "::1"
-            if fields[3] == waiting and not own and int(fields[7]) < ORDINARY:
+            if fields[3] == waiting and not own and int(fields[7]) < UID_MIN:
                 found[" ".join([table, host, str(port)])] = "user " + fields[7]
     return found
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from rackwright.drift.categories import weights
-from rackwright.drift.difference import Difference, Layer, Weight
+from rackwright.drift.categories import categories
+from rackwright.drift.difference import Category, DriftItem, Layer
 
 Kinds = Mapping[str, Mapping[str, str]]
 """State of one node: kind -> name -> value."""
 NOTHING: Final = "nothing"
-LIFE: Final = "life"
+INSTANCE_KEY: Final = "life"
 _GUARDED: Final = (
     "/etc/ssh/",
     "/etc/pam.d/",
@@ -25,13 +25,13 @@ _GUARDED: Final = (
 """Files that control logins, privileges and automatic execution."""
 
 
-def differences(stack: str, node: str, was: Kinds, now: Kinds) -> Iterator[Difference]:
+def differences(stack: str, node: str, was: Kinds, now: Kinds) -> Iterator[DriftItem]:
     """Yield the differences by kind and name. A kind that cannot be read now is skipped."""
     for kind in sorted(set(was) & set(now)):
-        for name in sorted({*was[kind], *now[kind]} - {LIFE}):
+        for name in sorted({*was[kind], *now[kind]} - {INSTANCE_KEY}):
             before, after = was[kind].get(name, NOTHING), now[kind].get(name, NOTHING)
             if before != after:
-                yield Difference(Layer.BEHAVIOUR, node, subject(kind, name), before, after, _weight(kind, name), _remedy(stack, node))
+                yield DriftItem(Layer.BEHAVIOUR, node, subject(kind, name), before, after, _weight(kind, name), _remedy(stack, node))
 
 
 def subject(kind: str, name: str) -> str:
@@ -43,8 +43,8 @@ def subject(kind: str, name: str) -> str:
     return f"traces.{kind} {name}"
 
 
-def _weight(kind: str, name: str) -> Weight:
-    return Weight.SECURITY if kind == "etc" and name.startswith(_GUARDED) else weights().traces[kind]
+def _weight(kind: str, name: str) -> Category:
+    return Category.SECURITY if kind == "etc" and name.startswith(_GUARDED) else categories().traces[kind]
 
 
 def _remedy(stack: str, node: str) -> str:

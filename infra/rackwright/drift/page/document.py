@@ -8,9 +8,9 @@ from html import escape
 from importlib.resources import files
 from typing import Any, Final
 
-from rackwright.drift.difference import Difference, Layer, Look, Weight, where, where_all
-from rackwright.drift.document import Drift, State
-from rackwright.drift.history import Past, Seen
+from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan, where, where_all
+from rackwright.drift.document import DriftReport, State
+from rackwright.drift.history import DriftRecord, ScanRecord
 from rackwright.drift.page.picture import picture, simulated
 from rackwright.drift.page.state import MARKS, counted
 
@@ -23,7 +23,7 @@ Nodes = Mapping[str, Mapping[str, Any]]
 """Node records of the inventory, by name."""
 
 
-def page(found: Drift, cluster: Mapping[str, Any], nodes: Nodes, looks: Sequence[Past], seen: Sequence[Seen]) -> str:
+def page(found: DriftReport, cluster: Mapping[str, Any], nodes: Nodes, looks: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> str:
     """Return the HTML page with all texts escaped. `looks`: the newest first."""
     style = files("rackwright.drift.page").joinpath("page.css").read_text(encoding="utf-8")
     title = f"{found.stack}: {_SAID[found.state]}"
@@ -44,7 +44,7 @@ def page(found: Drift, cluster: Mapping[str, Any], nodes: Nodes, looks: Sequence
     )
 
 
-def _head(found: Drift, simulated: Sequence[str]) -> list[str]:
+def _head(found: DriftReport, simulated: Sequence[str]) -> list[str]:
     counts = [f'<span class="{word}">{count} {word}</span>' for word, count in counted(found.differences).items() if count]
     when = found.started.strftime("%Y-%m-%d %H:%M UTC")
     told = [
@@ -58,8 +58,8 @@ def _head(found: Drift, simulated: Sequence[str]) -> list[str]:
     return told
 
 
-def _layers(looks: Iterable[Look]) -> str:
-    heads = "".join(f'<th scope="col" class="count">{weight.value}</th>' for weight in reversed(Weight))
+def _layers(looks: Iterable[LayerScan]) -> str:
+    heads = "".join(f'<th scope="col" class="count">{weight.value}</th>' for weight in reversed(Category))
     rows = []
     for look in looks:
         counts = "".join(f'<td class="count {word if count else "dim"}">{count}</td>' for word, count in counted(look.differences).items())
@@ -69,7 +69,7 @@ def _layers(looks: Iterable[Look]) -> str:
     return f'<div class="wide"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 
-def _silences(found: Drift) -> list[str]:
+def _silences(found: DriftReport) -> list[str]:
     if not found.unknown:
         return []
     told = [
@@ -79,14 +79,14 @@ def _silences(found: Drift) -> list[str]:
     return ["<h2>Unknown</h2>", *told]
 
 
-def _differences(found: Drift) -> list[str]:
+def _differences(found: DriftReport) -> list[str]:
     if not found.differences:
         return []
     told = [_difference(alike) for alike in found.alike]
     return ["<h2>Differences</h2>", "<form>", *_filters(found), "</form>", *told]
 
 
-def _difference(alike: Sequence[Difference]) -> str:
+def _difference(alike: Sequence[DriftItem]) -> str:
     one, nodes = alike[0], [each.node for each in alike]
     rows = [("was", "declared", one.declared), ("is", "live", one.live), ("now", "remedy", one.remedy)]
     told = "".join(f'<dt>{name}</dt><dd class="{kind}">{_text(text)}</dd>' for kind, name, text in rows if text)
@@ -105,7 +105,7 @@ def _text(told: str) -> str:
     return re.sub("`([^`]*)`", r"<code>\1</code>", escape(told))
 
 
-def _chosen(found: Drift) -> list[str]:
+def _chosen(found: DriftReport) -> list[str]:
     """Return the nodes of the filter."""
     names = sorted({one.node for one in found.differences}, key=_counted)
     return names if 1 < len(names) <= _MOST_NODES else []
@@ -116,11 +116,11 @@ def _counted(name: str) -> list[tuple[int, str]]:
     return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d+)", name)]
 
 
-def _filters(found: Drift) -> list[str]:
+def _filters(found: DriftReport) -> list[str]:
     """Return checkboxes for layers and classes, and radio buttons for nodes; they work with CSS only."""
     present = {one.weight for one in found.differences}
     layers = [_box("checkbox", f"layer-{layer.value}", layer.value, on=True) for layer in Layer]
-    classes = [_box("checkbox", f"class-{weight.value}", weight.value, on=True) for weight in reversed(Weight) if weight in present]
+    classes = [_box("checkbox", f"class-{weight.value}", weight.value, on=True) for weight in reversed(Category) if weight in present]
     names = [_box("radio", f"node-{index}", where(name)) for index, name in enumerate(_chosen(found))]
     nodes = [_box("radio", "node-all", "all", on=True), *names] if names else []
     groups = [("layer", layers), ("class", classes), ("node", nodes)]
@@ -132,11 +132,11 @@ def _box(kind: str, name: str, label: str, *, on: bool = False) -> str:
     return f'<label><input type="{kind}" id="{name}"{group}{" checked" if on else ""}> {escape(label)}</label>'
 
 
-def _rules(found: Drift) -> str:
+def _rules(found: DriftReport) -> str:
     """Return the CSS rules of the boxes."""
     unchecked = "body:has(#{0}:not(:checked)) article[data-{1}={2}]{{display:none}}"
     rules = [unchecked.format(f"layer-{layer.value}", "layer", layer.value) for layer in Layer]
-    rules += [unchecked.format(f"class-{weight.value}", "class", weight.value) for weight in Weight]
+    rules += [unchecked.format(f"class-{weight.value}", "class", weight.value) for weight in Category]
     rules += [
         f'body:has(#node-{index}:checked) article[data-node]:not([data-node~="{escape(_mark(name))}"]){{display:none}}'
         for index, name in enumerate(_chosen(found))
@@ -144,7 +144,7 @@ def _rules(found: Drift) -> str:
     return "".join(rules)
 
 
-def _past(looks: Sequence[Past], seen: Sequence[Seen]) -> list[str]:
+def _past(looks: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> list[str]:
     """Return the last scans as bars, and every difference with its times."""
     if not looks:
         return []
@@ -162,11 +162,11 @@ def _past(looks: Sequence[Past], seen: Sequence[Seen]) -> list[str]:
     ]
 
 
-def _told(look: Past) -> str:
+def _told(look: ScanRecord) -> str:
     return f"{look.started.strftime('%Y-%m-%d %H:%M UTC')}: {look.state.value}, {look.differences} differences, {look.seconds:.1f} s"
 
 
-def _row(one: Seen) -> str:
+def _row(one: DriftRecord) -> str:
     found = one.difference
     until = f"resolved {one.healed.strftime('%Y-%m-%d %H:%M')}" if one.healed else "open"
     cells = (one.first.strftime("%Y-%m-%d %H:%M"), until, found.weight.value, found.subject, where(found.node))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
-from rackwright.drift.document import Drift
+from rackwright.drift.document import DriftReport
 from rackwright.drift.page.state import MARKS, of_node, of_subject
 
 _GAP: Final = 12
@@ -40,7 +40,7 @@ class _Grid:
         return self.columns * (self.width + _GAP) + _GAP
 
 
-def picture(found: Drift, cluster: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]]) -> str:
+def picture(found: DriftReport, cluster: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the picture; `cluster` and the node records are from the inventory."""
     rows = _rows(nodes)
     grid = _grid(max((len(row) for row in rows), default=1), max(map(len, nodes), default=0))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from rackwright.drift.difference import CLUSTER, Difference, Layer, Weight, heaviest
-from rackwright.drift.document import Drift
+from rackwright.drift.difference import CLUSTER, Category, DriftItem, Layer, max_category
+from rackwright.drift.document import DriftReport
 
 CLEAN: Final = "clean"
 UNKNOWN: Final = "unknown"
@@ -14,28 +14,28 @@ MARKS: Final = {CLEAN: "✓", UNKNOWN: "?", "drifted": "✗", "security": "✗",
 """Marks, so that the page is readable without colours."""
 
 
-def of_node(found: Drift, node: str) -> str:
+def of_node(found: DriftReport, node: str) -> str:
     """Return the most severe class of the node's differences; unknown without differences if a result is missing."""
-    weight = heaviest(one for one in found.differences if one.node == node)
+    weight = max_category(one for one in found.differences if one.node == node)
     silent = bool(found.missing) or any(name in (node, CLUSTER) for _, name, _ in found.unknown)
     return _word(weight, silent=silent)
 
 
-def of_subject(found: Drift, subject: str, nodes: Collection[str]) -> str:
+def of_subject(found: DriftReport, subject: str, nodes: Collection[str]) -> str:
     """Return the most severe class of a subject, like `fabric`; unknown without differences if one of its nodes is unreachable."""
     here = [one for one in found.differences if one.layer is Layer.BEHAVIOUR and one.subject.startswith(f"{subject}.")]
     mute = {node for layer, node, _ in found.unknown if layer is Layer.BEHAVIOUR}
     silent = Layer.BEHAVIOUR in found.missing or not mute.isdisjoint({CLUSTER, *nodes})
-    return _word(heaviest(here), silent=silent)
+    return _word(max_category(here), silent=silent)
 
 
-def counted(every: Iterable[Difference]) -> dict[str, int]:
+def counted(every: Iterable[DriftItem]) -> dict[str, int]:
     """Return the number of differences of each class, the most severe first."""
     every = list(every)
-    return {weight.value: sum(one.weight is weight for one in every) for weight in reversed(Weight)}
+    return {weight.value: sum(one.weight is weight for one in every) for weight in reversed(Category)}
 
 
-def _word(weight: Weight | None, *, silent: bool) -> str:
-    if weight in (None, Weight.EXPECTED) and silent:
+def _word(weight: Category | None, *, silent: bool) -> str:
+    if weight in (None, Category.EXPECTED) and silent:
         return UNKNOWN
     return weight.value if weight else CLEAN

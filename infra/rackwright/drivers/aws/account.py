@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
 
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 
 _CREDENTIALS: Final = "log in (`aws sso login`), or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 _REFUSED: Final = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedException"})
@@ -25,15 +25,15 @@ _BAD_CREDENTIALS: Final = frozenset(
 )
 
 
-class NoAccount(CouldNotTell):
+class AwsCredentialsError(UndeterminedError):
     """There are no credentials, they are not accepted, or AWS does not answer: nothing else can be asked either."""
 
 
-class Refused(CouldNotTell):
+class AwsAccessDeniedError(UndeterminedError):
     """The credentials may not ask this."""
 
 
-class Unanswered(CouldNotTell):
+class AwsRequestError(UndeterminedError):
     """AWS answered with an error."""
 
     def __init__(self, cause: str, *, code: str, path: str = "", hint: str = "") -> None:
@@ -98,19 +98,19 @@ def asking(what: str) -> Iterator[None]:
         raise _answered(what, answer) from None
     except (exceptions.ConnectionError, exceptions.HTTPClientError) as silent:
         hint = "check the network, the region's name and AWS_ENDPOINT_URL"
-        raise NoAccount(f"AWS does not answer: {silent}", path=what, hint=hint) from None
+        raise AwsCredentialsError(f"AWS does not answer: {silent}", path=what, hint=hint) from None
     except ResponseParserError:
         hint = "a proxy may stand between here and AWS; check the network and AWS_ENDPOINT_URL"
-        raise Unanswered("the answer is not AWS's: it cannot be read", code="Unreadable", path=what, hint=hint) from None
+        raise AwsRequestError("the answer is not AWS's: it cannot be read", code="Unreadable", path=what, hint=hint) from None
     except exceptions.WaiterError as waited:
-        raise Unanswered(str(waited), code="WaiterError", path=what, hint="run it again later") from None
+        raise AwsRequestError(str(waited), code="WaiterError", path=what, hint="run it again later") from None
     except exceptions.BotoCoreError as unusable:
         hint = (
             _CREDENTIALS
             if isinstance(unusable, _about_credentials())
             else "this is what boto3 says; check the AWS settings in the environment"
         )
-        raise NoAccount(str(unusable).rstrip("."), path=what, hint=hint) from None
+        raise AwsCredentialsError(str(unusable).rstrip("."), path=what, hint=hint) from None
 
 
 @cache
@@ -127,13 +127,17 @@ def _about_credentials() -> tuple[type[Exception], ...]:
     )
 
 
-def _answered(what: str, answer: Any) -> CouldNotTell:
+def _answered(what: str, answer: Any) -> UndeterminedError:
     code, message = answer.response["Error"]["Code"], answer.response["Error"].get("Message", "").rstrip(".")
     if code in _BAD_CREDENTIALS:
-        return NoAccount(f"AWS does not accept the credentials: {message or code}", path=what, hint=_CREDENTIALS)
+        return AwsCredentialsError(f"AWS does not accept the credentials: {message or code}", path=what, hint=_CREDENTIALS)
     if code in _REFUSED:
-        return Refused("these credentials may not ask it", path=what, hint=f"allow the action `{_action(what)}`, or use other credentials")
-    return Unanswered(f"AWS answers {code}: {message}", code=code, path=what, hint="this is AWS's own message; the call can be repeated")
+        return AwsAccessDeniedError(
+            "these credentials may not ask it", path=what, hint=f"allow the action `{_action(what)}`, or use other credentials"
+        )
+    return AwsRequestError(
+        f"AWS answers {code}: {message}", code=code, path=what, hint="this is AWS's own message; the call can be repeated"
+    )
 
 
 _PREFIXES: Final = {"service-quotas": "servicequotas", "resourcegroupstaggingapi": "tag"}

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from rackwright.catalog.instances import InstanceType, UsageClass, instance_types
 from rackwright.catalog.quotas import Quota, quota
-from rackwright.drivers.aws.account import Account, NoAccount, Unanswered
+from rackwright.drivers.aws.account import Account, AwsCredentialsError, AwsRequestError
 from rackwright.drivers.aws.images import architectures
-from rackwright.errors import CouldNotTell
+from rackwright.errors import UndeterminedError
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity
 from rackwright.model.storage.fsx import FsxLustre
@@ -28,7 +28,7 @@ _NO_RESERVATION: Final = frozenset({"InvalidCapacityReservationId.NotFound", "In
 
 
 @dataclass(frozen=True)
-class Look:
+class AccountCheckContext:
     """A stack, and the account it is to come up in."""
 
     account: Account
@@ -43,10 +43,10 @@ class Look:
         return Counter({name: group.count for name, group in self.cluster.groups.items() if name in self.target.instances})
 
 
-Question = Callable[[Look], Iterator[Finding]]
+Question = Callable[[AccountCheckContext], Iterator[Finding]]
 
 
-def look(at: Look) -> Iterator[Finding]:
+def look(at: AccountCheckContext) -> Iterator[Finding]:
     """Every finding, the account's name first. NoAccount where nobody can be asked at all."""
     number, who = at.account.identity()
     yield Finding(
@@ -55,12 +55,12 @@ def look(at: Look) -> Iterator[Finding]:
     for name, path, question in _QUESTIONS:
         try:
             yield from question(at)
-        except CouldNotTell as silent:
+        except UndeterminedError as silent:
             where = f"{silent.path}: " if silent.path else ""
             yield Finding(Severity.WARNING, name, path, f"could not look: {where}{silent.cause}", silent.hint)
 
 
-def offers(at: Look) -> Iterator[Finding]:
+def offers(at: AccountCheckContext) -> Iterator[Finding]:
     """Not every zone has every type."""
     types = sorted({at.target.instances[group].type for group in at.counts})
     by_type = {"Name": "instance-type", "Values": types}
@@ -79,7 +79,7 @@ def offers(at: Look) -> Iterator[Finding]:
             )
 
 
-def vcpus(at: Look) -> Iterator[Finding]:
+def vcpus(at: AccountCheckContext) -> Iterator[Finding]:
     """Quotas count vCPUs that run now, in the whole region."""
     needed: Counter[Quota] = Counter()
     groups: dict[Quota, list[str]] = {}
@@ -107,7 +107,7 @@ def _usage_class(declared: Instances) -> UsageClass:
     return UsageClass.SPOT if isinstance(declared.purchase, Spot) else UsageClass.ON_DEMAND
 
 
-def _used(at: Look) -> Counter[Quota]:
+def _used(at: AccountCheckContext) -> Counter[Quota]:
     """vCPUs of the account's instances that run, but for the stack's own: those it counts already."""
     used: Counter[Quota] = Counter()
     for reservation in at.account.every("ec2", "describe_instances", "Reservations", Filters=_RUNNING):
@@ -125,7 +125,7 @@ def _quota_of(instance: dict[str, Any], known: InstanceType | None) -> Quota | N
     return quota(known, UsageClass(lifecycle)) if known is not None and lifecycle in {"on-demand", "spot"} else None
 
 
-def _judged(at: Look, mine: Quota, need: int, used: int, groups: list[str]) -> Iterator[Finding]:
+def _judged(at: AccountCheckContext, mine: Quota, need: int, used: int, groups: list[str]) -> Iterator[Finding]:
     path = ", ".join(f"target.instances.{group}" for group in groups)
     told = at.account.ask("service-quotas", "get_service_quota", ServiceCode="ec2", QuotaCode=mine.code)
     value = int(told["Quota"]["Value"])
@@ -136,7 +136,7 @@ def _judged(at: Look, mine: Quota, need: int, used: int, groups: list[str]) -> I
         yield Finding(Severity.ERROR, "online-quota", path, cause, hint)
 
 
-def images(at: Look) -> Iterator[Finding]:
+def images(at: AccountCheckContext) -> Iterator[Finding]:
     """An image that is gone, or of another architecture, starts nothing."""
     yield from _image(at, at.target.image, None, "target.image")
     for group, declared in at.target.instances.items():
@@ -144,7 +144,7 @@ def images(at: Look) -> Iterator[Finding]:
             yield from _image(at, declared.image, group, f"target.instances.{group}.image")
 
 
-def _image(at: Look, declared: Image, group: str | None, path: str) -> Iterator[Finding]:
+def _image(at: AccountCheckContext, declared: Image, group: str | None, path: str) -> Iterator[Finding]:
     run = architectures(at.target, group)
     if not run:
         return
@@ -154,7 +154,7 @@ def _image(at: Look, declared: Image, group: str | None, path: str) -> Iterator[
         return
     try:
         found = at.account.ask("ec2", "describe_images", ImageIds=[declared.id], IncludeDeprecated=True)["Images"]
-    except Unanswered as answer:
+    except AwsRequestError as answer:
         if answer.code not in _GONE:
             raise
         found = []
@@ -165,7 +165,7 @@ def _image(at: Look, declared: Image, group: str | None, path: str) -> Iterator[
     yield from _usable(at, found[0], run, path, pin)
 
 
-def _usable(at: Look, found: dict[str, Any], run: frozenset[str], path: str, pin: str) -> Iterator[Finding]:
+def _usable(at: AccountCheckContext, found: dict[str, Any], run: frozenset[str], path: str, pin: str) -> Iterator[Finding]:
     if found.get("State") != "available":
         yield Finding(Severity.ERROR, "online-image", path, f"{found['ImageId']} is {found.get('State')}, not available", pin)
     if run != {found.get("Architecture")}:
@@ -176,7 +176,7 @@ def _usable(at: Look, found: dict[str, Any], run: frozenset[str], path: str, pin
         yield Finding(Severity.WARNING, "online-image", path, f"{found['ImageId']} is deprecated since {deprecated[:10]}", pin)
 
 
-def reservations(at: Look) -> Iterator[Finding]:
+def reservations(at: AccountCheckContext) -> Iterator[Finding]:
     """A reservation of another type, zone or size is not used, or refuses the launch."""
     for group, count in at.counts.items():
         declared = at.target.instances[group]
@@ -186,7 +186,7 @@ def reservations(at: Look) -> Iterator[Finding]:
         path = f"target.instances.{group}.purchase.reservation"
         try:
             found = at.account.ask("ec2", "describe_capacity_reservations", CapacityReservationIds=[id_])["CapacityReservations"]
-        except Unanswered as answer:
+        except AwsRequestError as answer:
             if answer.code not in _NO_RESERVATION:
                 raise
             found = []
@@ -197,7 +197,7 @@ def reservations(at: Look) -> Iterator[Finding]:
             yield Finding(Severity.ERROR, "online-reservation", path, cause, "`aws ec2 describe-capacity-reservations` lists them")
 
 
-def _fits(at: Look, found: dict[str, Any], declared: Instances, count: int, path: str) -> Iterator[Finding]:
+def _fits(at: AccountCheckContext, found: dict[str, Any], declared: Instances, count: int, path: str) -> Iterator[Finding]:
     id_ = found["CapacityReservationId"]
     wrong = [
         (found.get("InstanceType") != declared.type, f"it is for {found.get('InstanceType')}", f"declared is {declared.type}"),
@@ -217,7 +217,7 @@ def _fits(at: Look, found: dict[str, Any], declared: Instances, count: int, path
         yield Finding(Severity.ERROR, "online-reservation", path, f"{id_}: it ended at {ends}", "reserve anew")
 
 
-def spot_prices(at: Look) -> Iterator[Finding]:
+def spot_prices(at: AccountCheckContext) -> Iterator[Finding]:
     """What spot costs now in the stack's zone, against what is expected and what is allowed."""
     for group in at.counts:
         declared = at.target.instances[group]
@@ -256,7 +256,7 @@ def _spot_price(declared: Instances, bought: Spot, usd: float, path: str) -> Fin
     return Finding(Severity.INFO, "online-spot-price", path, said, "it changes, and it is no promise of capacity")
 
 
-def lustre(at: Look) -> Iterator[Finding]:
+def lustre(at: AccountCheckContext) -> Iterator[Finding]:
     """Quotas of FSx are known by their names alone: those that name Lustre, the deployment type and storage capacity."""
     declared = {name: storage for name, storage in at.cluster.storage.items() if isinstance(storage, FsxLustre)}
     if not declared:
@@ -292,6 +292,6 @@ _QUESTIONS: Final[tuple[tuple[str, str, Question], ...]] = (
 """Rule, the path of what could not be looked at, and who asks. Each is asked also where another was refused."""
 
 
-def no_account(reason: NoAccount) -> Finding:
+def no_account(reason: AwsCredentialsError) -> Finding:
     """What is said where nobody could be asked."""
     return Finding(Severity.ERROR, "online-account", reason.path or "target", f"could not look: {reason.cause}", reason.hint)

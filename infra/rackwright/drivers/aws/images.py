@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from rackwright.catalog.instances import instance_types
-from rackwright.drivers.aws.account import Account, Unanswered
-from rackwright.errors import BadInput
+from rackwright.drivers.aws.account import Account, AwsRequestError
+from rackwright.errors import InputError
 from rackwright.model.targets.aws import AwsTarget, Image
 
 
 def newest(account: Account, image: Image, architecture: str | None, path: str) -> str:
-    """The id behind a public SSM parameter, or of the youngest image of a name. BadInput where there is none."""
+    """The id behind a public SSM parameter, or of the youngest image of a name. InputError where there is none."""
     if image.parameter is not None:
         return _of_parameter(account, image.parameter, path)
     return _of_name(account, image, architecture, path)
@@ -18,14 +18,16 @@ def newest(account: Account, image: Image, architecture: str | None, path: str) 
 def _of_parameter(account: Account, parameter: str, path: str) -> str:
     try:
         told = account.ask("ssm", "get_parameter", Name=parameter)
-    except Unanswered as answer:
+    except AwsRequestError as answer:
         if answer.code != "ParameterNotFound":
             raise
         hint = f"`aws ssm get-parameters-by-path --path {parameter.rsplit('/', 1)[0]}` lists those beside it"
-        raise BadInput(f"there is no public parameter {parameter} in {account.region}", path=f"{path}.parameter", hint=hint) from None
+        raise InputError(f"there is no public parameter {parameter} in {account.region}", path=f"{path}.parameter", hint=hint) from None
     value = str(told["Parameter"]["Value"])
     if not value.startswith("ami-"):
-        raise BadInput(f"the parameter holds `{value}`, not an image's id", path=f"{path}.parameter", hint="choose one that ends in ami-id")
+        raise InputError(
+            f"the parameter holds `{value}`, not an image's id", path=f"{path}.parameter", hint="choose one that ends in ami-id"
+        )
     return value
 
 
@@ -38,7 +40,7 @@ def _of_name(account: Account, image: Image, architecture: str | None, path: str
     if not found:
         whose = f" of {image.owner}" if image.owner else ""
         cause = f"no image{whose} is named {image.name} in {account.region}" + (f" for {architecture}" if architecture else "")
-        raise BadInput(cause, path=f"{path}.name", hint="check the name's pattern, the owner and the region")
+        raise InputError(cause, path=f"{path}.name", hint="check the name's pattern, the owner and the region")
     return str(max(found, key=lambda each: (each["CreationDate"], each["ImageId"]))["ImageId"])
 
 

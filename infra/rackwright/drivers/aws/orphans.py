@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, Final
 
 from rackwright.drivers.aws import removal
-from rackwright.drivers.aws.account import Account, Unanswered
-from rackwright.errors import CouldNotTell, RackwrightError
+from rackwright.drivers.aws.account import Account, AwsRequestError
+from rackwright.errors import RackwrightError, UndeterminedError
 
 STACK_TAG: Final = "rackwright.stack"
 _DYING: Final = frozenset({"terminated", "shutting-down", "deleted", "deleting"})
@@ -56,13 +56,13 @@ def find(account: Account, stack: str) -> Found:
     for kind in KINDS:
         try:
             left += [Leftover(kind.name, id_) for id_ in kind.find(account, stack)]
-        except CouldNotTell as silent:
+        except UndeterminedError as silent:
             unseen.append(f"could not look for {kind.name}: {silent.path}: {silent.cause}")
     return Found(tuple(left), tuple(unseen))
 
 
 def remove(account: Account, stack: str, say: Callable[[str], None]) -> None:
-    """Removes everything and looks again; raises, naming what stays and why. CouldNotTell where a kind could not be looked for."""
+    """Removes everything and looks again; raises, naming what stays and why. UndeterminedError where a kind could not be looked for."""
     left = find(account, stack).left
     reasons: list[str] = []
     for kind in KINDS:
@@ -79,7 +79,7 @@ def _told(reasons: list[str], what: str, step: Callable[[], None]) -> bool:
     try:
         step()
     except RackwrightError as stuck:
-        if isinstance(stuck, Unanswered) and _is_gone(stuck.code):
+        if isinstance(stuck, AwsRequestError) and _is_gone(stuck.code):
             return True
         reasons.append(f"{what}: {stuck.cause}")
         return False
@@ -101,7 +101,7 @@ def prove_empty(account: Account, stack: str, reasons: list[str] | None = None) 
         hint = f"it may bill: `rackwright down --by-label {stack} --yes` removes it"
         raise RackwrightError(f"{len(found.left)} things are left:\n{names}", path=where, hint=hint)
     if found.unseen:
-        raise CouldNotTell("\n".join(found.unseen), path=where, hint="allow these calls, or use other credentials, and run it again")
+        raise UndeterminedError("\n".join(found.unseen), path=where, hint="allow these calls, or use other credentials, and run it again")
 
 
 def _tagged(stack: str) -> list[dict[str, Any]]:

@@ -7,10 +7,10 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from rackwright.model.base import Part
+from rackwright.model.base import ConfigModel
 from rackwright.model.groups import MOST_NODES
 from rackwright.model.units import Label, RdmaDevice
-from rackwright.model.update_policy import Change, Except
+from rackwright.model.update_policy import OnTarget, UpdatePolicy
 
 MOST_RAILS: Final = 16
 """Maximum number of HCAs per node: one per GPU; no server has more than 16 GPUs."""
@@ -40,33 +40,41 @@ class DpuMode(StrEnum):
 DEFAULT_SWITCH: Final = {FabricKind.INFINIBAND: "qm9700", FabricKind.ROCE: "sn5400"}
 
 
-class Floor(Part):
+class Floor(ConfigModel):
     """Floor plan of all present and future racks, from which cable lengths are calculated, so that growth makes no cable longer."""
 
-    rows: Annotated[tuple[tuple[Label, ...], ...], Change.RUN] = Field(
+    rows: Annotated[tuple[tuple[Label, ...], ...], UpdatePolicy.RUN] = Field(
         min_length=1, description="Racks in their physical order, row by row, including racks of future nodes."
     )
-    switch_racks: Annotated[tuple[Label, ...], Change.RUN] = Field(min_length=1, description="Racks that contain leaf and spine switches.")
-    rack_width_cm: Annotated[int, Change.RUN] = Field(
+    switch_racks: Annotated[tuple[Label, ...], UpdatePolicy.RUN] = Field(
+        min_length=1, description="Racks that contain leaf and spine switches."
+    )
+    rack_width_cm: Annotated[int, UpdatePolicy.RUN] = Field(
         default=60, ge=30, le=200, description="Distance between adjacent racks of a row, in cm."
     )
-    row_pitch_cm: Annotated[int, Change.RUN] = Field(default=300, ge=100, le=2000, description="Distance between adjacent rows, in cm.")
+    row_pitch_cm: Annotated[int, UpdatePolicy.RUN] = Field(
+        default=300, ge=100, le=2000, description="Distance between adjacent rows, in cm."
+    )
 
 
-class Management(Part):
+class Management(ConfigModel):
     """The management plane: the nodes' Ethernet ports and their BMCs, connected to switches in their racks."""
 
-    switch: Annotated[Label, Change.RUN] = Field(default="sn2201", description="Management switch model: a row of the switch catalogue.")
-    bmc: Annotated[bool, Change.RUN] = Field(default=True, description="Nodes have a BMC with its own port.")
+    switch: Annotated[Label, UpdatePolicy.RUN] = Field(
+        default="sn2201", description="Management switch model: a row of the switch catalogue."
+    )
+    bmc: Annotated[bool, UpdatePolicy.RUN] = Field(default=True, description="Nodes have a BMC with its own port.")
 
 
-class Dpus(Part):
+class Dpus(ConfigModel):
     """BlueField cards of a group's nodes. An inventory only: rackwright does not set their mode."""
 
-    model: Annotated[Label, Change.RUN] = Field(description="Model of the cards, for example bluefield-3.")
-    count: Annotated[int, Change.RUN] = Field(default=1, ge=1, le=8, description="Cards per node.")
-    mode: Annotated[DpuMode, Change.RUN] = Field(default=DpuMode.NIC, description="Mode that the cards must be set to by hand: nic or dpu.")
-    slot: Annotated[str | None, Change.RUN] = Field(
+    model: Annotated[Label, UpdatePolicy.RUN] = Field(description="Model of the cards, for example bluefield-3.")
+    count: Annotated[int, UpdatePolicy.RUN] = Field(default=1, ge=1, le=8, description="Cards per node.")
+    mode: Annotated[DpuMode, UpdatePolicy.RUN] = Field(
+        default=DpuMode.NIC, description="Mode that the cards must be set to by hand: nic or dpu."
+    )
+    slot: Annotated[str | None, UpdatePolicy.RUN] = Field(
         default=None,
         pattern=r"^[!-~]([ -~]*[!-~])?$",
         max_length=64,
@@ -74,48 +82,48 @@ class Dpus(Part):
     )
 
 
-class Fabric(Part):
+class Fabric(ConfigModel):
     """Leaf and spine switches between the GPUs. An edit restarts a simulated fabric; on a real one, people move the cables."""
 
-    kind: Annotated[FabricKind, Change.RECABLE, Except(lab=Change.RESTART)] = Field(
+    kind: Annotated[FabricKind, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=FabricKind.INFINIBAND, description="Link layer: InfiniBand, or RoCE over Ethernet."
     )
-    switch: Annotated[Label | None, Change.RECABLE, Except(lab=Change.RESTART)] = Field(
+    switch: Annotated[Label | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=None, description="Switch model: a row of the switch catalogue. Default: qm9700 for InfiniBand, sn5400 for RoCE."
     )
-    topology: Annotated[FabricTopology, Change.RECABLE, Except(lab=Change.RESTART)] = Field(
+    topology: Annotated[FabricTopology, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=FabricTopology.RAIL_OPTIMISED,
         description="Cabling: `rail-optimised`, one leaf per rail of a scalable unit; `fat-tree`, all HCAs of a node on one leaf.",
     )
-    groups: Annotated[tuple[Label, ...], Change.RECABLE, Except(lab=Change.RESTART)] = Field(
+    groups: Annotated[tuple[Label, ...], UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=(), description="Groups on the fabric. Default: groups with GPUs."
     )
-    rails: Annotated[int | None, Change.RECABLE, Except(lab=Change.RESTART)] = Field(
+    rails: Annotated[int | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=None, ge=1, le=MOST_RAILS, description="HCAs per node. Default: one per GPU."
     )
-    hcas: Annotated[tuple[RdmaDevice, ...], Change.RECABLE, Except(lab=Change.RESTART)] = Field(
+    hcas: Annotated[tuple[RdmaDevice, ...], UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=(), max_length=MOST_RAILS, description="Device names of the HCAs as in the kernel, by rail. Default: mlx5_0, mlx5_1 …."
     )
-    oversubscription: Annotated[int, Change.RECABLE, Except(lab=Change.RESTART)] = Field(
+    oversubscription: Annotated[int, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=1, ge=1, le=16, description="Maximum number of downlinks per uplink; 1 is non-blocking."
     )
-    nodes: Annotated[int | None, Change.RECABLE, Except(lab=Change.RESTART)] = Field(
+    nodes: Annotated[int | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=None,
         ge=1,
         le=MOST_NODES,
         description="Planned number of nodes; growing up to it moves no cable. Default: the capacity of the groups.",
     )
-    subnet_manager: Annotated[Label | None, Change.RECABLE, Except(lab=Change.RESTART)] = Field(
+    subnet_manager: Annotated[Label | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=None, description="Node that runs the subnet manager. Default: the switches run it."
     )
-    floor: Annotated[Floor | None, Change.RUN] = Field(
+    floor: Annotated[Floor | None, UpdatePolicy.RUN] = Field(
         default=None, description="Floor plan of the racks; without it, cables have no lengths."
     )
-    management: Annotated[Management | None, Change.RUN] = Field(
+    management: Annotated[Management | None, UpdatePolicy.RUN] = Field(
         default=None, description="Management plane; if present, its cables are listed as well."
     )
-    dpus: Annotated[dict[Label, Dpus], Change.RUN] = Field(default={}, description="Inventory of BlueField cards, by group name.")
-    nvlink_domain: Annotated[int | None, Change.RESTART] = Field(
+    dpus: Annotated[dict[Label, Dpus], UpdatePolicy.RUN] = Field(default={}, description="Inventory of BlueField cards, by group name.")
+    nvlink_domain: Annotated[int | None, UpdatePolicy.RESTART] = Field(
         default=None,
         ge=2,
         le=256,

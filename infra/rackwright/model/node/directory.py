@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from rackwright.model.base import Part
-from rackwright.model.update_policy import Change
+from rackwright.model.base import ConfigModel
+from rackwright.model.update_policy import UpdatePolicy
 
 DistinguishedName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9-]*=[^\n]+$", max_length=500)]
 
@@ -20,40 +20,40 @@ class LdapSchema(StrEnum):
     RFC2307BIS = "rfc2307bis"
 
 
-class LdapBind(Part):
+class LdapBind(ConfigModel):
     """Bind credentials, for a directory without anonymous bind."""
 
-    dn: Annotated[DistinguishedName, Change.LIVE] = Field(description="Bind DN.")
-    password_file: Annotated[str, Change.LIVE] = Field(
+    dn: Annotated[DistinguishedName, UpdatePolicy.LIVE] = Field(description="Bind DN.")
+    password_file: Annotated[str, UpdatePolicy.LIVE] = Field(
         pattern=r"^[/~]\S*$",
         description="File on this machine that contains only the bind password. The password is copied to the nodes and nowhere else.",
     )
 
 
-class Ldap(Part):
+class Ldap(ConfigModel):
     """An LDAP service. Passwords and keys are never sent unencrypted."""
 
-    uri: Annotated[tuple[Annotated[str, StringConstraints(pattern=r"^ldaps?://[A-Za-z0-9._:\[\]-]+$")], ...], Change.LIVE] = Field(
+    uri: Annotated[tuple[Annotated[str, StringConstraints(pattern=r"^ldaps?://[A-Za-z0-9._:\[\]-]+$")], ...], UpdatePolicy.LIVE] = Field(
         min_length=1, description="URIs of the servers, in order of preference, for example ldaps://ldap.example.org."
     )
-    base: Annotated[DistinguishedName, Change.LIVE] = Field(description="Search base, for example dc=example,dc=org.")
-    start_tls: Annotated[bool, Change.LIVE] = Field(default=False, description="Use StartTLS on ldap:// URIs.")
-    ca: Annotated[str | None, Change.LIVE] = Field(
+    base: Annotated[DistinguishedName, UpdatePolicy.LIVE] = Field(description="Search base, for example dc=example,dc=org.")
+    start_tls: Annotated[bool, UpdatePolicy.LIVE] = Field(default=False, description="Use StartTLS on ldap:// URIs.")
+    ca: Annotated[str | None, UpdatePolicy.LIVE] = Field(
         default=None,
         pattern=r"^/\S+$",
         description="File on the nodes with the CA certificate of the servers. Default: the system's CA certificates.",
     )
-    bind: Annotated[LdapBind | None, Change.LIVE] = Field(default=None, description="Bind credentials; anonymous bind if omitted.")
-    group_schema: Annotated[LdapSchema, Change.LIVE] = Field(
+    bind: Annotated[LdapBind | None, UpdatePolicy.LIVE] = Field(default=None, description="Bind credentials; anonymous bind if omitted.")
+    group_schema: Annotated[LdapSchema, UpdatePolicy.LIVE] = Field(
         default=LdapSchema.RFC2307, description="Format of group members: login names (rfc2307) or distinguished names (rfc2307bis)."
     )
-    allow: Annotated[str | None, Change.LIVE] = Field(
+    allow: Annotated[str | None, UpdatePolicy.LIVE] = Field(
         default=None, pattern=r"^\([^\n]+\)$", description="LDAP filter of the users who may log in. Default: all users."
     )
-    make_homes: Annotated[bool, Change.LIVE] = Field(default=True, description="Create the home directory at first login.")
+    make_homes: Annotated[bool, UpdatePolicy.LIVE] = Field(default=True, description="Create the home directory at first login.")
 
 
-class UsersFrom(Part):
+class UsersFrom(ConfigModel):
     """Source of users in addition to the stack file."""
 
-    ldap: Annotated[Ldap, Change.LIVE] = Field(description="LDAP service, queried by SSSD on every node.")
+    ldap: Annotated[Ldap, UpdatePolicy.LIVE] = Field(description="LDAP service, queried by SSSD on every node.")

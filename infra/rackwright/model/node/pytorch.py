@@ -6,29 +6,29 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from rackwright.model.base import Part
+from rackwright.model.base import ConfigModel
 from rackwright.model.units import Label, MountPoint
-from rackwright.model.update_policy import Change
+from rackwright.model.update_policy import UpdatePolicy
 
 Requirement = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[a-z0-9,_-]+\])?==[A-Za-z0-9.+!]+$")]
 
 
-class Pytorch(Part):
+class Pytorch(ConfigModel):
     """A virtual environment with PyTorch, for all nodes that mount the file system."""
 
-    version: Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+(\+[a-z0-9]+)?$"), Change.LIVE] = Field(
+    version: Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+(\+[a-z0-9]+)?$"), UpdatePolicy.LIVE] = Field(
         description='PyTorch version, in quotes, for example "2.8.0" or "2.8.0+cu129". A new version is installed next to the old one.'
     )
-    storage: Annotated[Label | None, Change.LIVE] = Field(
+    storage: Annotated[Label | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Shared file system to install on. Default: the first one."
     )
-    index: Annotated[str | None, Change.LIVE] = Field(
+    index: Annotated[str | None, UpdatePolicy.LIVE] = Field(
         default=None, pattern=r"^https?://\S+$", description="Package index. Default: the node's pip configuration."
     )
-    wheelhouse: Annotated[MountPoint | None, Change.LIVE] = Field(
+    wheelhouse: Annotated[MountPoint | None, UpdatePolicy.LIVE] = Field(
         default=None,
         description="Folder with all wheels, as a path on the nodes, for nodes without internet access; no index is used then.",
     )
-    packages: Annotated[tuple[Requirement, ...], Change.LIVE] = Field(
+    packages: Annotated[tuple[Requirement, ...], UpdatePolicy.LIVE] = Field(
         default=(), description="Additional packages, each with its version, for example numpy==2.2.6."
     )

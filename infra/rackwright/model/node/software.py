@@ -7,12 +7,12 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from rackwright.model.base import Part
+from rackwright.model.base import ConfigModel
 from rackwright.model.node.containers import ContainerRuntime
 from rackwright.model.node.pytorch import Pytorch
 from rackwright.model.node.tools import Tool
 from rackwright.model.units import Label
-from rackwright.model.update_policy import Change
+from rackwright.model.update_policy import UpdatePolicy
 
 
 class GpuModules(StrEnum):
@@ -41,37 +41,37 @@ NcclValue = Annotated[
 """One line of printable characters; a bare number in YAML is taken as written."""
 
 
-class Nccl(Part):
+class Nccl(ConfigModel):
     """NCCL settings of every node."""
 
-    environment: Annotated[dict[NcclVariable, NcclValue], Change.LIVE] = Field(
+    environment: Annotated[dict[NcclVariable, NcclValue], UpdatePolicy.LIVE] = Field(
         default={},
         description="Settings in /etc/nccl.conf, for example NCCL_SOCKET_IFNAME: eth0. NCCL detects almost everything automatically.",
     )
 
 
-class Software(Part):
+class Software(ConfigModel):
     """GPU software stack: driver, CUDA, NCCL and related components."""
 
-    profile: Annotated[ProfileName, Change.LIVE] = Field(
+    profile: Annotated[ProfileName, UpdatePolicy.LIVE] = Field(
         default="2026-lts", description="Set of compatible versions: a row of the compatibility catalogue."
     )
-    pins: Annotated[dict[Label, Version], Change.LIVE] = Field(
+    pins: Annotated[dict[Label, Version], UpdatePolicy.LIVE] = Field(
         default={}, description='Versions that override the profile, by component, in quotes, for example cuda: "12.9".'
     )
-    modules: Annotated[GpuModules | None, Change.LIVE] = Field(
+    modules: Annotated[GpuModules | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Variant of the driver's kernel modules. Default: `open` if the GPU supports it."
     )
-    gpudirect: Annotated[GpuDirect | None, Change.LIVE] = Field(
+    gpudirect: Annotated[GpuDirect | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Method for network cards to access GPU memory. Default: `dma-buf` with the driver's open modules."
     )
-    containers: Annotated[tuple[ContainerRuntime, ...], Change.LIVE] = Field(
+    containers: Annotated[tuple[ContainerRuntime, ...], UpdatePolicy.LIVE] = Field(
         default=(), description="Container tools for users, on login nodes and nodes that run jobs. enroot includes pyxis."
     )
-    tools: Annotated[tuple[Tool, ...], Change.LIVE] = Field(
+    tools: Annotated[tuple[Tool, ...], UpdatePolicy.LIVE] = Field(
         default=(), description="Diagnostic tools, on login nodes and nodes that run jobs."
     )
-    pytorch: Annotated[Pytorch | None, Change.LIVE] = Field(
+    pytorch: Annotated[Pytorch | None, UpdatePolicy.LIVE] = Field(
         default=None, description="PyTorch, installed once for all nodes on a shared file system."
     )
     nccl: Nccl = Field(default=Nccl(), description="NCCL settings.")

@@ -7,9 +7,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
-from rackwright.model.base import Part
+from rackwright.model.base import ConfigModel
 from rackwright.model.units import Label
-from rackwright.model.update_policy import Change
+from rackwright.model.update_policy import UpdatePolicy
 
 
 class TunedProfile(StrEnum):
@@ -54,26 +54,26 @@ SysctlName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*([./][A
 SysctlValue = int | Annotated[str, StringConstraints(pattern=r"^[!-~]([ -~]*[!-~])?$")]
 
 
-class Tuning(Part):
+class Tuning(ConfigModel):
     """Tuning of the nodes' kernels. Nodes that are containers share their host's kernel and are not tuned."""
 
-    groups: Annotated[tuple[Label, ...], Change.LIVE] = Field(
+    groups: Annotated[tuple[Label, ...], UpdatePolicy.LIVE] = Field(
         default=(), description="Groups to tune. Default: all groups that run jobs. A group that is removed keeps its settings."
     )
-    profile: Annotated[TunedProfile, Change.LIVE] = Field(
+    profile: Annotated[TunedProfile, UpdatePolicy.LIVE] = Field(
         default=TunedProfile.HPC_COMPUTE, description="tuned profile, to which the other settings are added."
     )
-    transparent_hugepages: Annotated[TransparentHugepages | None, Change.LIVE] = Field(
+    transparent_hugepages: Annotated[TransparentHugepages | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Transparent huge pages. Default: the setting of the profile."
     )
-    hugepages: Annotated[dict[PageSize, Annotated[int, Field(ge=0)]], Change.LIVE] = Field(
+    hugepages: Annotated[dict[PageSize, Annotated[int, Field(ge=0)]], UpdatePolicy.LIVE] = Field(
         default={},
         description="Number of reserved huge pages per node, by size, for example 2MiB: 1024. Only programs that request them use them.",
     )
-    limits: Annotated[dict[Limit, LimitValue], Change.LIVE] = Field(
+    limits: Annotated[dict[Limit, LimitValue], UpdatePolicy.LIVE] = Field(
         default={Limit.MEMLOCK: "unlimited", Limit.NOFILE: 1048576},
         description="Resource limits of logins and services: memlock and stack in KiB, nofile and nproc as numbers, or unlimited.",
     )
-    sysctl: Annotated[dict[SysctlName, SysctlValue], Change.LIVE] = Field(
+    sysctl: Annotated[dict[SysctlName, SysctlValue], UpdatePolicy.LIVE] = Field(
         default={}, description="Kernel settings in addition to the profile's, for example vm.swappiness: 10."
     )

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rackwright.model.base import Part
+from rackwright.model.base import ConfigModel
 from rackwright.model.scheduler.kubernetes import Kubernetes
 from rackwright.model.units import Label, Seconds, UserName
-from rackwright.model.update_policy import Change
+from rackwright.model.update_policy import UpdatePolicy
 
 
 class Gres(StrEnum):
@@ -19,90 +19,92 @@ class Gres(StrEnum):
     GPU = "gpu"
 
 
-class Partition(Part):
+class Partition(ConfigModel):
     """A Slurm partition."""
 
-    groups: Annotated[tuple[Label, ...], Change.RESTART] = Field(default=(), description="Groups of the partition.")
-    nodes: Annotated[tuple[Label, ...], Change.RESTART] = Field(
+    groups: Annotated[tuple[Label, ...], UpdatePolicy.RESTART] = Field(default=(), description="Groups of the partition.")
+    nodes: Annotated[tuple[Label, ...], UpdatePolicy.RESTART] = Field(
         default=(), description="Single nodes of the partition, in addition to the groups."
     )
-    gres: Annotated[tuple[Gres, ...], Change.RUN] = Field(
+    gres: Annotated[tuple[Gres, ...], UpdatePolicy.RUN] = Field(
         default=(), description="Generic resources that every node of the partition must have."
     )
-    default: Annotated[bool, Change.RESTART] = Field(
+    default: Annotated[bool, UpdatePolicy.RESTART] = Field(
         default=False, description="Default partition of jobs. Without one, the first partition is the default."
     )
-    max_time: Annotated[Seconds | None, Change.RESTART] = Field(default=None, description="Maximum run time of a job, for example 8h.")
+    max_time: Annotated[Seconds | None, UpdatePolicy.RESTART] = Field(
+        default=None, description="Maximum run time of a job, for example 8h."
+    )
 
 
-class Account(Part):
+class Account(ConfigModel):
     """A Slurm account: its users, its share and its limits."""
 
-    users: Annotated[tuple[UserName, ...], Change.LIVE] = Field(
+    users: Annotated[tuple[UserName, ...], UpdatePolicy.LIVE] = Field(
         default=(), description="Users of the account. The first account that lists a user is the user's default account."
     )
-    parent: Annotated[Label | None, Change.LIVE] = Field(default=None, description="Parent account.")
-    fairshare: Annotated[int, Change.LIVE] = Field(default=1, ge=1, description="Fair-share weight relative to sibling accounts.")
-    gpus: Annotated[int | None, Change.LIVE] = Field(
+    parent: Annotated[Label | None, UpdatePolicy.LIVE] = Field(default=None, description="Parent account.")
+    fairshare: Annotated[int, UpdatePolicy.LIVE] = Field(default=1, ge=1, description="Fair-share weight relative to sibling accounts.")
+    gpus: Annotated[int | None, UpdatePolicy.LIVE] = Field(
         default=None, ge=0, description="Maximum number of GPUs of all running jobs of the account."
     )
-    running_jobs: Annotated[int | None, Change.LIVE] = Field(
+    running_jobs: Annotated[int | None, UpdatePolicy.LIVE] = Field(
         default=None, ge=0, description="Maximum number of running jobs of the account."
     )
-    qos: Annotated[tuple[Label, ...], Change.LIVE] = Field(
+    qos: Annotated[tuple[Label, ...], UpdatePolicy.LIVE] = Field(
         default=(), description="Allowed QOS; the first one is the default. Default: Slurm's `normal`."
     )
 
 
-class Qos(Part):
+class Qos(ConfigModel):
     """A Slurm QOS: priority and limits that a job can request."""
 
-    priority: Annotated[int, Change.LIVE] = Field(default=0, ge=0, description="Priority relative to other QOS.")
-    gpus_per_user: Annotated[int | None, Change.LIVE] = Field(
+    priority: Annotated[int, UpdatePolicy.LIVE] = Field(default=0, ge=0, description="Priority relative to other QOS.")
+    gpus_per_user: Annotated[int | None, UpdatePolicy.LIVE] = Field(
         default=None, ge=0, description="Maximum number of GPUs of a user's running jobs."
     )
-    running_jobs_per_user: Annotated[int | None, Change.LIVE] = Field(
+    running_jobs_per_user: Annotated[int | None, UpdatePolicy.LIVE] = Field(
         default=None, ge=0, description="Maximum number of running jobs per user."
     )
-    max_time: Annotated[Seconds | None, Change.LIVE] = Field(
+    max_time: Annotated[Seconds | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Maximum run time of a job in whole minutes, for example 8h."
     )
-    preempts: Annotated[tuple[Label, ...], Change.RESTART] = Field(
+    preempts: Annotated[tuple[Label, ...], UpdatePolicy.RESTART] = Field(
         default=(), description="QOS whose running jobs may be preempted and requeued."
     )
 
 
-class PowerSaving(Part):
+class PowerSaving(ConfigModel):
     """Power saving: idle workers are stopped and started when jobs need them."""
 
-    idle: Annotated[Seconds, Change.RESTART] = Field(description="Idle time after which a worker is stopped, for example 10m.")
-    suspend_timeout: Annotated[Seconds, Change.RESTART] = Field(default=30, description="Maximum time to stop a worker.")
-    resume_timeout: Annotated[Seconds, Change.RESTART] = Field(
+    idle: Annotated[Seconds, UpdatePolicy.RESTART] = Field(description="Idle time after which a worker is stopped, for example 10m.")
+    suspend_timeout: Annotated[Seconds, UpdatePolicy.RESTART] = Field(default=30, description="Maximum time to stop a worker.")
+    resume_timeout: Annotated[Seconds, UpdatePolicy.RESTART] = Field(
         default=60, description="Maximum time from starting a worker until it is ready."
     )
 
 
-class Slurm(Part):
+class Slurm(ConfigModel):
     """Slurm with MUNGE, accounting and configless workers."""
 
-    kind: Annotated[Literal["slurm"], Change.FORBIDDEN] = Field(description="Slurm workload manager.")
-    partitions: Annotated[dict[Label, Partition], Change.RESTART] = Field(
+    kind: Annotated[Literal["slurm"], UpdatePolicy.FORBIDDEN] = Field(description="Slurm workload manager.")
+    partitions: Annotated[dict[Label, Partition], UpdatePolicy.RESTART] = Field(
         default={}, description="Partitions, by name. Default: one partition with all workers."
     )
-    accounts: Annotated[dict[Label, Account], Change.RESTART] = Field(
+    accounts: Annotated[dict[Label, Account], UpdatePolicy.RESTART] = Field(
         default={}, description="Accounts, by name; users without an account belong to `default`."
     )
-    qos: Annotated[dict[Label, Qos], Change.RESTART] = Field(default={}, description="QOS, by name, in addition to Slurm's `normal`.")
-    drain_timeout: Annotated[Seconds, Change.RUN] = Field(
+    qos: Annotated[dict[Label, Qos], UpdatePolicy.RESTART] = Field(default={}, description="QOS, by name, in addition to Slurm's `normal`.")
+    drain_timeout: Annotated[Seconds, UpdatePolicy.RUN] = Field(
         default=300, description="Maximum time to wait for the jobs of a node that is being removed, for example 5m."
     )
-    health_interval: Annotated[Seconds | None, Change.RESTART] = Field(
+    health_interval: Annotated[Seconds | None, UpdatePolicy.RESTART] = Field(
         default=60,
         description="Interval of the node health check, which drains a worker that does not match the stack file; "
         "it also runs before each job. null disables it.",
     )
-    power_saving: Annotated[PowerSaving | None, Change.RESTART] = Field(default=None, description="Power saving: stop idle workers.")
-    backup: Annotated[tuple[Label, ...], Change.RESTART] = Field(default=(), description="Backup controllers, in order of takeover.")
+    power_saving: Annotated[PowerSaving | None, UpdatePolicy.RESTART] = Field(default=None, description="Power saving: stop idle workers.")
+    backup: Annotated[tuple[Label, ...], UpdatePolicy.RESTART] = Field(default=(), description="Backup controllers, in order of takeover.")
 
 
 Scheduler = Annotated[Slurm | Kubernetes, Field(discriminator="kind")]

@@ -6,24 +6,24 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from rackwright.model.base import Part
+from rackwright.model.base import ConfigModel
 from rackwright.model.storage.fsx import FsxLustre
 from rackwright.model.units import Bytes, Label, Mode, MountPoint
-from rackwright.model.update_policy import Change
+from rackwright.model.update_policy import UpdatePolicy
 
 
-class FileSystem(Part):
+class FileSystem(ConfigModel):
     """Common fields of shared file systems."""
 
     served_by_nodes: ClassVar[bool] = True
 
-    mount: Annotated[MountPoint, Change.LIVE] = Field(description="Mount point on clients, for example /mnt/sharedfs.")
-    size: Annotated[Bytes, Change.RESTART] = Field(description="Space that each server reserves, for example 5GiB.")
-    mode: Annotated[Mode, Change.LIVE] = Field(default="1777", description='Mode of the root folder, in quotes, for example "1777".')
-    servers: Annotated[tuple[Label, ...], Change.MEMBERS] = Field(
+    mount: Annotated[MountPoint, UpdatePolicy.LIVE] = Field(description="Mount point on clients, for example /mnt/sharedfs.")
+    size: Annotated[Bytes, UpdatePolicy.RESTART] = Field(description="Space that each server reserves, for example 5GiB.")
+    mode: Annotated[Mode, UpdatePolicy.LIVE] = Field(default="1777", description='Mode of the root folder, in quotes, for example "1777".')
+    servers: Annotated[tuple[Label, ...], UpdatePolicy.MEMBERS] = Field(
         default=(), description="Groups that serve the file system. Default: all groups with the role storage."
     )
-    clients: Annotated[tuple[Label, ...], Change.LIVE] = Field(
+    clients: Annotated[tuple[Label, ...], UpdatePolicy.LIVE] = Field(
         default=(), description="Groups that mount the file system. Default: all groups."
     )
 
@@ -31,7 +31,7 @@ class FileSystem(Part):
 class MooseFs(FileSystem):
     """MooseFS, a parallel file system with a metadata server and chunk servers; it replaces Lustre in the lab."""
 
-    kind: Annotated[Literal["moosefs"], Change.FORBIDDEN] = Field(
+    kind: Annotated[Literal["moosefs"], UpdatePolicy.FORBIDDEN] = Field(
         description="MooseFS, a parallel file system that needs no kernel module."
     )
 
@@ -39,11 +39,11 @@ class MooseFs(FileSystem):
 class Nfs(FileSystem):
     """A folder of one node, exported over NFS 4.2 with the kernel's server and client."""
 
-    kind: Annotated[Literal["nfs"], Change.FORBIDDEN] = Field(description="Folder of one server, exported over NFS 4.2.")
-    size: Annotated[Bytes, Change.LIVE] = Field(
+    kind: Annotated[Literal["nfs"], UpdatePolicy.FORBIDDEN] = Field(description="Folder of one server, exported over NFS 4.2.")
+    size: Annotated[Bytes, UpdatePolicy.LIVE] = Field(
         description="Size of the disk with the server's folder, for example 500GiB; no quota enforces it."
     )
-    rdma: Annotated[bool, Change.FORBIDDEN] = Field(
+    rdma: Annotated[bool, UpdatePolicy.FORBIDDEN] = Field(
         default=False,
         description="Use RDMA instead of TCP on the network of the nodes' addresses: RoCE, or IP over InfiniBand.",
     )

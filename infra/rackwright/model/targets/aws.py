@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from rackwright.model.base import Part
+from rackwright.model.base import ConfigModel
 from rackwright.model.tier import Tier
 from rackwright.model.units import Bytes, Label, Seconds
-from rackwright.model.update_policy import Change
+from rackwright.model.update_policy import UpdatePolicy
 
 _REGION: Final = r"[a-z]{2}(-[a-z]+)+-[1-9]"
 _AMI: Final = r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$"
@@ -32,60 +32,60 @@ _FIRST_USER: Final = {"debian": "admin", "ubuntu": "ubuntu", "rocky": "rocky"}
 """Users with sudo in the distributions' images (Debian wiki: Cloud/AmazonEC2Image; Ubuntu on AWS: Find images; Rocky Linux AMIs)."""
 
 
-class Image(Part):
+class Image(ConfigModel):
     """A machine image: the source of its id, and the id itself after `rackwright pin` has written it."""
 
-    id: Annotated[str | None, Change.NEW] = Field(
+    id: Annotated[str | None, UpdatePolicy.NEW] = Field(
         default=None, pattern=_AMI, description="Pinned AMI id, written by `rackwright pin STACK`."
     )
-    parameter: Annotated[str | None, Change.NEW] = Field(
+    parameter: Annotated[str | None, UpdatePolicy.NEW] = Field(
         default=None, pattern=r"^/[A-Za-z0-9_./-]+$", description="Public SSM parameter that contains the id of the newest image."
     )
-    name: Annotated[str | None, Change.NEW] = Field(
+    name: Annotated[str | None, UpdatePolicy.NEW] = Field(
         default=None, min_length=3, max_length=128, description="Image name instead of `parameter`; * and ? are wildcards."
     )
-    owner: Annotated[str | None, Change.NEW] = Field(
+    owner: Annotated[str | None, UpdatePolicy.NEW] = Field(
         default=None, pattern=r"^([0-9]{12}|amazon|self)$", description="Account that owns the images with this name."
     )
 
 
-class OnDemand(Part):
+class OnDemand(ConfigModel):
     """On-demand instances, optionally in a capacity reservation."""
 
-    kind: Annotated[Literal["on-demand"], Change.NEW] = Field(description="On-demand instances at the list price.")
-    reservation: Annotated[str | None, Change.NEW] = Field(
+    kind: Annotated[Literal["on-demand"], UpdatePolicy.NEW] = Field(description="On-demand instances at the list price.")
+    reservation: Annotated[str | None, UpdatePolicy.NEW] = Field(
         default=None, pattern=_RESERVATION, description="On-demand capacity reservation, for example cr-0…."
     )
 
 
-class Spot(Part):
+class Spot(ConfigModel):
     """Spot instances, which AWS reclaims with two minutes' notice."""
 
-    kind: Annotated[Literal["spot"], Change.NEW] = Field(description="Spot instances; reclaimed with two minutes' notice.")
-    expected_usd_per_hour: Annotated[float | None, Change.RUN] = Field(
+    kind: Annotated[Literal["spot"], UpdatePolicy.NEW] = Field(description="Spot instances; reclaimed with two minutes' notice.")
+    expected_usd_per_hour: Annotated[float | None, UpdatePolicy.RUN] = Field(
         default=None, gt=0, description="Expected price per instance and hour in USD, for `rackwright cost`."
     )
-    max_usd_per_hour: Annotated[float | None, Change.NEW] = Field(
+    max_usd_per_hour: Annotated[float | None, UpdatePolicy.NEW] = Field(
         default=None, gt=0, description="Maximum price per instance and hour in USD. Default: the on-demand list price."
     )
 
 
-class CapacityBlock(Part):
+class CapacityBlock(ConfigModel):
     """An EC2 Capacity Block: instances reserved and paid in advance for a fixed period."""
 
-    kind: Annotated[Literal["capacity-block"], Change.NEW] = Field(description="EC2 Capacity Block.")
-    offering: Annotated[str | None, Change.NEW] = Field(
+    kind: Annotated[Literal["capacity-block"], UpdatePolicy.NEW] = Field(description="EC2 Capacity Block.")
+    offering: Annotated[str | None, UpdatePolicy.NEW] = Field(
         default=None,
         pattern=r"^cbo?-[0-9a-f]{17}$",
         description="Offering to buy. A purchase cannot be undone; destroying the stack only removes the block from the state.",
     )
-    reservation: Annotated[str | None, Change.NEW] = Field(
+    reservation: Annotated[str | None, UpdatePolicy.NEW] = Field(
         default=None, pattern=_RESERVATION, description="Capacity Block that was already bought, instead of `offering`, for example cr-0…."
     )
-    usd_total: Annotated[float | None, Change.RUN] = Field(
+    usd_total: Annotated[float | None, UpdatePolicy.RUN] = Field(
         default=None, gt=0, description="Total price of the block in USD, as stated in its offering, for `rackwright cost`."
     )
-    duration: Annotated[Seconds | None, Change.RUN] = Field(
+    duration: Annotated[Seconds | None, UpdatePolicy.RUN] = Field(
         default=None, description="Duration of the block, for example 14d. With `usd_total`, `rackwright cost` shows the price per hour."
     )
 
@@ -93,21 +93,27 @@ class CapacityBlock(Part):
 Purchase = Annotated[OnDemand | Spot | CapacityBlock, Field(discriminator="kind")]
 
 
-class RootVolume(Part):
+class RootVolume(ConfigModel):
     """Root volume of an instance: gp3, encrypted, deleted with the instance."""
 
-    size: Annotated[Bytes, Change.NEW] = Field(default=100 * 2**30, description="Size of the volume, for example 100GiB.")
-    iops: Annotated[int, Change.NEW] = Field(default=3000, ge=1, description="I/O operations per second; 3000 are included in the price.")
-    throughput: Annotated[int, Change.NEW] = Field(default=125, ge=1, description="Throughput in MiB/s; 125 are included in the price.")
+    size: Annotated[Bytes, UpdatePolicy.NEW] = Field(default=100 * 2**30, description="Size of the volume, for example 100GiB.")
+    iops: Annotated[int, UpdatePolicy.NEW] = Field(
+        default=3000, ge=1, description="I/O operations per second; 3000 are included in the price."
+    )
+    throughput: Annotated[int, UpdatePolicy.NEW] = Field(
+        default=125, ge=1, description="Throughput in MiB/s; 125 are included in the price."
+    )
 
 
-class Instances(Part):
+class Instances(ConfigModel):
     """Instances of one group."""
 
-    type: Annotated[str, Change.REPLACE] = Field(pattern=r"^[a-z0-9-]+\.[a-z0-9-]+$", description="Instance type, for example p5.48xlarge.")
+    type: Annotated[str, UpdatePolicy.REPLACE] = Field(
+        pattern=r"^[a-z0-9-]+\.[a-z0-9-]+$", description="Instance type, for example p5.48xlarge."
+    )
     purchase: Purchase = Field(default=OnDemand(kind="on-demand"), description="Purchase option.")
-    efa: Annotated[bool, Change.NEW] = Field(default=False, description="Attach all EFA interfaces that the instance type supports.")
-    placement_group: Annotated[bool | None, Change.NEW] = Field(
+    efa: Annotated[bool, UpdatePolicy.NEW] = Field(default=False, description="Attach all EFA interfaces that the instance type supports.")
+    placement_group: Annotated[bool | None, UpdatePolicy.NEW] = Field(
         default=None, description="Use a cluster placement group. Default: the value of `efa`."
     )
     root: RootVolume = Field(default=RootVolume(), description="Root volumes of the instances.")
@@ -127,61 +133,61 @@ class Nat(StrEnum):
     NONE = "none"
 
 
-class AwsTarget(Part):
+class AwsTarget(ConfigModel):
     """Amazon EC2 instances."""
 
     simulated: ClassVar[tuple[str, ...]] = ()
     owns_network: ClassVar[bool] = True
     mtu: ClassVar[int] = 9001
     """Amazon EC2 user guide: Network maximum transmission unit, jumbo frames within a VPC."""
-    publishes: ClassVar[bool] = False
-    gives_cgroups: ClassVar[bool] = True
+    publishes_ports: ClassVar[bool] = False
+    has_cgroups: ClassVar[bool] = True
     sets_hostname: ClassVar[bool] = True
     owns_kernel: ClassVar[bool] = True
-    declared_hardware: ClassVar[bool] = False
+    trusts_declared_hardware: ClassVar[bool] = False
     nests_containers: ClassVar[bool] = False
-    boots_within: ClassVar[float] = 900.0
+    boot_timeout: ClassVar[float] = 900.0
     """Seconds. An estimate, not measured: instances with many GPUs reportedly take ten minutes to start."""
     metadata_service: ClassVar[bool] = True
     default_cpus: ClassVar[int] = 2
     default_memory: ClassVar[int] = 2**30
-    bills: ClassVar[bool] = True
+    costs_money: ClassVar[bool] = True
     baked: ClassVar[bool] = False
     via: ClassVar[str | None] = None
 
-    kind: Annotated[Literal["aws"], Change.FORBIDDEN] = Field(description="Amazon EC2 instances.")
-    region: Annotated[str, Change.FORBIDDEN] = Field(pattern=rf"^{_REGION}$", description="AWS region, for example us-east-1.")
-    zone: Annotated[str, Change.FORBIDDEN] = Field(
+    kind: Annotated[Literal["aws"], UpdatePolicy.FORBIDDEN] = Field(description="Amazon EC2 instances.")
+    region: Annotated[str, UpdatePolicy.FORBIDDEN] = Field(pattern=rf"^{_REGION}$", description="AWS region, for example us-east-1.")
+    zone: Annotated[str, UpdatePolicy.FORBIDDEN] = Field(
         pattern=rf"^{_REGION}[a-z]$", description="Availability zone of all nodes, for example us-east-1a."
     )
-    os: Annotated[AwsOs, Change.FORBIDDEN] = Field(default=AwsOs.UBUNTU_24_04, description="Operating system of every node.")
+    os: Annotated[AwsOs, UpdatePolicy.FORBIDDEN] = Field(default=AwsOs.UBUNTU_24_04, description="Operating system of every node.")
     image: Image = Field(description="Machine image of every node.")
-    instances: Annotated[dict[Label, Instances], Change.MEMBERS] = Field(description="Instances, by group name.")
-    nat: Annotated[Nat, Change.LIVE] = Field(
+    instances: Annotated[dict[Label, Instances], UpdatePolicy.MEMBERS] = Field(description="Instances, by group name.")
+    nat: Annotated[Nat, UpdatePolicy.LIVE] = Field(
         default=Nat.GATEWAY,
         description="Internet access of nodes without a public address: `gateway` (NAT gateway) or `none`.",
     )
-    s3_endpoint: Annotated[bool, Change.LIVE] = Field(
+    s3_endpoint: Annotated[bool, UpdatePolicy.LIVE] = Field(
         default=True, description="S3 gateway endpoint, which avoids NAT gateway charges for traffic to S3."
     )
-    session_manager: Annotated[bool, Change.LIVE] = Field(
+    session_manager: Annotated[bool, UpdatePolicy.LIVE] = Field(
         default=False, description="Access to the nodes with AWS Systems Manager Session Manager."
     )
-    tags: Annotated[dict[str, str], Change.LIVE] = Field(default={}, description="Additional tags of every resource.")
+    tags: Annotated[dict[str, str], UpdatePolicy.LIVE] = Field(default={}, description="Additional tags of every resource.")
 
     @property
-    def first_user(self) -> str:
+    def bootstrap_user(self) -> str:
         """The user of the first login, who has sudo."""
         return _FIRST_USER[self.os.value.split("-")[0]]
 
-    def place_of(self, name: str) -> None:
+    def location_of(self, name: str) -> None:
         """Return None: the plan assigns the addresses."""
 
     def os_of(self, name: str) -> str:
         """Return the operating system, the same for all nodes."""
         return self.os.value
 
-    def type_of(self, group: str) -> str | None:
+    def instance_type_of(self, group: str) -> str | None:
         """Return the instance type of a group, or None. The catalogue lists its CPUs, memory and GPUs."""
         declared = self.instances.get(group)
         return declared.type if declared else None

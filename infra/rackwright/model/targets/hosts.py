@@ -10,19 +10,19 @@ from typing import Annotated, ClassVar, Final, Literal, NamedTuple
 from pydantic import Field
 
 from rackwright.model import ranges
-from rackwright.model.base import Part
+from rackwright.model.base import ConfigModel
 from rackwright.model.ranges import MachineName
 from rackwright.model.targets.ownership_cost import Economics
 from rackwright.model.tier import Tier
 from rackwright.model.units import Address4, HostKey, Label, UserName
-from rackwright.model.update_policy import Change
+from rackwright.model.update_policy import UpdatePolicy
 
 SSH_PORT = 22
 """Port of SSH (RFC 4253, section 4.1; sshd_config(5), Port)."""
 _LAST_ADDRESS: Final = IPv4Address("255.255.255.255")
 
 
-class Place(NamedTuple):
+class NodeLocation(NamedTuple):
     """SSH address and user of a node whose stack file declares them, so that the plan does not assign them."""
 
     address: str
@@ -40,42 +40,42 @@ class HostsOs(StrEnum):
     ROCKY_9 = "rocky-9"
 
 
-class Leaving(StrEnum):
+class OnRemoval(StrEnum):
     """Treatment of a machine that leaves the stack: `keep` leaves configuration and packages, `clean` removes the configuration."""
 
     KEEP = "keep"
     CLEAN = "clean"
 
 
-class Machine(Part):
+class Machine(ConfigModel):
     """One machine, or the common settings of several machines under a key like `worker[0-63]`."""
 
-    address: Annotated[Address4 | None, Change.ADOPT] = Field(
+    address: Annotated[Address4 | None, UpdatePolicy.ADOPT] = Field(
         default=None,
         description="Address in the cluster's network, by which nodes reach each other. For a range, the first one; it counts up.",
     )
-    reach: Annotated[str | None, Change.ADOPT] = Field(
+    reach: Annotated[str | None, UpdatePolicy.ADOPT] = Field(
         default=None,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$",
         description="Address or name for SSH from this machine. Default: `address`.",
     )
-    port: Annotated[int | None, Change.ADOPT] = Field(default=None, ge=1, le=65535, description="SSH port. Default: the target's.")
-    user: Annotated[UserName | None, Change.ADOPT] = Field(default=None, description="Login user. Default: the target's.")
-    host_key: Annotated[HostKey | None, Change.ADOPT] = Field(
+    port: Annotated[int | None, UpdatePolicy.ADOPT] = Field(default=None, ge=1, le=65535, description="SSH port. Default: the target's.")
+    user: Annotated[UserName | None, UpdatePolicy.ADOPT] = Field(default=None, description="Login user. Default: the target's.")
+    host_key: Annotated[HostKey | None, UpdatePolicy.ADOPT] = Field(
         default=None,
         description="Expected host key: a fingerprint, for example SHA256:…, or the public key, for example ssh-ed25519 AAAA….",
     )
-    os: Annotated[HostsOs | None, Change.ADOPT] = Field(default=None, description="Operating system. Default: the target's.")
-    rack: Annotated[Label | None, Change.LIVE] = Field(
+    os: Annotated[HostsOs | None, UpdatePolicy.ADOPT] = Field(default=None, description="Operating system. Default: the target's.")
+    rack: Annotated[Label | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Rack of the machine, if neither its group nor its node declares one."
     )
-    serial: Annotated[str | None, Change.ADOPT] = Field(
+    serial: Annotated[str | None, UpdatePolicy.ADOPT] = Field(
         default=None,
         pattern=r"^[!-~]([ -~]*[!-~])?$",
         max_length=64,
         description="Serial number; compared with the one that the firmware reports.",
     )
-    label: Annotated[str | None, Change.RUN] = Field(
+    label: Annotated[str | None, UpdatePolicy.RUN] = Field(
         default=None, pattern=r"^[!-~]([ -~]*[!-~])?$", max_length=64, description="Label on the machine, if it differs from the node name."
     )
 
@@ -85,54 +85,56 @@ class Machine(Part):
         return shared.model_copy(update=own)
 
 
-class HostsTarget(Part):
+class HostsTarget(ConfigModel):
     """Existing machines, reached over SSH: cheap VMs, refurbished PCs, racks."""
 
     simulated: ClassVar[tuple[str, ...]] = ()
     owns_network: ClassVar[bool] = False
     mtu: ClassVar[int] = 1500
-    publishes: ClassVar[bool] = False
+    publishes_ports: ClassVar[bool] = False
     sets_hostname: ClassVar[bool] = True
-    declared_hardware: ClassVar[bool] = False
+    trusts_declared_hardware: ClassVar[bool] = False
     nests_containers: ClassVar[bool] = False
-    boots_within: ClassVar[float] = 45.0
+    boot_timeout: ClassVar[float] = 45.0
     metadata_service: ClassVar[bool] = False
     default_cpus: ClassVar[int] = 1
     default_memory: ClassVar[int] = 2**30
-    bills: ClassVar[bool] = False
+    costs_money: ClassVar[bool] = False
     baked: ClassVar[bool] = False
-    first_user: ClassVar[str] = "root"
+    bootstrap_user: ClassVar[str] = "root"
 
-    kind: Annotated[Literal["hosts"], Change.FORBIDDEN] = Field(description="Existing machines, reached over SSH.")
-    os: Annotated[HostsOs, Change.ADOPT] = Field(description="Operating system of every machine.")
-    user: Annotated[UserName, Change.ADOPT] = Field(default="root", description="Login user: root, or a user with passwordless sudo.")
-    port: Annotated[int, Change.ADOPT] = Field(default=SSH_PORT, ge=1, le=65535, description="SSH port of the machines.")
-    identity: Annotated[str | None, Change.NEW] = Field(
+    kind: Annotated[Literal["hosts"], UpdatePolicy.FORBIDDEN] = Field(description="Existing machines, reached over SSH.")
+    os: Annotated[HostsOs, UpdatePolicy.ADOPT] = Field(description="Operating system of every machine.")
+    user: Annotated[UserName, UpdatePolicy.ADOPT] = Field(default="root", description="Login user: root, or a user with passwordless sudo.")
+    port: Annotated[int, UpdatePolicy.ADOPT] = Field(default=SSH_PORT, ge=1, le=65535, description="SSH port of the machines.")
+    identity: Annotated[str | None, UpdatePolicy.NEW] = Field(
         default=None,
         min_length=1,
         description="Path of the private key for the first login, for example ~/.ssh/id_ed25519. Default: the keys of the SSH agent. "
         "Later logins use the stack's own key.",
     )
-    via: Annotated[Label | None, Change.ADOPT] = Field(
+    via: Annotated[Label | None, UpdatePolicy.ADOPT] = Field(
         default=None, description="Jump host: node through which all others are reached. Default: each node is reached directly."
     )
-    leave: Annotated[Leaving, Change.ADOPT] = Field(
-        default=Leaving.KEEP, description="Treatment of a machine that leaves the stack: `keep` or `clean` (removes the configuration)."
+    leave: Annotated[OnRemoval, UpdatePolicy.ADOPT] = Field(
+        default=OnRemoval.KEEP, description="Treatment of a machine that leaves the stack: `keep` or `clean` (removes the configuration)."
     )
-    containers: Annotated[bool, Change.ADOPT] = Field(
+    containers: Annotated[bool, UpdatePolicy.ADOPT] = Field(
         default=False,
         description="The machines are system containers (LXC, OpenVZ) that share their host's kernel: "
         "clock, kernel settings and cgroups are not configured.",
     )
-    machines: Annotated[dict[MachineName, Machine], Change.MEMBERS] = Field(
+    machines: Annotated[dict[MachineName, Machine], UpdatePolicy.MEMBERS] = Field(
         default={},
         description="Machines by node name, one for each node of `groups`. A key like worker[0-63] holds settings of several machines; "
         "a machine's own entry overrides them.",
     )
-    economics: Annotated[Economics | None, Change.RUN] = Field(default=None, description="Cost of the machines, for `rackwright cost`.")
+    economics: Annotated[Economics | None, UpdatePolicy.RUN] = Field(
+        default=None, description="Cost of the machines, for `rackwright cost`."
+    )
 
     @property
-    def gives_cgroups(self) -> bool:
+    def has_cgroups(self) -> bool:
         """Whether Slurm can create cgroups on the nodes."""
         return not self.containers
 
@@ -158,12 +160,12 @@ class HostsTarget(Part):
         own = {key: machine for key, machine in self.machines.items() if not ranges.is_range(key)}
         return spoken | {name: machine.over(spoken[name]) if name in spoken else machine for name, machine in own.items()}
 
-    def place_of(self, name: str) -> Place:
+    def location_of(self, name: str) -> NodeLocation:
         """Return the machine's address, login user and SSH port."""
         machine = self.each[name]
-        return Place(str(machine.address), machine.user or self.user, machine.port or self.port)
+        return NodeLocation(str(machine.address), machine.user or self.user, machine.port or self.port)
 
-    def type_of(self, group: str) -> None:
+    def instance_type_of(self, group: str) -> None:
         """Return None: the stack file declares the machines' hardware."""
 
     def subnets(self, cidr: IPv4Network) -> dict[Tier, IPv4Network]:

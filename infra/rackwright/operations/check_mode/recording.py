@@ -12,7 +12,7 @@ from typing import Any, Final
 from rackwright.files import write_atomic
 
 SCHEMA: Final = "rackwright.answers/1"
-OLDEST: Final = timedelta(days=7)
+MAX_AGE: Final = timedelta(days=7)
 """After which the phases look themselves again, whatever nodes answer: certificates that near their end, say, are seen by the clock."""
 
 
@@ -27,7 +27,7 @@ class Record:
 
     def usable(self, inputs: str, now: datetime) -> bool:
         """Whether the same answers would still mean the same."""
-        return self.inputs == inputs and timedelta() <= now - self.when <= OLDEST
+        return self.inputs == inputs and timedelta() <= now - self.when <= MAX_AGE
 
     def others(self, answers: Mapping[str, Iterable[str]]) -> tuple[tuple[str, str], ...]:
         """(node, task) of the first call of each node that was answered otherwise than it was, or not at all."""
@@ -39,7 +39,7 @@ class Record:
         return tuple(found)
 
 
-def gathered(lines: Iterable[str], inputs: str, when: datetime, root: Mapping[str, bool]) -> Record | None:
+def from_recorder_lines(lines: Iterable[str], inputs: str, when: datetime, root: Mapping[str, bool]) -> Record | None:
     """Of notes; nothing where they are not all that decided, or hold what cannot be asked again.
 
     `root`: every node -> whether who logs in there has to become root.

@@ -15,31 +15,31 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright.drivers import ansible, remote_exec
-from rackwright.drivers.ansible_child import own_folder
+from rackwright.drivers.ansible_child import private_tempdir
 from rackwright.inventory import paths
 from rackwright.model.ranges import compressed
 from rackwright.operations.check_mode import recording, replay, secret_placeholders
 from rackwright.yaml_loader import load_yaml
 
-Saying = Callable[[str], Awaitable[None]]
-OURS: Final = "site.yml"
+ProgressCallback = Callable[[str], Awaitable[None]]
+DEFAULT_SITE: Final = "site.yml"
 
 
 @dataclass(frozen=True)
-class Phases:
+class PlaybookRun:
     """The phases of a stack, and all that decides what they do there beside what nodes answer."""
 
     stack: str
     inventory: Path
     secrets: Path
-    site: str = OURS
+    site: str = DEFAULT_SITE
     """The table of contents: ours, or where the user has playbooks of their own, one beside the inventory."""
     skip_tags: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> str:
         """Empty where the user's own playbooks decide as well: nobody knows which files those read."""
-        if self.site != OURS:
+        if self.site != DEFAULT_SITE:
             return ""
         given = [self.inventory, self.secrets, paths.ssh_config(self.stack)]
         return replay.inputs(paths.project_root(), given, [*self.skip_tags, _applied(self.stack)])
@@ -66,14 +66,14 @@ class Phases:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class CheckModeResult:
     """What the phases would change, and how it was found out."""
 
-    applied: ansible.Applied
+    applied: ansible.PlaybookResult
     how: str
 
 
-async def look(phases: Phases, lost: Mapping[str, str], say: Saying) -> Looked:
+async def run(phases: PlaybookRun, lost: Mapping[str, str], say: ProgressCallback) -> CheckModeResult:
     """On every node that answers. `lost`: those that do not; then the phases look at the others."""
     kept, inputs, root = recording.read(paths.answers(phases.stack)), phases.inputs, phases.root
     why = ""
@@ -81,19 +81,21 @@ async def look(phases: Phases, lost: Mapping[str, str], say: Saying) -> Looked:
         others = await _others(phases, kept, root)
         if not others:
             when = f"{kept.when:%Y-%m-%d %H:%M} UTC"
-            return Looked(ansible.Applied(), f"nodes answer as on {when}, when the phases looked and would have changed nothing")
+            return CheckModeResult(
+                ansible.PlaybookResult(), f"nodes answer as on {when}, when the phases looked and would have changed nothing"
+            )
         why = f": {_told(others)}"
         limit = phases.enough(node for node, _ in others)  # A rack of which one node differs is not played whole to name that.
         if len(limit) < len(root):
             some = await _played(phases, limit, say)
             if (some.changed or some.rolls) and not some.reasons:
-                return Looked(some, f"the phases looked at {compressed(limit)}{why}")
-    with own_folder(paths.folder(phases.stack)) as folder:  # Notes hold secrets until they are kept: a killed look's go with the next.
+                return CheckModeResult(some, f"the phases looked at {compressed(limit)}{why}")
+    with private_tempdir(paths.folder(phases.stack)) as folder:  # Notes hold secrets until they are kept: a killed look's go with the next.
         notes = Path(folder) / "notes"
         applied = await _played(phases, [name for name in root if name not in lost], say, notes)
         if inputs and not (lost or applied.reasons or applied.changed or applied.rolls):
             _keep(phases, inputs, root, notes)
-    return Looked(applied, f"the phases looked{why}")
+    return CheckModeResult(applied, f"the phases looked{why}")
 
 
 def _told(others: Iterable[tuple[str, str]]) -> str:
@@ -105,23 +107,23 @@ def _told(others: Iterable[tuple[str, str]]) -> str:
     return "; ".join(f"{compressed(nodes)} answer{s} otherwise to `{task}`" for task, nodes, s in words)
 
 
-async def _others(phases: Phases, kept: recording.Record, root: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
+async def _others(phases: PlaybookRun, kept: recording.Record, root: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
     """(node, task) where an answer is another one than it was, or did not come."""
     side = files("rackwright.operations.check_mode").joinpath("remote_replay.py").read_text(encoding="utf-8")
     programs = replay.programs(
         side,
         paths.project_root(),
-        secret_placeholders.shown(kept.calls, secret_placeholders.named(phases.secrets)),
+        secret_placeholders.unmask(kept.calls, secret_placeholders.named(phases.secrets)),
         recording.modules(kept),
     )
-    told, _ = await remote_exec.ask(phases.stack, programs, root, target=phases.target)
+    told, _ = await remote_exec.run_on_nodes(phases.stack, programs, root, target=phases.target)
     return kept.others({node: each["answers"] for node, each in told.items()})
 
 
-async def _played(phases: Phases, nodes: list[str], say: Saying, notes: Path | None = None) -> ansible.Applied:
+async def _played(phases: PlaybookRun, nodes: list[str], say: ProgressCallback, notes: Path | None = None) -> ansible.PlaybookResult:
     """The phases in check mode, on these nodes."""
     if not nodes:
-        return ansible.Applied()
+        return ansible.PlaybookResult()
     return await ansible.play(
         paths.project_root(),
         phases.site,
@@ -135,13 +137,13 @@ async def _played(phases: Phases, nodes: list[str], say: Saying, notes: Path | N
     )
 
 
-def _keep(phases: Phases, inputs: str, root: Mapping[str, bool], notes: Path) -> None:
+def _keep(phases: PlaybookRun, inputs: str, root: Mapping[str, bool], notes: Path) -> None:
     """For the next look; what could not be noted whole takes away what was kept before."""
     lines = notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
-    found = recording.gathered(lines, inputs, datetime.now(UTC), root)
+    found = recording.from_recorder_lines(lines, inputs, datetime.now(UTC), root)
     if found:
         recording.write(
-            replace(found, calls=secret_placeholders.hidden(found.calls, secret_placeholders.named(phases.secrets))),
+            replace(found, calls=secret_placeholders.mask(found.calls, secret_placeholders.named(phases.secrets))),
             paths.answers(phases.stack),
         )
     else:

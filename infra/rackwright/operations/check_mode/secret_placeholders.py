@@ -18,12 +18,12 @@ def named(file: Path) -> dict[str, str]:
     return {f"\N{SYMBOL FOR SUBSTITUTE}secret {number}\N{SYMBOL FOR SUBSTITUTE}": text for number, text in enumerate(dict.fromkeys(found))}
 
 
-def hidden(value: Any, secrets: Mapping[str, str]) -> Any:
+def mask(value: Any, secrets: Mapping[str, str]) -> Any:
     """With placeholders for secrets, wherever they stand."""
     return _replaced(value, {text: name for name, text in secrets.items()})
 
 
-def shown(value: Any, secrets: Mapping[str, str]) -> Any:
+def unmask(value: Any, secrets: Mapping[str, str]) -> Any:
     """The other way round."""
     return _replaced(value, secrets)
 

@@ -8,42 +8,42 @@ from dataclasses import asdict
 from typing import Final
 
 from rackwright.drift import configuration
-from rackwright.drift.difference import CLUSTER, Layer, Look
+from rackwright.drift.difference import CLUSTER, Layer, LayerScan
 from rackwright.drivers import ssh
-from rackwright.drivers.power import awake, handed_over
-from rackwright.drivers.task_diff import cut
+from rackwright.drivers.power import from_inventory, wake_nodes
+from rackwright.drivers.task_diff import truncate_lines
 from rackwright.inventory import is_baked, paths
 from rackwright.inventory.running_stack import load_inventory
-from rackwright.operations.check_mode.runner import OURS, Looked, Phases
-from rackwright.operations.check_mode.runner import look as looked
+from rackwright.operations.check_mode.runner import DEFAULT_SITE, CheckModeResult, PlaybookRun
+from rackwright.operations.check_mode.runner import run as looked
 from rackwright.report.redact import Redactor, redactor
 
 _REACH: Final = 10.0
 """Timeout in seconds for connecting to a node during a scan."""
 
 
-async def look(stack: str, say: Callable[[str], Awaitable[None]]) -> Look:
+async def look(stack: str, say: Callable[[str], Awaitable[None]]) -> LayerScan:
     """Run the playbooks in check mode, or reuse the cached result, and return their changes as differences."""
     began = time.monotonic()
     cluster, inventory, own = load_inventory(stack)["all"]["vars"]["cluster"], paths.inventory(stack), paths.site(stack)
     skipped = ("install",) if is_baked(cluster) else ()
-    phases = Phases(stack, inventory, paths.secrets(stack), str(own) if own.exists() else OURS, skipped)
-    async with awake(stack, handed_over(inventory), say):
-        lost = await ssh.reach(stack, list(phases.root), within=_REACH)
+    phases = PlaybookRun(stack, inventory, paths.secrets(stack), str(own) if own.exists() else DEFAULT_SITE, skipped)
+    async with wake_nodes(stack, from_inventory(inventory), say):
+        lost = await ssh.connect_all(stack, list(phases.root), within=_REACH)
         return _read(stack, await looked(phases, lost, say), lost, began)
 
 
-def _read(stack: str, found: Looked, lost: Mapping[str, str], began: float) -> Look:
+def _read(stack: str, found: CheckModeResult, lost: Mapping[str, str], began: float) -> LayerScan:
     """Return the result of the playbooks as a scan of the configuration layer, with secrets masked."""
     applied, mask = found.applied, redactor(paths.secrets(stack))
     changed = [_masked(asdict(one), mask) for one in (*applied.changed, *applied.rolls)]
     failed = [asdict(one) for one in (*applied.unreachable, *applied.failed)]
     told = configuration.look(stack, time.monotonic() - began, changed, failed)
     silent = tuple(lost.items()) + (((CLUSTER, applied.message),) if applied.status and applied.message and not failed else ())
-    return Look(Layer.CONFIGURATION, told.seconds, told.differences, (*silent, *told.unknown), found.how)
+    return LayerScan(Layer.CONFIGURATION, told.seconds, told.differences, (*silent, *told.unknown), found.how)
 
 
 def _masked(told: Mapping[str, str], mask: Redactor) -> dict[str, str]:
     """Mask secrets, then shorten: people forward reports with lines of files, and a truncated secret would not be recognised."""
-    shown = {name: cut(mask(told[name])) for name in ("live", "declared")}
+    shown = {name: truncate_lines(mask(told[name])) for name in ("live", "declared")}
     return {**told, "detail": mask(told["detail"]), **shown}

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Final
 
-from rackwright.drift.difference import CLUSTER, Difference, Layer, Weight
-from rackwright.drift.document import Drift
-from rackwright.drift.history import Seen
+from rackwright.drift.difference import CLUSTER, Category, DriftItem, Layer
+from rackwright.drift.document import DriftReport
+from rackwright.drift.history import DriftRecord
 from rackwright.drift.host_baseline import baseline
 from rackwright.drift.host_baseline.compare import Kinds, differences
 from rackwright.drivers import remote_exec, ssh
-from rackwright.drivers.power import awake, handed_over
+from rackwright.drivers.power import from_inventory, wake_nodes
 from rackwright.inventory import paths
-from rackwright.inventory.reader import Declared
+from rackwright.inventory.reader import Inventory
 
 _TROUBLE = "trouble"
 _REACH: Final = 10.0
@@ -34,26 +34,26 @@ class Traces:
     silent: tuple[tuple[str, str], ...] = ()
 
 
-async def nothing() -> Traces:
+async def empty() -> Traces:
     """Return an empty result, for stacks with `drift.traces: false`."""
     return Traces()
 
 
-async def asked(stack: str, declared: Declared) -> Traces:
+async def collect(stack: str, declared: Inventory) -> Traces:
     """Collect the state of every node that is `in`, in parallel, over existing SSH connections, with the nodes powered on."""
     program = files("rackwright.drift.host_baseline").joinpath("collector.py").read_text(encoding="utf-8")
-    async with awake(stack, handed_over(paths.inventory(stack)), _silently):
-        lost = await ssh.reach(stack, declared.nodes, within=_REACH)
+    async with wake_nodes(stack, from_inventory(paths.inventory(stack)), _silently):
+        lost = await ssh.connect_all(stack, declared.nodes, within=_REACH)
         there = [name for name in declared.nodes if name not in lost]
-        sudo = {name: declared.becomes_root(name) for name in there}
-        told, mute = await remote_exec.ask(stack, dict.fromkeys(there, program), sudo, target=declared.target)
+        sudo = {name: declared.needs_sudo(name) for name in there}
+        told, mute = await remote_exec.run_on_nodes(stack, dict.fromkeys(there, program), sudo, target=declared.target)
     silent = [(name, f"cannot collect its state: {why}") for name, why in {**lost, **mute}.items()]
     silent += [(name, f"cannot read {kind}: {why}") for name, found in told.items() for kind, why in found[_TROUBLE].items()]
     passing = SIMULATED_FABRIC if "fabric" in declared.simulated else range(0)
-    return Traces({name: lasting(found, passing) for name, found in told.items()}, tuple(silent))
+    return Traces({name: without_transient(found, passing) for name, found in told.items()}, tuple(silent))
 
 
-def lasting(told: Kinds, passing: Collection[int]) -> dict[str, dict[str, str]]:
+def without_transient(told: Kinds, passing: Collection[int]) -> dict[str, dict[str, str]]:
     """Return a node's state by kind, without UDP sockets on ports that open and close during normal operation."""
     ports = {f"udp 0.0.0.0 {port}" for port in passing}
     return {kind: {name: what for name, what in part.items() if name not in ports} for kind, part in told.items() if kind != _TROUBLE}
@@ -63,7 +63,7 @@ async def _silently(_text: str) -> None:
     """Print nothing: the other layers report progress."""
 
 
-def compared(found: Drift, now: Traces, past: Iterable[Seen], *, accept: bool) -> Drift:
+def compared(found: DriftReport, now: Traces, past: Iterable[DriftRecord], *, accept: bool) -> DriftReport:
     """Return the scan with each node's differences from its baseline added. With `accept`, take the current state as the new baseline."""
     file = paths.traces(found.stack)
     kept = baseline.Baseline("") if accept else baseline.read(file)
@@ -82,13 +82,13 @@ def compared(found: Drift, now: Traces, past: Iterable[Seen], *, accept: bool) -
     )
 
 
-def _well(found: Drift, names: Iterable[str]) -> set[str]:
+def _well(found: DriftReport, names: Iterable[str]) -> set[str]:
     """Return the nodes that were scanned completely and have no unexpected difference."""
-    bad = {node for _, node, _ in found.unknown} | {one.node for one in found.differences if one.weight is not Weight.EXPECTED}
+    bad = {node for _, node, _ in found.unknown} | {one.node for one in found.differences if one.weight is not Category.EXPECTED}
     return set() if found.missing or any(node == CLUSTER for _, node, _ in found.unknown) else set(names) - bad
 
 
-def _unexplained(found: Drift, further: Iterable[Difference]) -> list[Difference]:
+def _unexplained(found: DriftReport, further: Iterable[DriftItem]) -> list[DriftItem]:
     """Return the differences without the files that a playbook would rewrite: the configuration layer reports them in more detail."""
     phases = [one for one in found.differences if one.layer is Layer.CONFIGURATION]
     written = {(one.node, path) for one in phases for path in one.written}

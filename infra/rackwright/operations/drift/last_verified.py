@@ -5,32 +5,32 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from rackwright.drift.document import Proof
-from rackwright.errors import CouldNotTell
+from rackwright.drift.document import LastVerified
+from rackwright.errors import UndeterminedError
 from rackwright.inventory import paths
 from rackwright.report import acceptance, store
 from rackwright.report.document import Report
 from rackwright.report.verdict import Verdict
 
 
-def proofs(stack: str, plan: str) -> tuple[Proof, ...]:
+def proofs(stack: str, plan: str) -> tuple[LastVerified, ...]:
     """Return the last verification of this plan that ran jobs on every node, and the last acceptance."""
     verified, accepted = _verified(paths.proof_by_jobs(stack), plan), _accepted(paths.acceptance(stack))
-    by_jobs = verified.by_jobs if verified else None
+    by_jobs = verified.job_verdict if verified else None
     return (_proof("jobs on every node", verified, by_jobs), _proof("acceptance", accepted, accepted.verdict if accepted else None))
 
 
-def _proof(of: str, report: Report | None, verdict: Verdict | None) -> Proof:
+def _proof(of: str, report: Report | None, verdict: Verdict | None) -> LastVerified:
     if report is None or verdict is None:
-        return Proof(of)
-    return Proof(of, verdict.value, report.started + timedelta(seconds=report.seconds))
+        return LastVerified(of)
+    return LastVerified(of, verdict.value, report.started + timedelta(seconds=report.seconds))
 
 
 def _verified(file: Path, plan: str) -> Report | None:
     """Return the last verification with jobs, or None if there is none or it verified another plan."""
     try:
         report = store.read(file)
-    except CouldNotTell:
+    except UndeterminedError:
         return None
     return report if report.plan == plan else None
 
@@ -38,5 +38,5 @@ def _verified(file: Path, plan: str) -> Report | None:
 def _accepted(file: Path) -> Report | None:
     try:
         return acceptance.read(file).report
-    except CouldNotTell:
+    except UndeterminedError:
         return None

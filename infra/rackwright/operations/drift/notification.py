@@ -8,9 +8,9 @@ from pathlib import Path
 import typer
 
 from rackwright.drift import notify
-from rackwright.drift.document import Drift
+from rackwright.drift.document import DriftReport
 from rackwright.drift.history import History
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.inventory import paths
 from rackwright.model.drift import DriftPolicy, Notify
 from rackwright.model.units import parse_seconds
@@ -19,13 +19,13 @@ from rackwright.model.units import parse_seconds
 def policy(stack: str) -> DriftPolicy:
     """Return the `drift` section of the stack file.
 
-    Raises BadInput with all findings if the file has errors: it may contain ignore rules or recipients.
+    Raises InputError with all findings if the file has errors: it may contain ignore rules or recipients.
     """
-    from rackwright.operations.stack import judge
+    from rackwright.operations.stack import load_and_validate
 
-    judged = judge(stack)
+    judged = load_and_validate(stack)
     if judged.loaded.cluster is None:
-        raise BadInput("\n".join(str(finding) for finding in judged.findings))
+        raise InputError("\n".join(str(finding) for finding in judged.findings))
     return judged.loaded.cluster.drift
 
 
@@ -37,7 +37,7 @@ def tell(message: notify.Message | None, found: DriftPolicy) -> None:
         typer.echo(wrong, err=True)
 
 
-def measure(found: Drift, policy: DriftPolicy) -> None:
+def write_metrics(found: DriftReport, policy: DriftPolicy) -> None:
     """Write the Prometheus metrics if the stack file names a folder; print a failure on standard error."""
     if policy.metrics_folder is None:
         return
@@ -54,14 +54,14 @@ def overdue(stack: str, kept: History, most: str) -> int:
     """Return exit code 0 if the last scan is younger than `most`, else 3 after sending one notification per gap between scans.
 
     Before the first scan, the age counts from the creation of the stack, so that a timer that never ran is reported as well.
-    Raises BadInput if `most` is not a duration.
+    Raises InputError if `most` is not a duration.
     """
     from pydantic_core import PydanticCustomError
 
     try:
         limit = timedelta(seconds=parse_seconds(most))
     except PydanticCustomError as error:
-        raise BadInput(f"`{most}` is not a duration", path="--overdue", hint="pass a number and h or d, like 26h") from error
+        raise InputError(f"`{most}` is not a duration", path="--overdue", hint="pass a number and h or d, like 26h") from error
     looks = kept.looks(1)
     last = looks[0].started if looks else datetime.fromtimestamp(paths.inventory(stack).stat().st_mtime, UTC)
     since = datetime.now(UTC) - last
@@ -71,7 +71,7 @@ def overdue(stack: str, kept: History, most: str) -> int:
         return 0
     message = notify.overdue(stack, since, limit)
     typer.echo(message.body, err=True)
-    if not kept.told_already(f"no look since {last.isoformat()}"):
+    if not kept.already_notified(f"no look since {last.isoformat()}"):
         tell(message, policy(stack))
     return 3
 

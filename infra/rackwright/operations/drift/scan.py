@@ -15,23 +15,23 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright.drift import behaviour, resources
-from rackwright.drift.difference import CLUSTER, Difference, Layer, Look
-from rackwright.drift.document import Drift
+from rackwright.drift.difference import CLUSTER, DriftItem, Layer, LayerScan
+from rackwright.drift.document import DriftReport
 from rackwright.drivers import podman, pulumi
 from rackwright.drivers.check_runner import run_checks
-from rackwright.drivers.power import Sleepers, awake
+from rackwright.drivers.power import PowerSavingNodes, wake_nodes
 from rackwright.drivers.process import run
-from rackwright.errors import CouldNotTell, RackwrightError
+from rackwright.errors import RackwrightError, UndeterminedError
 from rackwright.inventory import paths
-from rackwright.inventory.reader import Declared, from_inventory
+from rackwright.inventory.reader import Inventory, from_inventory
 from rackwright.inventory.running_stack import load_inventory
 from rackwright.inventory.time_limits import slowness
 from rackwright.operations.drift import configuration
-from rackwright.operations.drift.host_baseline import Traces, asked, nothing
+from rackwright.operations.drift.host_baseline import Traces, collect, empty
 from rackwright.operations.stack_lock import StackLock
 
 Progress = Callable[[Layer, str], Awaitable[None]]
-_LAB: Final = "rackwright:lab:Label"
+_LAB: Final = "rackwright:lab:StackMarker"
 """Type of the resource that marks a stack whose containers run on this machine."""
 _ENGINE: Final = 300.0
 """Timeout in seconds of a Pulumi refresh that reads resources only, on a machine with slowness 1."""
@@ -40,38 +40,40 @@ _SLOW: Final = 5
 330 s there, and nodes did not answer within 41 s (`pytest tests/newcomer -k debian-13-rootless`)."""
 
 
-async def look(stack: str, progress: Progress, *, with_traces: bool) -> tuple[Drift, Traces]:
+async def scan(stack: str, progress: Progress, *, with_traces: bool) -> tuple[DriftReport, Traces]:
     """Scan all layers and collect each node's current state; a layer that cannot be scanned has the reason in `unknown`.
 
-    Raises CouldNotTell if another run holds the stack's lock.
+    Raises UndeterminedError if another run holds the stack's lock.
     """
     declared = from_inventory(load_inventory(stack))
     lock = StackLock(stack)
     try:
         await lock.hold()
     except RackwrightError as error:
-        raise CouldNotTell(error.cause, hint=error.hint) from None
+        raise UndeterminedError(error.cause, hint=error.hint) from None
     try:
         return await _look(stack, declared, progress, with_traces=with_traces)
     finally:
-        lock.let_go()
+        lock.release()
 
 
-async def _look(stack: str, declared: Declared, progress: Progress, *, with_traces: bool) -> tuple[Drift, Traces]:
+async def _look(stack: str, declared: Inventory, progress: Progress, *, with_traces: bool) -> tuple[DriftReport, Traces]:
     started, began = datetime.now(UTC), time.monotonic()
-    sleepers = Sleepers.of(declared.cluster["scheduler"])
-    looks: dict[Layer, Callable[[str, Saying], Awaitable[Look]]] = {
+    sleepers = PowerSavingNodes.of(declared.cluster["scheduler"])
+    looks: dict[Layer, Callable[[str, Saying], Awaitable[LayerScan]]] = {
         Layer.RESOURCES: partial(_resources, sleepers=sleepers),
         Layer.CONFIGURATION: configuration.look,
         Layer.BEHAVIOUR: partial(_behaviour, sleepers=sleepers),
     }
     scans = [_told(layer, one, stack, partial(progress, layer)) for layer, one in looks.items()]
-    baseline = asked(stack, declared) if with_traces else nothing()
+    baseline = collect(stack, declared) if with_traces else empty()
     found, traces = await _run_scans(scans, baseline)
-    return Drift(stack, declared.plan, started, time.monotonic() - began, tuple(found)), traces
+    return DriftReport(stack, declared.plan, started, time.monotonic() - began, tuple(found)), traces
 
 
-async def _run_scans(scans: Sequence[Coroutine[Any, Any, Look]], baseline: Coroutine[Any, Any, Traces]) -> tuple[list[Look], Traces]:
+async def _run_scans(
+    scans: Sequence[Coroutine[Any, Any, LayerScan]], baseline: Coroutine[Any, Any, Traces]
+) -> tuple[list[LayerScan], Traces]:
     """Run the scans and the baseline in parallel; on a slow machine one after another, because each slows the rest down."""
     if slowness() >= _SLOW:
         return [await scan for scan in scans], await baseline
@@ -82,15 +84,15 @@ async def _run_scans(scans: Sequence[Coroutine[Any, Any, Look]], baseline: Corou
 Saying = Callable[[str], Awaitable[None]]
 
 
-async def _told(layer: Layer, one: Callable[[str, Saying], Awaitable[Look]], stack: str, say: Saying) -> Look:
+async def _told(layer: Layer, one: Callable[[str, Saying], Awaitable[LayerScan]], stack: str, say: Saying) -> LayerScan:
     began = time.monotonic()
     try:
         return await one(stack, say)
     except RackwrightError as error:
-        return Look(layer, time.monotonic() - began, unknown=((CLUSTER, str(error)),))
+        return LayerScan(layer, time.monotonic() - began, unknown=((CLUSTER, str(error)),))
 
 
-async def _resources(stack: str, say: Saying, *, sleepers: Sleepers | None) -> Look:
+async def _resources(stack: str, say: Saying, *, sleepers: PowerSavingNodes | None) -> LayerScan:
     """Preview a Pulumi refresh that reads resources only. If it fails, the layer is unknown, even without differences."""
 
     began = time.monotonic()
@@ -102,24 +104,24 @@ async def _resources(stack: str, say: Saying, *, sleepers: Sleepers | None) -> L
         env = {**os.environ, pulumi.REFRESH_SCOPE_ENV: Layer.RESOURCES.value, "PULUMI_DEBUG_COMMANDS": "true"}
         ended = await run(command, timeout=_ENGINE * slowness(), env=env)
         events = resources.events(log.read_text(encoding="utf-8")) if log.exists() else []
-    found = resources.look(stack, time.monotonic() - began, events, sleepers.nodes if sleepers else ())
+    found = resources.scan(stack, time.monotonic() - began, events, sleepers.nodes if sleepers else ())
     if not ended.ok and (not events or not found.unknown):
         why = ended.stderr.strip() or ended.stdout.strip() or f"pulumi refresh ended with {ended.status}"
         found = replace(found, unknown=((CLUSTER, why),))
     return replace(found, seconds=time.monotonic() - began, differences=(*found.differences, *await _strangers(stack, events)))
 
 
-async def _strangers(stack: str, events: Sequence[Mapping[str, Any]]) -> tuple[Difference, ...]:
+async def _strangers(stack: str, events: Sequence[Mapping[str, Any]]) -> tuple[DriftItem, ...]:
     """Return unmanaged podman objects with the lab's label: neither in the Pulumi state nor created by the checks of this scan."""
     if not any(event.get("resOutputsEvent", {}).get("metadata", {}).get("type") == _LAB for event in events):
         return ()
     kinds = [(kind, name) for kind, _, name in (item.partition(" ") for item in await podman.stack_leftovers(stack, passing=False))]
-    return resources.strangers(kinds, resources.recorded(events))
+    return resources.unmanaged_resources(kinds, resources.recorded(events))
 
 
-async def _behaviour(stack: str, say: Saying, *, sleepers: Sleepers | None) -> Look:
+async def _behaviour(stack: str, say: Saying, *, sleepers: PowerSavingNodes | None) -> LayerScan:
     """Run the passive checks and return their failures as differences."""
-    async with awake(stack, sleepers, say):
+    async with wake_nodes(stack, sleepers, say):
         outcome = await run_checks(
             inventory=paths.inventory(stack),
             ssh_config=paths.ssh_config(stack),
@@ -128,5 +130,5 @@ async def _behaviour(stack: str, say: Saying, *, sleepers: Sleepers | None) -> L
             on_progress=say,
         )
     if not outcome.report.exists():
-        return Look(Layer.BEHAVIOUR, 0.0, unknown=((CLUSTER, outcome.said.strip() or "the checks wrote no report"),))
+        return LayerScan(Layer.BEHAVIOUR, 0.0, unknown=((CLUSTER, outcome.said.strip() or "the checks wrote no report"),))
     return behaviour.look(json.loads(outcome.report.read_text(encoding="utf-8")))

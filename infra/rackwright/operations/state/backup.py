@@ -14,7 +14,7 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.inventory import paths
 from rackwright.operations.state import files as state_files
 
@@ -41,18 +41,18 @@ class Kept:
 def pack(target: Path) -> list[Kept]:
     """Write the backup with mode 0600, completely or not at all, and return its contents by stack.
 
-    Raises BadInput if the target exists or there is nothing to back up.
+    Raises InputError if the target exists or there is nothing to back up.
     """
     if os.path.lexists(target):
         raise exists(target)
     if not target.parent.is_dir():
-        raise BadInput("folder does not exist", path=str(target.parent), hint=f"run `mkdir -p {target.parent}`")
+        raise InputError("folder does not exist", path=str(target.parent), hint=f"run `mkdir -p {target.parent}`")
     stacks = state_files.stacks()
     if not stacks:
-        raise BadInput(
+        raise InputError(
             "state directory has no stacks to back up", path=str(paths.home()), hint="set RACKWRIGHT_HOME to use another state directory"
         )
-    with state_files.held(stacks), state_files.os_errors_told(str(target), "cannot write the backup"):
+    with state_files.locked(stacks), state_files.translate_os_errors(str(target), "cannot write the backup"):
         files = state_files.files()
         kept = [_kept(stack, files) for stack in stacks]
         _write(target, files, json.dumps({"schema": SCHEMA, "stacks": [asdict(entry) for entry in kept]}, indent=2).encode())
@@ -62,15 +62,15 @@ def pack(target: Path) -> list[Kept]:
 def unpack(source: Path, *, force: bool) -> list[Kept]:
     """Restore a backup into the state directory and return its contents by stack. Replace existing stacks only with `force`."""
     if not source.is_file():
-        raise BadInput("file does not exist", path=str(source), hint="run `rackwright state backup FILE` to create a backup")
-    with state_files.os_errors_told(str(source), "cannot restore the backup"):
+        raise InputError("file does not exist", path=str(source), hint="run `rackwright state backup FILE` to create a backup")
+    with state_files.translate_os_errors(str(source), "cannot restore the backup"):
         engine = paths.engine_passphrase().parent
         for folder in (paths.home(), engine):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="restore-", dir=engine) as name:
             staging = Path(name)
             kept = _extract(source, staging)
-            with state_files.held(entry.stack for entry in kept):
+            with state_files.locked(entry.stack for entry in kept):
                 _refuse_to_lose(staging, {entry.stack for entry in kept}, force=force)
                 _place(staging, kept)
     return kept
@@ -93,7 +93,7 @@ def _write(target: Path, files: list[PurePosixPath], contents: bytes) -> None:
                     _add(archive, path, (paths.home() / path).read_bytes())
             raw.flush()
             os.fsync(raw.fileno())
-        publish(draft, target)
+        rename_noreplace(draft, target)
     finally:
         draft.unlink(missing_ok=True)
 
@@ -104,8 +104,8 @@ def _add(archive: tarfile.TarFile, path: PurePosixPath, content: bytes) -> None:
     archive.addfile(member, BytesIO(content))
 
 
-def publish(draft: Path, target: Path) -> None:
-    """Rename the draft to its final name; raise BadInput if the name exists.
+def rename_noreplace(draft: Path, target: Path) -> None:
+    """Rename the draft to its final name; raise InputError if the name exists.
 
     A hard link fails if the name exists. File systems without hard links, as on USB sticks, get a check and a rename.
     """
@@ -117,8 +117,8 @@ def publish(draft: Path, target: Path) -> None:
         draft.rename(target)
 
 
-def exists(target: Path) -> BadInput:
-    return BadInput("file exists, and backups are never overwritten", path=str(target), hint="choose another name, or delete the file")
+def exists(target: Path) -> InputError:
+    return InputError("file exists, and backups are never overwritten", path=str(target), hint="choose another name, or delete the file")
 
 
 def _extract(source: Path, staging: Path) -> list[Kept]:
@@ -144,7 +144,7 @@ def _take(source: Path, archive: tarfile.TarFile, member: tarfile.TarInfo, stagi
     """Extract one member, which must be a regular file with a path that the state directory uses."""
     path = PurePosixPath(member.name)
     content = archive.extractfile(member) if member.isreg() else None
-    if content is None or str(path) != member.name or not (path == _CONTENTS or state_files.belongs(path)):
+    if content is None or str(path) != member.name or not (path == _CONTENTS or state_files.is_backed_up(path)):
         raise _no_backup(source, f"contains `{member.name}`, which is not part of a rackwright backup")
     _folder(staging, path)
     with open(os.open(staging / path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -161,20 +161,20 @@ def _contents(staging: Path) -> list[Kept]:
     return [Kept(**{**entry, "places": (str(entry["places"][0]), str(entry["places"][1]))}) for entry in told["stacks"]]
 
 
-def _no_backup(source: Path, cause: str) -> BadInput:
-    return BadInput(cause, path=str(source), hint="use a file that `rackwright state backup` wrote; nothing was restored")
+def _no_backup(source: Path, cause: str) -> InputError:
+    return InputError(cause, path=str(source), hint="use a file that `rackwright state backup` wrote; nothing was restored")
 
 
 def _refuse_to_lose(staging: Path, names: set[str], *, force: bool) -> None:
     taken = sorted(names.intersection(state_files.stacks()))
     if taken and not force:
         hint = "pass `--force` to replace their state, keys and reports, or set RACKWRIGHT_HOME to another state directory"
-        raise BadInput(f"state directory already contains {', '.join(taken)}", path=str(paths.home()), hint=hint)
+        raise InputError(f"state directory already contains {', '.join(taken)}", path=str(paths.home()), hint=hint)
     others = sorted(set(state_files.stacks_with_state()) - names)
     here, there = paths.engine_passphrase(), staging / ".engine" / "passphrase"
     if others and here.is_file() and there.is_file() and here.read_bytes() != there.read_bytes():
         cause = f"the backup has a different passphrase; restoring it would make the secrets of {', '.join(others)} unreadable"
-        raise BadInput(cause, path=str(here), hint="set RACKWRIGHT_HOME to restore into another state directory")
+        raise InputError(cause, path=str(here), hint="set RACKWRIGHT_HOME to restore into another state directory")
 
 
 def _place(staging: Path, kept: list[Kept]) -> None:

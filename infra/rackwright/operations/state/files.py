@@ -31,7 +31,7 @@ _DRAFT: Final = ".tmp"
 _CHECKPOINT: Final = re.compile(r"([^.]+)\.json(\.gz|\.zst)?")
 
 
-def belongs(path: PurePosixPath) -> bool:
+def is_backed_up(path: PurePosixPath) -> bool:
     """Return whether a backup contains a file, by its path in the state directory. False for paths outside of it."""
     parts = path.parts
     if ".." in parts or "\0" in str(path):
@@ -60,7 +60,7 @@ def files() -> list[PurePosixPath]:
     tops = [home.joinpath(*_STATE), *(folder for folder in home.glob("*") if is_label(folder.name))]
     found = [home.joinpath(*_PASSPHRASE), *(file for top in tops for file in top.rglob("*"))]
     kept = [PurePosixPath(file.relative_to(home)) for file in found if file.is_file() and not file.is_symlink()]
-    kept = sorted(path for path in kept if belongs(path))
+    kept = sorted(path for path in kept if is_backed_up(path))
     alive = {stack_of(path) for path in kept if is_state(path) or _in_folder(path.parts)}  # Pulumi keeps the history of a removed stack
     return [path for path in kept if stack_of(path) in {None, *alive}]
 
@@ -76,7 +76,7 @@ def stacks_with_state() -> list[str]:
 
 
 @contextmanager
-def held(names: Iterable[str]) -> Iterator[None]:
+def locked(names: Iterable[str]) -> Iterator[None]:
     """Hold the locks of the stacks; raise RackwrightError if a run holds one."""
     with ExitStack() as locks:
         for stack in names:
@@ -131,7 +131,7 @@ def _at_work(stack: str, lock: Path, holder: str, more: str = "") -> RackwrightE
 
 
 @contextmanager
-def os_errors_told(place: str, what: str) -> Iterator[None]:
+def translate_os_errors(place: str, what: str) -> Iterator[None]:
     """Raise RackwrightError for an OSError, which the user can resolve: a full disk, missing permissions."""
     try:
         yield

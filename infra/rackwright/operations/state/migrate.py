@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright.drivers import pulumi
-from rackwright.errors import BadInput, RackwrightError
+from rackwright.errors import InputError, RackwrightError
 from rackwright.inventory import paths
 from rackwright.operations.state import files
 
@@ -23,7 +23,7 @@ _KINDS: Final = "file:///folder, s3://bucket, gs://bucket, azblob://container, p
 
 
 @dataclass(frozen=True)
-class Moved:
+class MigratedStack:
     """A stack, and whether an earlier move had copied it already."""
 
     stack: str
@@ -67,19 +67,19 @@ class _Backend:
         return done.stdout
 
 
-def move(url: str) -> list[Moved]:
+def migrate(url: str) -> list[MigratedStack]:
     """Copy every stack of the embedded backend to the backend `url`; the originals stay.
 
-    Raises BadInput before any change if the copy would replace a stack with other resources.
+    Raises InputError before any change if the copy would replace a stack with other resources.
     """
     stacks = files.stacks_with_state()
     if not stacks:
-        raise BadInput(
+        raise InputError(
             "state directory has no Pulumi state to move",
             path=str(paths.home()),
             hint="run `pulumi stack ls` to list the stacks of the current backend",
         )
-    with files.held(stacks), files.os_errors_told(url, "cannot move the state"), _scratch() as project:
+    with files.locked(stacks), files.translate_os_errors(url, "cannot move the state"), _scratch() as project:
         source, target = _Backend(f"{FILE}{paths.engine_state()}", project), _Backend(url, project)
         there = target.stacks()
         states = {stack: source.export(stack) for stack in stacks}
@@ -89,7 +89,7 @@ def move(url: str) -> list[Moved]:
                 target.create(stack)
             if not done.get(stack):
                 target.take(stack, states[stack])
-    return [Moved(stack, done.get(stack, False)) for stack in stacks]
+    return [MigratedStack(stack, done.get(stack, False)) for stack in stacks]
 
 
 @contextmanager
@@ -103,19 +103,19 @@ def _scratch() -> Iterator[Path]:
 def address(url: str) -> str:
     """Return the backend's URL, with an absolute path for a folder, because Pulumi runs in another working directory.
 
-    Raises BadInput for anything else than a backend URL.
+    Raises InputError for anything else than a backend URL.
     """
     scheme, found, rest = url.partition("://")
     if not (found and scheme and rest):
-        raise BadInput("is not the URL of a backend", path=url, hint=f"pass a URL like {_KINDS}")
+        raise InputError("is not the URL of a backend", path=url, hint=f"pass a URL like {_KINDS}")
     if not url.startswith(FILE):
         return url
     path, mark, options = rest.partition("?")
     folder = Path(os.path.expanduser(path)).absolute()
     if not folder.is_dir():
-        raise BadInput("folder does not exist", path=url, hint=f"run `mkdir -p -m 700 {folder}`")
+        raise InputError("folder does not exist", path=url, hint=f"run `mkdir -p -m 700 {folder}`")
     if folder.resolve() == paths.engine_state().resolve():
-        raise BadInput("is the current backend", path=url, hint="pass another backend")
+        raise InputError("is the current backend", path=url, hint="pass another backend")
     return f"{FILE}{folder}{mark}{options}"
 
 
@@ -127,12 +127,12 @@ def brings_passphrase() -> bool:
 def _is_over(ours: dict[str, Any], theirs: dict[str, Any], stack: str, url: str) -> bool:
     """Return True if an earlier move copied the same state, False if the stack on the target is empty.
 
-    Raises BadInput if it has other resources, which an import would replace.
+    Raises InputError if it has other resources, which an import would replace.
     """
     there = _resources(theirs)
     if there and there != _resources(ours):
         hint = f"if that stack is obsolete, run `PULUMI_BACKEND_URL={url} pulumi stack rm --force {stack}`"
-        raise BadInput(f"already has a stack {stack} with other resources; nothing was moved", path=url, hint=hint)
+        raise InputError(f"already has a stack {stack} with other resources; nothing was moved", path=url, hint=hint)
     return bool(there)
 
 

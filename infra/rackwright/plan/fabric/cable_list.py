@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from rackwright.plan.fabric.growth import grown
+from rackwright.plan.fabric.growth import at_size
 from rackwright.plan.fabric.management import ManagementWiring, management
 from rackwright.plan.fabric.physical import length, node_racks, positions
 from rackwright.plan.fabric.wiring import Cable, Wiring, wiring
@@ -54,7 +54,7 @@ class Row:
 
 def rows(plan: Plan, nodes: int | None = None) -> list[Row]:
     """Every cable with so many nodes; today's where that is None."""
-    laid = grown(plan, nodes)
+    laid = at_size(plan, nodes)
     fabric = plan.fabric
     assert fabric is not None
     places = _Places(plan, laid)

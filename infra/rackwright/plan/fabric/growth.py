@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rackwright.derive.fabric_layout import lay_out
-from rackwright.errors import BadInput
+from rackwright.derive.fabric_layout import compute_layout
+from rackwright.errors import InputError
 from rackwright.plan.fabric.schema import FabricPlan
-from rackwright.plan.fabric.wiring import Cable, Seat, Wiring, seats, wired, wiring
+from rackwright.plan.fabric.wiring import Cable, NodePlacement, Wiring, placements, wired, wiring
 
 if TYPE_CHECKING:
     from rackwright.plan.schema import Plan
@@ -28,7 +28,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Room:
+class GrowthHeadroom:
     """What laying out for more nodes than there are costs at the start, and what not doing so costs later."""
 
     switches: int
@@ -39,16 +39,16 @@ class Room:
     """Cables that would move if the smaller fabric were planned again for all nodes."""
 
 
-def grown(plan: Plan, nodes: int | None) -> Wiring:
-    """The wiring with so many nodes; today's where that is None. BadInput where there are more already, or there is no room."""
+def at_size(plan: Plan, nodes: int | None) -> Wiring:
+    """The wiring with so many nodes; today's where that is None. InputError where there are more already, or there is no room."""
     fabric = fabric_of(plan)
-    today = seats(plan)
+    today = placements(plan)
     if nodes is None:
         return wiring(plan)
     if nodes < len(today):
-        raise BadInput(f"{nodes} nodes: the fabric already has {len(today)}", hint="use a larger number")
+        raise InputError(f"{nodes} nodes: the fabric already has {len(today)}", hint="use a larger number")
     if nodes > fabric.nodes:
-        raise BadInput(
+        raise InputError(
             f"{nodes} nodes: the fabric is planned for {fabric.nodes}",
             path="fabric.nodes",
             hint="increase it, which changes the cabling plan and moves cables",
@@ -57,20 +57,20 @@ def grown(plan: Plan, nodes: int | None) -> Wiring:
 
 
 def fabric_of(plan: Plan) -> FabricPlan:
-    """The plan's fabric; BadInput where it has none."""
+    """The plan's fabric; InputError where it has none."""
     if plan.fabric is None:
-        raise BadInput(f"stack {plan.stack} has no fabric", path="fabric", hint="declare `fabric: {}`; see docs/fabric.md")
+        raise InputError(f"stack {plan.stack} has no fabric", path="fabric", hint="declare `fabric: {}`; see docs/fabric.md")
     return plan.fabric
 
 
-def _coming(plan: Plan, fabric: FabricPlan, count: int) -> list[Seat]:
+def _coming(plan: Plan, fabric: FabricPlan, count: int) -> list[NodePlacement]:
     """The next nodes: of the last group first, whose places end with the fabric's own, then of those before it."""
-    taken = {seat.place for seat in seats(plan)}
-    found: list[Seat] = []
+    taken = {seat.place for seat in placements(plan)}
+    found: list[NodePlacement] = []
     end = fabric.nodes
     for group, first in sorted(fabric.places.items(), key=lambda item: -item[1]):
         free = [place for place in range(first, min(end, fabric.nodes)) if place not in taken]
-        found += [Seat(f"{group}{place - first}", place) for place in free[: count - len(found)]]
+        found += [NodePlacement(f"{group}{place - first}", place) for place in free[: count - len(found)]]
         end = first
     return found
 
@@ -78,37 +78,37 @@ def _coming(plan: Plan, fabric: FabricPlan, count: int) -> list[Seat]:
 def steps(plan: Plan) -> tuple[Step, ...]:
     """Today, and doubled until it is full: what comes each time."""
     fabric = fabric_of(plan)
-    size, sizes = max(1, len(seats(plan))), []
+    size, sizes = max(1, len(placements(plan))), []
     while size < fabric.nodes:
         sizes.append(size)
         size *= 2
     found: list[Step] = []
     before = frozenset(wiring(plan).cables)
     for nodes in (*sizes, fabric.nodes):
-        laid = grown(plan, nodes) if nodes >= len(seats(plan)) else wiring(plan)
+        laid = at_size(plan, nodes) if nodes >= len(placements(plan)) else wiring(plan)
         now = frozenset(laid.cables)
         found.append(Step(nodes, len(laid.switches), len(now), tuple(sorted(now - before)), tuple(sorted(before - now))))
         before = now
     return tuple(found)
 
 
-def room(plan: Plan) -> Room | None:
+def room(plan: Plan) -> GrowthHeadroom | None:
     """What room for growth costs; None where the fabric is full, or laid out for no more than there are."""
     fabric = fabric_of(plan)
-    today = seats(plan)
+    today = placements(plan)
     last = max((seat.place for seat in today), default=0) + 1
     if last >= fabric.nodes:
         return None
     alone = _alone(fabric, last)
     small, large = wired(alone, today), wired(fabric, today)
     moved = frozenset(small.cables) - frozenset(large.cables)
-    return Room(len(large.switches), len(small.switches), len(moved))
+    return GrowthHeadroom(len(large.switches), len(small.switches), len(moved))
 
 
 def _alone(fabric: FabricPlan, nodes: int) -> FabricPlan:
     """The same fabric laid out for fewer nodes."""
     apart = fabric.spare
-    measures = lay_out(
+    measures = compute_layout(
         ports=fabric.ports,
         rails=fabric.rails,
         nodes=nodes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from rackwright.errors import BadInput
+from rackwright.errors import InputError
 from rackwright.model.fabric.switches import MOST_RAILS, FabricKind
 from rackwright.plan.fabric.wiring import Cable, Level, Switch, Wiring, wiring
 
@@ -30,10 +30,10 @@ def description(device: str) -> str:
 
 
 def netlist(plan: Plan) -> str:
-    """The whole netlist; BadInput where the plan has no InfiniBand fabric."""
+    """The whole netlist; InputError where the plan has no InfiniBand fabric."""
     fabric = plan.fabric
     if fabric is None or fabric.kind is not FabricKind.INFINIBAND:
-        raise BadInput(
+        raise InputError(
             "the stack has no InfiniBand fabric", path="fabric", hint="declare `kind: infiniband`: only InfiniBand can be simulated"
         )
     return "\n".join(_blocks(fabric, wiring(plan)))

@@ -7,9 +7,9 @@ from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rackwright.catalog.switches import media
-from rackwright.derive.fabric import racks_to_come
+from rackwright.derive.fabric import future_racks
 from rackwright.plan.fabric.schema import FabricPlan, FloorPlan
-from rackwright.plan.fabric.wiring import Seat, Switch, Wiring, leaves_of, spines_of
+from rackwright.plan.fabric.wiring import NodePlacement, Switch, Wiring, leaves_of, spines_of
 
 if TYPE_CHECKING:
     from rackwright.plan.schema import Plan
@@ -58,7 +58,7 @@ def positions(fabric: FabricPlan) -> dict[str, Position]:
     return found
 
 
-def node_racks(plan: Plan, seats: tuple[Seat, ...]) -> dict[str, str]:
+def node_racks(plan: Plan, seats: tuple[NodePlacement, ...]) -> dict[str, str]:
     """The rack of every node that has one; nodes to come fill the free racks of the floor as full as the fullest today."""
     found = {node.name: node.rack for node in plan.nodes if node.rack}
     coming = [seat.node for seat in seats if seat.node not in plan.by_name]
@@ -66,7 +66,7 @@ def node_racks(plan: Plan, seats: tuple[Seat, ...]) -> dict[str, str]:
     if floor is None or not coming:
         return found
     here = {seat.node for seat in seats}
-    free = racks_to_come(floor.places, [*found.values(), *floor.switch_racks], (rack for node, rack in found.items() if node in here))
+    free = future_racks(floor.places, [*found.values(), *floor.switch_racks], (rack for node, rack in found.items() if node in here))
     return found | dict(zip(coming, free, strict=False))
 
 

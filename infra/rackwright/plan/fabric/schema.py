@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rackwright.model.base import Part
+from rackwright.model.base import ConfigModel
 from rackwright.model.fabric.switches import DpuMode, FabricKind, FabricTopology
 
 
-class FloorPlan(Part):
+class FloorPlan(ConfigModel):
     """Where racks stand."""
 
     places: dict[str, tuple[int, int]]
@@ -16,7 +16,7 @@ class FloorPlan(Part):
     row_pitch_cm: int
 
 
-class ManagementPlan(Part):
+class ManagementPlan(ConfigModel):
     """The network of the nodes' own ports and of their management controllers."""
 
     switch: str
@@ -26,7 +26,7 @@ class ManagementPlan(Part):
     bmc: bool
 
 
-class Dpu(Part):
+class Dpu(ConfigModel):
     """BlueField cards of one group's nodes."""
 
     group: str
@@ -36,7 +36,7 @@ class Dpu(Part):
     slot: str | None
 
 
-class FabricPlan(Part):
+class FabricPlan(ConfigModel):
     """A two-level fabric, laid out for `nodes` nodes whether or not they are all there."""
 
     kind: FabricKind

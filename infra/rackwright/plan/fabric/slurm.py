@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from rackwright.model.base import Part
+from rackwright.model.base import ConfigModel
 from rackwright.model.ranges import compressed
 from rackwright.plan.fabric.schema import FabricPlan
 
@@ -18,7 +18,7 @@ _TOP: Final = "spine"
 _APART: Final = "apart"
 
 
-class Topology(Part):
+class Topology(ConfigModel):
     """A topology plugin and its topology.conf."""
 
     plugin: str

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rackwright.catalog.switches import switches
-from rackwright.plan.fabric.growth import bisection_gbps, fabric_of, grown, room, steps
+from rackwright.plan.fabric.growth import at_size, bisection_gbps, fabric_of, room, steps
 from rackwright.plan.fabric.labels import nccl, node_labels
 from rackwright.plan.fabric.management import management
 from rackwright.plan.fabric.physical import positions, without_rack
-from rackwright.plan.fabric.wiring import Level, Wiring, taken, wiring
+from rackwright.plan.fabric.wiring import Level, Wiring, occupied_units, wiring
 
 if TYPE_CHECKING:
     from rackwright.plan.fabric.schema import FabricPlan
@@ -28,7 +28,7 @@ def counts(plan: Plan, laid: Wiring) -> dict[str, Any]:
     beside = management(plan, laid)
     return {
         "nodes": len(laid.seats),
-        "scalable_units": len(taken(fabric, laid.seats)),
+        "scalable_units": len(occupied_units(fabric, laid.seats)),
         "leaves": leaves,
         "spines": len(laid.of(Level.SPINE)),
         "cables_to_nodes": cables - up,
@@ -46,15 +46,15 @@ def summary(plan: Plan, nodes: int | None = None) -> dict[str, Any]:
     return {
         "fabric": fabric.model_dump(mode="json"),
         "now": counts(plan, wiring(plan)),
-        "with": counts(plan, grown(plan, nodes)) if nodes is not None else None,
-        "full": counts(plan, grown(plan, fabric.nodes)),
+        "with": counts(plan, at_size(plan, nodes)) if nodes is not None else None,
+        "full": counts(plan, at_size(plan, fabric.nodes)),
         "downlinks_per_leaf": fabric.downlinks,
         "uplinks_per_leaf": fabric.uplinks,
         "room": asdict(space) if space else None,
         "growth": [
             {"nodes": step.nodes, "switches": step.switches, "added": len(step.added), "moved": len(step.moved)} for step in steps(plan)
         ],
-        "without_rack": {what: len(names) for what, names in without_rack(plan, grown(plan, fabric.nodes))._asdict().items()},
+        "without_rack": {what: len(names) for what, names in without_rack(plan, at_size(plan, fabric.nodes))._asdict().items()},
         "positions": {name: position._asdict() for name, position in positions(fabric).items()},
         "topology_conf": _topology_conf(plan),
         "node_labels": node_labels(plan),
@@ -95,8 +95,8 @@ def headline(plan: Plan) -> str:
 def _table(plan: Plan, fabric: FabricPlan, nodes: int | None) -> Table:
     columns = {"now": counts(plan, wiring(plan))}
     if nodes is not None:
-        columns[f"with {nodes}"] = counts(plan, grown(plan, nodes))
-    columns["planned for"] = counts(plan, grown(plan, fabric.nodes))
+        columns[f"with {nodes}"] = counts(plan, at_size(plan, nodes))
+    columns["planned for"] = counts(plan, at_size(plan, fabric.nodes))
     names = [name for name in columns["now"] if fabric.management or not name.startswith("management")]
     return ["", *columns], [[_words(name), *(_figure(name, column[name]) for column in columns.values())] for name in names]
 
@@ -132,7 +132,7 @@ def _notes(plan: Plan, fabric: FabricPlan) -> Iterator[str]:
 
 def _gaps(plan: Plan, fabric: FabricPlan) -> Iterator[str]:
     """Yield what the cable list lacks because racks are unknown."""
-    nodes, switches = map(len, without_rack(plan, grown(plan, fabric.nodes)))
+    nodes, switches = map(len, without_rack(plan, at_size(plan, fabric.nodes)))
     unlisted = "their management ports are not listed" if fabric.management else ""
     if fabric.floor is None:
         yield "no `floor` is declared: cables have no lengths"

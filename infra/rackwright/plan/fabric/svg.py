@@ -9,7 +9,7 @@ from itertools import groupby
 from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rackwright.plan.fabric.growth import grown
+from rackwright.plan.fabric.growth import at_size
 from rackwright.plan.fabric.management import management
 from rackwright.plan.fabric.physical import Position, node_racks, positions
 from rackwright.plan.fabric.slurm import unit_name
@@ -84,7 +84,7 @@ class _Drawing:
 
 def picture(plan: Plan, nodes: int | None = None) -> str:
     """The whole picture, with so many nodes; today's where that is None."""
-    laid = grown(plan, nodes)
+    laid = at_size(plan, nodes)
     drawing = _drawing(plan, laid)
     bottom = max((box.bottom for box in drawing.cabinets.values()), default=_RACKS_Y)
     beside = list(_management(plan, drawing))

@@ -50,7 +50,7 @@ class Cable(NamedTuple):
         return f"{self.device}:{self.port} {self.switch}:{self.switch_port}"
 
 
-class Seat(NamedTuple):
+class NodePlacement(NamedTuple):
     """A node's place in the fabric."""
 
     node: str
@@ -61,7 +61,7 @@ class Seat(NamedTuple):
 class Wiring:
     """Everything there is: nodes, switches, cables."""
 
-    seats: tuple[Seat, ...]
+    seats: tuple[NodePlacement, ...]
     switches: tuple[Switch, ...]
     cables: tuple[Cable, ...]
 
@@ -72,22 +72,22 @@ class Wiring:
 
 def wiring(plan: Plan) -> Wiring:
     """The wiring of the plan's nodes, those that are out among them: they stay plugged in. Empty where there is no fabric."""
-    return wired(plan.fabric, seats(plan)) if plan.fabric else Wiring((), (), ())
+    return wired(plan.fabric, placements(plan)) if plan.fabric else Wiring((), (), ())
 
 
-def seats(plan: Plan) -> tuple[Seat, ...]:
+def placements(plan: Plan) -> tuple[NodePlacement, ...]:
     """The places of the plan's nodes."""
     return seats_of(plan.fabric, plan.nodes) if plan.fabric else ()
 
 
-def seats_of(fabric: FabricPlan, nodes: Iterable[PlanNode]) -> tuple[Seat, ...]:
+def seats_of(fabric: FabricPlan, nodes: Iterable[PlanNode]) -> tuple[NodePlacement, ...]:
     """The places of some nodes."""
-    return tuple(Seat(node.name, fabric.places[node.group] + node.index) for node in nodes if node.group in fabric.places)
+    return tuple(NodePlacement(node.name, fabric.places[node.group] + node.index) for node in nodes if node.group in fabric.places)
 
 
-def wired(fabric: FabricPlan, seats: tuple[Seat, ...]) -> Wiring:
+def wired(fabric: FabricPlan, seats: tuple[NodePlacement, ...]) -> Wiring:
     """The wiring of some seats."""
-    units = taken(fabric, seats)
+    units = occupied_units(fabric, seats)
     leaves = [leaf for unit in units for leaf in leaves_of(fabric, unit)]
     if fabric.spare and 0 not in units:
         leaves.insert(0, _managing(fabric))
@@ -96,7 +96,7 @@ def wired(fabric: FabricPlan, seats: tuple[Seat, ...]) -> Wiring:
     return Wiring(seats, (*leaves, *above), cables)
 
 
-def taken(fabric: FabricPlan, seats: tuple[Seat, ...]) -> list[int]:
+def occupied_units(fabric: FabricPlan, seats: tuple[NodePlacement, ...]) -> list[int]:
     """The scalable units that have nodes."""
     return sorted({seat.place // fabric.per_unit for seat in seats})
 
@@ -117,7 +117,7 @@ def spines_of(fabric: FabricPlan) -> list[Switch]:
     return [Switch(f"spine-{number + 1:02}", Level.SPINE, number) for number in range(fabric.spines)]
 
 
-def _down(fabric: FabricPlan, seats: tuple[Seat, ...]) -> Iterator[Cable]:
+def _down(fabric: FabricPlan, seats: tuple[NodePlacement, ...]) -> Iterator[Cable]:
     """HCAs to leaves: the seat is the port."""
     together = fabric.rails // fabric.leaves_per_unit
     for node, place in seats:

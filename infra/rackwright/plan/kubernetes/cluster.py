@@ -45,7 +45,7 @@ def expand_kubernetes(
     controllers = [node for node in members if Role.CONTROLLER in node.roles]
     first = controllers[0].address if controllers else "0.0.0.0"
     cni = declared.cni or default_cni(cluster.target.kind)
-    bundled = declared.source is Source.BUNDLE or (declared.source is Source.AUTO and cluster.target.publishes)
+    bundled = declared.source is Source.BUNDLE or (declared.source is Source.AUTO and cluster.target.publishes_ports)
     expanded = Kubernetes(
         cluster_name=stack,
         version=declared.version,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from rackwright.model.base import Part
+from rackwright.model.base import ConfigModel
 from rackwright.model.scheduler.kubernetes import Cni, Encapsulation, ObjectsBy, PodSecurity
 
 
-class KubernetesNode(Part):
+class KubernetesNode(ConfigModel):
     """A node, as its kubelet is configured."""
 
     name: str
@@ -25,7 +25,7 @@ class KubernetesNode(Part):
     """`key=value:Effect`, as kubectl writes them."""
 
 
-class Namespace(Part):
+class Namespace(ConfigModel):
     """A namespace of users; null is no limit."""
 
     name: str
@@ -38,7 +38,7 @@ class Namespace(Part):
     claim_mib: int | None
 
 
-class Addon(Part):
+class Addon(ConfigModel):
     """What is installed for users' jobs, out of its own part of the bundle."""
 
     name: str
@@ -49,14 +49,14 @@ class Addon(Part):
     """What runs it."""
 
 
-class Folder(Part):
+class Folder(ConfigModel):
     """A folder of the shared file system that a claim lies in."""
 
     path: str
     mode: str
 
 
-class Manifest(Part):
+class Manifest(ConfigModel):
     """A file that the network is installed from, on the machine that runs Ansible."""
 
     file: str
@@ -64,7 +64,7 @@ class Manifest(Part):
     sha256: str
 
 
-class PodNetwork(Part):
+class PodNetwork(ConfigModel):
     """How packets go between pods of two nodes."""
 
     encapsulation: Encapsulation
@@ -83,7 +83,7 @@ class PodNetwork(Part):
     manifests: tuple[Manifest, ...]
 
 
-class Kubernetes(Part):
+class Kubernetes(ConfigModel):
     """The cluster's control plane and its nodes; controllers in the order in which they are set up."""
 
     kind: Literal["kubernetes"] = "kubernetes"

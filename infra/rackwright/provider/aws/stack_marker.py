@@ -13,7 +13,7 @@ from rackwright.drivers.aws import orphans
 from rackwright.drivers.aws.account import Account
 from rackwright.errors import RackwrightError
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
-from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
 
 _LOOKS: Final = 4
 """Number of looks before what is left is an error. Chosen: 15 s in all; not measured on AWS."""
@@ -21,23 +21,23 @@ _PAUSE: Final = 5.0
 """Seconds between looks: AWS goes on listing what was just deleted for a moment (EC2 API reference: Eventual consistency)."""
 
 
-class AwsLabel(Resource):
+class StackMarker(Resource):
     """Inputs: stack, region. Outputs: `account`, whose number it is. Deleting it looks for whatever still carries the stack's tag."""
 
-    token: ClassVar[str] = "rackwright:aws:Label"
+    token: ClassVar[str] = "rackwright:aws:StackMarker"
     required: ClassVar[tuple[str, ...]] = ("stack", "region")
-    replace_on: ClassVar[frozenset[str]] = frozenset({"stack", "region"})
+    replace_on_changes: ClassVar[frozenset[str]] = frozenset({"stack", "region"})
 
-    def foresee(self, news: Properties) -> Properties:
+    def preview_outputs(self, news: Properties) -> Properties:
         """A preview asks nobody."""
         return {**news, "account": UNKNOWN}
 
-    async def create(self, operation: Operation, news: Properties) -> Made:
+    async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Nothing to make but the memory of whose account it is."""
         number, _ = await asyncio.to_thread(Account(news["region"]).identity)
-        return Made(news["stack"], {**news, "account": number})
+        return LiveResource(news["stack"], {**news, "account": number})
 
-    async def delete(self, operation: Operation, state: State) -> None:
+    async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """The last of the stack to go: fails, naming what is left."""
         stack, account = state.inputs["stack"], Account(state.inputs["region"])
         await operation.status("looking for what is left")

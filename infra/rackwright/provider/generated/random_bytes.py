@@ -7,34 +7,34 @@ import secrets
 from typing import ClassVar
 
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties, Secret
-from rackwright.provider.protocol.resource import Finding, Made, Operation, Resource, State
+from rackwright.provider.protocol.resource import CheckFailure, LiveResource, RecordedState, RequestContext, Resource
 
 _MOST = 65_536
 """Maximum number of bytes to draw. Chosen: far above the longest of ours (the MUNGE key, 1024), far below what burdens the state."""
 
 
-class Bytes(Resource):
+class RandomBytes(Resource):
     """Inputs: length. Outputs: `base64` and, for passwords, `hex`, both secret."""
 
-    token: ClassVar[str] = "rackwright:secret:Bytes"
+    token: ClassVar[str] = "rackwright:secret:RandomBytes"
     required: ClassVar[tuple[str, ...]] = ("length",)
-    replace_on: ClassVar[frozenset[str]] = frozenset({"length"})
+    replace_on_changes: ClassVar[frozenset[str]] = frozenset({"length"})
 
-    def check(self, news: Properties) -> list[Finding]:
+    def check(self, news: Properties) -> list[CheckFailure]:
         """A length one can draw."""
         length = news.get("length")
         if length is not None and length != UNKNOWN and not (isinstance(length, int) and 0 < length <= _MOST):
-            return [Finding("length", f"{length} is not a number of bytes between 1 and {_MOST}")]
+            return [CheckFailure("length", f"{length} is not a number of bytes between 1 and {_MOST}")]
         return super().check(news)
 
-    def foresee(self, news: Properties) -> Properties:
+    def preview_outputs(self, news: Properties) -> Properties:
         """Nobody knows them before they are drawn."""
         return {**news, "base64": Secret(UNKNOWN), "hex": Secret(UNKNOWN)}
 
-    async def create(self, operation: Operation, news: Properties) -> Made:
+    async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Draw them from the kernel's generator."""
         drawn = secrets.token_bytes(news["length"])
-        return Made(operation.name, {**news, "base64": Secret(base64.b64encode(drawn).decode()), "hex": Secret(drawn.hex())})
+        return LiveResource(operation.name, {**news, "base64": Secret(base64.b64encode(drawn).decode()), "hex": Secret(drawn.hex())})
 
-    async def delete(self, operation: Operation, state: State) -> None:
+    async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """They live in the state only."""

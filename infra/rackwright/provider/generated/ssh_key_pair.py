@@ -6,24 +6,24 @@ from typing import ClassVar
 
 from rackwright.drivers.ssh_key_pair import generate
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties, Secret
-from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
 
 
-class KeyPair(Resource):
+class SshKeyPair(Resource):
     """Inputs: comment. Outputs: `public_key` (one authorized_keys line), `private_key` (OpenSSH, secret)."""
 
-    token: ClassVar[str] = "rackwright:secret:KeyPair"
+    token: ClassVar[str] = "rackwright:secret:SshKeyPair"
     required: ClassVar[tuple[str, ...]] = ("comment",)
-    only_at_creation: ClassVar[frozenset[str]] = frozenset({"comment"})
+    ignore_changes: ClassVar[frozenset[str]] = frozenset({"comment"})
 
-    def foresee(self, news: Properties) -> Properties:
+    def preview_outputs(self, news: Properties) -> Properties:
         """Nobody knows a key before it is made."""
         return {**news, "public_key": UNKNOWN, "private_key": Secret(UNKNOWN)}
 
-    async def create(self, operation: Operation, news: Properties) -> Made:
+    async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Make an Ed25519 pair."""
         public, private = generate(news["comment"])
-        return Made(operation.name, {**news, "public_key": public, "private_key": Secret(private)})
+        return LiveResource(operation.name, {**news, "public_key": public, "private_key": Secret(private)})
 
-    async def delete(self, operation: Operation, state: State) -> None:
+    async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """It lives in the state only; whoever wrote it to a disk removes it there."""

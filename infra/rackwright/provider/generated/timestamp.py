@@ -6,21 +6,21 @@ from datetime import UTC, datetime
 from typing import ClassVar
 
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
-from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
 
 
-class Moment(Resource):
+class StaticTime(Resource):
     """No inputs. Outputs: `at`, ISO 8601 in UTC, whole seconds; it never changes."""
 
-    token: ClassVar[str] = "rackwright:time:Moment"
+    token: ClassVar[str] = "rackwright:time:Static"
 
-    def foresee(self, news: Properties) -> Properties:
+    def preview_outputs(self, news: Properties) -> Properties:
         """Nobody knows it before it comes."""
         return {**news, "at": UNKNOWN}
 
-    async def create(self, operation: Operation, news: Properties) -> Made:
+    async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Now."""
-        return Made(operation.name, {**news, "at": datetime.now(UTC).isoformat(timespec="seconds")})
+        return LiveResource(operation.name, {**news, "at": datetime.now(UTC).isoformat(timespec="seconds")})
 
-    async def delete(self, operation: Operation, state: State) -> None:
+    async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """It lives in the state only."""

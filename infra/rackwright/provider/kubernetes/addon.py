@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from rackwright.drivers import bundle
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
-from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
 
 
 class Addon(Resource):
@@ -19,22 +19,22 @@ class Addon(Resource):
     token: ClassVar[str] = "rackwright:kubernetes:Addon"
     required: ClassVar[tuple[str, ...]] = ("addon", "version", "digest")
 
-    def foresee(self, news: Properties) -> Properties:
+    def preview_outputs(self, news: Properties) -> Properties:
         """Where it lies is the builder's to say."""
         return {**news, "folder": UNKNOWN}
 
-    async def create(self, operation: Operation, news: Properties) -> Made:
+    async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Build it, unless it is there."""
         folder = await bundle.provide_addon(news["addon"], news["version"], operation.info, operation.status)
-        return Made(operation.name, {**news, "folder": folder})
+        return LiveResource(operation.name, {**news, "folder": folder})
 
-    async def read(self, operation: Operation, state: State) -> Made | None:
+    async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
         """Whether it is still in the cache."""
-        return Made(state.id, state.outputs) if Path(state.outputs["folder"], bundle.CONTENTS).exists() else None
+        return LiveResource(state.id, state.outputs) if Path(state.outputs["folder"], bundle.CONTENTS).exists() else None
 
-    async def update(self, operation: Operation, state: State, news: Properties) -> Made:
+    async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
         """Other sources make another part; the old one stays in the cache."""
         return await self.create(operation, news)
 
-    async def delete(self, operation: Operation, state: State) -> None:
+    async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """It stays in the cache."""

@@ -11,7 +11,7 @@ from rackwright.drivers.process import run
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties, Secret
-from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
 from rackwright.yaml_loader import load_yaml
 
 _ADMIN: Final = "/etc/kubernetes/admin.conf"
@@ -19,36 +19,36 @@ _NAME_IN_CERTIFICATE: Final = "kubernetes"
 """kubeadm puts it into every API server's certificate; an address of this machine it does not."""
 
 
-class Access(Resource):
+class ApiTunnel(Resource):
     """Inputs: controller, through (a login node), endpoint, port (here), incarnation (the controller's). Outputs: `kubeconfig`, secret."""
 
-    token: ClassVar[str] = "rackwright:kubernetes:Access"
+    token: ClassVar[str] = "rackwright:kubernetes:ApiTunnel"
     required: ClassVar[tuple[str, ...]] = ("controller", "through", "endpoint", "port")
 
-    def foresee(self, news: Properties) -> Properties:
+    def preview_outputs(self, news: Properties) -> Properties:
         """The cluster makes it."""
         return {**news, "kubeconfig": Secret(UNKNOWN)}
 
-    async def create(self, operation: Operation, news: Properties) -> Made:
+    async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Fetch the administrator's configuration, and open the way that it names."""
         written = await _fetched(operation.stack, news["controller"])
         await api_tunnel.record(operation.stack, api_tunnel.Way(news["port"], news["through"], news["endpoint"]))
         config = _kubeconfig(operation.stack, news["port"], written)
-        return Made(operation.name, {**news, "kubeconfig": Secret(config)})
+        return LiveResource(operation.name, {**news, "kubeconfig": Secret(config)})
 
-    async def read(self, operation: Operation, state: State) -> Made | None:
+    async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
         """As it is there now: certificates are renewed. What cannot be reached is Converge's to tell."""
         try:
             return await self.create(operation, state.inputs)
         except RackwrightError as unreachable:
             await operation.warn(str(unreachable))
-            return Made(state.id, {**state.outputs, "kubeconfig": Secret(state.outputs["kubeconfig"])})
+            return LiveResource(state.id, {**state.outputs, "kubeconfig": Secret(state.outputs["kubeconfig"])})
 
-    async def update(self, operation: Operation, state: State, news: Properties) -> Made:
+    async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
         """Another controller, another life of it, another way."""
         return await self.create(operation, news)
 
-    async def delete(self, operation: Operation, state: State) -> None:
+    async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """The way is closed; the credentials were in the state only."""
         await api_tunnel.forget(operation.stack)
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 from rackwright.drivers import bake, base_image
 from rackwright.drivers.podman import image_exists
 from rackwright.provider.protocol.property_values import Properties
-from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
 
 
 class Image(Resource):
@@ -20,30 +20,30 @@ class Image(Resource):
 
     token: ClassVar[str] = "rackwright:lab:Image"
     required: ClassVar[tuple[str, ...]] = ("os", "source", "digest", "scheduler")
-    only_at_creation: ClassVar[frozenset[str]] = frozenset({"source", "mirror", "bundle"})
+    ignore_changes: ClassVar[frozenset[str]] = frozenset({"source", "mirror", "bundle"})
 
-    def foresee(self, news: Properties) -> Properties:
+    def preview_outputs(self, news: Properties) -> Properties:
         """Its name follows from its inputs."""
         return {**news, "image": image_name(news)}
 
-    async def create(self, operation: Operation, news: Properties) -> Made:
+    async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Build and bake it, unless it is there."""
         name = image_name(news)
         if not await image_exists(name):
-            base = await base_image.provide(news["os"], news["source"], news.get("mirror"), operation.info)
-            baking = bake.Baking(base, name, news["os"], news["scheduler"], news.get("bundle"))
+            base = await base_image.ensure(news["os"], news["source"], news.get("mirror"), operation.info)
+            baking = bake.ImageBuild(base, name, news["os"], news["scheduler"], news.get("bundle"))
             await bake.bake(baking, operation.info, operation.status)
-        return Made(name, {**news, "image": name})
+        return LiveResource(name, {**news, "image": name})
 
-    async def read(self, operation: Operation, state: State) -> Made | None:
+    async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
         """Whether it is in local storage."""
-        return Made(state.id, state.outputs) if await image_exists(state.id) else None
+        return LiveResource(state.id, state.outputs) if await image_exists(state.id) else None
 
-    async def update(self, operation: Operation, state: State, news: Properties) -> Made:
+    async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
         """Other install steps make another image; nodes that exist keep theirs and converge in place."""
         return await self.create(operation, news)
 
-    async def delete(self, operation: Operation, state: State) -> None:
+    async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """The image stays in the cache."""
 
 

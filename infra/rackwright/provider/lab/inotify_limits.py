@@ -14,28 +14,28 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from rackwright.errors import RackwrightError
-from rackwright.provider.protocol.diff import Difference
+from rackwright.provider.protocol.diff import DiffResult
 from rackwright.provider.protocol.property_values import Properties
-from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
 
 SETTING: Final = Path("/proc/sys/fs/inotify/max_user_instances")
 LEDGER: Final = Path("/run/rackwright/inotify.json")
 """What the machine allowed before, and which stacks need more. It is gone with the next boot, and so is what they set."""
 
 
-class Limits(Resource):
+class InotifyLimits(Resource):
     """Inputs: stack, inotify_instances. Outputs: the same."""
 
-    token: ClassVar[str] = "rackwright:lab:Limits"
+    token: ClassVar[str] = "rackwright:lab:InotifyLimits"
     required: ClassVar[tuple[str, ...]] = ("stack", "inotify_instances")
-    replace_on: ClassVar[frozenset[str]] = frozenset({"stack"})
+    replace_on_changes: ClassVar[frozenset[str]] = frozenset({"stack"})
 
-    async def add_live_changes(self, stack: str, state: State, found: Difference) -> Difference:
+    async def add_live_changes(self, stack: str, state: RecordedState, found: DiffResult) -> DiffResult:
         """Add the setting where the machine allows less than the stack needs: a reboot resets it."""
         allowed, needed = int(SETTING.read_text()), int(state.inputs["inotify_instances"])
         return found.with_change("inotify_instances") if allowed < needed and not found.changes else found
 
-    async def create(self, operation: Operation, news: Properties) -> Made:
+    async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Raise what is too low."""
         wanted = int(news["inotify_instances"])
         with _ledger() as ledger:
@@ -45,20 +45,20 @@ class Limits(Resource):
                 await operation.info(f"fs.inotify.max_user_instances is raised from {allowed} to {wanted} for as long as this stack is up")
                 _set(wanted)
             ledger["stacks"] = sorted({*ledger.get("stacks", []), news["stack"]})
-        return Made(operation.name, dict(news))
+        return LiveResource(operation.name, dict(news))
 
-    async def read(self, operation: Operation, state: State) -> Made | None:
+    async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
         """What is allowed now, where that is less."""
         allowed = int(SETTING.read_text())
         if allowed >= int(state.inputs["inotify_instances"]):
-            return Made(state.id, state.outputs)
-        return Made(state.id, state.outputs, inputs={**state.inputs, "inotify_instances": allowed})
+            return LiveResource(state.id, state.outputs)
+        return LiveResource(state.id, state.outputs, inputs={**state.inputs, "inotify_instances": allowed})
 
-    async def update(self, operation: Operation, state: State, news: Properties) -> Made:
+    async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
         """Raise it again."""
         return await self.create(operation, news)
 
-    async def delete(self, operation: Operation, state: State) -> None:
+    async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """Give back what was there before, unless another stack needs it or somebody has set something else since."""
         forget(state.inputs["stack"])
 

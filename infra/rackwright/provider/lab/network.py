@@ -6,10 +6,10 @@ import ipaddress
 import json
 from typing import ClassVar
 
-from rackwright.drivers.podman import STACK_LABEL, must, podman
+from rackwright.drivers.podman import STACK_LABEL, podman, run_checked
 from rackwright.errors import RackwrightError
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
-from rackwright.provider.protocol.resource import Finding, Made, Operation, Resource, State
+from rackwright.provider.protocol.resource import CheckFailure, LiveResource, RecordedState, RequestContext, Resource
 
 
 class Network(Resource):
@@ -17,37 +17,37 @@ class Network(Resource):
 
     token: ClassVar[str] = "rackwright:lab:Network"
     required: ClassVar[tuple[str, ...]] = ("stack", "name", "cidr")
-    replace_on: ClassVar[frozenset[str]] = frozenset({"stack", "name", "cidr"})
+    replace_on_changes: ClassVar[frozenset[str]] = frozenset({"stack", "name", "cidr"})
 
-    def check(self, news: Properties) -> list[Finding]:
+    def check(self, news: Properties) -> list[CheckFailure]:
         """The CIDR must be one."""
         found = super().check(news)
         if news.get("cidr") not in (None, UNKNOWN):
             try:
                 ipaddress.IPv4Network(news["cidr"])
             except ValueError as error:
-                found.append(Finding("cidr", str(error)))
+                found.append(CheckFailure("cidr", str(error)))
         return found
 
-    async def create(self, operation: Operation, news: Properties) -> Made:
+    async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Create the bridge; one of the same name and range left by a run that died is adopted."""
         subnets = await _subnets(news["name"])
         if subnets is not None and subnets != [news["cidr"]]:
-            await must("network", "rm", "--force", news["name"])
+            await run_checked("network", "rm", "--force", news["name"])
             subnets = None
         if subnets is None:
             await _refuse_overlap(news["cidr"])
-            await must("network", "create", "--subnet", news["cidr"], "--label", f"{STACK_LABEL}={news['stack']}", news["name"])
-        return Made(news["name"], {**news, "gateway": str(ipaddress.IPv4Network(news["cidr"])[1])})
+            await run_checked("network", "create", "--subnet", news["cidr"], "--label", f"{STACK_LABEL}={news['stack']}", news["name"])
+        return LiveResource(news["name"], {**news, "gateway": str(ipaddress.IPv4Network(news["cidr"])[1])})
 
-    async def read(self, operation: Operation, state: State) -> Made | None:
+    async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
         """The range as podman has it."""
         subnets = await _subnets(state.id)
         if subnets is None:
             return None
-        return Made(state.id, state.outputs, inputs={**state.inputs, "cidr": subnets[0] if subnets else ""})
+        return LiveResource(state.id, state.outputs, inputs={**state.inputs, "cidr": subnets[0] if subnets else ""})
 
-    async def delete(self, operation: Operation, state: State) -> None:
+    async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """Remove the bridge, and what a run that died left on it."""
         ended = await podman("network", "rm", "--force", state.id)
         if not ended.ok and "not found" not in ended.stderr:
@@ -63,7 +63,7 @@ async def _subnets(name: str) -> list[str] | None:
 
 async def _refuse_overlap(cidr: str) -> None:
     wanted = ipaddress.IPv4Network(cidr)
-    for network in json.loads(await must("network", "ls", "--format", "json") or "[]"):
+    for network in json.loads(await run_checked("network", "ls", "--format", "json") or "[]"):
         for subnet in network.get("subnets") or []:
             taken = ipaddress.ip_network(subnet["subnet"])
             if isinstance(taken, ipaddress.IPv4Network) and taken.overlaps(wanted):

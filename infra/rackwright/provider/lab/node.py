@@ -15,18 +15,18 @@ from rackwright.drivers.podman import (
     STACK_LABEL,
     Container,
     SecretFile,
-    handed_over,
     inspect,
     limits,
-    must,
     podman,
+    podman_secrets,
+    run_checked,
 )
 from rackwright.inventory import paths
 from rackwright.provider.lab import node_drift, power
 from rackwright.provider.lab.live_nodes import nodes_now
-from rackwright.provider.protocol.diff import Difference
+from rackwright.provider.protocol.diff import DiffResult
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
-from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
 
 _SIMULATED_GPU_MAJOR: Final = 61
 """A character-device major for local and experimental use (kernel: Documentation/admin-guide/devices.txt): never a real driver's."""
@@ -54,19 +54,19 @@ class Node(Resource):
         "host_public_key",
         "authorized_key",
     )
-    replace_on: ClassVar[frozenset[str]] = frozenset({"stack", "nests", *_SPEC})
-    only_at_creation: ClassVar[frozenset[str]] = frozenset({"image", "host_key"})
+    replace_on_changes: ClassVar[frozenset[str]] = frozenset({"stack", "nests", *_SPEC})
+    ignore_changes: ClassVar[frozenset[str]] = frozenset({"image", "host_key"})
 
-    def normalise(self, news: Properties) -> Properties:
+    def apply_defaults(self, news: Properties) -> Properties:
         """A declared node runs."""
         return {"gpus": 0, "volumes": {}, "published": [], **news, "status": _RUNNING}
 
-    def diff(self, state: State, news: Properties) -> Difference:
+    def diff(self, state: RecordedState, news: Properties) -> DiffResult:
         """What moved under a node that was made as it is wanted can be brought back; what is wanted otherwise needs a new one."""
         made_so = [name for name in node_drift.BROUGHT_BACK if state.outputs.get(name) == news.get(name)]
         return super().diff(state, news).in_place(made_so)
 
-    async def add_live_changes(self, stack: str, state: State, found: Difference) -> Difference:
+    async def add_live_changes(self, stack: str, state: RecordedState, found: DiffResult) -> DiffResult:
         """Add `status` for a container that was stopped, removed or restarted since the last run: a reboot stops all of them."""
         if found.changes or _is_as_recorded(stack, state, (await nodes_now(stack)).get(state.id)):
             return found
@@ -76,11 +76,11 @@ class Node(Resource):
             return found
         return found.with_change("status")
 
-    def foresee(self, news: Properties) -> Properties:
+    def preview_outputs(self, news: Properties) -> Properties:
         """A new node is a new incarnation."""
         return {**news, "incarnation": UNKNOWN}
 
-    async def create(self, operation: Operation, news: Properties) -> Made:
+    async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Create and start it. A running one of the same shape, left by a run that died, is adopted; any other is replaced."""
         found = await inspect(news["name"])
         if found is not None and not (found.status == _RUNNING and found.labels.get(SPEC_LABEL) == _spec(news)):
@@ -89,27 +89,27 @@ class Node(Resource):
         if found is None:
             _forget_sleep(news["stack"], news["hostname"])
             await operation.status("starting")
-            async with handed_over(_identity(news)) as secrets:
-                await must("run", "--detach", *_options(news), *secrets, news["image"], *_init(news))
+            async with podman_secrets(_identity(news)) as secrets:
+                await run_checked("run", "--detach", *_options(news), *secrets, news["image"], *_init(news))
             found = await inspect(news["name"])
             assert found is not None
         return _made(found, news)
 
-    async def read(self, operation: Operation, state: State) -> Made | None:
+    async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
         """Whether the container exists and runs; a paused or stopped one differs from its declaration, one that sleeps does not."""
         slept = paths.asleep(operation.stack, state.inputs["hostname"]).exists()
         found = await inspect(state.id)
         if found is None:
             return None
         if _sleeps_or_was_woken(operation.stack, state, found, slept=slept):
-            return Made(state.id, state.outputs, inputs={**state.inputs, "status": _RUNNING})
+            return LiveResource(state.id, state.outputs, inputs={**state.inputs, "status": _RUNNING})
         if node_drift.replaced(found, state):
             news = {"status": node_drift.REPLACED, "image": found.image}
-            return Made(state.id, {**state.outputs, "status": node_drift.REPLACED}, inputs={**state.inputs, **news})
-        inputs = {**state.inputs, "status": found.status, **node_drift.differs(found, state)}
-        return Made(state.id, _made(found, {**state.inputs, **state.outputs}).outputs, inputs=inputs)
+            return LiveResource(state.id, {**state.outputs, "status": node_drift.REPLACED}, inputs={**state.inputs, **news})
+        inputs = {**state.inputs, "status": found.status, **node_drift.read_live_properties(found, state)}
+        return LiveResource(state.id, _made(found, {**state.inputs, **state.outputs}).outputs, inputs=inputs)
 
-    async def update(self, operation: Operation, state: State, news: Properties) -> Made:
+    async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
         """Make it run again, as it was made."""
         found = await inspect(news["name"])
         if found is not None and node_drift.replaced(found, state):
@@ -118,17 +118,17 @@ class Node(Resource):
         if found is None:
             return await self.create(operation, news)
         if found.paused:
-            await must("unpause", news["name"])
+            await run_checked("unpause", news["name"])
         elif not found.running:
             _forget_sleep(news["stack"], news["hostname"])
-            await must("start", news["name"])
+            await run_checked("start", news["name"])
         await ssh.close(operation.stack, news["hostname"])
         found = await inspect(news["name"])
         assert found is not None
-        await node_drift.bring_back(found, news)
+        await node_drift.restore(found, news)
         return _made(found, news)
 
-    async def delete(self, operation: Operation, state: State) -> None:
+    async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """Remove the container, reachable or not."""
         await self._remove(operation.stack, state.inputs["hostname"], state.id)
 
@@ -138,7 +138,7 @@ class Node(Resource):
         await ssh.close(stack, hostname)
 
 
-def _is_as_recorded(stack: str, state: State, found: Container | None, *, slept: bool = False) -> bool:
+def _is_as_recorded(stack: str, state: RecordedState, found: Container | None, *, slept: bool = False) -> bool:
     """Whether the container runs since the recorded start, or is asleep or awake again by Slurm's wish.
 
     Without a power agent, after a reboot for one, nothing wakes a container; slurmctld may have lost that the node is powered down.
@@ -150,14 +150,14 @@ def _is_as_recorded(stack: str, state: State, found: Container | None, *, slept:
     return unchanged or (wakes and _sleeps_or_was_woken(stack, state, found, slept=slept))
 
 
-def _sleeps_or_was_woken(stack: str, state: State, found: Container, *, slept: bool) -> bool:
+def _sleeps_or_was_woken(stack: str, state: RecordedState, found: Container, *, slept: bool) -> bool:
     """Whether the recorded container is one that power saving stopped or started; `slept`: it was asleep before it was inspected."""
     same = str(state.outputs.get("incarnation", "")).startswith(found.short_id)
     asleep = slept or paths.asleep(stack, state.inputs["hostname"]).exists()
     return same and not found.paused and (asleep or (found.running and _was_woken(stack, state, found)))
 
 
-def _was_woken(stack: str, state: State, found: Container) -> bool:
+def _was_woken(stack: str, state: RecordedState, found: Container) -> bool:
     """Whether the container's last start was the power agent's."""
     file = paths.woken(stack, state.inputs["hostname"])
     return file.exists() and file.read_text() == found.incarnation
@@ -168,8 +168,8 @@ def _forget_sleep(stack: str, hostname: str) -> None:
         mark.unlink(missing_ok=True)
 
 
-def _made(found: Container, news: Properties) -> Made:
-    return Made(found.name, {**news, "image": found.image, "status": found.status, "incarnation": found.incarnation})
+def _made(found: Container, news: Properties) -> LiveResource:
+    return LiveResource(found.name, {**news, "image": found.image, "status": found.status, "incarnation": found.incarnation})
 
 
 def _spec(news: Properties) -> str:
@@ -215,7 +215,7 @@ def _init(news: Properties) -> list[str]:
     """The first process."""
     nests = news.get("nests")
     steps = [_KEEP_KERNEL] if nests else []
-    if not cgroups.unified() and not rootless():
+    if not cgroups.is_cgroup_v2() and not rootless():
         steps += [_OWN_HIERARCHY] if nests else []
         steps += cgroups.hide_unmounted()
     return ["/bin/sh", "-c", "; ".join([*steps, "exec /sbin/init"])] if steps else ["/sbin/init"]

@@ -7,10 +7,10 @@ import struct
 from pathlib import Path
 from typing import Final
 
-from rackwright.drivers.podman import Container, must
+from rackwright.drivers.podman import Container, run_checked
 from rackwright.errors import RackwrightError
 from rackwright.provider.protocol.property_values import Properties
-from rackwright.provider.protocol.resource import State
+from rackwright.provider.protocol.resource import RecordedState
 
 REPLACED: Final = "replaced"
 """The status of a container that nobody of ours made: another one, from another image, under the node's name."""
@@ -22,13 +22,13 @@ _WRITE: Final = 'umask 077 && cat >"$1" && echo "$2" >"$1.pub" && systemctl relo
 """A reload keeps the server's invocation, by which the phases know what it was started on."""
 
 
-def replaced(found: Container, state: State) -> bool:
+def replaced(found: Container, state: RecordedState) -> bool:
     """Whether another image runs under the node's name, in a container that is not the recorded one."""
     ours = str(state.outputs.get("incarnation", "")).startswith(found.short_id)
     return not ours and found.image != state.outputs.get("image")
 
 
-def differs(found: Container, state: State) -> Properties:
+def read_live_properties(found: Container, state: RecordedState) -> Properties:
     """Network, address and host key of a node that runs, where they are not those it was made with."""
     if not found.running:
         return {}
@@ -94,20 +94,20 @@ def _word(blob: bytes, at: int) -> tuple[bytes, int]:
     return blob[at + 4 : at + 4 + length], at + 4 + length
 
 
-async def bring_back(found: Container, wanted: Properties) -> None:
+async def restore(found: Container, wanted: Properties) -> None:
     """A node that runs, on its network, at its address, with its host key."""
     name = wanted["name"]
     if found.networks != {wanted["network"]: wanted["address"]}:
         for network in found.networks:
-            await must("network", "disconnect", "--force", network, name)
+            await run_checked("network", "disconnect", "--force", network, name)
         place = ("--ip", wanted["address"], "--mac-address", wanted["mac"])
-        await must("network", "connect", *place, wanted["network"], name)
+        await run_checked("network", "connect", *place, wanted["network"], name)
     if _key(found, wanted["host_public_key"]):
         await _write_key(name, wanted["host_key"], wanted["host_public_key"])
 
 
 async def _write_key(name: str, key: str, public: str) -> None:
     try:
-        await must("exec", "--interactive", name, "sh", "-c", _WRITE, "sh", KEY_FILE, public, stdin=key.encode())
+        await run_checked("exec", "--interactive", name, "sh", "-c", _WRITE, "sh", KEY_FILE, public, stdin=key.encode())
     except RackwrightError as error:
         raise RackwrightError(f"{name}: its host key could not be put back: {error.cause}", hint=error.hint) from None

@@ -15,9 +15,9 @@ from rackwright import layout
 from rackwright.drivers.daemon import end, is_running
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
-from rackwright.provider.protocol.diff import Change, Difference
+from rackwright.provider.protocol.diff import DiffResult, PropertyDiffKind
 from rackwright.provider.protocol.property_values import Properties
-from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
 
 _AGENT: Final = "rackwright.provider.lab.power_agent"
 _COMMAND: Final = (sys.executable, "-m", _AGENT)
@@ -35,32 +35,32 @@ class Agent(NamedTuple):
     born: int
 
 
-class Power(Resource):
+class PowerManager(Resource):
     """Inputs: stack, controller (its container), nodes (those that may sleep), agent (digest of its code). Outputs: also pid and born."""
 
-    token: ClassVar[str] = "rackwright:lab:Power"
+    token: ClassVar[str] = "rackwright:lab:PowerManager"
     required: ClassVar[tuple[str, ...]] = ("stack", "controller", "nodes", "agent")
-    replace_on: ClassVar[frozenset[str]] = frozenset({"stack"})
+    replace_on_changes: ClassVar[frozenset[str]] = frozenset({"stack"})
 
-    def diff(self, state: State, news: Properties) -> Difference:
+    def diff(self, state: RecordedState, news: Properties) -> DiffResult:
         """Changed inputs, or an agent that has died: without it jobs wait for nodes that never come, so no refresh is waited for."""
         found = super().diff(state, news)
-        return found if living(state.inputs["stack"]) else found.with_change("pid", Change.UPDATE)
+        return found if living(state.inputs["stack"]) else found.with_change("pid", PropertyDiffKind.UPDATE)
 
-    async def create(self, operation: Operation, news: Properties) -> Made:
+    async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Start the agent, in the place of one that a run left behind."""
         return await _restarted(news)
 
-    async def read(self, operation: Operation, state: State) -> Made | None:
+    async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
         """Whether it lives: a machine that was restarted has none."""
         agent = living(state.inputs["stack"])
         return _made(state.outputs, agent) if agent else None
 
-    async def update(self, operation: Operation, state: State, news: Properties) -> Made:
+    async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
         """Start it anew: it looks at its arguments and its code only once."""
         return await _restarted(news)
 
-    async def delete(self, operation: Operation, state: State) -> None:
+    async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """End it and remove what it wrote."""
         stack, recorded = state.inputs["stack"], Agent(state.outputs.get("pid", 0), state.outputs.get("born", 0))
         for agent in {recorded, living(stack) or recorded}:
@@ -80,7 +80,7 @@ def living(stack: str) -> Agent | None:
     return None
 
 
-async def _restarted(news: Properties) -> Made:
+async def _restarted(news: Properties) -> LiveResource:
     stack = news["stack"]
     if before := living(stack):
         await _end(stack, before)
@@ -114,8 +114,8 @@ async def _end(stack: str, agent: Agent) -> None:
         raise RackwrightError(f"the power agent, process {agent.pid}, does not end", path=f"stack {stack}", hint=f"`kill -9 {agent.pid}`")
 
 
-def _made(properties: Properties, agent: Agent) -> Made:
-    return Made(f"{properties['stack']}-power", {**properties, "pid": agent.pid, "born": agent.born})
+def _made(properties: Properties, agent: Agent) -> LiveResource:
+    return LiveResource(f"{properties['stack']}-power", {**properties, "pid": agent.pid, "born": agent.born})
 
 
 def _last_line(file: Path) -> str:

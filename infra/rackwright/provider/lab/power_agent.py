@@ -16,8 +16,8 @@ from contextlib import suppress
 from logging.handlers import RotatingFileHandler
 from typing import Final
 
-from rackwright.drivers.daemon import born
-from rackwright.drivers.podman import STACK_LABEL, Container, inspect, must
+from rackwright.drivers.daemon import start_time
+from rackwright.drivers.podman import STACK_LABEL, Container, inspect, run_checked
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.provider.lab.power_requests import Request, is_met, refusal, requests, settle
@@ -33,18 +33,18 @@ _TOLD: Final = 1000
 log = logging.getLogger("rackwright.power")
 
 
-async def meet(stack: str, request: Request, found: Container) -> None:
+async def fulfil(stack: str, request: Request, found: Container) -> None:
     """Stop or start the container; the marks tell a refresh that this is no drift."""
     asleep, woken = paths.asleep(stack, request.node), paths.woken(stack, request.node)
     for mark in (asleep, woken):
         mark.parent.mkdir(exist_ok=True)
     asleep.touch()
     if found.running and not is_met(request, found):
-        await must("stop", "--time", "10", found.name)
+        await run_checked("stop", "--time", "10", found.name)
     if request.wish == "suspend":
         return
     if not is_met(request, found):
-        await must("start", found.name)
+        await run_checked("start", found.name)
     started = await inspect(found.name)
     woken.write_text(started.incarnation if started else "")
     asleep.unlink(missing_ok=True)
@@ -69,7 +69,7 @@ class Agent:
                 root = await self._root()
                 if root is not None:
                     await asyncio.gather(*(self._answer(root, request) for request in requests(root, self.nodes)))
-                elif not await must("ps", "--all", "--quiet", "--filter", f"label={STACK_LABEL}={self.stack}"):
+                elif not await run_checked("ps", "--all", "--quiet", "--filter", f"label={STACK_LABEL}={self.stack}"):
                     log.info("no container of the stack is left")
                     return
                 else:
@@ -88,11 +88,11 @@ class Agent:
 
     async def _root(self) -> str | None:
         """The controller's file system; None while it does not run."""
-        if born(self._first[0]) != self._first[1]:
+        if start_time(self._first[0]) != self._first[1]:
             found = await inspect(self.controller)
             own = found is not None and found.running and found.labels.get(STACK_LABEL) == self.stack
             pid = found.pid if found is not None and own else 0
-            self._first = (pid, born(pid) or 0)
+            self._first = (pid, start_time(pid) or 0)
         return f"/proc/{self._first[0]}/root" if self._first[1] else None
 
     async def _answer(self, root: str, request: Request) -> None:
@@ -103,7 +103,7 @@ class Agent:
             if found is None or refused:
                 self._tell(request, f"refused: {refused}")
                 return
-            await meet(self.stack, request, found)
+            await fulfil(self.stack, request, found)
             settle(root, request)
             log.info("%s: %s", request.node, "asleep" if request.wish == "suspend" else "awake")
         except (RackwrightError, OSError) as error:
@@ -129,7 +129,7 @@ def main(stack: str, controller: str, *nodes: str) -> int:
             log.warning("another agent of the stack is running")
             return 1
         lock.truncate(0)
-        lock.write(f"{os.getpid()} {born(os.getpid())}")
+        lock.write(f"{os.getpid()} {start_time(os.getpid())}")
         lock.flush()
         log.info("started for %s", ", ".join(nodes) or "no node")
         asyncio.run(Agent(stack, controller, nodes, lock.fileno()).run())

@@ -15,7 +15,7 @@ from typing import Final
 
 from rackwright.drivers.podman import NODE_LABEL, STACK_LABEL, Container
 
-WISHES: Final = ("resume", "suspend")
+ACTIONS: Final = ("resume", "suspend")
 FOLDER: Final = ("var", "lib", "rackwright", "power")
 """roles/slurm_controller/README.md, "Power saving"."""
 
@@ -46,7 +46,7 @@ def opened(root: str, *parts: str) -> Iterator[int]:
 def requests(root: str, nodes: Collection[str]) -> list[Request]:
     """What is wanted of these nodes, the latest wish for each; whatever else lies there is not looked at."""
     found: dict[str, Request] = {}
-    for wish in WISHES:
+    for wish in ACTIONS:
         with suppress(FileNotFoundError), opened(root, *FOLDER, wish) as folder:
             for node in set(os.listdir(folder)).intersection(nodes):
                 told = os.stat(node, dir_fd=folder, follow_symlinks=False)

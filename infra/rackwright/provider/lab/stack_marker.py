@@ -11,21 +11,21 @@ from rackwright.drivers.podman import sweep
 from rackwright.operations import stack_files
 from rackwright.provider.lab import inotify_limits
 from rackwright.provider.protocol.property_values import Properties
-from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
 
 
-class Label(Resource):
+class StackMarker(Resource):
     """Inputs: stack. Deleting it removes whatever still carries it, and the stack's files."""
 
-    token: ClassVar[str] = "rackwright:lab:Label"
+    token: ClassVar[str] = "rackwright:lab:StackMarker"
     required: ClassVar[tuple[str, ...]] = ("stack",)
-    replace_on: ClassVar[frozenset[str]] = frozenset({"stack"})
+    replace_on_changes: ClassVar[frozenset[str]] = frozenset({"stack"})
 
-    async def create(self, operation: Operation, news: Properties) -> Made:
+    async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Nothing to make: being on record is all it is for."""
-        return Made(news["stack"], dict(news))
+        return LiveResource(news["stack"], dict(news))
 
-    async def delete(self, operation: Operation, state: State) -> None:
+    async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """The last of the stack to go: afterwards nothing with its label may be left."""
         await sweep(state.inputs["stack"])
         inotify_limits.forget(state.inputs["stack"])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rackwright.drivers.podman import STACK_LABEL, must, podman
+from rackwright.drivers.podman import STACK_LABEL, podman, run_checked
 from rackwright.provider.protocol.property_values import Properties
-from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
 
 
 class Volume(Resource):
@@ -14,18 +14,18 @@ class Volume(Resource):
 
     token: ClassVar[str] = "rackwright:lab:Volume"
     required: ClassVar[tuple[str, ...]] = ("stack", "name")
-    replace_on: ClassVar[frozenset[str]] = frozenset({"stack", "name"})
+    replace_on_changes: ClassVar[frozenset[str]] = frozenset({"stack", "name"})
 
-    async def create(self, operation: Operation, news: Properties) -> Made:
+    async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Create the volume; one left by a run that died is adopted with its data."""
         if not (await podman("volume", "exists", news["name"])).ok:
-            await must("volume", "create", "--label", f"{STACK_LABEL}={news['stack']}", news["name"])
-        return Made(news["name"], dict(news))
+            await run_checked("volume", "create", "--label", f"{STACK_LABEL}={news['stack']}", news["name"])
+        return LiveResource(news["name"], dict(news))
 
-    async def read(self, operation: Operation, state: State) -> Made | None:
+    async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
         """Whether it is there."""
-        return Made(state.id, state.outputs) if (await podman("volume", "exists", state.id)).ok else None
+        return LiveResource(state.id, state.outputs) if (await podman("volume", "exists", state.id)).ok else None
 
-    async def delete(self, operation: Operation, state: State) -> None:
+    async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """Remove the volume and its data."""
         await podman("volume", "rm", "--force", state.id)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class Change(StrEnum):
+class PropertyDiffKind(StrEnum):
     """What happens to one property."""
 
     ADD = "add"
@@ -20,10 +20,10 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True)
-class Difference:
+class DiffResult:
     """Changes by property path, and whether the old resource must go before the new one comes."""
 
-    changes: dict[str, Change] = field(default_factory=dict)
+    changes: dict[str, PropertyDiffKind] = field(default_factory=dict)
     delete_before_replace: bool = True
 
     @property
@@ -31,45 +31,45 @@ class Difference:
         """The properties that force a replacement."""
         return [path for path, change in self.changes.items() if change.value.endswith("-replace")]
 
-    def with_change(self, path: str, change: Change = Change.UPDATE) -> Difference:
+    def with_change(self, path: str, change: PropertyDiffKind = PropertyDiffKind.UPDATE) -> DiffResult:
         """The same with one more change."""
-        return Difference({**self.changes, path: change}, self.delete_before_replace)
+        return DiffResult({**self.changes, path: change}, self.delete_before_replace)
 
-    def in_place(self, paths: Iterable[str]) -> Difference:
+    def in_place(self, paths: Iterable[str]) -> DiffResult:
         """The same, but a change of one of these properties replaces nothing."""
         kept = frozenset(paths)
-        return Difference(
-            {path: Change(change.removesuffix("-replace")) if path in kept else change for path, change in self.changes.items()},
+        return DiffResult(
+            {path: PropertyDiffKind(change.removesuffix("-replace")) if path in kept else change for path, change in self.changes.items()},
             self.delete_before_replace,
         )
 
 
-def compare(
+def diff_properties(
     olds: Mapping[str, Any], news: Mapping[str, Any], *, replace_on: frozenset[str] = frozenset(), ignore: frozenset[str] = frozenset()
-) -> Difference:
+) -> DiffResult:
     """Top-level properties in `ignore` are left out; those in `replace_on` force a replacement.
 
     >>> compare({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 3}}).changes
     {'b.c': <Change.UPDATE: 'update'>}
     """
-    changes: dict[str, Change] = {}
+    changes: dict[str, PropertyDiffKind] = {}
     for key in sorted((olds.keys() | news.keys()) - ignore):
         for path, change in _walk(key, olds.get(key), news.get(key)).items():
-            changes[path] = Change(f"{change}-replace") if key in replace_on else change
-    return Difference(changes)
+            changes[path] = PropertyDiffKind(f"{change}-replace") if key in replace_on else change
+    return DiffResult(changes)
 
 
-def _walk(path: str, old: Any, new: Any) -> dict[str, Change]:
+def _walk(path: str, old: Any, new: Any) -> dict[str, PropertyDiffKind]:
     if old == new:
         return {}
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        found: dict[str, Change] = {}
+        found: dict[str, PropertyDiffKind] = {}
         for key in sorted(old.keys() | new.keys()):
             found |= _walk(_join(path, key), old.get(key), new.get(key))
         return found
     if old is None:
-        return {path: Change.ADD}
-    return {path: Change.DELETE if new is None else Change.UPDATE}
+        return {path: PropertyDiffKind.ADD}
+    return {path: PropertyDiffKind.DELETE if new is None else PropertyDiffKind.UPDATE}
 
 
 def _join(path: str, key: str) -> str:

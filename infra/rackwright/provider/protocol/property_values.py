@@ -41,14 +41,14 @@ def encode(properties: Mapping[str, Any]) -> struct_pb2.Struct:
     return struct
 
 
-def reveal(value: Any) -> Any:
+def unwrap_secrets(value: Any) -> Any:
     """The value with every secret unwrapped, at any depth."""
     if isinstance(value, Secret):
-        return reveal(value.value)
+        return unwrap_secrets(value.value)
     if isinstance(value, Mapping):
-        return {key: reveal(item) for key, item in value.items()}
+        return {key: unwrap_secrets(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [reveal(item) for item in value]
+        return [unwrap_secrets(item) for item in value]
     return value
 
 

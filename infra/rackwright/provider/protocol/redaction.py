@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rackwright.masking import mask, secret_parts
-from rackwright.provider.protocol.property_values import Properties, Secret, reveal, secrets_in
+from rackwright.provider.protocol.property_values import Properties, Secret, secrets_in, unwrap_secrets
 
 _SHORTEST = 8
 """Shorter texts are no secrets worth masking and would mask ordinary words."""
@@ -42,7 +42,7 @@ class Redactor:
         return False
 
 
-def rewrap(plain: Properties, recorded: Properties) -> Properties:
+def restore_secret_marks(plain: Properties, recorded: Properties) -> Properties:
     """Plain properties with those values that are secret on record wrapped again."""
     return {key: _rewrapped(value, recorded.get(key)) for key, value in plain.items()}
 
@@ -51,7 +51,7 @@ def _rewrapped(value: Any, recorded: Any) -> Any:
     if isinstance(value, Secret) or recorded is None:
         return value
     if isinstance(recorded, Secret):
-        return Secret(reveal(value))
+        return Secret(unwrap_secrets(value))
     if isinstance(value, dict) and isinstance(recorded, dict):
-        return rewrap(value, recorded)
+        return restore_secret_marks(value, recorded)
     return value

@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from rackwright.drivers.pulumi import REFRESH_SCOPE_ENV
-from rackwright.provider.protocol.diff import Difference, compare
+from rackwright.provider.protocol.diff import DiffResult, diff_properties
 from rackwright.provider.protocol.property_values import Properties
 
 
-def only_resources(inputs: Properties) -> bool:
+def refreshes_resources_only(inputs: Properties) -> bool:
     """Whether this refresh leaves configuration and behaviour alone: the stack says so, or who runs it."""
     return "resources" in (inputs.get("options", {}).get("refresh"), os.environ.get(REFRESH_SCOPE_ENV))
 
 
 @dataclass(frozen=True)
-class Operation:
+class RequestContext:
     """One call on one resource: who asks, and where its progress goes."""
 
     urn: str
@@ -36,7 +36,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckFailure:
     """An input that cannot work: which one and why."""
 
     property: str
@@ -44,7 +44,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Made:
+class LiveResource:
     """A resource that exists; with `reasons`, it exists but is not good (a partial failure the engine remembers)."""
 
     id: str
@@ -55,7 +55,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class State:
+class RecordedState:
     """What the engine has on record: the inputs of the last run and what came out of it."""
 
     id: str
@@ -68,45 +68,45 @@ class Resource:
     """A resource type. Subclasses say what their token is and override the calls they need."""
 
     token: ClassVar[str]
-    replace_on: ClassVar[frozenset[str]] = frozenset()
+    replace_on_changes: ClassVar[frozenset[str]] = frozenset()
     """Inputs whose change needs a new resource."""
-    only_at_creation: ClassVar[frozenset[str]] = frozenset()
+    ignore_changes: ClassVar[frozenset[str]] = frozenset()
     """Inputs that matter to new resources only: a change leaves existing ones alone."""
     required: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, news: Properties) -> list[Finding]:
+    def check(self, news: Properties) -> list[CheckFailure]:
         """Findings about the inputs; unknown values are accepted."""
-        return [Finding(name, "is missing") for name in self.required if news.get(name) is None]
+        return [CheckFailure(name, "is missing") for name in self.required if news.get(name) is None]
 
-    def normalise(self, news: Properties) -> Properties:
+    def apply_defaults(self, news: Properties) -> Properties:
         """The inputs with their defaults filled in."""
         return news
 
-    def diff(self, state: State, news: Properties) -> Difference:
+    def diff(self, state: RecordedState, news: Properties) -> DiffResult:
         """What changes between the record and the new inputs."""
-        return compare(state.inputs, news, replace_on=self.replace_on, ignore=self.only_at_creation)
+        return diff_properties(state.inputs, news, replace_on=self.replace_on_changes, ignore=self.ignore_changes)
 
-    async def add_live_changes(self, stack: str, state: State, found: Difference) -> Difference:
+    async def add_live_changes(self, stack: str, state: RecordedState, found: DiffResult) -> DiffResult:
         """Add what an `up` without a refresh has to repair. Must be cheap: every `up` and `preview` waits for it."""
         return found
 
-    def foresee(self, news: Properties) -> Properties:
+    def preview_outputs(self, news: Properties) -> Properties:
         """The outputs a preview can know."""
         return dict(news)
 
-    async def create(self, operation: Operation, news: Properties) -> Made:
+    async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Make it, or adopt what a run that died left behind."""
         raise NotImplementedError
 
-    async def read(self, operation: Operation, state: State) -> Made | None:
+    async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
         """The live truth; None when it is gone."""
-        return Made(state.id, state.outputs)
+        return LiveResource(state.id, state.outputs)
 
-    async def update(self, operation: Operation, state: State, news: Properties) -> Made:
+    async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
         """Bring it to the new inputs in place."""
         raise NotImplementedError
 
-    async def delete(self, operation: Operation, state: State) -> None:
+    async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """Remove it; removing what is gone already is fine."""
 
 

@@ -16,20 +16,20 @@ from rackwright.drivers.supervision import Lifetime, leave_mark
 from rackwright.errors import RackwrightError
 from rackwright.operations.stack_lock import StackLock
 from rackwright.provider import registry
-from rackwright.provider.protocol.diff import Change, Difference
+from rackwright.provider.protocol.diff import DiffResult, PropertyDiffKind
 from rackwright.provider.protocol.engine_log import EngineLog
-from rackwright.provider.protocol.property_values import Properties, decode, encode, reveal
-from rackwright.provider.protocol.redaction import Redactor, rewrap
-from rackwright.provider.protocol.resource import Made, Operation, Resource, State
+from rackwright.provider.protocol.property_values import Properties, decode, encode, unwrap_secrets
+from rackwright.provider.protocol.redaction import Redactor, restore_secret_marks
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
 
 Result = TypeVar("Result")
 _KINDS = {
-    Change.ADD: provider_pb2.PropertyDiff.ADD,
-    Change.ADD_REPLACE: provider_pb2.PropertyDiff.ADD_REPLACE,
-    Change.DELETE: provider_pb2.PropertyDiff.DELETE,
-    Change.DELETE_REPLACE: provider_pb2.PropertyDiff.DELETE_REPLACE,
-    Change.UPDATE: provider_pb2.PropertyDiff.UPDATE,
-    Change.UPDATE_REPLACE: provider_pb2.PropertyDiff.UPDATE_REPLACE,
+    PropertyDiffKind.ADD: provider_pb2.PropertyDiff.ADD,
+    PropertyDiffKind.ADD_REPLACE: provider_pb2.PropertyDiff.ADD_REPLACE,
+    PropertyDiffKind.DELETE: provider_pb2.PropertyDiff.DELETE,
+    PropertyDiffKind.DELETE_REPLACE: provider_pb2.PropertyDiff.DELETE_REPLACE,
+    PropertyDiffKind.UPDATE: provider_pb2.PropertyDiff.UPDATE,
+    PropertyDiffKind.UPDATE_REPLACE: provider_pb2.PropertyDiff.UPDATE_REPLACE,
 }
 
 
@@ -82,17 +82,17 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         """Findings as failures, defaults filled in."""
         resource, news = await self._open(request, context), decode(request.news)
         self._redact.learn(news)
-        plain = reveal(news)
+        plain = unwrap_secrets(news)
         failures = [
             provider_pb2.CheckFailure(property=found.property, reason=self._redact(found.reason)) for found in resource.check(plain)
         ]
-        return provider_pb2.CheckResponse(inputs=encode(rewrap(resource.normalise(plain), news)), failures=failures)
+        return provider_pb2.CheckResponse(inputs=encode(restore_secret_marks(resource.apply_defaults(plain), news)), failures=failures)
 
     async def Diff(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
         """A detailed difference between the record and the new inputs."""
         resource = await self._open(request, context)
-        state = State(request.id, reveal(decode(request.old_inputs)), reveal(decode(request.olds)))
-        found = resource.diff(state, reveal(decode(request.news)))
+        state = RecordedState(request.id, unwrap_secrets(decode(request.old_inputs)), unwrap_secrets(decode(request.olds)))
+        found = resource.diff(state, unwrap_secrets(decode(request.news)))
         operation = self._operation(request)
         live = await self._guarded(context, operation, lambda: resource.add_live_changes(operation.stack, state, found), locked=False)
         return _diff_response(live)
@@ -102,9 +102,11 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         resource, news = await self._open(request, context), decode(request.properties)
         self._redact.learn(news)
         if request.preview:
-            return provider_pb2.CreateResponse(properties=encode(rewrap(resource.foresee(reveal(news)), news)))
+            return provider_pb2.CreateResponse(
+                properties=encode(restore_secret_marks(resource.preview_outputs(unwrap_secrets(news)), news))
+            )
         operation = self._operation(request)
-        made = await self._guarded(context, operation, lambda: resource.create(operation, reveal(news)))
+        made = await self._guarded(context, operation, lambda: resource.create(operation, unwrap_secrets(news)))
         outputs = await self._settle(context, made, news)
         return provider_pb2.CreateResponse(id=made.id, properties=outputs)
 
@@ -115,11 +117,11 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         self._redact.learn(inputs)
         self._redact.learn(outputs)
         operation = self._operation(request)
-        state = State(request.id, reveal(inputs), reveal(outputs))
+        state = RecordedState(request.id, unwrap_secrets(inputs), unwrap_secrets(outputs))
         made = await self._guarded(context, operation, lambda: resource.read(operation, state), locked=False)
         if made is None:
             return provider_pb2.ReadResponse()
-        found = inputs if made.inputs is None else rewrap(made.inputs, inputs)
+        found = inputs if made.inputs is None else restore_secret_marks(made.inputs, inputs)
         settled = await self._settle(context, made, {**outputs, **found}, inputs=found)
         return provider_pb2.ReadResponse(id=made.id, properties=settled, inputs=encode(found))
 
@@ -128,10 +130,12 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         resource, news = await self._open(request, context), decode(request.news)
         self._redact.learn(news)
         if request.preview:
-            return provider_pb2.UpdateResponse(properties=encode(rewrap(resource.foresee(reveal(news)), news)))
+            return provider_pb2.UpdateResponse(
+                properties=encode(restore_secret_marks(resource.preview_outputs(unwrap_secrets(news)), news))
+            )
         operation = self._operation(request)
-        state = State(request.id, reveal(decode(request.old_inputs)), reveal(decode(request.olds)))
-        made = await self._guarded(context, operation, lambda: resource.update(operation, state, reveal(news)))
+        state = RecordedState(request.id, unwrap_secrets(decode(request.old_inputs)), unwrap_secrets(decode(request.olds)))
+        made = await self._guarded(context, operation, lambda: resource.update(operation, state, unwrap_secrets(news)))
         return provider_pb2.UpdateResponse(properties=await self._settle(context, made, news))
 
     async def Delete(self, request: Any, context: Any) -> empty_pb2.Empty:
@@ -139,7 +143,7 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         resource = await self._open(request, context)
         self._redact.learn(decode(request.old_inputs))
         operation = self._operation(request)
-        state = State(request.id, reveal(decode(request.old_inputs)), reveal(decode(request.properties)))
+        state = RecordedState(request.id, unwrap_secrets(decode(request.old_inputs)), unwrap_secrets(decode(request.properties)))
         await self._guarded(context, operation, lambda: resource.delete(operation, state))
         return empty_pb2.Empty()
 
@@ -154,11 +158,11 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
     async def _open_way(self, stack: str) -> None:
         """What comes after it fails by itself, and says so; other stacks and other resources need no way."""
         try:
-            await api_tunnel.open_way(stack)
+            await api_tunnel.open_tunnel(stack)
         except RackwrightError as error:
             await self._log.warn("", str(error))
 
-    def _operation(self, request: Any) -> Operation:
+    def _operation(self, request: Any) -> RequestContext:
         urn = request.urn
         stack, name = urn.split("::")[0].removeprefix("urn:pulumi:"), urn.split("::")[-1]
 
@@ -171,9 +175,11 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         async def warn(text: str) -> None:
             await self._log.warn(urn, self._redact(text))
 
-        return Operation(urn, stack, name, preview=False, status=status, info=info, warn=warn)
+        return RequestContext(urn, stack, name, preview=False, status=status, info=info, warn=warn)
 
-    async def _guarded(self, context: Any, operation: Operation, call: Callable[[], Awaitable[Result]], *, locked: bool = True) -> Result:
+    async def _guarded(
+        self, context: Any, operation: RequestContext, call: Callable[[], Awaitable[Result]], *, locked: bool = True
+    ) -> Result:
         """The call's result; what it raises becomes a message for a person, never a traceback for their mistake."""
         self._under_way += 1
         try:
@@ -196,9 +202,9 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
             self._locks[stack] = StackLock(stack)
         await self._locks[stack].hold()
 
-    async def _settle(self, context: Any, made: Made, recorded: Properties, inputs: Properties | None = None) -> Any:
+    async def _settle(self, context: Any, made: LiveResource, recorded: Properties, inputs: Properties | None = None) -> Any:
         """The outputs as a struct; a resource that is not good is reported as a partial failure."""
-        outputs = encode(self._redact.seal(rewrap(made.outputs, recorded)))
+        outputs = encode(self._redact.seal(restore_secret_marks(made.outputs, recorded)))
         if made.reasons:
             failed = provider_pb2.ErrorResourceInitFailed(
                 id=made.id, properties=outputs, reasons=[self._redact(reason) for reason in made.reasons], inputs=encode(inputs or recorded)
@@ -216,7 +222,7 @@ async def _abort_with_detail(context: Any, message: str, detail: provider_pb2.Er
     raise AssertionError("abort returned")
 
 
-def _diff_response(difference: Difference) -> provider_pb2.DiffResponse:
+def _diff_response(difference: DiffResult) -> provider_pb2.DiffResponse:
     some = bool(difference.changes)
     return provider_pb2.DiffResponse(
         changes=provider_pb2.DiffResponse.DIFF_SOME if some else provider_pb2.DiffResponse.DIFF_NONE,

@@ -10,16 +10,16 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from rackwright.drivers import ansible, ssh
-from rackwright.drivers.power import Sleepers, awake
+from rackwright.drivers.power import PowerSavingNodes, wake_nodes
 from rackwright.drivers.rolling_update import Roll
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.operations import stack_files
-from rackwright.operations.check_mode.runner import Phases, look
+from rackwright.operations.check_mode.runner import PlaybookRun, run
 from rackwright.provider.lab import node_failure
-from rackwright.provider.protocol.diff import Change, Difference, compare
+from rackwright.provider.protocol.diff import DiffResult, PropertyDiffKind, diff_properties
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
-from rackwright.provider.protocol.resource import Made, Operation, Resource, State, only_resources
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource, refreshes_resources_only
 
 _BUSY: Final = 45.0
 """Seconds a node that lives already may take to answer before it is changed; a new one has as long as its target says."""
@@ -38,12 +38,12 @@ class Converge(Resource):
     token: ClassVar[str] = "rackwright:ansible:Converge"
     required: ClassVar[tuple[str, ...]] = ("plan", "hosts", "secrets", "digests")
 
-    def diff(self, state: State, news: Properties) -> Difference:
+    def diff(self, state: RecordedState, news: Properties) -> DiffResult:
         """Changed inputs, or a record that says it is not converged."""
-        found = compare(_with_plan_open(state.inputs), _with_plan_open(news), ignore=frozenset({"described"}))
-        return found if state.outputs.get("converged") else found.with_change("converged", Change.UPDATE)
+        found = diff_properties(_with_plan_open(state.inputs), _with_plan_open(news), ignore=frozenset({"described"}))
+        return found if state.outputs.get("converged") else found.with_change("converged", PropertyDiffKind.UPDATE)
 
-    def foresee(self, news: Properties) -> Properties:
+    def preview_outputs(self, news: Properties) -> Properties:
         """Return the inputs and the members; whether the phases succeed, and what they change, is unknown until they have run."""
         return {
             **news,
@@ -55,11 +55,11 @@ class Converge(Resource):
             "generation": UNKNOWN,
         }
 
-    async def create(self, operation: Operation, news: Properties) -> Made:
+    async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Apply all phases to all hosts."""
         return await self._apply(operation, news, news["hosts"], (), None)
 
-    async def update(self, operation: Operation, state: State, news: Properties) -> Made:
+    async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
         """Let nodes that are no longer declared leave in order, then apply all phases to those that are."""
         leaving = sorted(set(state.outputs.get("members", [])) - set(news["hosts"]))
         if leaving:
@@ -67,28 +67,33 @@ class Converge(Resource):
         newcomers = [name for name in news["hosts"] if name not in state.outputs.get("members", [])]
         return await self._apply(operation, news, newcomers, _settled(state), _sleepers(news, state.inputs))
 
-    async def read(self, operation: Operation, state: State) -> Made:
+    async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource:
         """What the phases would change now. Where it was not looked, what is on record stands, a failure included."""
-        if only_resources(state.inputs):
-            return Made(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
+        if refreshes_resources_only(state.inputs):
+            return LiveResource(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
         try:
             lost, applied = await self._play(operation, state.inputs, _settled(state), _sleepers(state.inputs), within=_LOOK, check=True)
-        except stack_files.OtherVersion as error:
-            return Made(state.id, {**state.outputs, "converged": False, "reasons": [str(error)]}, reasons=(str(error),))
+        except stack_files.PlanVersionError as error:
+            return LiveResource(state.id, {**state.outputs, "converged": False, "reasons": [str(error)]}, reasons=(str(error),))
         drift = [f"{result} (would change)" for result in applied.changed]
         drift += [f"{result.host}: waits to be rolled: {result.detail}" for result in applied.rolls]
         reasons = [*lost, *applied.reasons, *drift]
-        return Made(state.id, {**state.outputs, "converged": not reasons, "reasons": reasons}, reasons=tuple(reasons))
+        return LiveResource(state.id, {**state.outputs, "converged": not reasons, "reasons": reasons}, reasons=tuple(reasons))
 
-    async def delete(self, operation: Operation, state: State) -> None:
+    async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """The nodes go, and with them what was applied; what remains are the stack's files."""
         stack_files.remove(operation.stack)
 
     async def _apply(
-        self, operation: Operation, news: Properties, newcomers: Sequence[str], settled: Sequence[str], sleepers: Sleepers | None
-    ) -> Made:
+        self,
+        operation: RequestContext,
+        news: Properties,
+        newcomers: Sequence[str],
+        settled: Sequence[str],
+        sleepers: PowerSavingNodes | None,
+    ) -> LiveResource:
         started = time.monotonic()
-        stack_files.forget_verdict(operation.stack)
+        stack_files.invalidate_report(operation.stack)
         stack_files.record(operation.stack, news, settled=False)
         for name in newcomers:
             await ssh.close(operation.stack, name)
@@ -108,14 +113,21 @@ class Converge(Resource):
             "settled": list(settled),
             "generation": uuid.uuid4().hex,
         }
-        return Made(operation.name, outputs, reasons=tuple(reasons))
+        return LiveResource(operation.name, outputs, reasons=tuple(reasons))
 
     async def _play(
-        self, operation: Operation, inputs: Properties, settled: Sequence[str], sleepers: Sleepers | None, *, within: float, check: bool
-    ) -> tuple[list[str], ansible.Applied]:
+        self,
+        operation: RequestContext,
+        inputs: Properties,
+        settled: Sequence[str],
+        sleepers: PowerSavingNodes | None,
+        *,
+        within: float,
+        check: bool,
+    ) -> tuple[list[str], ansible.PlaybookResult]:
         """Wake who sleeps, then run the phases on every host that answers; the reasons of those that do not, and what was done."""
         files = stack_files.write(operation.stack, inputs, settled)
-        async with awake(operation.stack, sleepers, operation.status, within=within) as asleep:
+        async with wake_nodes(operation.stack, sleepers, operation.status, within=within) as asleep:
             lost = await self._reach(operation, files, _young(inputs, files.hosts, settled) if not check else (), within=within)
             applied = await self._applied(operation, files, lost, within=within, check=check)
             if applied.rolls and not applied.reasons and not check:
@@ -123,34 +135,38 @@ class Converge(Resource):
         told = dict.fromkeys(sleepers.nodes if sleepers and asleep else (), f"; it may sleep, and Slurm did not wake it: {asleep}")
         return [f"{name}: {reason}{told.get(name, '')}" for name, reason in lost.items()], applied
 
-    async def _reach(self, operation: Operation, files: stack_files.StackFiles, young: Sequence[str], *, within: float) -> dict[str, str]:
+    async def _reach(
+        self, operation: RequestContext, files: stack_files.StackFiles, young: Sequence[str], *, within: float
+    ) -> dict[str, str]:
         """Nodes that are just being born first, one may be the way to all others; the reason for each that does not answer."""
         await operation.status("waiting for the nodes to answer over SSH")
         cause = _cause(operation.stack) if files.target == "lab" else None
-        lost = await ssh.reach(operation.stack, young, within=files.boots_within, cause=cause) if young else {}
+        lost = await ssh.connect_all(operation.stack, young, within=files.boot_timeout, cause=cause) if young else {}
         others = [name for name in files.hosts if name not in young]
-        return lost | (await ssh.reach(operation.stack, others, within=within, cause=cause) if others else {})
+        return lost | (await ssh.connect_all(operation.stack, others, within=within, cause=cause) if others else {})
 
     async def _applied(
-        self, operation: Operation, files: stack_files.StackFiles, lost: dict[str, str], *, within: float, check: bool
-    ) -> ansible.Applied:
+        self, operation: RequestContext, files: stack_files.StackFiles, lost: dict[str, str], *, within: float, check: bool
+    ) -> ansible.PlaybookResult:
         """The phases on all that answered, once more where a connection broke."""
         reached = [name for name in files.hosts if name not in lost]
         if not reached:
-            return ansible.Applied()
+            return ansible.PlaybookResult()
         if check:
-            phases = Phases(operation.stack, files.inventory, files.secrets, files.site, files.skip_tags)
-            return (await look(phases, lost, operation.status)).applied
+            phases = PlaybookRun(operation.stack, files.inventory, files.secrets, files.site, files.skip_tags)
+            return (await run(phases, lost, operation.status)).applied
         applied = await self._site(operation, files, reached if lost else ())
         if applied.cut_off:
             await operation.info("a connection broke in the middle of a task; the phases are applied once more")
             for name in reached:
                 await ssh.close(operation.stack, name)
-            await ssh.reach(operation.stack, reached, within=within)
+            await ssh.connect_all(operation.stack, reached, within=within)
             applied = await self._site(operation, files, reached if lost else ())
         return applied
 
-    async def _roll(self, operation: Operation, files: stack_files.StackFiles, inputs: Properties, applied: ansible.Applied) -> None:
+    async def _roll(
+        self, operation: RequestContext, files: stack_files.StackFiles, inputs: Properties, applied: ansible.PlaybookResult
+    ) -> None:
         """What the roles left undone because jobs could run there, on nodes that are drained for it one after the other."""
         why = {result.host: result.detail for result in applied.rolls}
         await operation.info("\n".join(f"{name} is rolled: {reason}" for name, reason in why.items()))
@@ -161,7 +177,7 @@ class Converge(Resource):
         if done.reasons:
             applied.status, applied.message = 1, "\n".join(done.reasons)
 
-    async def _site(self, operation: Operation, files: stack_files.StackFiles, limit: Sequence[str]) -> ansible.Applied:
+    async def _site(self, operation: RequestContext, files: stack_files.StackFiles, limit: Sequence[str]) -> ansible.PlaybookResult:
         """All phases, on the hosts of the limit or on all."""
         return await ansible.play(
             files.root,
@@ -173,16 +189,16 @@ class Converge(Resource):
             on_progress=operation.status,
         )
 
-    async def _leave(self, operation: Operation, state: State, news: Properties, leaving: Sequence[str]) -> None:
+    async def _leave(self, operation: RequestContext, state: RecordedState, news: Properties, leaving: Sequence[str]) -> None:
         """Drain leaving nodes for as long as the new plan allows, stop their services; raises, naming the jobs that do not end."""
         await operation.info(f"leaving the cluster: {', '.join(leaving)}")
         try:
-            files = stack_files.write_leaving(operation.stack, state.inputs, _settled(state))
-        except stack_files.OtherVersion as error:
+            files = stack_files.write_removal_inventory(operation.stack, state.inputs, _settled(state))
+        except stack_files.PlanVersionError as error:
             hint = "declare them again and run `up`, which applies this version's plan; they can leave after that"
             raise RackwrightError(f"{', '.join(leaving)} cannot leave yet: {error.cause}", hint=hint) from None
         asked = [name for name in files.hosts if not paths.asleep(operation.stack, name).exists()]  # Who sleeps has no job and no daemon.
-        lost = await ssh.reach(operation.stack, asked, within=_LOOK)
+        lost = await ssh.connect_all(operation.stack, asked, within=_LOOK)
         applied = await ansible.play(
             files.root,
             "leave.yml",
@@ -220,17 +236,17 @@ def _settled_now(news: Properties, before: Sequence[str]) -> list[str]:
     return sorted(life for name, life in lives.items() if name not in out or life in before)
 
 
-def _settled(state: State) -> tuple[str, ...]:
+def _settled(state: RecordedState) -> tuple[str, ...]:
     """Incarnations that were given their own host key."""
     return tuple(state.outputs.get("settled", ()))
 
 
-def _sleepers(*inputs: Properties) -> Sleepers | None:
+def _sleepers(*inputs: Properties) -> PowerSavingNodes | None:
     """The nodes that may sleep by any of these inputs, since Slurm follows the old plan until it reads the new, and live in all of them.
 
     A node that was made anew is awake, and cannot tell Slurm so before it is converged.
     """
-    found = [sleepers for one in inputs if (sleepers := Sleepers.of(json.loads(one["plan"])["scheduler"]))]
+    found = [sleepers for one in inputs if (sleepers := PowerSavingNodes.of(json.loads(one["plan"])["scheduler"]))]
     lives = [{name: host.get("incarnation") for name, host in one["hosts"].items()} for one in inputs]
     old = {name for name in lives[0] if all(name in others and others[name] == lives[0][name] for others in lives)}
     nodes = dict.fromkeys(name for sleepers in found for name in sleepers.nodes if name in old)

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from rackwright.drivers.check_runner import run_checks
-from rackwright.drivers.power import awake, handed_over
+from rackwright.drivers.power import from_inventory, wake_nodes
 from rackwright.drivers.supervision import INTERRUPTED, current
-from rackwright.errors import BadInput, CouldNotTell
+from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import paths
 from rackwright.operations import stack_files
-from rackwright.provider.protocol.diff import Change, Difference
+from rackwright.provider.protocol.diff import DiffResult, PropertyDiffKind
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
-from rackwright.provider.protocol.resource import Made, Operation, Resource, State, only_resources
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource, refreshes_resources_only
 from rackwright.unknown_reasons import shared_reasons
 
 _PASSED: Final = "passed"
@@ -29,42 +29,42 @@ class Verification(Resource):
     token: ClassVar[str] = "rackwright:test:Verification"
     required: ClassVar[tuple[str, ...]] = ("level", "generation", "digests")
 
-    def diff(self, state: State, news: Properties) -> Difference:
+    def diff(self, state: RecordedState, news: Properties) -> DiffResult:
         """Changed inputs, or a verdict on record that is not good."""
         found = super().diff(state, news)
-        return found if state.outputs.get("verdict") == _PASSED else found.with_change("verdict", Change.UPDATE)
+        return found if state.outputs.get("verdict") == _PASSED else found.with_change("verdict", PropertyDiffKind.UPDATE)
 
-    def foresee(self, news: Properties) -> Properties:
+    def preview_outputs(self, news: Properties) -> Properties:
         """Return the inputs; every result is unknown until the checks have run."""
         return {**news, "verdict": UNKNOWN, "reasons": UNKNOWN, "totals": UNKNOWN, "finished": UNKNOWN, "run": UNKNOWN}
 
-    async def create(self, operation: Operation, news: Properties) -> Made:
+    async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Run the checks of the level."""
         return await self._verify(operation, news)
 
-    async def update(self, operation: Operation, state: State, news: Properties) -> Made:
+    async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
         """Run the checks of the level again."""
         return await self._verify(operation, news)
 
-    async def read(self, operation: Operation, state: State) -> Made:
+    async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource:
         """The passive checks now. Where it was not looked, the verdict on record stands."""
-        if only_resources(state.inputs):
-            return Made(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
+        if refreshes_resources_only(state.inputs):
+            return LiveResource(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
         try:
             report = await _run(operation, "checks", paths.refresh_results(operation.stack))
-        except BadInput as error:
-            return Made(state.id, {**state.outputs, "verdict": "unknown", "reasons": [str(error)]}, reasons=(str(error),))
+        except InputError as error:
+            return LiveResource(state.id, {**state.outputs, "verdict": "unknown", "reasons": [str(error)]}, reasons=(str(error),))
         if report["verdict"] == _PASSED and state.outputs.get("verdict") == _PASSED:
-            return Made(state.id, state.outputs)
+            return LiveResource(state.id, state.outputs)
         reasons = _reasons(report) or list(state.outputs.get("reasons", []))
         outputs = {**state.outputs, "verdict": report["verdict"] if report["verdict"] != _PASSED else "unknown", "reasons": reasons}
-        return Made(state.id, outputs, reasons=tuple(reasons))
+        return LiveResource(state.id, outputs, reasons=tuple(reasons))
 
-    async def delete(self, operation: Operation, state: State) -> None:
+    async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """A verdict about nodes that are going is no verdict."""
-        stack_files.forget_verdict(operation.stack)
+        stack_files.invalidate_report(operation.stack)
 
-    async def _verify(self, operation: Operation, news: Properties) -> Made:
+    async def _verify(self, operation: RequestContext, news: Properties) -> LiveResource:
         report = await _run(operation, news["level"], paths.results(operation.stack))
         reasons = [INTERRUPTED] if current.cancelled else _reasons(report)
         outputs = {
@@ -75,13 +75,13 @@ class Verification(Resource):
             "finished": report["started"],
             "run": uuid.uuid4().hex,
         }
-        return Made(operation.name, outputs, reasons=tuple(reasons))
+        return LiveResource(operation.name, outputs, reasons=tuple(reasons))
 
 
-async def _run(operation: Operation, level: str, results: Path) -> dict[str, Any]:
-    """Run the checks on nodes that are awake and read the report they left; raises BadInput where they refuse the hand-over."""
+async def _run(operation: RequestContext, level: str, results: Path) -> dict[str, Any]:
+    """Run the checks on nodes that are awake and read the report they left; raises InputError where they refuse the hand-over."""
     inventory = paths.inventory(operation.stack)
-    async with awake(operation.stack, handed_over(inventory), operation.status):
+    async with wake_nodes(operation.stack, from_inventory(inventory), operation.status):
         outcome = await run_checks(
             inventory=inventory,
             ssh_config=paths.ssh_config(operation.stack),
@@ -89,10 +89,10 @@ async def _run(operation: Operation, level: str, results: Path) -> dict[str, Any
             level=level,
             on_progress=operation.status,
         )
-    if outcome.status == BadInput.exit_code:
-        raise BadInput(outcome.said.strip())
+    if outcome.status == InputError.exit_code:
+        raise InputError(outcome.said.strip())
     if not outcome.report.exists():
-        raise CouldNotTell(f"the checks left no report; they said: {outcome.said.strip() or 'nothing'}")
+        raise UndeterminedError(f"the checks left no report; they said: {outcome.said.strip() or 'nothing'}")
     report: dict[str, Any] = json.loads(outcome.report.read_text())
     return report
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rackwright.catalog.checks import checks
-from rackwright.inventory.reader import Declared
+from rackwright.inventory.reader import Inventory
 from rackwright.report.hardware.facts import Facts, Part
 
 _OF_THE_MACHINE: Final = (Part.CPUS, Part.MEMORY, Part.NUMA, Part.DISKS)
@@ -27,13 +27,13 @@ class Difference:
     found: str
 
 
-def simulated_parts(declared: Declared) -> frozenset[Part]:
+def simulated_parts(declared: Inventory) -> frozenset[Part]:
     """Return the parts that are simulated on this target, so that they prove nothing about hardware."""
     found = {"capacity": _OF_THE_MACHINE, "gpu": (Part.GPUS, Part.GPU_LINKS), "fabric": (Part.RDMA,)}
     return frozenset(part for subsystem in declared.simulated for part in found.get(subsystem, ()))
 
 
-def planned(declared: Declared, name: str) -> dict[str, Any]:
+def planned(declared: Inventory, name: str) -> dict[str, Any]:
     """Return the plan's values for a node, by part."""
     record = declared.nodes[name]
     gpus = record.get("gpus")

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from rackwright.inventory.reader import Declared
+from rackwright.inventory.reader import Inventory
 from rackwright.report.hardware.compare import Difference, differences, planned, simulated_parts
 from rackwright.report.hardware.facts import Facts, Part
 from rackwright.report.verdict import Verdict, worst
@@ -47,7 +47,7 @@ class Seen:
 
 
 def document(
-    declared: Declared, section: Section, seen: Mapping[str, Seen], *, started: datetime, seconds: float, way: str
+    declared: Inventory, section: Section, seen: Mapping[str, Seen], *, started: datetime, seconds: float, way: str
 ) -> dict[str, Any]:
     """Return the report of the queried nodes. A node that is unreachable or has an unreadable part is unknown."""
     simulated = simulated_parts(declared)
@@ -69,7 +69,7 @@ def document(
     }
 
 
-def _node(declared: Declared, name: str, section: Section, seen: Seen, simulated: frozenset[Part]) -> dict[str, Any]:
+def _node(declared: Inventory, name: str, section: Section, seen: Seen, simulated: frozenset[Part]) -> dict[str, Any]:
     plan = planned(declared, name)
     found = () if seen.silent else differences(plan, seen.facts, simulated)
     facts = asdict(seen.facts)

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any, Final
 
 Row = tuple[str, ...]
-UNTOLD: Final = "?"
+UNKNOWN_CELL: Final = "?"
 """Cell of a value that could not be read."""
 NONE: Final = "-"
 _GIB: Final = 1024
@@ -54,7 +54,7 @@ def mebibytes(mib: float | None) -> str:
     ('2.0 GiB', '79.6 GiB', '1.2 TiB', '?')
     """
     if mib is None:
-        return UNTOLD
+        return UNKNOWN_CELL
     return f"{mib / _GIB:.1f} GiB" if mib < _GIB * _GIB else f"{mib / _GIB / _GIB:.1f} TiB"
 
 
@@ -67,29 +67,29 @@ def summary(node: Mapping[str, Any]) -> list[Row]:
 
 
 def _cpus(facts: Mapping[str, Any]) -> str:
-    return str(facts["cpus"]["total"]) if facts["cpus"] else UNTOLD
+    return str(facts["cpus"]["total"]) if facts["cpus"] else UNKNOWN_CELL
 
 
 def _layout(cpus: Mapping[str, Any] | None) -> str:
     """Return sockets × cores × threads."""
     counts = [cpus[key] for key in ("sockets", "cores_per_socket", "threads_per_core")] if cpus else [None]
-    return UNTOLD if None in counts else " × ".join(map(str, counts))
+    return UNKNOWN_CELL if None in counts else " × ".join(map(str, counts))
 
 
 def _numa(domains: Collection[Any] | None) -> str:
-    return UNTOLD if domains is None else str(len(domains))
+    return UNKNOWN_CELL if domains is None else str(len(domains))
 
 
 def _gpus(plan: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     if not plan["gpus"]:
         return NONE
-    return UNTOLD if facts["gpus"] is None else _counted(gpu["product"] or UNTOLD for gpu in facts["gpus"]) or "0"
+    return UNKNOWN_CELL if facts["gpus"] is None else _counted(gpu["product"] or UNKNOWN_CELL for gpu in facts["gpus"]) or "0"
 
 
 def _fabric(plan: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     ports = facts["rdma"]
     if ports is None:
-        return UNTOLD
+        return UNKNOWN_CELL
     working = _counted(
         " ".join(filter(None, (_rated(port["rate_gbps"]), port["link_layer"]))) for port in ports if port["state"] == "Active"
     )
@@ -107,7 +107,7 @@ def _counted(words: Iterable[str]) -> str:
 
 
 def _rate(gbps: float | None) -> str:
-    return f"{gbps:g} Gb/s" if gbps else UNTOLD
+    return f"{gbps:g} Gb/s" if gbps else UNKNOWN_CELL
 
 
 def gpus(node: Mapping[str, Any]) -> list[Row]:
@@ -117,7 +117,13 @@ def gpus(node: Mapping[str, Any]) -> list[Row]:
     for gpu in node["facts"]["gpus"] or ():
         label = f"GPU{gpu['index']}"
         nearest = nearest_cards(links["paths"].get(label, {}))
-        row = (gpu["product"] or UNTOLD, mebibytes(gpu["memory_mib"]), gpu["driver"] or UNTOLD, links["numa"].get(label, UNTOLD), nearest)
+        row = (
+            gpu["product"] or UNKNOWN_CELL,
+            mebibytes(gpu["memory_mib"]),
+            gpu["driver"] or UNKNOWN_CELL,
+            links["numa"].get(label, UNKNOWN_CELL),
+            nearest,
+        )
         rows.setdefault(row, []).append(gpu["index"])
     return [(fold(f"GPU{index}" for index in which), *row) for row, which in rows.items()]
 
@@ -161,7 +167,7 @@ def rdma(node: Mapping[str, Any]) -> list[Row]:
             _rate(port["rate_gbps"]),
             port["link_layer"],
             _domain(port["numa"]),
-            port["firmware"] or UNTOLD,
+            port["firmware"] or UNKNOWN_CELL,
         )
         for port in node["facts"]["rdma"] or ()
     ]

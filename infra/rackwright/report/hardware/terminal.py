@@ -88,7 +88,7 @@ def _totals(report: Mapping[str, Any]) -> RenderableType:
         if not total["planned"] and not total["found"] and name not in ("nodes", "cpus", "memory_mib"):
             continue
         shared = part in _SHARED and part in report["simulated"]
-        found = "·" if shared else rows.UNTOLD if total["found"] is None else write(total["found"])
+        found = "·" if shared else rows.UNKNOWN_CELL if total["found"] is None else write(total["found"])
         short = total["found"] is not None and total["found"] < total["planned"] and part != "memory"
         note = "shared with the machine" if shared else "simulated" if part in report["simulated"] else ""
         table.add_row(title, write(total["planned"]), Text(found, style="red" if short else ""), Text(note, style="dim"))

@@ -10,8 +10,8 @@ from rackwright.catalog.instances import UsageClass
 from rackwright.model.finding import Severity
 from rackwright.model.groups import Role
 from rackwright.model.targets.aws import CapacityBlock, OnDemand, Spot
-from rackwright.rules.aws.groups import Fleet, fleets, target
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.aws.groups import InstanceGroup, fleets, target
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _MOST_IN_BLOCK: Final = 64
 _MOST_IN_BLOCKS: Final = 256
@@ -20,7 +20,7 @@ _HEADS: Final = (Role.LOGIN, Role.CONTROLLER, Role.ACCOUNTING, Role.STORAGE)
 _BUYING: Final = {Spot: UsageClass.SPOT, CapacityBlock: UsageClass.CAPACITY_BLOCK}
 
 
-def _unsold(case: Case, kind: type[Spot | CapacityBlock]) -> Iterator[Fleet]:
+def _unsold(case: RuleContext, kind: type[Spot | CapacityBlock]) -> Iterator[InstanceGroup]:
     """Groups that are bought in a way their type is not sold in."""
     for fleet in fleets(case):
         if isinstance(fleet.declared.purchase, kind) and _BUYING[kind] not in fleet.type.usage_classes:
@@ -28,31 +28,31 @@ def _unsold(case: Case, kind: type[Spot | CapacityBlock]) -> Iterator[Fleet]:
 
 
 @rule("spot-unsupported")
-def spot_unsupported(case: Case) -> Iterator[Complaint]:
+def spot_unsupported(case: RuleContext) -> Iterator[Violation]:
     """No hpc type is sold as spot, among others (AWS ParallelCluster v3.11.1: CapacityTypeValidator)."""
     for fleet in _unsold(case, Spot):
-        yield Complaint(f"{fleet.path}.purchase", f"{fleet.type.name} is not sold as spot", "use `{kind: on-demand}`")
+        yield Violation(f"{fleet.path}.purchase", f"{fleet.type.name} is not sold as spot", "use `{kind: on-demand}`")
 
 
 @rule("capacity-block-unsupported")
-def capacity_block_unsupported(case: Case) -> Iterator[Complaint]:
+def capacity_block_unsupported(case: RuleContext) -> Iterator[Violation]:
     """Only some P and Trn types are sold in blocks (AWS ParallelCluster v3.11.1: CapacityTypeValidator)."""
     for fleet in _unsold(case, CapacityBlock):
-        yield Complaint(f"{fleet.path}.purchase", f"{fleet.type.name} is not sold in capacity blocks", "use `{kind: on-demand}`")
+        yield Violation(f"{fleet.path}.purchase", f"{fleet.type.name} is not sold in capacity blocks", "use `{kind: on-demand}`")
 
 
 @rule("spot-head", Severity.WARNING)
-def spot_head(case: Case) -> Iterator[Complaint]:
+def spot_head(case: RuleContext) -> Iterator[Violation]:
     """AWS takes spot instances back at two minutes' notice (EC2 user guide: Spot Instance interruptions)."""
     for fleet in fleets(case):
         heads = [role.value for role in fleet.roles if role in _HEADS]
         if isinstance(fleet.declared.purchase, Spot) and heads:
             cause = f"the cluster stops working when AWS reclaims group {fleet.name}, which has the role {', '.join(heads)}"
-            yield Complaint(f"{fleet.path}.purchase", cause, "use spot for workers only")
+            yield Violation(f"{fleet.path}.purchase", cause, "use spot for workers only")
 
 
 @rule("spot-prices")
-def spot_prices(case: Case) -> Iterator[Complaint]:
+def spot_prices(case: RuleContext) -> Iterator[Violation]:
     """What is expected must be allowed."""
     for fleet in fleets(case):
         spot = fleet.declared.purchase
@@ -60,11 +60,11 @@ def spot_prices(case: Case) -> Iterator[Complaint]:
             continue
         if spot.max_usd_per_hour < spot.expected_usd_per_hour:
             cause = f"{spot.max_usd_per_hour:g} is less than the expected {spot.expected_usd_per_hour:g}: no instance would start"
-            yield Complaint(f"{fleet.path}.purchase.max_usd_per_hour", cause, "omit it; the default is the list price")
+            yield Violation(f"{fleet.path}.purchase.max_usd_per_hour", cause, "omit it; the default is the list price")
 
 
 @rule("spot-expected", Severity.WARNING)
-def spot_expected(case: Case) -> Iterator[Complaint]:
+def spot_expected(case: RuleContext) -> Iterator[Violation]:
     """Spot never costs more than the list price (EC2 user guide: Spot Instance pricing)."""
     for fleet in fleets(case):
         spot, price = fleet.declared.purchase, fleet.type.price
@@ -75,18 +75,18 @@ def spot_expected(case: Case) -> Iterator[Complaint]:
             and (spot.expected_usd_per_hour or 0) > price.usd_per_hour
         ):
             cause = f"{spot.expected_usd_per_hour:g} is above the list price of {price.usd_per_hour:g} ({price.region}, {price.date})"
-            yield Complaint(
+            yield Violation(
                 f"{fleet.path}.purchase.expected_usd_per_hour", cause, "run `aws ec2 describe-spot-price-history` to see current prices"
             )
 
 
-def _region(case: Case) -> str:
+def _region(case: RuleContext) -> str:
     here = target(case)
     return here.region if here else ""
 
 
 @rule("capacity-block-source")
-def capacity_block_source(case: Case) -> Iterator[Complaint]:
+def capacity_block_source(case: RuleContext) -> Iterator[Violation]:
     """A block is bought now, or was bought already (AWS ParallelCluster v3.11.1: CapacityTypeValidator)."""
     for name, block in _blocks(case):
         if (block.offering is None) == (block.reservation is None):
@@ -94,10 +94,10 @@ def capacity_block_source(case: Case) -> Iterator[Complaint]:
                 "says neither which block to buy nor which was bought" if block.offering is None else "names a block to buy and one bought"
             )
             hint = "`aws ec2 describe-capacity-block-offerings` lists offerings; `describe-capacity-reservations` what you bought"
-            yield Complaint(f"target.instances.{name}.purchase", says, f"give `offering` or `reservation`: {hint}")
+            yield Violation(f"target.instances.{name}.purchase", says, f"give `offering` or `reservation`: {hint}")
 
 
-def _blocks(case: Case) -> Iterator[tuple[str, CapacityBlock]]:
+def _blocks(case: RuleContext) -> Iterator[tuple[str, CapacityBlock]]:
     here = target(case)
     for name, declared in here.instances.items() if here else ():
         if isinstance(declared.purchase, CapacityBlock):
@@ -105,25 +105,25 @@ def _blocks(case: Case) -> Iterator[tuple[str, CapacityBlock]]:
 
 
 @rule("capacity-block-size")
-def capacity_block_size(case: Case) -> Iterator[Complaint]:
+def capacity_block_size(case: RuleContext) -> Iterator[Violation]:
     """Blocks have limits, one by one and together."""
     counts = {name: case.cluster.groups[name].count for name, _ in _blocks(case) if name in case.cluster.groups}
     for name, count in counts.items():
         if count > _MOST_IN_BLOCK:
             cause = f"{count} instances; a capacity block has at most {_MOST_IN_BLOCK}"
-            yield Complaint(f"groups.{name}.count", cause, "use several groups, each with its own block")
+            yield Violation(f"groups.{name}.count", cause, "use several groups, each with its own block")
     if sum(counts.values()) > _MOST_IN_BLOCKS:
         cause = f"{sum(counts.values())} instances in capacity blocks; AWS sells at most {_MOST_IN_BLOCKS} to an account"
-        yield Complaint("target.instances", cause, "reduce a count")
+        yield Violation("target.instances", cause, "reduce a count")
 
 
 @rule("capacity-block-empty")
-def capacity_block_empty(case: Case) -> Iterator[Complaint]:
+def capacity_block_empty(case: RuleContext) -> Iterator[Violation]:
     """A block is paid for in advance, whether or not anything runs in it (AWS ParallelCluster v3.11.1: ComputeResourceSizeValidator)."""
     for name, block in _blocks(case):
         group = case.cluster.groups.get(name)
         if group is not None and group.count == 0 and block.offering is not None:
-            yield Complaint(
+            yield Violation(
                 f"target.instances.{name}.purchase",
                 "would buy a block for a group without nodes",
                 "increase the count, or remove the purchase",
@@ -131,14 +131,14 @@ def capacity_block_empty(case: Case) -> Iterator[Complaint]:
 
 
 @rule("reservation-placeholder", Severity.WARNING, at_up=Severity.ERROR)
-def reservation_placeholder(case: Case) -> Iterator[Complaint]:
+def reservation_placeholder(case: RuleContext) -> Iterator[Violation]:
     """An id of zeros is the placeholder of an example."""
     for path, id_ in _ids(case):
         if re.fullmatch(r"[a-z]+-(.)\1*", id_):
-            yield Complaint(path, f"{id_} is a placeholder", "enter the id of your reservation or offering")
+            yield Violation(path, f"{id_} is a placeholder", "enter the id of your reservation or offering")
 
 
-def _ids(case: Case) -> Iterator[tuple[str, str]]:
+def _ids(case: RuleContext) -> Iterator[tuple[str, str]]:
     """Reservations and offerings, and where they are named."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
@@ -149,25 +149,25 @@ def _ids(case: Case) -> Iterator[tuple[str, str]]:
 
 
 @rule("reservation-types")
-def reservation_types(case: Case) -> Iterator[Complaint]:
+def reservation_types(case: RuleContext) -> Iterator[Violation]:
     """A reservation is for one instance type (AWS ParallelCluster v3.11.1: CapacityReservationValidator)."""
-    first: dict[str, Fleet] = {}
+    first: dict[str, InstanceGroup] = {}
     for fleet in fleets(case):
         if isinstance(fleet.declared.purchase, OnDemand | CapacityBlock) and fleet.declared.purchase.reservation is not None:
             other = first.setdefault(fleet.declared.purchase.reservation, fleet)
             if other.type is not fleet.type:
                 cause = f"is also used by group {other.name} with type {other.type.name}: a reservation is for one type"
-                yield Complaint(f"{fleet.path}.purchase.reservation", cause, "use a separate reservation for each type")
+                yield Violation(f"{fleet.path}.purchase.reservation", cause, "use a separate reservation for each type")
 
 
 @rule("offering-twice")
-def offering_twice(case: Case) -> Iterator[Complaint]:
+def offering_twice(case: RuleContext) -> Iterator[Violation]:
     """An offering is gone once it is bought."""
     first: dict[str, str] = {}
     for name, block in _blocks(case):
         other = first.setdefault(block.offering, name) if block.offering is not None else name
         if other != name:
-            yield Complaint(
+            yield Violation(
                 f"target.instances.{name}.purchase.offering", f"is also used by group {other}", "find a separate offering for each group"
             )
 
@@ -176,34 +176,34 @@ _SLOW_BOOT: Final = 300
 """Seconds; an estimate: EC2 gives no figure, and types with many GPUs are said to take minutes."""
 
 
-def _sleeping(case: Case) -> Iterator[Fleet]:
+def _sleeping(case: RuleContext) -> Iterator[InstanceGroup]:
     """Groups whose nodes Slurm may switch off."""
     if case.slurm.power_saving is not None:
         yield from (fleet for fleet in fleets(case) if set(fleet.roles) == {Role.WORKER} and fleet.group.count)
 
 
 @rule("power-saving-spot")
-def power_saving_spot(case: Case) -> Iterator[Complaint]:
+def power_saving_spot(case: RuleContext) -> Iterator[Violation]:
     """Only instances of a persistent spot request can be stopped (EC2 user guide: Stop and start Spot Instances); ours are one-time."""
     for fleet in _sleeping(case):
         if isinstance(fleet.declared.purchase, Spot):
             hint = "use `{kind: on-demand}`, or remove scheduler.power_saving"
-            yield Complaint(f"{fleet.path}.purchase", "spot instances cannot be stopped and started, which power_saving requires", hint)
+            yield Violation(f"{fleet.path}.purchase", "spot instances cannot be stopped and started, which power_saving requires", hint)
 
 
 @rule("power-saving-scratch", Severity.WARNING)
-def power_saving_scratch(case: Case) -> Iterator[Complaint]:
+def power_saving_scratch(case: RuleContext) -> Iterator[Violation]:
     """Instance storage is lost at a stop (EC2 user guide: Instance store)."""
     for fleet in _sleeping(case):
         if fleet.type.nvme_gb:
             cause = f"each stop deletes the data on the {fleet.type.nvme_gb} GB of NVMe of a {fleet.type.name}"
-            yield Complaint(f"{fleet.path}.type", cause, "inform the users, and store data that later jobs need elsewhere")
+            yield Violation(f"{fleet.path}.type", cause, "inform the users, and store data that later jobs need elsewhere")
 
 
 @rule("power-saving-boot", Severity.WARNING)
-def power_saving_boot(case: Case) -> Iterator[Complaint]:
+def power_saving_boot(case: RuleContext) -> Iterator[Violation]:
     """Slurm marks a node that does not resume in time as down, and the job waits for another node."""
     saving = case.slurm.power_saving
     if saving is not None and target(case) is not None and saving.resume_timeout < _SLOW_BOOT:
         cause = f"{saving.resume_timeout} s may be less than an instance takes to start"
-        yield Complaint("scheduler.power_saving.resume_timeout", cause, "use 10m")
+        yield Violation("scheduler.power_saving.resume_timeout", cause, "use 10m")

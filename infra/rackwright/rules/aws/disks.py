@@ -13,7 +13,7 @@ from rackwright.model.storage.exports import MooseFs
 from rackwright.model.targets.aws import AwsTarget
 from rackwright.model.units import format_bytes
 from rackwright.rules.aws.groups import target
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _GIB: Final = 2**30
 """Bytes per GiB."""
@@ -36,66 +36,66 @@ def _least(here: AwsTarget) -> int:
 
 
 @rule("root-size")
-def root_size(case: Case) -> Iterator[Complaint]:
+def root_size(case: RuleContext) -> Iterator[Violation]:
     """EC2 refuses a root volume below its image's, and above what gp3 holds."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
         size = declared.root.size
         if here and size < _least(here):
             cause = f"{format_bytes(size)} is less than an image of {here.os} needs"
-            yield Complaint(
+            yield Violation(
                 f"target.instances.{name}.root.size", cause, f"use at least {format_bytes(_least(here))}; 100GiB is recommended"
             )
         elif size > _LARGEST_GIB * _GIB:
             cause = f"{format_bytes(size)} is more than a gp3 volume holds"
-            yield Complaint(f"target.instances.{name}.root.size", cause, "use at most 64TiB, and a shared file system for data")
+            yield Violation(f"target.instances.{name}.root.size", cause, "use at most 64TiB, and a shared file system for data")
 
 
 @rule("root-tight", Severity.WARNING)
-def root_tight(case: Case) -> Iterator[Complaint]:
+def root_tight(case: RuleContext) -> Iterator[Violation]:
     """A node with a full root file system fails in many ways."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
         if here and _least(here) <= declared.root.size < _ROOMY_GIB * _GIB:
             cause = f"{format_bytes(declared.root.size)} leaves little for packages and logs"
-            yield Complaint(f"target.instances.{name}.root.size", cause, f"use {_ROOMY_GIB}GiB or more, or omit it for 100GiB")
+            yield Violation(f"target.instances.{name}.root.size", cause, f"use {_ROOMY_GIB}GiB or more, or omit it for 100GiB")
 
 
 @rule("root-iops")
-def root_iops(case: Case) -> Iterator[Complaint]:
+def root_iops(case: RuleContext) -> Iterator[Violation]:
     """gp3 has limits of its own, and one for each GiB."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
         root, path = declared.root, f"target.instances.{name}.root.iops"
         most = max(_IOPS.start, root.size // _GIB * _IOPS_PER_GIB)
         if root.iops not in _IOPS:
-            yield Complaint(
+            yield Violation(
                 path, f"gp3 accepts {_IOPS.start} to {_IOPS.stop - 1}", f"omit it for {_IOPS.start}, which are included in the price"
             )
         elif root.iops > most:
             cause = f"{format_bytes(root.size)} allow at most {most}: {_IOPS_PER_GIB} per GiB"
-            yield Complaint(path, cause, f"reduce it, or use {-(-root.iops // _IOPS_PER_GIB)}GiB")
+            yield Violation(path, cause, f"reduce it, or use {-(-root.iops // _IOPS_PER_GIB)}GiB")
 
 
 @rule("root-throughput")
-def root_throughput(case: Case) -> Iterator[Complaint]:
+def root_throughput(case: RuleContext) -> Iterator[Violation]:
     """gp3 has limits of its own, and one for each operation per second."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
         root, path = declared.root, f"target.instances.{name}.root.throughput"
         if root.throughput not in _THROUGHPUT:
             hint = f"omit it for {_THROUGHPUT.start}, which are included in the price"
-            yield Complaint(path, f"gp3 accepts {_THROUGHPUT.start} to {_THROUGHPUT.stop - 1} MiB/s", hint)
+            yield Violation(path, f"gp3 accepts {_THROUGHPUT.start} to {_THROUGHPUT.stop - 1} MiB/s", hint)
         elif root.throughput > root.iops * _THROUGHPUT_PER_IOPS:
             cause = f"{root.iops} operations per second allow at most {int(root.iops * _THROUGHPUT_PER_IOPS)} MiB/s"
-            yield Complaint(path, cause, f"reduce it, or use `iops: {int(root.throughput / _THROUGHPUT_PER_IOPS)}`")
+            yield Violation(path, cause, f"reduce it, or use `iops: {int(root.throughput / _THROUGHPUT_PER_IOPS)}`")
 
 
 @rule("storage-volume-size")
-def storage_volume_size(case: Case) -> Iterator[Complaint]:
+def storage_volume_size(case: RuleContext) -> Iterator[Violation]:
     """On target `aws` each server of a file system keeps it on one gp3 volume."""
     here = target(case)
     for name, declared in case.cluster.storage.items() if here else ():
         if isinstance(declared, MooseFs) and declared.size > _LARGEST_GIB * _GIB:
             cause = f"{format_bytes(declared.size)} for each server is more than a gp3 volume holds"
-            yield Complaint(f"storage.{name}.size", cause, "use at most 64TiB with more servers, or fsx-lustre")
+            yield Violation(f"storage.{name}.size", cause, "use at most 64TiB with more servers, or fsx-lustre")

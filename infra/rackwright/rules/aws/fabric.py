@@ -7,84 +7,84 @@ from collections.abc import Iterator
 from rackwright.model.finding import Severity
 from rackwright.model.groups import Role
 from rackwright.model.targets.aws import CapacityBlock
-from rackwright.rules.aws.groups import Fleet, fleets
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.aws.groups import InstanceGroup, fleets
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 
-def _may_stand_together(fleet: Fleet) -> bool:
+def _may_stand_together(fleet: InstanceGroup) -> bool:
     """A capacity block is one place already."""
     return fleet.type.cluster_placement and not isinstance(fleet.declared.purchase, CapacityBlock)
 
 
 @rule("efa-unsupported")
-def efa_unsupported(case: Case) -> Iterator[Complaint]:
+def efa_unsupported(case: RuleContext) -> Iterator[Violation]:
     """EC2 refuses an EFA interface on a type without (AWS ParallelCluster v3.11.1: EfaValidator)."""
     for fleet in fleets(case):
         if fleet.declared.efa and not fleet.type.efa_interfaces:
-            yield Complaint(f"{fleet.path}.efa", f"{fleet.type.name} has no EFA", "remove it, or use a larger size of the family")
+            yield Violation(f"{fleet.path}.efa", f"{fleet.type.name} has no EFA", "remove it, or use a larger size of the family")
 
 
 @rule("efa-off", Severity.WARNING)
-def efa_off(case: Case) -> Iterator[Complaint]:
+def efa_off(case: RuleContext) -> Iterator[Violation]:
     """Jobs over several nodes then talk over TCP, and nothing says so (AWS ParallelCluster v3.11.1: EfaValidator)."""
     for fleet in fleets(case):
         if fleet.type.efa_interfaces and not fleet.declared.efa and Role.WORKER in fleet.roles and fleet.group.count > 1:
             cause = f"{fleet.type.name} has EFA, but jobs over several nodes would not use it"
-            yield Complaint(f"{fleet.path}.efa", cause, "add `efa: true`, which costs nothing")
+            yield Violation(f"{fleet.path}.efa", cause, "add `efa: true`, which costs nothing")
 
 
 @rule("efa-login")
-def efa_login(case: Case) -> Iterator[Complaint]:
+def efa_login(case: RuleContext) -> Iterator[Violation]:
     """An Elastic IP goes to an instance with exactly one interface (EC2 API: AssociateAddress)."""
     for fleet in fleets(case):
         if fleet.declared.efa and fleet.type.efa_interfaces > 1 and Role.LOGIN in fleet.roles:
             cause = f"with EFA {fleet.type.name} has several interfaces and no public address, so login is impossible"
-            yield Complaint(f"{fleet.path}.efa", cause, "remove it, or create a separate group for login")
+            yield Violation(f"{fleet.path}.efa", cause, "remove it, or create a separate group for login")
 
 
 @rule("efa-idle", Severity.WARNING)
-def efa_idle(case: Case) -> Iterator[Complaint]:
+def efa_idle(case: RuleContext) -> Iterator[Violation]:
     """Jobs use it, and clients of file systems with EFA."""
     for fleet in fleets(case):
         if fleet.declared.efa and fleet.type.efa_interfaces and Role.WORKER not in fleet.roles:
             cause = f"group {fleet.name} does not use EFA: it does not have the role worker"
-            yield Complaint(f"{fleet.path}.efa", cause, "remove it")
+            yield Violation(f"{fleet.path}.efa", cause, "remove it")
 
 
 @rule("efa-scattered", Severity.WARNING)
-def efa_scattered(case: Case) -> Iterator[Complaint]:
+def efa_scattered(case: RuleContext) -> Iterator[Violation]:
     """Far apart, EFA is as slow as the way between (AWS ParallelCluster v3.11.1: EfaPlacementGroupValidator)."""
     for fleet in fleets(case):
         if fleet.declared.efa and fleet.declared.placement_group is False and fleet.group.count > 1 and _may_stand_together(fleet):
-            yield Complaint(
+            yield Violation(
                 f"{fleet.path}.placement_group", "EFA between nodes that may be far apart", "omit it; the default follows `efa`"
             )
 
 
 @rule("placement-unsupported")
-def placement_unsupported(case: Case) -> Iterator[Complaint]:
+def placement_unsupported(case: RuleContext) -> Iterator[Violation]:
     """Not every type can be placed close together (AWS ParallelCluster v3.11.1: InstanceTypePlacementGroupValidator)."""
     for fleet in fleets(case):
         if fleet.declared.placement_group and not fleet.type.cluster_placement:
-            yield Complaint(
+            yield Violation(
                 f"{fleet.path}.placement_group", f"{fleet.type.name} cannot be placed in a cluster placement group", "remove it"
             )
 
 
 @rule("placement-capacity-block")
-def placement_capacity_block(case: Case) -> Iterator[Complaint]:
+def placement_capacity_block(case: RuleContext) -> Iterator[Violation]:
     """EC2 refuses both (AWS ParallelCluster v3.11.1: PlacementGroupCapacityTypeValidator)."""
     for fleet in fleets(case):
         if fleet.declared.placement_group and isinstance(fleet.declared.purchase, CapacityBlock):
             cause = "the instances of a capacity block are already close together and accept no placement group"
-            yield Complaint(f"{fleet.path}.placement_group", cause, "remove it")
+            yield Violation(f"{fleet.path}.placement_group", cause, "remove it")
 
 
 @rule("placement-alone", Severity.WARNING)
-def placement_alone(case: Case) -> Iterator[Complaint]:
+def placement_alone(case: RuleContext) -> Iterator[Violation]:
     """One instance is close to itself."""
     for fleet in fleets(case):
         if fleet.declared.placement_group and fleet.group.count == 1 and _may_stand_together(fleet):
-            yield Complaint(
+            yield Violation(
                 f"{fleet.path}.placement_group", f"group {fleet.name} has a single node, which needs no placement group", "remove it"
             )

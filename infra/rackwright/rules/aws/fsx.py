@@ -10,13 +10,13 @@ from rackwright.model.finding import Severity
 from rackwright.model.storage.fsx import FsxLustre, Medium
 from rackwright.model.units import format_bytes
 from rackwright.rules.aws.groups import fleets, target
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _GIB = 2**30
 """Bytes per GiB."""
 
 
-def lustres(case: Case) -> Iterator[tuple[str, FsxLustre]]:
+def lustres(case: RuleContext) -> Iterator[tuple[str, FsxLustre]]:
     """Every FSx file system, and its path."""
     for name, declared in case.cluster.storage.items():
         if isinstance(declared, FsxLustre):
@@ -33,43 +33,43 @@ def _medium(declared: FsxLustre) -> StorageType:
 
 
 @rule("fsx-target")
-def fsx_target(case: Case) -> Iterator[Complaint]:
+def fsx_target(case: RuleContext) -> Iterator[Violation]:
     """It is a service of AWS, in the network of a stack there."""
     for path, _ in lustres(case) if target(case) is None else ():
-        yield Complaint(f"{path}.kind", f"FSx is not available on target {case.cluster.target.kind}", "use `kind: moosefs`, or target aws")
+        yield Violation(f"{path}.kind", f"FSx is not available on target {case.cluster.target.kind}", "use `kind: moosefs`, or target aws")
 
 
 @rule("fsx-region")
-def fsx_region(case: Case) -> Iterator[Complaint]:
+def fsx_region(case: RuleContext) -> Iterator[Violation]:
     """Not every region has FSx for Lustre."""
     here = target(case)
     region = regions().get(here.region) if here else None
     for path, _ in lustres(case) if region else ():
         if region is not None and not region.fsx_lustre:
-            yield Complaint(f"{path}.kind", f"FSx for Lustre is not offered in {region.name}", "use `kind: moosefs`, or another region")
+            yield Violation(f"{path}.kind", f"FSx for Lustre is not offered in {region.name}", "use `kind: moosefs`, or another region")
 
 
 @rule("fsx-persistent-2-region")
-def fsx_persistent_2_region(case: Case) -> Iterator[Complaint]:
+def fsx_persistent_2_region(case: RuleContext) -> Iterator[Violation]:
     """Several regions have the first generation alone."""
     here = target(case)
     region = regions().get(here.region) if here else None
     for path, declared in lustres(case) if region else ():
         if region is not None and region.fsx_lustre and not region.fsx_persistent_2 and deployment_of(declared).takes_metadata:
             cause = f"PERSISTENT_2 is not offered in {region.name} (catalogue of {region.date})"
-            yield Complaint(f"{path}.deployment", cause, "use PERSISTENT_1 with `throughput: 200`, or another region")
+            yield Violation(f"{path}.deployment", cause, "use PERSISTENT_1 with `throughput: 200`, or another region")
 
 
 @rule("fsx-medium")
-def fsx_medium(case: Case) -> Iterator[Complaint]:
+def fsx_medium(case: RuleContext) -> Iterator[Violation]:
     """HDDs are available with PERSISTENT_1 only."""
     for path, declared in lustres(case):
         if _medium(declared) not in storage_types(deployment_of(declared)):
-            yield Complaint(f"{path}.medium", f"{declared.deployment} is not available on {declared.medium}", "use SSD, or PERSISTENT_1")
+            yield Violation(f"{path}.medium", f"{declared.deployment} is not available on {declared.medium}", "use SSD, or PERSISTENT_1")
 
 
 @rule("fsx-throughput")
-def fsx_throughput(case: Case) -> Iterator[Complaint]:
+def fsx_throughput(case: RuleContext) -> Iterator[Violation]:
     """Persistent file systems must say one of a few numbers, scratch none."""
     for path, declared in lustres(case):
         allowed = throughputs(deployment_of(declared), _medium(declared))
@@ -77,19 +77,19 @@ def fsx_throughput(case: Case) -> Iterator[Complaint]:
         if _medium(declared) not in storage_types(deployment_of(declared)) or (declared.throughput or None) in (allowed or (None,)):
             continue
         if not allowed:
-            yield Complaint(f"{path}.throughput", f"{declared.deployment} has no selectable throughput", "remove it")
+            yield Violation(f"{path}.throughput", f"{declared.deployment} has no selectable throughput", "remove it")
         elif declared.throughput is None:
-            yield Complaint(
+            yield Violation(
                 f"{path}.throughput", f"is missing: {declared.deployment} requires it", f"set one of these MB/s per TiB: {listed}"
             )
         else:
             near = min(allowed, key=lambda each, asked=declared.throughput: abs(each - asked))  # type: ignore[misc]
             cause = f"{declared.deployment} on {declared.medium} does not offer {declared.throughput}"
-            yield Complaint(f"{path}.throughput", cause, f"nearest: {near}; MB/s per TiB: {listed}")
+            yield Violation(f"{path}.throughput", cause, f"nearest: {near}; MB/s per TiB: {listed}")
 
 
 @rule("fsx-capacity")
-def fsx_capacity(case: Case) -> Iterator[Complaint]:
+def fsx_capacity(case: RuleContext) -> Iterator[Violation]:
     """Capacity comes in steps that follow from deployment, medium, throughput and EFA."""
     for path, declared in lustres(case):
         steps = capacities(deployment_of(declared), _medium(declared), declared.throughput, efa=declared.efa)
@@ -97,76 +97,76 @@ def fsx_capacity(case: Case) -> Iterator[Complaint]:
         if steps is not None and (declared.size % _GIB or gib not in steps):
             with_efa = " with EFA" if declared.efa else ""
             cause = f"{format_bytes(declared.size)} is not a size of {declared.deployment} on {declared.medium}{with_efa}"
-            yield Complaint(f"{path}.size", cause, f"nearest: {steps.nearest(gib)}GiB; GiB: {steps}")
+            yield Violation(f"{path}.size", cause, f"nearest: {steps.nearest(gib)}GiB; GiB: {steps}")
 
 
 @rule("fsx-metadata")
-def fsx_metadata(case: Case) -> Iterator[Complaint]:
+def fsx_metadata(case: RuleContext) -> Iterator[Violation]:
     """Only PERSISTENT_2 lets metadata be chosen, and only some numbers."""
     for path, declared in lustres(case):
         asked, steps = declared.metadata_iops, metadata_iops()
         if asked is None:
             continue
         if not deployment_of(declared).takes_metadata:
-            yield Complaint(
+            yield Violation(
                 f"{path}.metadata_iops", f"{declared.deployment} has no selectable metadata IOPS", "remove it, or use PERSISTENT_2"
             )
         elif asked not in steps:
-            yield Complaint(f"{path}.metadata_iops", f"{asked} is not offered", f"nearest: {steps.nearest(asked)}; {steps}")
+            yield Violation(f"{path}.metadata_iops", f"{asked} is not offered", f"nearest: {steps.nearest(asked)}; {steps}")
 
 
 @rule("fsx-drive-cache")
-def fsx_drive_cache(case: Case) -> Iterator[Complaint]:
+def fsx_drive_cache(case: RuleContext) -> Iterator[Violation]:
     """A drive cache has no effect with SSDs."""
     for path, declared in lustres(case):
         if declared.drive_cache and declared.medium is not Medium.HDD:
-            yield Complaint(f"{path}.drive_cache", "is a cache for HDDs, but the medium is SSD", "remove it, or use `medium: HDD`")
+            yield Violation(f"{path}.drive_cache", "is a cache for HDDs, but the medium is SSD", "remove it, or use `medium: HDD`")
 
 
 @rule("fsx-efa")
-def fsx_efa(case: Case) -> Iterator[Complaint]:
+def fsx_efa(case: RuleContext) -> Iterator[Violation]:
     """Servers with EFA are available with PERSISTENT_2 only."""
     for path, declared in lustres(case):
         if declared.efa and not takes_efa(deployment_of(declared), metadata=True):
-            yield Complaint(f"{path}.efa", f"{declared.deployment} is not reached over EFA", "remove it, or use PERSISTENT_2")
+            yield Violation(f"{path}.efa", f"{declared.deployment} is not reached over EFA", "remove it, or use PERSISTENT_2")
 
 
 @rule("fsx-efa-clients", Severity.WARNING)
-def fsx_efa_clients(case: Case) -> Iterator[Complaint]:
+def fsx_efa_clients(case: RuleContext) -> Iterator[Violation]:
     """Clients without EFA talk TCP to it."""
     with_efa = {fleet.name for fleet in fleets(case) if fleet.declared.efa}
     for path, declared in lustres(case) if target(case) else ():
         if declared.efa and not with_efa.intersection(declared.clients or case.cluster.groups):
-            yield Complaint(f"{path}.efa", "none of its clients has EFA", "add `efa: true` to the workers' instances, or remove it here")
+            yield Violation(f"{path}.efa", "none of its clients has EFA", "add `efa: true` to the workers' instances, or remove it here")
 
 
 @rule("fsx-backups")
-def fsx_backups(case: Case) -> Iterator[Complaint]:
+def fsx_backups(case: RuleContext) -> Iterator[Violation]:
     """Only persistent file systems without a data repository are backed up (FSx API: CreateBackup, botocore 1.44.5, 2026-11-20)."""
     for path, declared in lustres(case):
         if declared.backups and not deployment_of(declared).persistent:
-            yield Complaint(f"{path}.backups", f"{declared.deployment} cannot be backed up", "remove it, or use PERSISTENT_2")
+            yield Violation(f"{path}.backups", f"{declared.deployment} cannot be backed up", "remove it, or use PERSISTENT_2")
         elif declared.backups and declared.repositories:
             cause = "AWS does not back up a file system that is linked to a bucket"
-            yield Complaint(
+            yield Violation(
                 f"{path}.backups", cause, "remove it and add `exports: [NEW, CHANGED]` to the repositories, or remove the repositories"
             )
 
 
 @rule("fsx-scratch-home", Severity.WARNING)
-def fsx_scratch_home(case: Case) -> Iterator[Complaint]:
+def fsx_scratch_home(case: RuleContext) -> Iterator[Violation]:
     """A scratch file system loses the data of a server that fails (FSx for Lustre user guide: Deployment options)."""
     for path, declared in lustres(case):
         if not deployment_of(declared).persistent and declared.mount.rstrip("/") == "/home":
-            yield Complaint(
+            yield Violation(
                 f"{path}.deployment", f"{declared.deployment} loses data when a server fails, and it holds /home", "use PERSISTENT_2"
             )
 
 
 @rule("fsx-client-os")
-def fsx_client_os(case: Case) -> Iterator[Complaint]:
+def fsx_client_os(case: RuleContext) -> Iterator[Violation]:
     """AWS builds clients for Ubuntu and for Rocky's relatives, not for Debian (FSx for Lustre user guide: Installing the Lustre client)."""
     here = target(case)
     for path, _ in lustres(case) if here else ():
         if here is not None and here.os.value.startswith("debian"):
-            yield Complaint(f"{path}.kind", f"AWS provides no Lustre client for {here.os}", "use `os: ubuntu-24.04`, or `kind: moosefs`")
+            yield Violation(f"{path}.kind", f"AWS provides no Lustre client for {here.os}", "use `os: ubuntu-24.04`, or `kind: moosefs`")

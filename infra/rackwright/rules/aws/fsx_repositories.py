@@ -13,7 +13,7 @@ from typing import Final
 
 from rackwright.model.storage.fsx import DataRepository
 from rackwright.rules.aws.fsx import lustres
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _MOST: Final = 8
 """Data repository associations of a file system (FSx API reference: CreateDataRepositoryAssociation)."""
@@ -22,59 +22,59 @@ _TAKEN: Final = ("xn--", "sthree-", "amzn-s3-demo-")
 _TAKEN_ENDS: Final = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
 
 
-def _each(case: Case) -> Iterator[tuple[str, DataRepository]]:
+def _each(case: RuleContext) -> Iterator[tuple[str, DataRepository]]:
     for path, declared in lustres(case):
         for index, repository in enumerate(declared.repositories):
             yield f"{path}.repositories[{index}]", repository
 
 
 @rule("repository-count")
-def repository_count(case: Case) -> Iterator[Complaint]:
+def repository_count(case: RuleContext) -> Iterator[Violation]:
     """A file system takes eight."""
     for path, declared in lustres(case):
         if len(declared.repositories) > _MOST:
             hint = f"use at most {_MOST}: link a common prefix, or use another file system"
-            yield Complaint(f"{path}.repositories", f"{len(declared.repositories)} buckets", hint)
+            yield Violation(f"{path}.repositories", f"{len(declared.repositories)} buckets", hint)
 
 
 @rule("repository-folders")
-def repository_folders(case: Case) -> Iterator[Complaint]:
+def repository_folders(case: RuleContext) -> Iterator[Violation]:
     """Two buckets cannot be one folder, nor one inside the other; `/` takes the whole file system."""
     for path, declared in lustres(case):
         folders = [PurePosixPath(repository.folder) for repository in declared.repositories]
         for (_, one), (index, other) in combinations(enumerate(folders), 2):
             if one == other or one in other.parents or other in one.parents:
-                yield Complaint(
+                yield Violation(
                     f"{path}.repositories[{index}].folder", f"{other} overlaps {one} of another bucket", "use folders side by side"
                 )
 
 
 @rule("repository-twice")
-def repository_twice(case: Case) -> Iterator[Complaint]:
+def repository_twice(case: RuleContext) -> Iterator[Violation]:
     """A bucket, or a part of it, is one folder."""
     for path, declared in lustres(case):
         for (_, one), (index, other) in combinations(enumerate(declared.repositories), 2):
             if (one.bucket, one.prefix) == (other.bucket, other.prefix):
                 cause = f"s3://{other.bucket}/{other.prefix} is already linked to {one.folder}"
-                yield Complaint(f"{path}.repositories[{index}]", cause, "link it once, or another `prefix`")
+                yield Violation(f"{path}.repositories[{index}]", cause, "link it once, or another `prefix`")
 
 
 @rule("repository-bucket")
-def repository_bucket(case: Case) -> Iterator[Complaint]:
+def repository_bucket(case: RuleContext) -> Iterator[Violation]:
     """S3 does not permit such bucket names (Amazon S3 user guide: General purpose bucket naming rules)."""
     for path, repository in _each(case):
         name = repository.bucket
         if ".." in name or _ADDRESS.fullmatch(name) or name.startswith(_TAKEN) or name.endswith(_TAKEN_ENDS):
-            yield Complaint(
+            yield Violation(
                 f"{path}.bucket", f"`{name}` is not a valid bucket name", "enter the bucket's name, without s3:// and without a prefix"
             )
 
 
 @rule("repository-events")
-def repository_events(case: Case) -> Iterator[Complaint]:
+def repository_events(case: RuleContext) -> Iterator[Violation]:
     """AWS takes each kind of event once."""
     for path, repository in _each(case):
         for key in ("imports", "exports"):
             events = getattr(repository, key)
             if len(set(events)) < len(events):
-                yield Complaint(f"{path}.{key}", "lists an event twice", "list NEW, CHANGED and DELETED at most once each")
+                yield Violation(f"{path}.{key}", "lists an event twice", "list NEW, CHANGED and DELETED at most once each")

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from rackwright.catalog.instances import InstanceType, instance_types
 from rackwright.model.groups import Group, Role, roles_of
 from rackwright.model.targets.aws import AwsTarget, Instances
-from rackwright.rules.registry import Case
+from rackwright.rules.registry import RuleContext
 
 
 @dataclass(frozen=True)
-class Fleet:
+class InstanceGroup:
     """A group of target `aws` whose instance type is known."""
 
     name: str
@@ -31,15 +31,15 @@ class Fleet:
         return roles_of(self.name, self.group)
 
 
-def target(case: Case) -> AwsTarget | None:
+def target(case: RuleContext) -> AwsTarget | None:
     """The target, where it is `aws`."""
     return case.cluster.target if isinstance(case.cluster.target, AwsTarget) else None
 
 
-def fleets(case: Case) -> Iterator[Fleet]:
+def fleets(case: RuleContext) -> Iterator[InstanceGroup]:
     """Every group with its instances, where both are known: of the others other rules complain."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
         group, type_ = case.cluster.groups.get(name), instance_types().get(declared.type)
         if group is not None and type_ is not None:
-            yield Fleet(name, group, declared, type_)
+            yield InstanceGroup(name, group, declared, type_)

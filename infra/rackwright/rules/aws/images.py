@@ -9,8 +9,8 @@ from typing import Final
 
 from rackwright.model.finding import Severity
 from rackwright.model.targets.aws import Image
-from rackwright.rules.aws.groups import Fleet, fleets, target
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.aws.groups import InstanceGroup, fleets, target
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _CODENAMES: Final = {"jammy": "ubuntu-22.04", "noble": "ubuntu-24.04", "bookworm": "debian-12", "trixie": "debian-13"}
 _RELEASE: Final = re.compile(r"(ubuntu)[/-](?:[a-z-]+[/-])?(\d\d\.\d\d)|(debian)[/-](?:release/)?(\d+)|(rocky)-(?:linux-)?(\d+)")
@@ -24,7 +24,7 @@ class _Used:
 
     path: str
     image: Image
-    by: tuple[Fleet, ...]
+    by: tuple[InstanceGroup, ...]
 
     @property
     def words(self) -> str:
@@ -32,7 +32,7 @@ class _Used:
         return (self.image.parameter or self.image.name or "").lower()
 
 
-def _images(case: Case) -> Iterator[_Used]:
+def _images(case: RuleContext) -> Iterator[_Used]:
     here = target(case)
     if here is None:
         return
@@ -44,45 +44,45 @@ def _images(case: Case) -> Iterator[_Used]:
 
 
 @rule("image-source")
-def image_source(case: Case) -> Iterator[Complaint]:
+def image_source(case: RuleContext) -> Iterator[Violation]:
     """An image id is resolved from one source; a custom image may be an id only."""
     for used in _images(case):
         image = used.image
         if image.parameter and image.name:
-            yield Complaint(used.path, "has both `parameter` and `name`, which may be different images", "remove one")
+            yield Violation(used.path, "has both `parameter` and `name`, which may be different images", "remove one")
         elif not (image.id or image.parameter or image.name):
-            yield Complaint(used.path, "names no image", "add `parameter: /aws/service/…`, or `name:` and `owner:`, or `id:`")
+            yield Violation(used.path, "names no image", "add `parameter: /aws/service/…`, or `name:` and `owner:`, or `id:`")
 
 
 @rule("image-owner")
-def image_owner(case: Case) -> Iterator[Complaint]:
+def image_owner(case: RuleContext) -> Iterator[Violation]:
     """Every AWS account may publish an image under any name: without the owner, another account's image could be started."""
     for used in _images(case):
         if used.image.name and not used.image.owner:
             hint = "add `owner:`, like 099720109477 for Canonical, or self"
-            yield Complaint(f"{used.path}.owner", f"is missing: the owner of `{used.image.name}` is required", hint)
+            yield Violation(f"{used.path}.owner", f"is missing: the owner of `{used.image.name}` is required", hint)
         elif used.image.owner and not used.image.name:
-            yield Complaint(f"{used.path}.owner", "`owner` without `name` names no image", "add `name:`, or remove `owner`")
+            yield Violation(f"{used.path}.owner", "`owner` without `name` names no image", "add `name:`, or remove `owner`")
 
 
 @rule("image-unpinned", Severity.WARNING, at_up=Severity.ERROR)
-def image_unpinned(case: Case) -> Iterator[Complaint]:
+def image_unpinned(case: RuleContext) -> Iterator[Violation]:
     """The newest image changes over time: nodes created later would differ from earlier ones, without a record of the difference."""
     for used in _images(case):
         if used.image.id is None and (used.image.parameter or used.image.name):
-            yield Complaint(
+            yield Violation(
                 f"{used.path}.id", "is missing: all nodes must start from one image", f"run `rackwright pin {case.stack}` to write the id"
             )
 
 
 @rule("image-os")
-def image_os(case: Case) -> Iterator[Complaint]:
+def image_os(case: RuleContext) -> Iterator[Violation]:
     """The roles install what `os` says (AWS ParallelCluster v3.11.1: AmiOsCompatibleValidator)."""
     here = target(case)
     for used in _images(case):
         system = _system(used.words)
         if here is not None and system not in {None, here.os.value}:
-            yield Complaint(used.path, f"is {system}, but target.os is {here.os}", "change one of them")
+            yield Violation(used.path, f"is {system}, but target.os is {here.os}", "change one of them")
 
 
 def _system(words: str) -> str | None:
@@ -98,7 +98,7 @@ def _system(words: str) -> str | None:
 
 
 @rule("image-architecture")
-def image_architecture(case: Case) -> Iterator[Complaint]:
+def image_architecture(case: RuleContext) -> Iterator[Violation]:
     """An image holds programs for one kind of processor."""
     for used in _images(case):
         said = {kind for word, kind in _ARCHITECTURES.items() if word in used.words}
@@ -111,6 +111,6 @@ def image_architecture(case: Case) -> Iterator[Complaint]:
             yield _foreign(used, "cannot be for two architectures", fleet)
 
 
-def _foreign(used: _Used, cause: str, fleet: Fleet) -> Complaint:
+def _foreign(used: _Used, cause: str, fleet: InstanceGroup) -> Violation:
     hint = f"add a separate image for group {fleet.name}: `{fleet.path}.image`"
-    return Complaint(used.path, f"{cause}, but {fleet.type.name} of group {fleet.name} is {fleet.type.architecture}", hint)
+    return Violation(used.path, f"{cause}, but {fleet.type.name} of group {fleet.name} is {fleet.type.architecture}", hint)

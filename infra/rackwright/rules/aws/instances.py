@@ -8,12 +8,12 @@ from typing import Final
 from rackwright.catalog.instances import InstanceType, instance_types
 from rackwright.catalog.regions import regions
 from rackwright.catalog.site import hint_to_add
-from rackwright.derive.nodes import SCHEDULABLE, Member
+from rackwright.derive.nodes import SCHEDULABLE, DeclaredNode
 from rackwright.model.finding import Severity, did_you_mean, did_you_mean_model, nearest_of_class
 from rackwright.model.groups import Role
 from rackwright.model.units import format_bytes
 from rackwright.rules.aws.groups import fleets, target
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _FRACTIONAL: Final = frozenset({"g6f", "gr6f"})
 """Families with a part of an L4 in each instance; EC2 counts 0 GPUs in them (DescribeInstanceTypes: GpuInfo)."""
@@ -26,7 +26,7 @@ def _family(type_: str) -> str:
 
 
 @rule("instance-type-unknown")
-def instance_type_unknown(case: Case) -> Iterator[Complaint]:
+def instance_type_unknown(case: RuleContext) -> Iterator[Violation]:
     """CPUs, GPUs, interfaces and price follow from the type."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
@@ -35,51 +35,51 @@ def instance_type_unknown(case: Case) -> Iterator[Complaint]:
             kin = [near] if near else [one for one in instance_types() if _family(one) == _family(declared.type)]
             how = f"run `make catalog` if AWS has added it, or {hint_to_add('instances', declared.type)}"
             hint = did_you_mean_model(declared.type, kin, how)
-            yield Complaint(f"target.instances.{name}.type", f"instance type `{declared.type}` is not in the catalogue", hint)
+            yield Violation(f"target.instances.{name}.type", f"instance type `{declared.type}` is not in the catalogue", hint)
 
 
 @rule("instance-type-region", Severity.WARNING)
-def instance_type_region(case: Case) -> Iterator[Complaint]:
+def instance_type_region(case: RuleContext) -> Iterator[Violation]:
     """Not every type is sold everywhere (cluster-toolkit v1.95: test_machine_type_in_zone). The catalogue may be behind."""
     here = target(case)
     for fleet in fleets(case):
         if here is not None and here.region in regions() and here.region not in fleet.type.regions:
             near = sorted(fleet.type.regions, key=lambda region, here=here.region: (region[:2] != here[:2], region))  # type: ignore[misc]
             cause = f"{fleet.type.name} was not sold in {here.region} on {fleet.type.date}"
-            yield Complaint(f"{fleet.path}.type", cause, f"sold elsewhere: {', '.join(near[:_NAMED])}")
+            yield Violation(f"{fleet.path}.type", cause, f"sold elsewhere: {', '.join(near[:_NAMED])}")
 
 
 @rule("instance-type-fractional")
-def instance_type_fractional(case: Case) -> Iterator[Complaint]:
+def instance_type_fractional(case: RuleContext) -> Iterator[Violation]:
     """Slurm counts whole GPUs, and so does every check."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
         if _family(declared.type) in _FRACTIONAL:
             cause = f"{declared.type} has a fraction of a GPU; only whole GPUs can be scheduled"
-            yield Complaint(f"target.instances.{name}.type", cause, "use a g6 type: g6.xlarge is the smallest with a whole L4")
+            yield Violation(f"target.instances.{name}.type", cause, "use a g6 type: g6.xlarge is the smallest with a whole L4")
 
 
 @rule("instances-missing")
-def instances_missing(case: Case) -> Iterator[Complaint]:
+def instances_missing(case: RuleContext) -> Iterator[Violation]:
     """A node on target `aws` is an instance of some type."""
     here = target(case)
     for name, group in case.cluster.groups.items() if here else ():
         if here and group.count and name not in here.instances:
-            yield Complaint(
+            yield Violation(
                 f"target.instances.{name}", f"is missing: group {name} has no instance type", f"add `{name}: {{type: m7i.large}}`"
             )
 
 
 @rule("instances-unused")
-def instances_unused(case: Case) -> Iterator[Complaint]:
+def instances_unused(case: RuleContext) -> Iterator[Violation]:
     """Instances of a group that does not exist are a typing error, or a leftover."""
     here = target(case)
     for name in here.instances if here else ():
         if name not in case.cluster.groups:
-            yield Complaint(f"target.instances.{name}", "no group has that name", did_you_mean(name, case.cluster.groups))
+            yield Violation(f"target.instances.{name}", "no group has that name", did_you_mean(name, case.cluster.groups))
 
 
-def _sized(case: Case, key: str) -> Iterator[tuple[str, Member, InstanceType]]:
+def _sized(case: RuleContext, key: str) -> Iterator[tuple[str, DeclaredNode, InstanceType]]:
     """Nodes of known types, and where they say what they have; each place once."""
     types = {fleet.name: fleet.type for fleet in fleets(case)}
     seen: set[str] = set()
@@ -92,75 +92,75 @@ def _sized(case: Case, key: str) -> Iterator[tuple[str, Member, InstanceType]]:
 
 
 @rule("instance-gpus")
-def instance_gpus(case: Case) -> Iterator[Complaint]:
+def instance_gpus(case: RuleContext) -> Iterator[Violation]:
     """An instance has the GPUs of its type, no more, no fewer and no others."""
     for path, member, type_ in _sized(case, "gpus"):
         declared = (member.gpus.model, member.gpus.count) if member.gpus else None
         real = (type_.gpu_model, type_.gpu_count) if type_.gpu_model else None
         if declared != real:
             has = f"{type_.gpu_count} {type_.gpu_model}" if real else "no GPU that Slurm can count"
-            yield Complaint(path, f"{type_.name} has {has}", "omit `gpus`; it follows from the type")
+            yield Violation(path, f"{type_.name} has {has}", "omit `gpus`; it follows from the type")
 
 
 @rule("instance-cpus")
-def instance_cpus(case: Case) -> Iterator[Complaint]:
+def instance_cpus(case: RuleContext) -> Iterator[Violation]:
     """Slurm drains a node with fewer CPUs than its configuration (slurm.conf(5): CPUs)."""
     for path, member, type_ in _sized(case, "cpus"):
         if member.cpus > type_.cpus:
-            yield Complaint(path, f"{type_.name} has {type_.cpus}", "omit `cpus`; it follows from the type")
+            yield Violation(path, f"{type_.name} has {type_.cpus}", "omit `cpus`; it follows from the type")
 
 
 @rule("instance-cpus-idle", Severity.WARNING)
-def instance_cpus_idle(case: Case) -> Iterator[Complaint]:
+def instance_cpus_idle(case: RuleContext) -> Iterator[Violation]:
     """CPUs that are paid for and not scheduled."""
     for path, member, type_ in _sized(case, "cpus"):
         if member.cpus < type_.cpus:
-            yield Complaint(path, f"{type_.name} has {type_.cpus} CPUs: {type_.cpus - member.cpus} of them stay idle", "omit `cpus`")
+            yield Violation(path, f"{type_.name} has {type_.cpus} CPUs: {type_.cpus - member.cpus} of them stay idle", "omit `cpus`")
 
 
 @rule("instance-memory")
-def instance_memory(case: Case) -> Iterator[Complaint]:
+def instance_memory(case: RuleContext) -> Iterator[Violation]:
     """More memory than the type has (AWS ParallelCluster v3.11.1: SchedulableMemoryValidator)."""
     for path, member, type_ in _sized(case, "memory"):
         if member.memory > type_.memory_mib * 2**20:
-            yield Complaint(path, f"{type_.name} has {format_bytes(type_.memory_mib * 2**20)}", "omit `memory`; it follows from the type")
+            yield Violation(path, f"{type_.name} has {format_bytes(type_.memory_mib * 2**20)}", "omit `memory`; it follows from the type")
 
 
 @rule("instance-memory-tight", Severity.WARNING)
-def instance_memory_tight(case: Case) -> Iterator[Complaint]:
+def instance_memory_tight(case: RuleContext) -> Iterator[Violation]:
     """The kernel reserves a part of EC2's figure; Slurm drains a node that reports less memory than its configuration."""
     for path, member, type_ in _sized(case, "memory"):
         real = type_.memory_mib * 2**20
         if real * SCHEDULABLE < member.memory <= real:
             cause = f"{format_bytes(member.memory)} is nearly all of {type_.name}'s {format_bytes(real)}; the operating system reports less"
-            yield Complaint(path, cause, f"omit `memory`; the default is {SCHEDULABLE:.0%} of the type's memory")
+            yield Violation(path, cause, f"omit `memory`; the default is {SCHEDULABLE:.0%} of the type's memory")
 
 
 @rule("instance-gpus-idle", Severity.WARNING)
-def instance_gpus_idle(case: Case) -> Iterator[Complaint]:
+def instance_gpus_idle(case: RuleContext) -> Iterator[Violation]:
     """Only workers run jobs."""
     for fleet in fleets(case):
         if (fleet.type.gpu_count or fleet.type.neuron_devices) and Role.WORKER not in fleet.roles:
             cause = f"{fleet.type.name} has accelerators, but group {fleet.name} does not have the role worker"
-            yield Complaint(f"{fleet.path}.type", cause, "use a type without accelerators, like m7i.large, or add the role worker")
+            yield Violation(f"{fleet.path}.type", cause, "use a type without accelerators, like m7i.large, or add the role worker")
 
 
 @rule("instance-burstable", Severity.WARNING)
-def instance_burstable(case: Case) -> Iterator[Complaint]:
+def instance_burstable(case: RuleContext) -> Iterator[Violation]:
     """T types earn CPU credits; a job that runs for long has spent them soon (EC2 user guide: Burstable performance instances)."""
     for fleet in fleets(case):
         if fleet.type.family.startswith("t3") and Role.WORKER in fleet.roles:
             cause = f"{fleet.type.name} is throttled, or billed extra, when its CPU credits are used up"
-            yield Complaint(f"{fleet.path}.type", cause, "use c7i or m7i for workers")
+            yield Violation(f"{fleet.path}.type", cause, "use c7i or m7i for workers")
 
 
 @rule("architecture-mixed", Severity.WARNING)
-def architecture_mixed(case: Case) -> Iterator[Complaint]:
+def architecture_mixed(case: RuleContext) -> Iterator[Violation]:
     """What is built on a login node is run on the workers (AWS ParallelCluster v3.11.1: InstanceArchitectureCompatibilityValidator)."""
     logins = {fleet.type.architecture for fleet in fleets(case) if Role.LOGIN in fleet.roles}
     for fleet in fleets(case):
         if Role.WORKER in fleet.roles and logins and fleet.type.architecture not in logins:
             cause = f"{fleet.type.name} is {fleet.type.architecture}, but login nodes are {' and '.join(sorted(logins))}"
-            yield Complaint(
+            yield Violation(
                 f"{fleet.path}.type", cause, "use a login type of the same architecture: programs built on login will not run there"
             )

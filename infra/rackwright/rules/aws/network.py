@@ -10,7 +10,7 @@ from rackwright.catalog.regions import regions
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.targets.aws import Nat
 from rackwright.rules.aws.groups import target
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _WIDEST, _NARROWEST = 16, 28
 """Prefixes of networks and subnets (EC2 API: CreateVpc, CreateSubnet). AWS keeps the first four addresses of each subnet and the last;
@@ -30,34 +30,34 @@ _ALLOW_HINT: Final = "enter the network from which you connect, like <your publi
 
 
 @rule("region-unknown")
-def region_unknown(case: Case) -> Iterator[Complaint]:
+def region_unknown(case: RuleContext) -> Iterator[Violation]:
     """An unknown region has no API endpoint; the regions of China and of the US government need other ARNs."""
     here = target(case)
     if here is not None and here.region not in regions():
         hint = f"{did_you_mean(here.region, regions())} Add a row to the catalogue's regions.csv for a new region"
-        yield Complaint("target.region", f"region `{here.region}` is not in the catalogue", hint)
+        yield Violation("target.region", f"region `{here.region}` is not in the catalogue", hint)
 
 
 @rule("zone-region")
-def zone_region(case: Case) -> Iterator[Complaint]:
+def zone_region(case: RuleContext) -> Iterator[Violation]:
     """A zone is named after its region (cluster-toolkit v1.95: test_zone_in_region)."""
     here = target(case)
     if here is not None and here.zone[:-1] != here.region:
-        yield Complaint("target.zone", f"{here.zone} is not in {here.region}", f"use {here.region}a, for instance, or change the region")
+        yield Violation("target.zone", f"{here.zone} is not in {here.region}", f"use {here.region}a, for instance, or change the region")
 
 
 @rule("zone-unknown", Severity.WARNING)
-def zone_unknown(case: Case) -> Iterator[Complaint]:
+def zone_unknown(case: RuleContext) -> Iterator[Violation]:
     """Which zones an account sees differs; one that the catalogue lacks is a typing error more often."""
     here = target(case)
     known = regions().get(here.region) if here else None
     if here is not None and known is not None and here.zone[:-1] == here.region and here.zone not in known.zones:
         hint = f"known: {', '.join(known.zones)}; run `aws ec2 describe-availability-zones` to list your account's zones"
-        yield Complaint("target.zone", f"zone `{here.zone}` is not in the catalogue", hint)
+        yield Violation("target.zone", f"zone `{here.zone}` is not in the catalogue", hint)
 
 
 @rule("vpc-size")
-def vpc_size(case: Case) -> Iterator[Complaint]:
+def vpc_size(case: RuleContext) -> Iterator[Violation]:
     """AWS takes ranges from /16 to /28, and the smallest part of the network is a quarter of it."""
     here, cidr = target(case), case.cluster.network.cidr
     if here is not None:
@@ -66,85 +66,85 @@ def vpc_size(case: Case) -> Iterator[Complaint]:
             cause = (
                 f"{cidr}: AWS accepts networks from /{_WIDEST}, and subnets up to /{_NARROWEST}; the smallest of four here is /{narrowest}"
             )
-            yield Complaint("network.cidr", cause, f"use /{_WIDEST} to /{_NARROWEST - 2}")
+            yield Violation("network.cidr", cause, f"use /{_WIDEST} to /{_NARROWEST - 2}")
 
 
 @rule("network-kubernetes", Severity.WARNING)
-def network_kubernetes(case: Case) -> Iterator[Complaint]:
+def network_kubernetes(case: RuleContext) -> Iterator[Violation]:
     """Clusters of Kubernetes in peered networks bring their defaults along."""
     for taken, owner in _KUBERNETES.items() if target(case) else ():
         if case.cluster.network.cidr.overlaps(taken):
             cause = f"{case.cluster.network.cidr} overlaps {taken}: {owner}"
-            yield Complaint("network.cidr", cause, "use another range, like 10.90.0.0/20, before the first `up`")
+            yield Violation("network.cidr", cause, "use another range, like 10.90.0.0/20, before the first `up`")
 
 
 @rule("allow-anywhere", Severity.WARNING)
-def allow_anywhere(case: Case) -> Iterator[Complaint]:
+def allow_anywhere(case: RuleContext) -> Iterator[Violation]:
     """A login node with a public address receives login attempts from the whole internet within minutes."""
     if target(case) and _ANYBODY in case.cluster.access.allow:
-        yield Complaint("access.allow", "permits the whole internet to reach the login nodes", _ALLOW_HINT)
+        yield Violation("access.allow", "permits the whole internet to reach the login nodes", _ALLOW_HINT)
 
 
 @rule("allow-private")
-def allow_private(case: Case) -> Iterator[Complaint]:
+def allow_private(case: RuleContext) -> Iterator[Violation]:
     """Login nodes have public addresses, and connections from the internet come from public addresses."""
     allow = case.cluster.access.allow
     if target(case) and allow and all(any(network.subnet_of(private) for private in _PRIVATE) for network in allow):
         cause = "private ranges only: no one can connect from the internet, not even provisioning"
-        yield Complaint("access.allow", cause, _ALLOW_HINT)
+        yield Violation("access.allow", cause, _ALLOW_HINT)
 
 
 @rule("allow-placeholder", Severity.WARNING, at_up=Severity.ERROR)
-def allow_placeholder(case: Case) -> Iterator[Complaint]:
+def allow_placeholder(case: RuleContext) -> Iterator[Violation]:
     """A documentation range permits no connection: instances would be billed until provisioning times out."""
     for network in case.cluster.access.allow if target(case) else ():
         if any(network.subnet_of(example) for example in _EXAMPLES):
-            yield Complaint("access.allow", f"{network} is a documentation range (RFC 5737)", _ALLOW_HINT)
+            yield Violation("access.allow", f"{network} is a documentation range (RFC 5737)", _ALLOW_HINT)
 
 
 @rule("allow-many")
-def allow_many(case: Case) -> Iterator[Complaint]:
+def allow_many(case: RuleContext) -> Iterator[Violation]:
     """Each network is a rule of one security group."""
     allow = case.cluster.access.allow
     if target(case) and len(allow) > _MOST_RULES:
         cause = f"{len(allow)} networks; a security group accepts at most {_MOST_RULES}"
-        yield Complaint("access.allow", cause, "merge adjacent networks into wider ones")
+        yield Violation("access.allow", cause, "merge adjacent networks into wider ones")
 
 
 @rule("access-unpublished", Severity.WARNING)
-def access_unpublished(case: Case) -> Iterator[Complaint]:
+def access_unpublished(case: RuleContext) -> Iterator[Violation]:
     """Where login nodes have addresses of their own, nothing is published on this machine."""
     access = case.cluster.access
     if target(case):
         for key in ("port", "listen"):
             if getattr(access, key) != type(access).model_fields[key].default:
                 cause = "has no effect on target aws: login nodes have their own addresses and SSH ports"
-                yield Complaint(f"access.{key}", cause, "remove it")
+                yield Violation(f"access.{key}", cause, "remove it")
 
 
 @rule("nat-none", Severity.WARNING)
-def nat_none(case: Case) -> Iterator[Complaint]:
+def nat_none(case: RuleContext) -> Iterator[Violation]:
     """Nodes other than login fetch their packages through the NAT gateway."""
     here = target(case)
     if here is not None and here.nat is Nat.NONE:
         cause = "nodes without a public address cannot reach package servers"
-        yield Complaint("target.nat", cause, "use `gateway`, or an image with every package that the roles install")
+        yield Violation("target.nat", cause, "use `gateway`, or an image with every package that the roles install")
 
 
 @rule("session-manager-unreachable", Severity.WARNING)
-def session_manager_unreachable(case: Case) -> Iterator[Complaint]:
+def session_manager_unreachable(case: RuleContext) -> Iterator[Violation]:
     """Its agent talks to the service over HTTPS (Systems Manager user guide: Setting up Session Manager)."""
     here = target(case)
     if here is not None and here.session_manager and here.nat is Nat.NONE:
         cause = "works on login nodes only: without a NAT gateway, other nodes cannot reach the service"
-        yield Complaint("target.session_manager", cause, "use `nat: gateway`, or remove it")
+        yield Violation("target.session_manager", cause, "use `nat: gateway`, or remove it")
 
 
 @rule("s3-through-nat", Severity.WARNING)
-def s3_through_nat(case: Case) -> Iterator[Complaint]:
+def s3_through_nat(case: RuleContext) -> Iterator[Violation]:
     """A gateway endpoint costs nothing; a NAT gateway bills every byte (Amazon VPC user guide: Gateway endpoints)."""
     here = target(case)
     if here is not None and not here.s3_endpoint and here.nat is Nat.GATEWAY:
-        yield Complaint(
+        yield Violation(
             "target.s3_endpoint", "traffic to S3 is billed by the NAT gateway", "omit it; the endpoint is the default and costs nothing"
         )

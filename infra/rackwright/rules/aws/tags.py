@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rackwright.rules.aws.groups import target
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _LONGEST_KEY: Final = 128
 _LONGEST_VALUE: Final = 256
@@ -21,44 +21,44 @@ _LETTERS: Final = re.compile(r"[\w .:/=+@-]*")
 _OWN: Final = ("rackwright.", "rackwright:")
 
 
-def _tags(case: Case) -> dict[str, str]:
+def _tags(case: RuleContext) -> dict[str, str]:
     here = target(case)
     return here.tags if here else {}
 
 
 @rule("tag-reserved")
-def tag_reserved(case: Case) -> Iterator[Complaint]:
+def tag_reserved(case: RuleContext) -> Iterator[Violation]:
     """Some keys are AWS's, and by some rackwright finds what is its own."""
     for key in _tags(case):
         if key.lower().startswith("aws:"):
-            yield Complaint(f"target.tags.{key}", "keys that begin with `aws:` are reserved by AWS", "choose another key")
+            yield Violation(f"target.tags.{key}", "keys that begin with `aws:` are reserved by AWS", "choose another key")
         elif key.startswith(_OWN) or key == "Name":
-            yield Complaint(f"target.tags.{key}", f"rackwright sets `{key}` itself", "choose another key")
+            yield Violation(f"target.tags.{key}", f"rackwright sets `{key}` itself", "choose another key")
 
 
 @rule("tag-length")
-def tag_length(case: Case) -> Iterator[Complaint]:
+def tag_length(case: RuleContext) -> Iterator[Violation]:
     """AWS refuses longer ones."""
     for key, value in _tags(case).items():
         for what, text, most in (("key", key, _LONGEST_KEY), ("value", value, _LONGEST_VALUE)):
             if len(text) > most:
-                yield Complaint(f"target.tags.{key}", f"its {what} has {len(text)} characters", f"use at most {most}")
+                yield Violation(f"target.tags.{key}", f"its {what} has {len(text)} characters", f"use at most {most}")
         if not key:
-            yield Complaint("target.tags", "a tag has no key", "add a key, or remove the tag")
+            yield Violation("target.tags", "a tag has no key", "add a key, or remove the tag")
 
 
 @rule("tag-characters")
-def tag_characters(case: Case) -> Iterator[Complaint]:
+def tag_characters(case: RuleContext) -> Iterator[Violation]:
     """What every service takes: letters, digits, spaces and + - = . _ : / @."""
     for key, value in _tags(case).items():
         if not (_LETTERS.fullmatch(key) and _LETTERS.fullmatch(value)):
-            yield Complaint(
+            yield Violation(
                 f"target.tags.{key}", "has characters that not every service accepts", "use letters, digits, spaces and + - = . _ : / @"
             )
 
 
 @rule("tag-count")
-def tag_count(case: Case) -> Iterator[Complaint]:
+def tag_count(case: RuleContext) -> Iterator[Violation]:
     """More than AWS takes."""
     if len(_tags(case)) > _MOST:
-        yield Complaint("target.tags", f"{len(_tags(case))} tags", f"use at most {_MOST}: AWS accepts 50, of which rackwright reserves 10")
+        yield Violation("target.tags", f"{len(_tags(case))} tags", f"use at most {_MOST}: AWS accepts 50, of which rackwright reserves 10")

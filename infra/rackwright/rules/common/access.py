@@ -10,7 +10,7 @@ from typing import Final
 from rackwright import catalog
 from rackwright.derive.layout import login_ports
 from rackwright.model.finding import Severity
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _PRIVILEGED: Final = 1024
 _LAST_PORT: Final = 65535
@@ -19,72 +19,72 @@ _ANYBODY: Final = IPv4Network("0.0.0.0/0")
 _OTHER_HINT: Final = "use a port like 2222"
 
 
-def _published(case: Case) -> list[int]:
+def _published(case: RuleContext) -> list[int]:
     """Ports of this machine that login nodes are published on: none where they have addresses of their own."""
-    if not case.cluster.target.publishes:
+    if not case.cluster.target.publishes_ports:
         return []
     return sorted(login_ports(case.cluster).values()) or [case.cluster.access.port]
 
 
 @rule("port-privileged")
-def port_privileged(case: Case) -> Iterator[Complaint]:
+def port_privileged(case: RuleContext) -> Iterator[Violation]:
     """Ordinary users cannot publish low ports, and 22 is this machine's own."""
-    if case.cluster.target.publishes and case.cluster.access.port < _PRIVILEGED:
-        yield Complaint("access.port", f"{case.cluster.access.port} is a privileged port", _OTHER_HINT)
+    if case.cluster.target.publishes_ports and case.cluster.access.port < _PRIVILEGED:
+        yield Violation("access.port", f"{case.cluster.access.port} is a privileged port", _OTHER_HINT)
 
 
 @rule("port-taken")
-def port_taken(case: Case) -> Iterator[Complaint]:
+def port_taken(case: RuleContext) -> Iterator[Violation]:
     """A port of one of the cluster's services is misleading, and blocks the service if login is the only node."""
     for port in _published(case):
         for known in catalog.ports():
             if known.first <= port <= known.last:
-                yield Complaint("access.port", f"port {port} belongs to {known.service}", _OTHER_HINT)
+                yield Violation("access.port", f"port {port} belongs to {known.service}", _OTHER_HINT)
 
 
 @rule("port-overflow")
-def port_overflow(case: Case) -> Iterator[Complaint]:
+def port_overflow(case: RuleContext) -> Iterator[Violation]:
     """Further login nodes take the ports after the first one's."""
     last = max(_published(case), default=0)
     if last > _LAST_PORT:
-        yield Complaint(
+        yield Violation(
             "access.port", f"the last login node would be published on port {last}", f"use a lower port; the highest is {_LAST_PORT}"
         )
 
 
 @rule("allow-empty")
-def allow_empty(case: Case) -> Iterator[Complaint]:
+def allow_empty(case: RuleContext) -> Iterator[Violation]:
     """A firewall that admits no network blocks provisioning, too."""
     if not case.cluster.access.allow:
-        yield Complaint("access.allow", "must not be empty: not even provisioning could connect", "list networks, like [192.168.0.0/16]")
+        yield Violation("access.allow", "must not be empty: not even provisioning could connect", "list networks, like [192.168.0.0/16]")
 
 
 @rule("allow-overlap", Severity.WARNING)
-def allow_overlap(case: Case) -> Iterator[Complaint]:
+def allow_overlap(case: RuleContext) -> Iterator[Violation]:
     """A network inside another one adds nothing, and hides that the other one is open."""
     for first, second in combinations(case.cluster.access.allow, 2):
         if first.overlaps(second):
             wider, narrower = (first, second) if first.prefixlen <= second.prefixlen else (second, first)
-            yield Complaint(
+            yield Violation(
                 "access.allow", f"{narrower} is already part of {wider}", f"remove {narrower}, or {wider} if it is not intended"
             )
 
 
 @rule("listen-everywhere", Severity.WARNING)
-def listen_everywhere(case: Case) -> Iterator[Complaint]:
+def listen_everywhere(case: RuleContext) -> Iterator[Violation]:
     """The login node is then open to every network this machine is on."""
     access = case.cluster.access
-    if case.cluster.target.publishes and access.listen.is_unspecified:
+    if case.cluster.target.publishes_ports and access.listen.is_unspecified:
         anybody = ", and access.allow permits every address" if _ANYBODY in access.allow else ""
         cause = f"{access.listen} publishes the login node on every network of this machine{anybody}"
-        yield Complaint("access.listen", cause, "use 127.0.0.1, or the one address that users connect to, and a short access.allow")
+        yield Violation("access.listen", cause, "use 127.0.0.1, or the one address that users connect to, and a short access.allow")
 
 
 @rule("listen-inside")
-def listen_inside(case: Case) -> Iterator[Complaint]:
+def listen_inside(case: RuleContext) -> Iterator[Violation]:
     """The cluster's own addresses belong to its nodes."""
     access, cidr = case.cluster.access, case.cluster.network.cidr
     if access.listen in cidr:
-        yield Complaint(
+        yield Violation(
             "access.listen", f"{access.listen} is in the cluster's own network {cidr}", "use an address of this machine, like 127.0.0.1"
         )

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from rackwright.catalog.container_networks import ContainerNetwork, Use, container_networks
 from rackwright.model.finding import Severity
 from rackwright.model.targets.hosts import HostsTarget
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _SETTING: Final = {
     "docker": "`bip` and `default-address-pools` in /etc/docker/daemon.json",
@@ -30,7 +30,7 @@ class _Range(NamedTuple):
     hint: str
 
 
-def _ranges(case: Case, uses: Iterable[Use]) -> list[_Range]:
+def _ranges(case: RuleContext, uses: Iterable[Use]) -> list[_Range]:
     """Return the ranges that the declared engines assign at these times."""
     software = case.cluster.software
     declared = {runtime.value for runtime in software.containers} if software else set()
@@ -44,7 +44,7 @@ def _range(row: ContainerNetwork) -> _Range:
 
 
 @rule("container-network-nodes", Severity.WARNING)
-def container_network_nodes(case: Case) -> Iterator[Complaint]:
+def container_network_nodes(case: RuleContext) -> Iterator[Violation]:
     """Docker avoids a range to which a route exists when dockerd starts, Podman does not: which comes first differs from boot to boot."""
     target = case.cluster.target
     if not isinstance(target, HostsTarget):  # Where rackwright creates the network, network-overlap checks its range.
@@ -55,11 +55,11 @@ def container_network_nodes(case: Case) -> Iterator[Complaint]:
         if inside:
             whose = f"{inside[0]} and {len(inside) - 1} more have" if len(inside) > 1 else f"{inside[0]} has"
             cause = f"{taken.network} is {taken.owner}, and {whose} an address in it"
-            yield Complaint("network.cidr", cause, taken.hint)
+            yield Violation("network.cidr", cause, taken.hint)
 
 
 @rule("container-network-pods")
-def container_network_pods(case: Case) -> Iterator[Complaint]:
+def container_network_pods(case: RuleContext) -> Iterator[Violation]:
     """Packets for pods and services of that range would arrive at the engine's bridge."""
     declared = case.kubernetes
     if declared is None:
@@ -67,31 +67,31 @@ def container_network_pods(case: Case) -> Iterator[Complaint]:
     for path, network in (("scheduler.pods", declared.pods), ("scheduler.services", declared.services)):
         for taken in _ranges(case, [Use.DEFAULT]):
             if network.overlaps(taken.network):
-                yield Complaint(path, f"{network} overlaps {taken.network}: {taken.owner}", "use another private range, like 10.244.0.0/16")
+                yield Violation(path, f"{network} overlaps {taken.network}: {taken.owner}", "use another private range, like 10.244.0.0/16")
 
 
 @rule("container-network-allow", Severity.WARNING)
-def container_network_allow(case: Case) -> Iterator[Complaint]:
+def container_network_allow(case: RuleContext) -> Iterator[Violation]:
     """Who connects from such a network gets no answer: the login node sends it to a bridge."""
     yield from _unanswered(case, [*_ranges(case, [Use.DEFAULT, Use.POOL]), *_cluster_ranges(case)])
 
 
 @rule("container-network-allow-late", Severity.INFO)
-def container_network_allow_late(case: Case) -> Iterator[Complaint]:
+def container_network_allow_late(case: RuleContext) -> Iterator[Violation]:
     """The engine assigns these ranges only after users have created many networks."""
     yield from _unanswered(case, _ranges(case, [Use.LAST]))
 
 
-def _unanswered(case: Case, ranges: Iterable[_Range]) -> Iterator[Complaint]:
+def _unanswered(case: RuleContext, ranges: Iterable[_Range]) -> Iterator[Violation]:
     for index, network in enumerate(case.cluster.access.allow):
         for taken in ranges:
             if network.subnet_of(taken.network):
                 part = "is" if network == taken.network else f"is part of {taken.network},"
                 cause = f"{network} {part} {taken.owner}; answers to its machines would not leave the login node"
-                yield Complaint(f"access.allow[{index}]", cause, taken.hint)
+                yield Violation(f"access.allow[{index}]", cause, taken.hint)
 
 
-def _cluster_ranges(case: Case) -> list[_Range]:
+def _cluster_ranges(case: RuleContext) -> list[_Range]:
     """Return the networks of pods and services; the rule on overlapping ranges compares these with the network of the nodes."""
     declared = case.kubernetes
     if declared is None:

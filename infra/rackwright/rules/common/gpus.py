@@ -9,32 +9,32 @@ from rackwright import catalog
 from rackwright.catalog.site import hint_to_add
 from rackwright.model.finding import Severity, did_you_mean_model
 from rackwright.model.groups import Role, roles_of
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 MOST_PER_NODE: Final = 16
 """HGX-2 and EC2's p2.16xlarge had 16; no server since has more that its driver shows as whole GPUs."""
 
 
 @rule("gpu-model")
-def gpu_model(case: Case) -> Iterator[Complaint]:
+def gpu_model(case: RuleContext) -> Iterator[Violation]:
     """Product name, memory and driver follow from the model."""
     for path, model in _models(case):
         if model not in catalog.gpus():
             hint = did_you_mean_model(model, catalog.gpus(), hint_to_add("gpus", model))
-            yield Complaint(path, f"GPU model `{model}` is not in the catalogue", hint)
+            yield Violation(path, f"GPU model `{model}` is not in the catalogue", hint)
 
 
 @rule("gpu-vendor")
-def gpu_vendor(case: Case) -> Iterator[Complaint]:
+def gpu_vendor(case: RuleContext) -> Iterator[Violation]:
     """Driver, device files, simulation and checks are those of NVIDIA; on other GPUs Slurm would start without a device."""
     for path, model in _models(case):
         known = catalog.gpus().get(model)
         if known is not None and known.vendor != catalog.NVIDIA:
             cause = f"{known.product} is not supported: roles and checks know GPUs of NVIDIA only"
-            yield Complaint(path, cause, "omit `gpus`, so that the nodes run jobs without GPUs, or use GPUs of NVIDIA")
+            yield Violation(path, cause, "omit `gpus`, so that the nodes run jobs without GPUs, or use GPUs of NVIDIA")
 
 
-def _models(case: Case) -> Iterator[tuple[str, str]]:
+def _models(case: RuleContext) -> Iterator[tuple[str, str]]:
     for name, group in case.cluster.groups.items():
         if group.gpus is not None:
             yield f"groups.{name}.gpus.model", group.gpus.model
@@ -44,14 +44,14 @@ def _models(case: Case) -> Iterator[tuple[str, str]]:
 
 
 @rule("gpu-count")
-def gpu_count(case: Case) -> Iterator[Complaint]:
+def gpu_count(case: RuleContext) -> Iterator[Violation]:
     """More GPUs than any server holds is a typing error."""
     for path, count in _counts(case):
         if count > MOST_PER_NODE:
-            yield Complaint(path, f"{count} GPUs in one node", f"use at most {MOST_PER_NODE}; the number of nodes is the group's `count`")
+            yield Violation(path, f"{count} GPUs in one node", f"use at most {MOST_PER_NODE}; the number of nodes is the group's `count`")
 
 
-def _counts(case: Case) -> Iterator[tuple[str, int]]:
+def _counts(case: RuleContext) -> Iterator[tuple[str, int]]:
     for name, group in case.cluster.groups.items():
         if group.gpus is not None:
             yield f"groups.{name}.gpus.count", group.gpus.count
@@ -61,40 +61,40 @@ def _counts(case: Case) -> Iterator[tuple[str, int]]:
 
 
 @rule("gpu-count-zero", Severity.WARNING)
-def gpu_count_zero(case: Case) -> Iterator[Complaint]:
+def gpu_count_zero(case: RuleContext) -> Iterator[Violation]:
     """A group without GPUs says so by not mentioning them."""
     for name, group in case.cluster.groups.items():
         if group.gpus is not None and group.gpus.count == 0:
-            yield Complaint(f"groups.{name}.gpus.count", "0 GPUs", "omit `gpus`")
+            yield Violation(f"groups.{name}.gpus.count", "0 GPUs", "omit `gpus`")
 
 
 @rule("gpu-without-worker")
-def gpu_without_worker(case: Case) -> Iterator[Complaint]:
+def gpu_without_worker(case: RuleContext) -> Iterator[Violation]:
     """Only workers offer GPUs to the scheduler; elsewhere they would idle unseen."""
     for name, group in case.cluster.groups.items():
         if group.gpus is not None and group.gpus.count and Role.WORKER not in roles_of(name, group):
-            yield Complaint(
+            yield Violation(
                 f"groups.{name}.gpus", f"group {name} has GPUs but not the role worker", "add the role worker, or remove the GPUs"
             )
 
 
 @rule("gpu-model-unsaid")
-def gpu_model_unsaid(case: Case) -> Iterator[Complaint]:
+def gpu_model_unsaid(case: RuleContext) -> Iterator[Violation]:
     """A node's own GPU count needs a model, its own or its group's."""
     for member in case.members:
         own = case.cluster.nodes.get(member.name)
         group = case.cluster.groups[member.group]
         if own is not None and own.gpus is not None and own.gpus.count and own.gpus.model is None and group.gpus is None:
-            yield Complaint(f"nodes.{member.name}.gpus", f"group {member.group} has no GPUs, so their model is unknown", "add `model:`")
+            yield Violation(f"nodes.{member.name}.gpus", f"group {member.group} has no GPUs, so their model is unknown", "add `model:`")
 
 
 @rule("gpu-mixed", Severity.WARNING)
-def gpu_mixed(case: Case) -> Iterator[Complaint]:
+def gpu_mixed(case: RuleContext) -> Iterator[Violation]:
     """Jobs that span unequal GPUs run at the pace of the slowest."""
     for name in case.cluster.groups:
         models = sorted({member.gpus.model for member in case.members if member.group == name and member.gpus is not None})
         if len(models) > 1:
-            yield Complaint(
+            yield Violation(
                 f"groups.{name}.gpus",
                 f"nodes with {' and '.join(models)} in one group",
                 "create a separate group and partition for each model",

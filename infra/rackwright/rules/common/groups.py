@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from rackwright.derive.layout import capacity_of
-from rackwright.derive.nodes import Member
+from rackwright.derive.nodes import DeclaredNode
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Group, Role, roles_of
 from rackwright.model.units import format_bytes
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _MINIMUM: Final = {
     Role.LOGIN: 256 * 2**20,
@@ -25,20 +25,20 @@ _LAB_LIMIT: Final = 48
 
 
 @rule("roles-missing")
-def roles_missing(case: Case) -> Iterator[Complaint]:
+def roles_missing(case: RuleContext) -> Iterator[Violation]:
     """A group named after a role has the role; any other group must declare its roles."""
     for name, group in case.cluster.groups.items():
         if not roles_of(name, group) and not _is_empty(group):
             hint = did_you_mean(name, [role.value for role in Role])
-            yield Complaint(f"groups.{name}.roles", f"group {name} has no role", f"add a role, like `roles: [worker]`; {hint}")
+            yield Violation(f"groups.{name}.roles", f"group {name} has no role", f"add a role, like `roles: [worker]`; {hint}")
 
 
 @rule("roles-empty")
-def roles_empty(case: Case) -> Iterator[Complaint]:
+def roles_empty(case: RuleContext) -> Iterator[Violation]:
     """An empty list reads as `no roles`, and would stand for the default: the role of the group's name."""
     for name, group in case.cluster.groups.items():
         if _is_empty(group):
-            yield Complaint(f"groups.{name}.roles", "the list is empty", "list a role, like `roles: [worker]`, or remove the key")
+            yield Violation(f"groups.{name}.roles", "the list is empty", "list a role, like `roles: [worker]`, or remove the key")
 
 
 def _is_empty(group: Group) -> bool:
@@ -46,22 +46,22 @@ def _is_empty(group: Group) -> bool:
 
 
 @rule("roles-repeated")
-def roles_repeated(case: Case) -> Iterator[Complaint]:
+def roles_repeated(case: RuleContext) -> Iterator[Violation]:
     """A role counts once; two may hide a typing error for another one."""
     for name, group in case.cluster.groups.items():
         for role in sorted({role for role in group.roles if group.roles.count(role) > 1}):
-            yield Complaint(f"groups.{name}.roles", f"{role} is listed twice", "remove one, or enter the intended role")
+            yield Violation(f"groups.{name}.roles", f"{role} is listed twice", "remove one, or enter the intended role")
 
 
 @rule("listed-twice")
-def listed_twice(case: Case) -> Iterator[Complaint]:
+def listed_twice(case: RuleContext) -> Iterator[Violation]:
     """A name counts once in a list; the second one may be a typing error for another (AWS ParallelCluster: DuplicateNameValidator)."""
     for path, names in _lists(case):
         for name in sorted({name for name in names if names.count(name) > 1}):
-            yield Complaint(path, f"{name} is listed twice", "remove one, or enter the intended name")
+            yield Violation(path, f"{name} is listed twice", "remove one, or enter the intended name")
 
 
-def _lists(case: Case) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _lists(case: RuleContext) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Every list of names in the description, and its place."""
     for name, partition in case.slurm.partitions.items():
         yield f"scheduler.partitions.{name}.groups", partition.groups
@@ -75,48 +75,48 @@ def _lists(case: Case) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 @rule("group-capacity")
-def group_capacity(case: Case) -> Iterator[Complaint]:
+def group_capacity(case: RuleContext) -> Iterator[Violation]:
     """More nodes than addresses would run into the next group's block."""
     for name, group in case.cluster.groups.items():
         capacity = capacity_of(name, group)
         if group.count > capacity:
             cause = f"{group.count} nodes, but the group has {capacity} addresses"
-            yield Complaint(f"groups.{name}.count", cause, f"add `capacity: {group.count}`, which renumbers the groups after {name}")
+            yield Violation(f"groups.{name}.count", cause, f"add `capacity: {group.count}`, which renumbers the groups after {name}")
 
 
 @rule("login-missing")
-def login_missing(case: Case) -> Iterator[Complaint]:
+def login_missing(case: RuleContext) -> Iterator[Violation]:
     """All other nodes are reached through login."""
     if not case.having(Role.LOGIN):
-        yield Complaint("groups", "no node has the role login, so no other node is reachable", "add `login: {count: 1}`")
+        yield Violation("groups", "no node has the role login, so no other node is reachable", "add `login: {count: 1}`")
 
 
 @rule("controller-missing")
-def controller_missing(case: Case) -> Iterator[Complaint]:
+def controller_missing(case: RuleContext) -> Iterator[Violation]:
     """Without slurmctld nothing is scheduled."""
     if not case.having(Role.CONTROLLER):
-        yield Complaint("groups", "no node has the role controller", "add it to the login group: `roles: [login, controller, accounting]`")
+        yield Violation("groups", "no node has the role controller", "add it to the login group: `roles: [login, controller, accounting]`")
 
 
 @rule("worker-missing")
-def worker_missing(case: Case) -> Iterator[Complaint]:
+def worker_missing(case: RuleContext) -> Iterator[Violation]:
     """A cluster without workers runs no job."""
     if not case.having(Role.WORKER):
-        yield Complaint("groups", "no node has the role worker", "add `worker: {count: 1}`")
+        yield Violation("groups", "no node has the role worker", "add `worker: {count: 1}`")
 
 
 @rule("controller-works", Severity.WARNING)
-def controller_works(case: Case) -> Iterator[Complaint]:
+def controller_works(case: RuleContext) -> Iterator[Violation]:
     """Jobs take the CPUs and the memory that slurmctld needs; when it is slow, every user waits."""
     for name, group in case.cluster.groups.items():
         if {Role.CONTROLLER, Role.WORKER} <= set(roles_of(name, group)):
-            yield Complaint(
+            yield Violation(
                 f"groups.{name}.roles", f"jobs run beside the controller on group {name}", "create a separate group for workers"
             )
 
 
 @rule("memory-minimum")
-def memory_minimum(case: Case) -> Iterator[Complaint]:
+def memory_minimum(case: RuleContext) -> Iterator[Violation]:
     """Daemons of a role that do not fit into memory are killed at random."""
     complained: set[str] = set()
     for member in case.members:
@@ -125,25 +125,25 @@ def memory_minimum(case: Case) -> Iterator[Complaint]:
         if member.memory < needed and path not in complained:
             complained.add(path)
             roles = ", ".join(member.roles)
-            yield Complaint(path, f"{format_bytes(member.memory)} is too little for {roles}", f"use at least {format_bytes(needed)}")
+            yield Violation(path, f"{format_bytes(member.memory)} is too little for {roles}", f"use at least {format_bytes(needed)}")
 
 
-def _memory_path(case: Case, member: Member) -> str:
+def _memory_path(case: RuleContext, member: DeclaredNode) -> str:
     own = case.cluster.nodes.get(member.name)
     return f"nodes.{member.name}.memory" if own is not None and own.memory is not None else f"groups.{member.group}.memory"
 
 
 @rule("lab-size", Severity.WARNING)
-def lab_size(case: Case) -> Iterator[Complaint]:
+def lab_size(case: RuleContext) -> Iterator[Violation]:
     """One machine carries the whole lab."""
     if case.cluster.target.kind == "lab" and len(case.members) > _LAB_LIMIT:
         cause = f"{len(case.members)} containers on one machine"
-        yield Complaint("groups", cause, f"reduce a count: with more than {_LAB_LIMIT} containers, daemons may time out")
+        yield Violation("groups", cause, f"reduce a count: with more than {_LAB_LIMIT} containers, daemons may time out")
 
 
 @rule("rolling-batch", Severity.WARNING)
-def rolling_batch(case: Case) -> Iterator[Complaint]:
+def rolling_batch(case: RuleContext) -> Iterator[Violation]:
     """A batch of all workers is no rolling replacement."""
     workers = len(case.having(Role.WORKER))
     if workers > 1 and case.cluster.rolling.batch >= workers:
-        yield Complaint("rolling.batch", f"a batch of {case.cluster.rolling.batch} includes all {workers} workers", "use a smaller batch")
+        yield Violation("rolling.batch", f"a batch of {case.cluster.rolling.batch} includes all {workers} workers", "use a smaller batch")

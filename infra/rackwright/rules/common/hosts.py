@@ -10,7 +10,7 @@ from rackwright.model import ranges
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.public_keys import fault_of, fingerprint
 from rackwright.model.targets.hosts import HostsTarget
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _OF_ONE: Final = ("reach", "host_key", "serial", "label")
 """What no two machines share."""
@@ -18,18 +18,18 @@ _PLACEHOLDER: Final = re.compile(r"SHA256:(PLACEHOLDER.*|(.)\2+=?)")
 
 
 @rule("machine-missing")
-def machine_missing(case: Case) -> Iterator[Complaint]:
+def machine_missing(case: RuleContext) -> Iterator[Violation]:
     """A node on target `hosts` is an existing machine of the list."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
         for member in case.members:
             if member.name not in target.each:
                 hint = f"add `{member.name}: {{address: …, host_key: …}}`, or lower groups.{member.group}.count"
-                yield Complaint(f"target.machines.{member.name}", "the groups declare the node, but no machine is assigned", hint)
+                yield Violation(f"target.machines.{member.name}", "the groups declare the node, but no machine is assigned", hint)
 
 
 @rule("machine-unused")
-def machine_unused(case: Case) -> Iterator[Complaint]:
+def machine_unused(case: RuleContext) -> Iterator[Violation]:
     """A machine that no group declares would silently be left out."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
@@ -38,11 +38,11 @@ def machine_unused(case: Case) -> Iterator[Complaint]:
             if unused:
                 which = f"no group declares a node {unused[0]}" if ranges.is_range(key) else "no group declares a node of this name"
                 more = f", nor {len(unused) - 1} more of the range" if len(unused) > 1 else ""
-                yield Complaint(f"target.machines.{key}", which + more, did_you_mean(unused[0], case.node_names))
+                yield Violation(f"target.machines.{key}", which + more, did_you_mean(unused[0], case.node_names))
 
 
 @rule("machine-key-missing")
-def machine_key_missing(case: Case) -> Iterator[Complaint]:
+def machine_key_missing(case: RuleContext) -> Iterator[Violation]:
     """Without the key, the first host that answers would be trusted."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
@@ -52,11 +52,11 @@ def machine_key_missing(case: Case) -> Iterator[Complaint]:
                     "run `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on its console and enter the value that begins with SHA256:, "
                     f"or compare the value with the output of `rackwright hosts scan {case.stack} --write`"
                 )
-                yield Complaint(f"target.machines.{name}.host_key", "is missing", hint)
+                yield Violation(f"target.machines.{name}.host_key", "is missing", hint)
 
 
 @rule("machine-key-placeholder", Severity.WARNING, at_up=Severity.ERROR)
-def machine_key_placeholder(case: Case) -> Iterator[Complaint]:
+def machine_key_placeholder(case: RuleContext) -> Iterator[Violation]:
     """A fingerprint of one repeated letter, or named PLACEHOLDER, is the placeholder of an example."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
@@ -64,11 +64,11 @@ def machine_key_placeholder(case: Case) -> Iterator[Complaint]:
         if waiting:
             more = f", as in {len(waiting) - 1} more entries" if len(waiting) > 1 else ""
             hint = f"run `rackwright hosts scan {case.stack}` and compare each key with `ssh-keygen -lf` on the machine's console"
-            yield Complaint(f"target.machines.{waiting[0]}.host_key", f"is a placeholder{more}", hint)
+            yield Violation(f"target.machines.{waiting[0]}.host_key", f"is a placeholder{more}", hint)
 
 
 @rule("machine-key-invalid")
-def machine_key_invalid(case: Case) -> Iterator[Complaint]:
+def machine_key_invalid(case: RuleContext) -> Iterator[Violation]:
     """A damaged key equals the key of no machine, so that the first login fails."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
@@ -76,11 +76,11 @@ def machine_key_invalid(case: Case) -> Iterator[Complaint]:
             fault = fault_of(machine.host_key) if machine.host_key and not _is_fingerprint(machine.host_key) else None
             if fault:
                 hint = "copy /etc/ssh/ssh_host_ed25519_key.pub from the machine's console: type and base64, on one line"
-                yield Complaint(f"target.machines.{name}.host_key", fault, hint)
+                yield Violation(f"target.machines.{name}.host_key", fault, hint)
 
 
 @rule("machine-key-twice")
-def machine_key_twice(case: Case) -> Iterator[Complaint]:
+def machine_key_twice(case: RuleContext) -> Iterator[Violation]:
     """Clones of one disk have the same host key: whoever has one of them can pose as the others."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
@@ -93,7 +93,7 @@ def machine_key_twice(case: Case) -> Iterator[Complaint]:
             first = seen.setdefault(known, name)
             if first != name:
                 hint = f"if {name} is a clone: `rm /etc/ssh/ssh_host_*; ssh-keygen -A` on its console, restart sshd, enter the new key"
-                yield Complaint(f"target.machines.{name}.host_key", f"is also the host key of {first}", hint)
+                yield Violation(f"target.machines.{name}.host_key", f"is also the host key of {first}", hint)
 
 
 def _is_fingerprint(host_key: str) -> bool:
@@ -101,7 +101,7 @@ def _is_fingerprint(host_key: str) -> bool:
 
 
 @rule("machine-range-own")
-def machine_range_own(case: Case) -> Iterator[Complaint]:
+def machine_range_own(case: RuleContext) -> Iterator[Violation]:
     """Machines of a range are alike, but each has a key, a name and a number of its own."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
@@ -109,11 +109,11 @@ def machine_range_own(case: Case) -> Iterator[Complaint]:
             for field in _OF_ONE:
                 if ranges.is_range(key) and getattr(machine, field) is not None:
                     hint = f"declare it for each machine, like `{ranges.names(key)[0]}: {{{field}: …}}`"
-                    yield Complaint(f"target.machines.{key}.{field}", "must be unique for each machine", hint)
+                    yield Violation(f"target.machines.{key}.{field}", "must be unique for each machine", hint)
 
 
 @rule("machine-range-overlap")
-def machine_range_overlap(case: Case) -> Iterator[Complaint]:
+def machine_range_overlap(case: RuleContext) -> Iterator[Violation]:
     """Which of two ranges counts could not be told."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
@@ -122,22 +122,22 @@ def machine_range_overlap(case: Case) -> Iterator[Complaint]:
             shared = [name for name in ranges.names(key) if seen.setdefault(name, key) != key]
             if shared:
                 cause = f"{shared[0]} is also in {seen[shared[0]]}"
-                yield Complaint(f"target.machines.{key}", cause, "use disjoint ranges; a single machine's entry may override its range")
+                yield Violation(f"target.machines.{key}", cause, "use disjoint ranges; a single machine's entry may override its range")
 
 
 @rule("machine-address-missing")
-def machine_address_missing(case: Case) -> Iterator[Complaint]:
+def machine_address_missing(case: RuleContext) -> Iterator[Violation]:
     """A machine without an address is unreachable."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
         for name, machine in target.each.items():
             if machine.address is None:
                 hint = "add the address, or the first address of the range (`worker[0-63]: {address: 10.20.0.11}` counts up)"
-                yield Complaint(f"target.machines.{name}.address", "is missing", hint)
+                yield Violation(f"target.machines.{name}.address", "is missing", hint)
 
 
 @rule("machine-address-twice")
-def machine_address_twice(case: Case) -> Iterator[Complaint]:
+def machine_address_twice(case: RuleContext) -> Iterator[Violation]:
     """Two names for one machine would be converged twice, each undoing the other."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
@@ -145,13 +145,13 @@ def machine_address_twice(case: Case) -> Iterator[Complaint]:
         for name, machine in target.each.items():
             first = seen.setdefault(machine.address, name)
             if first != name and machine.address is not None:
-                yield Complaint(
+                yield Violation(
                     _address(target, name), f"{machine.address} is also the address of {first}", "use a separate address for each machine"
                 )
 
 
 @rule("machine-address-outside")
-def machine_address_outside(case: Case) -> Iterator[Complaint]:
+def machine_address_outside(case: RuleContext) -> Iterator[Violation]:
     """The nodes reach each other at these addresses; their firewalls reject addresses outside the network."""
     target, cidr = case.cluster.target, case.cluster.network.cidr
     if isinstance(target, HostsTarget):
@@ -161,7 +161,7 @@ def machine_address_outside(case: Case) -> Iterator[Complaint]:
             if machine.address is not None and machine.address not in cidr and path not in complained:
                 complained.add(path)
                 hint = "enter the address in the cluster's network, and as `reach:` the address at which this machine reaches the node"
-                yield Complaint(path, f"{machine.address} of {name} is not in network.cidr {cidr}", hint)
+                yield Violation(path, f"{machine.address} of {name} is not in network.cidr {cidr}", hint)
 
 
 def _address(target: HostsTarget, name: str) -> str:
@@ -172,19 +172,19 @@ def _address(target: HostsTarget, name: str) -> str:
 
 
 @rule("via-unknown")
-def via_unknown(case: Case) -> Iterator[Complaint]:
+def via_unknown(case: RuleContext) -> Iterator[Violation]:
     """The way to all others has to be one of them."""
     target = case.cluster.target
     if isinstance(target, HostsTarget) and target.via is not None and target.via not in case.node_names:
-        yield Complaint("target.via", f"there is no node `{target.via}`", did_you_mean(target.via, case.node_names))
+        yield Violation("target.via", f"there is no node `{target.via}`", did_you_mean(target.via, case.node_names))
 
 
 @rule("capacity-undeclared")
-def capacity_undeclared(case: Case) -> Iterator[Complaint]:
+def capacity_undeclared(case: RuleContext) -> Iterator[Violation]:
     """What a machine must have cannot be guessed: its adoption compares it with what is there."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
         for name, group in case.cluster.groups.items():
             for key in ("cpus", "memory"):
                 if group.count and getattr(group, key) is None:
-                    yield Complaint(f"groups.{name}.{key}", "is missing: target hosts cannot set it", "declare what the machines have")
+                    yield Violation(f"groups.{name}.{key}", "is missing: target hosts cannot set it", "declare what the machines have")

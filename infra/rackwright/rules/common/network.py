@@ -9,7 +9,7 @@ from typing import Final
 from rackwright.catalog.container_networks import Use, container_networks
 from rackwright.derive.layout import FIRST_OFFSET, capacity_of, login_ports, space, tier_of
 from rackwright.model.finding import Severity
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _UNUSABLE: Final = {
     IPv4Network("0.0.0.0/8"): "`this network` (RFC 1122)",
@@ -26,7 +26,7 @@ _WIDEST: Final = 16
 
 
 @rule("network-too-small")
-def network_too_small(case: Case) -> Iterator[Complaint]:
+def network_too_small(case: RuleContext) -> Iterator[Violation]:
     """Every group's block must lie inside the network, or inside the part of it that is for such groups."""
     cluster = case.cluster
     for tier, subnet in cluster.target.subnets(cluster.network.cidr).items():
@@ -36,15 +36,15 @@ def network_too_small(case: Case) -> Iterator[Complaint]:
             prefix = 32 - (wanted + FIRST_OFFSET).bit_length() - (subnet.prefixlen - cluster.network.cidr.prefixlen)
             whose = "the groups" if subnet == cluster.network.cidr else f"the groups of the {tier} subnet"
             cause = f"{subnet} has {space(subnet)} addresses for nodes, but {whose} reserve {wanted}"
-            yield Complaint("network.cidr", cause, f"use a /{prefix} or wider, or reduce the groups' capacity")
+            yield Violation("network.cidr", cause, f"use a /{prefix} or wider, or reduce the groups' capacity")
 
 
 @rule("network-too-wide", Severity.WARNING)
-def network_too_wide(case: Case) -> Iterator[Complaint]:
+def network_too_wide(case: RuleContext) -> Iterator[Violation]:
     """The whole range is routed to the cluster."""
     cidr = case.cluster.network.cidr
-    if case.cluster.target.publishes and cidr.prefixlen < _WIDEST:
-        yield Complaint(
+    if case.cluster.target.publishes_ports and cidr.prefixlen < _WIDEST:
+        yield Violation(
             "network.cidr",
             f"{cidr} reserves {cidr.num_addresses} addresses on this machine",
             "use a smaller range; a /24 has 239 addresses for nodes",
@@ -52,51 +52,51 @@ def network_too_wide(case: Case) -> Iterator[Complaint]:
 
 
 @rule("network-unusable")
-def network_unusable(case: Case) -> Iterator[Complaint]:
+def network_unusable(case: RuleContext) -> Iterator[Violation]:
     """Some ranges mean something else everywhere."""
     for taken, meaning in _UNUSABLE.items():
         if case.cluster.network.cidr.overlaps(taken):
-            yield Complaint(
+            yield Violation(
                 "network.cidr", f"{case.cluster.network.cidr} overlaps {taken}: {meaning}", "use a private range, like 10.77.0.0/24"
             )
 
 
 @rule("network-overlap")
-def network_overlap(case: Case) -> Iterator[Complaint]:
+def network_overlap(case: RuleContext) -> Iterator[Violation]:
     """Container engines route their default networks on this machine; two routes to one range lose packets."""
     cidr, target = case.cluster.network.cidr, case.cluster.target
-    owners = {**_ENGINES, **(_HYPERVISORS if target.publishes else {})}
+    owners = {**_ENGINES, **(_HYPERVISORS if target.publishes_ports else {})}
     for row in container_networks():
         if target.owns_network and row.use is Use.DEFAULT and row.runtime in owners and cidr.overlaps(row.network):
             cause = f"{cidr} overlaps {row.network}: {owners[row.runtime]}"
-            yield Complaint("network.cidr", cause, "use another private range, like 10.77.0.0/24")
+            yield Violation("network.cidr", cause, "use another private range, like 10.77.0.0/24")
 
 
 @rule("network-public", Severity.WARNING)
-def network_public(case: Case) -> Iterator[Complaint]:
+def network_public(case: RuleContext) -> Iterator[Violation]:
     """A public range makes its internet hosts unreachable from this machine."""
     cidr = case.cluster.network.cidr
     if not any(cidr.overlaps(range_) for range_ in (*_PRIVATE, *_UNUSABLE)):
-        yield Complaint("network.cidr", f"{cidr} is not a private range", "use 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16")
+        yield Violation("network.cidr", f"{cidr} is not a private range", "use 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16")
 
 
 @rule("stacks-overlap", Severity.WARNING)
-def stacks_overlap(case: Case) -> Iterator[Complaint]:
+def stacks_overlap(case: RuleContext) -> Iterator[Violation]:
     """Two stacks in one range cannot be up on one machine at once."""
     for name, other in case.neighbours.items():
-        here = case.cluster.target.publishes and other.target.publishes
+        here = case.cluster.target.publishes_ports and other.target.publishes_ports
         if here and case.cluster.network.cidr.overlaps(other.network.cidr):
             cause = f"{case.cluster.network.cidr} overlaps {other.network.cidr} of stack {name}: they cannot be up at once"
-            yield Complaint("network.cidr", cause, "use another range")
+            yield Violation("network.cidr", cause, "use another range")
 
 
 @rule("stacks-port", Severity.WARNING)
-def stacks_port(case: Case) -> Iterator[Complaint]:
+def stacks_port(case: RuleContext) -> Iterator[Violation]:
     """Two stacks on one port cannot be up on one machine at once."""
     mine = set(login_ports(case.cluster).values())
     for name, other in case.neighbours.items():
         shared = mine & set(login_ports(other).values())
         if shared and other.access.listen == case.cluster.access.listen:
-            yield Complaint(
+            yield Violation(
                 "access.port", f"port {min(shared)} is also published by stack {name}: they cannot be up at once", "use another port"
             )

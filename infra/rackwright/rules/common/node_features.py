@@ -10,49 +10,49 @@ from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role
 from rackwright.model.node.containers import ContainerRuntime
 from rackwright.model.storage.scratch import RaidLevel
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 
 @rule("part-group-unknown")
-def part_group_unknown(case: Case) -> Iterator[Complaint]:
+def part_group_unknown(case: RuleContext) -> Iterator[Violation]:
     """Nodes are named by group."""
     for part in ("tuning", "scratch", "rdma"):
         declared = getattr(case.cluster, part)
         for group in declared.groups if declared else ():
             if group not in case.cluster.groups:
-                yield Complaint(f"{part}.groups", f"there is no group `{group}`", did_you_mean(group, case.cluster.groups))
+                yield Violation(f"{part}.groups", f"there is no group `{group}`", did_you_mean(group, case.cluster.groups))
 
 
 @rule("part-kernel", Severity.WARNING)
-def part_kernel(case: Case) -> Iterator[Complaint]:
+def part_kernel(case: RuleContext) -> Iterator[Violation]:
     """A container's kernel is the machine's, and so are its settings, disks and network cards."""
     for part in ("tuning", "scratch", "rdma"):
         if getattr(case.cluster, part) and not case.cluster.target.owns_kernel:
-            yield Complaint(part, "has no effect: containers use the machine's kernel", "configure the machine instead, or remove it")
+            yield Violation(part, "has no effect: containers use the machine's kernel", "configure the machine instead, or remove it")
 
 
 @rule("scratch-empty-disks")
-def scratch_empty_disks(case: Case) -> Iterator[Complaint]:
+def scratch_empty_disks(case: RuleContext) -> Iterator[Violation]:
     """Writing to disks requires a second, explicit setting, so that a wrong device name alone does no harm."""
     if case.cluster.scratch and not case.cluster.scratch.use_empty_disks:
         hint = "add `use_empty_disks: true` after verifying that these are the right disks; disks that contain data are refused in any case"
-        yield Complaint("scratch.use_empty_disks", "writing to the disks is not permitted", hint)
+        yield Violation("scratch.use_empty_disks", "writing to the disks is not permitted", hint)
 
 
 @rule("scratch-disks")
-def scratch_disks(case: Case) -> Iterator[Complaint]:
+def scratch_disks(case: RuleContext) -> Iterator[Violation]:
     """A mirror of one disk mirrors nothing, and a disk is in one place."""
     scratch = case.cluster.scratch
     if scratch is None:
         return
     if scratch.level is RaidLevel.MIRRORED and len(scratch.devices) < 2:
-        yield Complaint("scratch.devices", "a mirror needs at least two disks", "list two disks, or use `level: 0`")
+        yield Violation("scratch.devices", "a mirror needs at least two disks", "list two disks, or use `level: 0`")
     if len({PurePosixPath(device) for device in scratch.devices}) < len(scratch.devices):
-        yield Complaint("scratch.devices", "a disk is listed twice", "list each disk once")
+        yield Violation("scratch.devices", "a disk is listed twice", "list each disk once")
 
 
 @rule("scratch-mount")
-def scratch_mount(case: Case) -> Iterator[Complaint]:
+def scratch_mount(case: RuleContext) -> Iterator[Violation]:
     """The second mount hides the first."""
     if case.cluster.scratch is None:
         return
@@ -60,39 +60,39 @@ def scratch_mount(case: Case) -> Iterator[Complaint]:
     for name, shared in case.cluster.storage.items():
         other = PurePosixPath(shared.mount)
         if mount == other or mount in other.parents or other in mount.parents:
-            yield Complaint("scratch.mount", f"{mount} and {other} of {name} are nested", "use another path, like /scratch")
+            yield Violation("scratch.mount", f"{mount} and {other} of {name} are nested", "use another path, like /scratch")
     if str(mount) in folders or any(folders.get(str(parent), False) for parent in mount.parents):
-        yield Complaint("scratch.mount", f"{mount} belongs to the operating system", "use another path, like /scratch")
+        yield Violation("scratch.mount", f"{mount} belongs to the operating system", "use another path, like /scratch")
 
 
 @rule("efa-target")
-def efa_target(case: Case) -> Iterator[Complaint]:
+def efa_target(case: RuleContext) -> Iterator[Violation]:
     """EFA devices exist on AWS only."""
     if case.cluster.rdma and case.cluster.rdma.efa and case.cluster.target.kind != "aws":
-        yield Complaint("rdma.efa", "only AWS instances have EFA devices", "remove it")
+        yield Violation("rdma.efa", "only AWS instances have EFA devices", "remove it")
 
 
 @rule("roce-devices")
-def roce_devices(case: Case) -> Iterator[Complaint]:
+def roce_devices(case: RuleContext) -> Iterator[Violation]:
     """Without device names nothing would be configured, and no message would report it."""
     rdma, fabric = case.cluster.rdma, getattr(case.cluster, "fabric", None)
     if rdma and rdma.roce and not rdma.roce.devices and fabric is None:
-        yield Complaint(
+        yield Violation(
             "rdma.roce.devices",
             "no device is listed, and no fabric is declared from which to derive the devices",
             "list the devices, like [mlx5_0, mlx5_1]",
         )
     if rdma and rdma.virtual_functions and not (rdma.roce and rdma.roce.devices) and fabric is None:
-        yield Complaint(
+        yield Violation(
             "rdma.virtual_functions", "no device is listed for the virtual functions", "list the devices in `roce: {devices: [mlx5_0]}`"
         )
 
 
 @rule("doca-efa")
-def doca_efa(case: Case) -> Iterator[Complaint]:
+def doca_efa(case: RuleContext) -> Iterator[Violation]:
     """Both bring an rdma-core of their own, and the second installation breaks the first."""
     if case.cluster.rdma and case.cluster.rdma.doca and case.cluster.rdma.efa:
-        yield Complaint(
+        yield Violation(
             "rdma.doca",
             "DOCA-Host and AWS's EFA software replace each other's libraries",
             "remove the one whose card the nodes do not have",
@@ -100,36 +100,36 @@ def doca_efa(case: Case) -> Iterator[Complaint]:
 
 
 @rule("docker-root", Severity.WARNING)
-def docker_root(case: Case) -> Iterator[Complaint]:
+def docker_root(case: RuleContext) -> Iterator[Violation]:
     """A user with access to Docker's daemon is root on the node and bypasses Slurm's limits."""
     if case.cluster.software and ContainerRuntime.DOCKER in case.cluster.software.containers:
         cause = "members of `docker` are root on the node and bypass Slurm's cgroups; no users are added"
-        yield Complaint("software.containers", cause, "use podman, apptainer or enroot, which run as the user, inside the job")
+        yield Violation("software.containers", cause, "use podman, apptainer or enroot, which run as the user, inside the job")
 
 
 @rule("pytorch-storage")
-def pytorch_storage(case: Case) -> Iterator[Complaint]:
+def pytorch_storage(case: RuleContext) -> Iterator[Violation]:
     """One node installs PyTorch for all clients of the file system."""
     wanted = case.cluster.software.pytorch if case.cluster.software else None
     if wanted is None:
         return
     if wanted.storage is not None and wanted.storage not in case.cluster.storage:
         hint = did_you_mean(wanted.storage, case.cluster.storage)
-        yield Complaint("software.pytorch.storage", f"there is no file system `{wanted.storage}`", hint)
+        yield Violation("software.pytorch.storage", f"there is no file system `{wanted.storage}`", hint)
     elif not case.cluster.storage:
-        yield Complaint("software.pytorch", "there is no shared file system on which to install it", "declare one under `storage`")
+        yield Violation("software.pytorch", "there is no shared file system on which to install it", "declare one under `storage`")
     elif not case.having(Role.WORKER):
-        yield Complaint("software.pytorch", "no worker is declared to install it", "declare a group with the role worker")
+        yield Violation("software.pytorch", "no worker is declared to install it", "declare a group with the role worker")
     if wanted.index and wanted.wheelhouse:
-        yield Complaint("software.pytorch.index", "the index is not used with a wheelhouse", "remove one of the two")
+        yield Violation("software.pytorch.index", "the index is not used with a wheelhouse", "remove one of the two")
 
 
 @rule("ldap-encryption")
-def ldap_encryption(case: Case) -> Iterator[Complaint]:
+def ldap_encryption(case: RuleContext) -> Iterator[Violation]:
     """An attacker on an unencrypted connection can grant logins and read the bind password."""
     ldap = case.cluster.users_from.ldap if case.cluster.users_from else None
     for uri in ldap.uri if ldap else ():
         if ldap and uri.startswith("ldap:") and not ldap.start_tls:
-            yield Complaint("users_from.ldap.uri", f"{uri} is not encrypted", "use ldaps://, or add `start_tls: true`")
+            yield Violation("users_from.ldap.uri", f"{uri} is not encrypted", "use ldaps://, or add `start_tls: true`")
         elif ldap and uri.startswith("ldaps:") and ldap.start_tls:
-            yield Complaint("users_from.ldap.start_tls", f"{uri} is already encrypted", "remove start_tls, or use ldap://")
+            yield Violation("users_from.ldap.start_tls", f"{uri} is already encrypted", "remove start_tls, or use ldap://")

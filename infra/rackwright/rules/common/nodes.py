@@ -6,50 +6,50 @@ from collections.abc import Iterator
 
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role, State
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _NEEDED = (Role.LOGIN, Role.CONTROLLER, Role.WORKER)
 
 
 @rule("node-unknown")
-def node_unknown(case: Case) -> Iterator[Complaint]:
+def node_unknown(case: RuleContext) -> Iterator[Violation]:
     """Settings for a node that does not exist have no effect."""
     for name in case.cluster.nodes:
         if name not in case.node_names:
-            yield Complaint(f"nodes.{name}", "there is no such node", did_you_mean(name, case.node_names))
+            yield Violation(f"nodes.{name}", "there is no such node", did_you_mean(name, case.node_names))
 
 
 @rule("out-without-reason")
-def out_without_reason(case: Case) -> Iterator[Complaint]:
+def out_without_reason(case: RuleContext) -> Iterator[Violation]:
     """Readers of `passed, 63 of 64` need the reason."""
     for name, node in case.cluster.nodes.items():
         if node.state is State.OUT and not (node.reason or "").strip():
-            yield Complaint(f"nodes.{name}.reason", f"{name} is out without a reason", 'add a reason, like `reason: "bad DIMM"`')
+            yield Violation(f"nodes.{name}.reason", f"{name} is out without a reason", 'add a reason, like `reason: "bad DIMM"`')
 
 
 @rule("out-overdue", Severity.WARNING)
-def out_overdue(case: Case) -> Iterator[Complaint]:
+def out_overdue(case: RuleContext) -> Iterator[Violation]:
     """A node that should be back is either back, or needs another date."""
     for name, node in case.cluster.nodes.items():
         if node.state is State.OUT and node.until is not None and node.until < case.today:
-            yield Complaint(f"nodes.{name}.until", f"{name} was due to return on {node.until}", "set `state: in`, or change the date")
+            yield Violation(f"nodes.{name}.until", f"{name} was due to return on {node.until}", "set `state: in`, or change the date")
 
 
 @rule("out-words-unused", Severity.WARNING)
-def out_words_unused(case: Case) -> Iterator[Complaint]:
+def out_words_unused(case: RuleContext) -> Iterator[Violation]:
     """`reason` and `until` belong to a node that is out."""
     for name, node in case.cluster.nodes.items():
         if node.state is State.IN and (node.reason is not None or node.until is not None):
-            yield Complaint(f"nodes.{name}", "has a reason or a date, but is not out", "add `state: out`, or remove them")
+            yield Violation(f"nodes.{name}", "has a reason or a date, but is not out", "add `state: out`, or remove them")
 
 
 @rule("role-all-out")
-def role_all_out(case: Case) -> Iterator[Complaint]:
+def role_all_out(case: RuleContext) -> Iterator[Violation]:
     """A cluster whose every controller (or login node, or worker) is out is no cluster."""
     for role in _NEEDED:
         having = case.having(role)
         if having and not any(member.is_in for member in having):
-            yield Complaint(
+            yield Violation(
                 "nodes",
                 f"every node with the role {role} is out: {', '.join(m.name for m in having)}",
                 "set one of them to `state: in`, or add one",
@@ -57,29 +57,29 @@ def role_all_out(case: Case) -> Iterator[Complaint]:
 
 
 @rule("storage-all-out")
-def storage_all_out(case: Case) -> Iterator[Complaint]:
+def storage_all_out(case: RuleContext) -> Iterator[Violation]:
     """A file system without a running server blocks every process that uses it."""
     for name, declared in case.cluster.storage.items():
         serving = [m for m in case.members if (m.group in declared.servers if declared.servers else Role.STORAGE in m.roles)]
         if serving and not any(member.is_in for member in serving):
-            yield Complaint(
+            yield Violation(
                 "nodes", f"every server of {name} is out: {', '.join(m.name for m in serving)}", f"remove storage.{name} until one returns"
             )
 
 
 @rule("accounting-out", Severity.WARNING)
-def accounting_out(case: Case) -> Iterator[Complaint]:
+def accounting_out(case: RuleContext) -> Iterator[Violation]:
     """Without its database the scheduler goes on, but records nothing."""
     having = case.having(Role.ACCOUNTING)
     if having and not any(member.is_in for member in having):
-        yield Complaint(
+        yield Violation(
             "nodes", f"{having[0].name} is out: jobs will not be recorded", "set it to `state: in`, or move the role accounting"
         )
 
 
 @rule("node-override-empty", Severity.INFO)
-def node_override_empty(case: Case) -> Iterator[Complaint]:
+def node_override_empty(case: RuleContext) -> Iterator[Violation]:
     """An entry that says nothing is a leftover."""
     for name, node in case.cluster.nodes.items():
         if not node.model_fields_set:
-            yield Complaint(f"nodes.{name}", "has no settings", "remove the entry")
+            yield Violation(f"nodes.{name}", "has no settings", "remove the entry")

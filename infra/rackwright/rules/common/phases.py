@@ -5,40 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _OURS: Final = ("benchmarks", "docs", "infra", "playbooks", "roles", "stacks", "tests", "tools")
 """Folders whose files come and go with the project's own versions."""
 
 
 @rule("site-playbook-missing")
-def site_playbook_missing(case: Case) -> Iterator[Complaint]:
+def site_playbook_missing(case: RuleContext) -> Iterator[Violation]:
     """The first converge would end in the middle, at the phase it follows."""
     for after, files in case.cluster.phases.items():
         for index, file in enumerate(files):
             if file in case.absent:
                 hint = "create it, or correct the path, which is relative to the project's root and inside the project"
-                yield Complaint(f"phases.{after}[{index}]", f"{file} is not a file of the project", hint)
+                yield Violation(f"phases.{after}[{index}]", f"{file} is not a file of the project", hint)
 
 
 @rule("site-playbook-among-ours")
-def site_playbook_among_ours(case: Case) -> Iterator[Complaint]:
+def site_playbook_among_ours(case: RuleContext) -> Iterator[Violation]:
     """A file in a folder of the project would be lost, or run twice, with its next version."""
     for after, files in case.cluster.phases.items():
         for index, file in enumerate(files):
             folder = file.split("/")[0]
             if folder in _OURS:
-                yield Complaint(
+                yield Violation(
                     f"phases.{after}[{index}]", f"{folder}/ belongs to rackwright", "store your own playbooks in a folder like site/"
                 )
 
 
 @rule("site-playbook-twice")
-def site_playbook_twice(case: Case) -> Iterator[Complaint]:
+def site_playbook_twice(case: RuleContext) -> Iterator[Violation]:
     """A repeated entry may be a typing error for another playbook."""
     seen: set[str] = set()
     for after, files in case.cluster.phases.items():
         for index, file in enumerate(files):
             if file in seen:
-                yield Complaint(f"phases.{after}[{index}]", f"{file} is listed twice", "list each playbook once")
+                yield Violation(f"phases.{after}[{index}]", f"{file} is listed twice", "list each playbook once")
             seen.add(file)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from rackwright.model.groups import Role
 from rackwright.model.node.tuning import PAGE_BYTES, Tuning
 from rackwright.model.units import format_bytes
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 
 @rule("tuning-hugepages-room")
-def tuning_hugepages_room(case: Case) -> Iterator[Complaint]:
+def tuning_hugepages_room(case: RuleContext) -> Iterator[Violation]:
     """Huge pages are taken from the memory that jobs are promised; a node that has little else left does not start."""
     tuning = case.cluster.tuning
     if tuning is None:
@@ -21,7 +21,7 @@ def tuning_hugepages_room(case: Case) -> Iterator[Complaint]:
         if _tuned(tuning, member.group, member.roles) and wanted * 2 > member.memory and member.group not in said:
             said.add(member.group)
             cause = f"{format_bytes(wanted)} are more than half the memory of {member.name}, {format_bytes(member.memory)}"
-            yield Complaint("tuning.hugepages", cause, "reserve fewer, or set other `groups`")
+            yield Violation("tuning.hugepages", cause, "reserve fewer, or set other `groups`")
 
 
 def _tuned(tuning: Tuning, group: str, roles: tuple[Role, ...]) -> bool:

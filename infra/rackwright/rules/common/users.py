@@ -8,7 +8,7 @@ from typing import Final
 from rackwright import catalog
 from rackwright.model.finding import Severity
 from rackwright.model.public_keys import fault_of, fingerprint
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 FIRST_UID: Final = 1000
 """First id of ordinary users (login.defs(5), UID_MIN)."""
@@ -17,96 +17,96 @@ LAST_UID: Final = 60000
 
 
 @rule("uid-range")
-def uid_range(case: Case) -> Iterator[Complaint]:
+def uid_range(case: RuleContext) -> Iterator[Violation]:
     """Lower numbers are the system's, higher ones are handed out at run time."""
     for name, user in case.cluster.users.items():
         if not FIRST_UID <= user.uid <= LAST_UID:
-            yield Complaint(f"users.{name}.uid", f"{user.uid} is not a UID for ordinary users", f"use {FIRST_UID} to {LAST_UID}")
+            yield Violation(f"users.{name}.uid", f"{user.uid} is not a UID for ordinary users", f"use {FIRST_UID} to {LAST_UID}")
 
 
 @rule("uid-repeated")
-def uid_repeated(case: Case) -> Iterator[Complaint]:
+def uid_repeated(case: RuleContext) -> Iterator[Violation]:
     """Two names with one number are one user to every file system."""
     first: dict[int, str] = {}
     for name, user in case.cluster.users.items():
         other = first.setdefault(user.uid, name)
         if other != name:
-            yield Complaint(f"users.{name}.uid", f"{user.uid} is also the UID of {other}", "use a unique UID for each user")
+            yield Violation(f"users.{name}.uid", f"{user.uid} is also the UID of {other}", "use a unique UID for each user")
 
 
 @rule("user-reserved")
-def user_reserved(case: Case) -> Iterator[Complaint]:
+def user_reserved(case: RuleContext) -> Iterator[Violation]:
     """Names that exist on every node already."""
     for name in case.cluster.users:
         if name in catalog.accounts():
-            yield Complaint(f"users.{name}", f"`{name}` is a system account", "choose another name")
+            yield Violation(f"users.{name}", f"`{name}` is a system account", "choose another name")
 
 
 @rule("user-group-strong")
-def user_group_strong(case: Case) -> Iterator[Complaint]:
+def user_group_strong(case: RuleContext) -> Iterator[Violation]:
     """Members of these groups can become root without the setting `admin`."""
     for name, user in case.cluster.users.items():
         for group in user.groups:
             if catalog.accounts().get(group, False):
-                yield Complaint(f"users.{name}.groups", f"members of group {group} can become root", "use `admin: true` instead")
+                yield Violation(f"users.{name}.groups", f"members of group {group} can become root", "use `admin: true` instead")
 
 
 @rule("user-group-unknown")
-def user_group_unknown(case: Case) -> Iterator[Complaint]:
+def user_group_unknown(case: RuleContext) -> Iterator[Violation]:
     """A group without a number would have another one on every node, and files of a shared file system another owner."""
     for name, user in case.cluster.users.items():
         for group in user.groups:
             if group not in case.cluster.user_groups and group not in catalog.accounts():
                 hint = f"declare it with its GID: `user_groups: {{{group}: {{gid: 3001}}}}`"
-                yield Complaint(f"users.{name}.groups", f"there is no group `{group}`", hint)
+                yield Violation(f"users.{name}.groups", f"there is no group `{group}`", hint)
 
 
 @rule("user-group-number")
-def user_group_number(case: Case) -> Iterator[Complaint]:
+def user_group_number(case: RuleContext) -> Iterator[Violation]:
     """A user's own group has the user's number; two groups with one number are one to every file system."""
     first = {user.uid: f"user {name}" for name, user in case.cluster.users.items()}
     for name, group in case.cluster.user_groups.items():
         owner = first.setdefault(group.gid, f"group {name}")
         if not FIRST_UID <= group.gid <= LAST_UID:
-            yield Complaint(f"user_groups.{name}.gid", f"{group.gid} is not a GID for ordinary groups", f"use {FIRST_UID} to {LAST_UID}")
+            yield Violation(f"user_groups.{name}.gid", f"{group.gid} is not a GID for ordinary groups", f"use {FIRST_UID} to {LAST_UID}")
         elif owner != f"group {name}":
-            yield Complaint(f"user_groups.{name}.gid", f"{group.gid} is also the ID of {owner}", "use a unique GID for each group")
+            yield Violation(f"user_groups.{name}.gid", f"{group.gid} is also the ID of {owner}", "use a unique GID for each group")
 
 
 @rule("user-group-name")
-def user_group_name(case: Case) -> Iterator[Complaint]:
+def user_group_name(case: RuleContext) -> Iterator[Violation]:
     """Every user has a group of the same name, and the system has its own."""
     for name in case.cluster.user_groups:
         if name in case.cluster.users:
-            yield Complaint(f"user_groups.{name}", f"user {name} already has a group of this name", "choose another name")
+            yield Violation(f"user_groups.{name}", f"user {name} already has a group of this name", "choose another name")
         elif name in catalog.accounts():
-            yield Complaint(f"user_groups.{name}", f"`{name}` is a system group", "choose another name")
+            yield Violation(f"user_groups.{name}", f"`{name}` is a system group", "choose another name")
 
 
 @rule("ssh-key")
-def ssh_key(case: Case) -> Iterator[Complaint]:
+def ssh_key(case: RuleContext) -> Iterator[Violation]:
     """A key that sshd cannot read locks the user out without a message."""
     for name, user in case.cluster.users.items():
         for index, key in enumerate(user.ssh_keys):
             wrong = fault_of(key)
             if wrong:
                 hint = "enter the content of ~/.ssh/id_ed25519.pub: type, base64, comment, on one line"
-                yield Complaint(f"users.{name}.ssh_keys[{index}]", wrong, hint)
+                yield Violation(f"users.{name}.ssh_keys[{index}]", wrong, hint)
 
 
 @rule("ssh-key-shared", Severity.WARNING)
-def ssh_key_shared(case: Case) -> Iterator[Complaint]:
+def ssh_key_shared(case: RuleContext) -> Iterator[Violation]:
     """If two users share a key, logs do not show which of them logged in."""
     first: dict[str, str] = {}
     for name, user in case.cluster.users.items():
         for index, key in enumerate(user.ssh_keys):
             other = first.setdefault(fingerprint(key) or key, name)
             if other != name:
-                yield Complaint(f"users.{name}.ssh_keys[{index}]", f"is also a key of {other}", "use a separate key for each user")
+                yield Violation(f"users.{name}.ssh_keys[{index}]", f"is also a key of {other}", "use a separate key for each user")
 
 
 @rule("users-missing", Severity.WARNING)
-def users_missing(case: Case) -> Iterator[Complaint]:
+def users_missing(case: RuleContext) -> Iterator[Violation]:
     """Jobs are submitted, and proven at level smoke, by an ordinary user."""
     if not case.cluster.users:
-        yield Complaint("users", "no ordinary user is declared to submit jobs", "add a user: `users: {alice: {uid: 2001}}`")
+        yield Violation("users", "no ordinary user is declared to submit jobs", "add a user: `users: {alice: {uid: 2001}}`")

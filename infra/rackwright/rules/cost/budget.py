@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from rackwright.catalog.fsx import DeploymentType
-from rackwright.model.budget import StateKept
+from rackwright.model.budget import StateBackendPolicy
 from rackwright.model.finding import Severity
 from rackwright.model.targets.aws import CapacityBlock, Spot
 from rackwright.model.units import format_seconds
 from rackwright.rules.aws.fsx import deployment_of, lustres
 from rackwright.rules.aws.groups import fleets
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _SHORTEST: Final = 30 * 60
 """Instances start, converge and are checked in about that time: an estimate, never measured on AWS."""
@@ -21,69 +21,69 @@ _LONGEST: Final = 366 * 86400
 
 
 @rule("budget-total-endless")
-def budget_total_endless(case: Case) -> Iterator[Complaint]:
+def budget_total_endless(case: RuleContext) -> Iterator[Violation]:
     """What a stack costs in all depends on how long it lives."""
     budget = case.cluster.budget
     if budget is not None and budget.max_usd_total is not None and budget.ttl is None:
-        yield Complaint(
+        yield Violation(
             "budget.max_usd_total", "requires `ttl`: without an end, every total is exceeded", "add `ttl: 8h`, or use max_usd_per_hour"
         )
 
 
 @rule("budget-ttl-short")
-def budget_ttl_short(case: Case) -> Iterator[Complaint]:
+def budget_ttl_short(case: RuleContext) -> Iterator[Violation]:
     """It would be ended before it is ready."""
     budget = case.cluster.budget
     if budget is not None and budget.ttl is not None and budget.ttl < _SHORTEST:
-        yield Complaint(
+        yield Violation(
             "budget.ttl", f"{format_seconds(budget.ttl)} expires before the cluster is ready", f"use at least {format_seconds(_SHORTEST)}"
         )
 
 
 @rule("budget-ttl-long")
-def budget_ttl_long(case: Case) -> Iterator[Complaint]:
+def budget_ttl_long(case: RuleContext) -> Iterator[Violation]:
     """An end after years is none."""
     budget = case.cluster.budget
     if budget is not None and budget.ttl is not None and budget.ttl > _LONGEST:
-        yield Complaint("budget.ttl", f"{format_seconds(budget.ttl)} is more than a year", "omit it for no end")
+        yield Violation("budget.ttl", f"{format_seconds(budget.ttl)} is more than a year", "omit it for no end")
 
 
 @rule("budget-ttl-storage", Severity.WARNING)
-def budget_ttl_storage(case: Case) -> Iterator[Complaint]:
+def budget_ttl_storage(case: RuleContext) -> Iterator[Violation]:
     """The end deletes file systems too, and AWS deletes automatic backups with them."""
     budget = case.cluster.budget
     for path, declared in lustres(case) if budget is not None and budget.ttl is not None else ():
         kept = any(repository.exports for repository in declared.repositories)
         if deployment_of(declared) in {DeploymentType.PERSISTENT_1, DeploymentType.PERSISTENT_2} and not kept:
             cause = f"data on {declared.mount} is deleted after budget.ttl, although {declared.deployment} suggests persistence"
-            yield Complaint(f"{path}.deployment", cause, "use SCRATCH_2, export to a bucket, or remove `ttl`")
+            yield Violation(f"{path}.deployment", cause, "use SCRATCH_2, export to a bucket, or remove `ttl`")
 
 
 @rule("budget-alert")
-def budget_alert(case: Case) -> Iterator[Complaint]:
+def budget_alert(case: RuleContext) -> Iterator[Violation]:
     """The mail is sent at a part of the total."""
     budget = case.cluster.budget
     if budget is not None and budget.alert is not None and budget.max_usd_total is None:
-        yield Complaint("budget.alert", "has no effect without `max_usd_total`", "add `max_usd_total` and `ttl`, or remove `alert`")
+        yield Violation("budget.alert", "has no effect without `max_usd_total`", "add `max_usd_total` and `ttl`, or remove `alert`")
 
 
 @rule("budget-empty", Severity.WARNING)
-def budget_empty(case: Case) -> Iterator[Complaint]:
+def budget_empty(case: RuleContext) -> Iterator[Violation]:
     """A budget without a limit looks like one."""
     budget = case.cluster.budget
     if budget is not None and not (budget.max_usd_per_hour or budget.max_usd_total or budget.ttl or budget.alert):
-        yield Complaint("budget", "sets no limit", "add `max_usd_per_hour` or `ttl`, or remove it")
+        yield Violation("budget", "sets no limit", "add `max_usd_per_hour` or `ttl`, or remove it")
 
 
 @rule("budget-pointless", Severity.WARNING)
-def budget_pointless(case: Case) -> Iterator[Complaint]:
+def budget_pointless(case: RuleContext) -> Iterator[Violation]:
     """Limits on nothing give a false sense of safety when the file is copied."""
     if case.cluster.budget is not None and case.cluster.target.kind == "lab":
-        yield Complaint("budget", "containers on this machine cost nothing", "remove it")
+        yield Violation("budget", "containers on this machine cost nothing", "remove it")
 
 
 @rule("budget-price-unknown", Severity.WARNING)
-def budget_price_unknown(case: Case) -> Iterator[Complaint]:
+def budget_price_unknown(case: RuleContext) -> Iterator[Violation]:
     """A limit cannot be enforced against an unknown price."""
     budget = case.cluster.budget
     if budget is None or not (budget.max_usd_per_hour or budget.max_usd_total):
@@ -92,9 +92,9 @@ def budget_price_unknown(case: Case) -> Iterator[Complaint]:
         purchase = fleet.declared.purchase
         if isinstance(purchase, CapacityBlock) and purchase.offering is not None and purchase.usd_total is None:
             cause = "the budget cannot include the block: its price is unknown"
-            yield Complaint(f"{fleet.path}.purchase.usd_total", cause, "enter the price of the offering")
+            yield Violation(f"{fleet.path}.purchase.usd_total", cause, "enter the price of the offering")
         elif fleet.type.price is None and not _said(purchase):
-            yield Complaint(
+            yield Violation(
                 f"{fleet.path}.type",
                 f"the budget cannot include {fleet.type.name}: the catalogue has no list price",
                 "add its cost by hand",
@@ -107,9 +107,9 @@ def _said(purchase: object) -> bool:
 
 
 @rule("state-pointless", Severity.WARNING)
-def state_pointless(case: Case) -> Iterator[Complaint]:
+def state_pointless(case: RuleContext) -> Iterator[Violation]:
     """Only stacks that bill refuse the state on this machine."""
-    if case.cluster.state is StateKept.EMBEDDED_OK and not case.cluster.target.bills:
-        yield Complaint(
+    if case.cluster.state is StateBackendPolicy.EMBEDDED_OK and not case.cluster.target.costs_money:
+        yield Violation(
             "state", f"has no effect: target {case.cluster.target.kind} is not billed, so local state is always permitted", "remove it"
         )

@@ -8,18 +8,18 @@ from rackwright.derive.cost import Cost, cost
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.model.units import format_seconds
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 
 @rule("budget-per-hour")
-def budget_per_hour(case: Case) -> Iterator[Complaint]:
+def budget_per_hour(case: RuleContext) -> Iterator[Violation]:
     """Nothing is made that costs more by the hour than was allowed."""
     budget = case.cluster.budget
     if budget is None or budget.max_usd_per_hour is None:
         return
     costs = cost(case.cluster)
     if costs.usd_per_hour > budget.max_usd_per_hour:
-        yield Complaint(
+        yield Violation(
             "budget.max_usd_per_hour",
             f"the stack costs {_sum(costs, costs.usd_per_hour)} per hour, more than the limit of {budget.max_usd_per_hour:g}",
             f"run `rackwright cost {case.stack}` to list the items; reduce the most expensive ones, or increase the limit",
@@ -27,7 +27,7 @@ def budget_per_hour(case: Case) -> Iterator[Complaint]:
 
 
 @rule("budget-total")
-def budget_total(case: Case) -> Iterator[Complaint]:
+def budget_total(case: RuleContext) -> Iterator[Violation]:
     """Nor more in all: what is paid up front, and every hour of its life."""
     budget = case.cluster.budget
     if budget is None or budget.max_usd_total is None:
@@ -36,7 +36,7 @@ def budget_total(case: Case) -> Iterator[Complaint]:
     total = costs.total((budget.ttl or 0) / 3600)
     if total > budget.max_usd_total:
         life = f"in {format_seconds(budget.ttl)}" if budget.ttl else "up front"
-        yield Complaint(
+        yield Violation(
             "budget.max_usd_total",
             f"the stack costs {_sum(costs, total)} {life}, more than the limit of {budget.max_usd_total:g}",
             f"run `rackwright cost {case.stack}` to list the items; shorten `ttl`, reduce items, or increase the limit",
@@ -44,23 +44,23 @@ def budget_total(case: Case) -> Iterator[Complaint]:
 
 
 @rule("economics-group")
-def economics_group(case: Case) -> Iterator[Complaint]:
+def economics_group(case: RuleContext) -> Iterator[Violation]:
     """Machines are priced by group."""
     economics = case.cluster.target.economics if isinstance(case.cluster.target, HostsTarget) else None
     for group in economics.machines if economics else ():
         if group not in case.cluster.groups:
             path = f"target.economics.machines.{group}"
-            yield Complaint(path, f"there is no group `{group}`", did_you_mean(group, case.cluster.groups))
+            yield Violation(path, f"there is no group `{group}`", did_you_mean(group, case.cluster.groups))
 
 
 @rule("economics-missing", Severity.WARNING)
-def economics_missing(case: Case) -> Iterator[Complaint]:
+def economics_missing(case: RuleContext) -> Iterator[Violation]:
     """A group without figures would count as free."""
     economics = case.cluster.target.economics if isinstance(case.cluster.target, HostsTarget) else None
     for name, group in case.cluster.groups.items() if economics else ():
         if economics is not None and group.count and name not in economics.machines:
             path = "target.economics.machines"
-            yield Complaint(path, f"group {name} is missing: its cost counts as zero", f"add `{name}: {{price_usd: …, watts: …}}`")
+            yield Violation(path, f"group {name} is missing: its cost counts as zero", f"add `{name}: {{price_usd: …, watts: …}}`")
 
 
 def _sum(costs: Cost, usd: float) -> str:

@@ -8,12 +8,12 @@ from typing import Final
 from rackwright.catalog.site import hint_to_add
 from rackwright.catalog.switches import Use, switches
 from rackwright.derive.fabric import gpus_of, groups_of, hcas_of, manages_apart, measures_of, nodes_of, places_of, rails_of, switch_of
-from rackwright.derive.fabric_layout import lay_out
+from rackwright.derive.fabric_layout import compute_layout
 from rackwright.model.fabric.switches import DEFAULT_SWITCH, Fabric, FabricKind
 from rackwright.model.finding import Severity, did_you_mean, did_you_mean_model
 from rackwright.model.groups import MOST_NODES, Role
 from rackwright.model.target import LabOs, LabTarget
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _LAYER: Final = {FabricKind.INFINIBAND: "InfiniBand", FabricKind.ROCE: "Ethernet"}
 _LONGEST: Final = 31
@@ -24,21 +24,21 @@ _WITHOUT_BLOCKS: Final = ("debian-12", "ubuntu-22.04", "rocky-9")
 """Releases whose Slurm has no topology/block; it came with 23.11."""
 
 
-def _declared(case: Case) -> Fabric | None:
+def _declared(case: RuleContext) -> Fabric | None:
     """Return the fabric if its switch is known; rule fabric-switch reports an unknown one."""
     fabric = case.cluster.fabric
     return fabric if fabric is not None and switch_of(fabric) is not None else None
 
 
 @rule("fabric-target")
-def fabric_target(case: Case) -> Iterator[Complaint]:
+def fabric_target(case: RuleContext) -> Iterator[Violation]:
     """A cloud has its own cabling."""
-    if case.cluster.fabric is not None and case.cluster.target.bills:
-        yield Complaint("fabric", "EC2 has its own fabric", "remove it; `target.instances.*.efa` connects instances to EC2's fabric")
+    if case.cluster.fabric is not None and case.cluster.target.costs_money:
+        yield Violation("fabric", "EC2 has its own fabric", "remove it; `target.instances.*.efa` connects instances to EC2's fabric")
 
 
 @rule("fabric-switch")
-def fabric_switch(case: Case) -> Iterator[Complaint]:
+def fabric_switch(case: RuleContext) -> Iterator[Violation]:
     """Ports and rate follow from the model."""
     fabric = case.cluster.fabric
     if fabric is None:
@@ -49,14 +49,14 @@ def fabric_switch(case: Case) -> Iterator[Complaint]:
     known = switches().get(name)
     if known is None:
         hint = did_you_mean_model(name, fitting, hint_to_add("switches", name))
-        yield Complaint("fabric.switch", f"switch `{name}` is not in the catalogue", hint)
+        yield Violation("fabric.switch", f"switch `{name}` is not in the catalogue", hint)
     elif name not in fitting:
         what = f"an {known.link_layer} switch" if known.use is Use.COMPUTE else "a switch for management"
-        yield Complaint("fabric.switch", f"{known.product} is {what}, but the fabric is {layer}", f"use one of {', '.join(fitting)}")
+        yield Violation("fabric.switch", f"{known.product} is {what}, but the fabric is {layer}", f"use one of {', '.join(fitting)}")
 
 
 @rule("fabric-group-unknown")
-def fabric_group_unknown(case: Case) -> Iterator[Complaint]:
+def fabric_group_unknown(case: RuleContext) -> Iterator[Violation]:
     """A misspelt group would be left without cables."""
     fabric = case.cluster.fabric
     if fabric is None:
@@ -64,31 +64,31 @@ def fabric_group_unknown(case: Case) -> Iterator[Complaint]:
     named = [("fabric.groups", name) for name in fabric.groups] + [(f"fabric.dpus.{name}", name) for name in fabric.dpus]
     for path, name in named:
         if name not in case.cluster.groups:
-            yield Complaint(path, f"there is no group `{name}`", did_you_mean(name, case.cluster.groups))
+            yield Violation(path, f"there is no group `{name}`", did_you_mean(name, case.cluster.groups))
 
 
 @rule("fabric-empty")
-def fabric_empty(case: Case) -> Iterator[Complaint]:
+def fabric_empty(case: RuleContext) -> Iterator[Violation]:
     """Switches without nodes."""
     fabric = case.cluster.fabric
     if fabric is not None and not fabric.groups and not groups_of(case.cluster, fabric):
-        yield Complaint("fabric", "no group has GPUs, so no node is connected", "list groups with `groups: […]`, or remove it")
+        yield Violation("fabric", "no group has GPUs, so no node is connected", "list groups with `groups: […]`, or remove it")
 
 
 @rule("fabric-hcas")
-def fabric_hcas(case: Case) -> Iterator[Complaint]:
+def fabric_hcas(case: RuleContext) -> Iterator[Violation]:
     """Every rail is a device of its own."""
     fabric = case.cluster.fabric
     if fabric is None or not fabric.hcas:
         return
     if len(set(fabric.hcas)) < len(fabric.hcas):
-        yield Complaint("fabric.hcas", "a device is listed twice", "list one device for each rail")
+        yield Violation("fabric.hcas", "a device is listed twice", "list one device for each rail")
     elif fabric.rails is not None and len(fabric.hcas) != fabric.rails:
-        yield Complaint("fabric.hcas", f"{len(fabric.hcas)} devices for {fabric.rails} rails", "list one device for each rail, in order")
+        yield Violation("fabric.hcas", f"{len(fabric.hcas)} devices for {fabric.rails} rails", "list one device for each rail, in order")
 
 
 @rule("fabric-hca-description")
-def fabric_hca_description(case: Case) -> Iterator[Complaint]:
+def fabric_hca_description(case: RuleContext) -> Iterator[Violation]:
     """InfiniBand tools show an HCA by its node description, which is `node device`; the fabric would show a longer one cut off."""
     fabric = case.cluster.fabric
     if fabric is None or fabric.kind is not FabricKind.INFINIBAND or isinstance(case.cluster.target, LabTarget):
@@ -96,37 +96,37 @@ def fabric_hca_description(case: Case) -> Iterator[Complaint]:
     longest = max(_descriptions(case, fabric), key=len, default="")
     if len(longest) > _DESCRIPTION:
         hint = f"shorten the group's name, or rename the device with udev: at most {_DESCRIPTION} characters together"
-        yield Complaint("fabric.hcas", f"`{longest}` has {len(longest)} characters, too many for a node description", hint)
+        yield Violation("fabric.hcas", f"`{longest}` has {len(longest)} characters, too many for a node description", hint)
 
 
 @rule("fabric-rails-unsaid", Severity.WARNING)
-def fabric_rails_unsaid(case: Case) -> Iterator[Complaint]:
+def fabric_rails_unsaid(case: RuleContext) -> Iterator[Violation]:
     """GPUs tell how many HCAs a node has; where there are none, it would be a guess what is bought and plugged in."""
     gpus = _gpus_that_tell(case)
     if gpus and not any(gpus.values()):
         cause = f"no node of {', '.join(gpus)} has GPUs from which to derive the number of HCAs, so one is assumed"
-        yield Complaint("fabric.rails", cause, "declare `rails:`")
+        yield Violation("fabric.rails", cause, "declare `rails:`")
 
 
 @rule("fabric-rails-differ")
-def fabric_rails_differ(case: Case) -> Iterator[Complaint]:
+def fabric_rails_differ(case: RuleContext) -> Iterator[Violation]:
     """All nodes of a fabric have the same rails, and the largest count would be made up for the others."""
     gpus = _gpus_that_tell(case)
     if any(gpus.values()) and len(set(gpus.values())) > 1:
         (first, most), *others = gpus.items()
         cause = ", ".join((f"{most} GPUs in a node of {first}", *(f"{count} of {name}" for name, count in others)))
         hint = "declare the `rails` or `hcas` that all groups have, or exclude the groups that differ with `groups`"
-        yield Complaint("fabric.rails", cause, hint)
+        yield Violation("fabric.rails", cause, hint)
 
 
-def _gpus_that_tell(case: Case) -> dict[str, int]:
+def _gpus_that_tell(case: RuleContext) -> dict[str, int]:
     """Group -> GPUs per node, where the HCAs follow from them."""
     fabric = case.cluster.fabric
     return {} if fabric is None or fabric.rails is not None or fabric.hcas else gpus_of(case.cluster, fabric)
 
 
 @rule("fabric-too-large")
-def fabric_too_large(case: Case) -> Iterator[Complaint]:
+def fabric_too_large(case: RuleContext) -> Iterator[Violation]:
     """Two levels of switches end somewhere: each spine meets every leaf."""
     fabric = _declared(case)
     switch = switch_of(fabric) if fabric else None
@@ -138,17 +138,17 @@ def fabric_too_large(case: Case) -> Iterator[Complaint]:
     cause = f"two levels of {switch.product} carry {most} nodes of {rails} rails {blocking}, not {nodes}"
     own = " (the subnet manager's own HCA takes a port of every leaf)" if manages_apart(case.cluster, fabric) else ""
     hint = f"use `nodes: {most}` or fewer" if most else "use fewer rails, or a switch with more ports"
-    yield Complaint("fabric.nodes", cause + own, f"{hint}, or a higher `oversubscription`")
+    yield Violation("fabric.nodes", cause + own, f"{hint}, or a higher `oversubscription`")
 
 
-def _most(case: Case, fabric: Fabric) -> int:
+def _most(case: RuleContext, fabric: Fabric) -> int:
     """How many nodes it could be laid out for."""
     switch = switch_of(fabric)
     assert switch is not None
     low, high = 0, min(MOST_NODES, switch.ports**2)
     while low < high:
         middle = (low + high + 1) // 2
-        fits = lay_out(
+        fits = compute_layout(
             ports=switch.ports,
             rails=rails_of(case.cluster, fabric),
             nodes=middle,
@@ -161,7 +161,7 @@ def _most(case: Case, fabric: Fabric) -> int:
 
 
 @rule("fabric-room")
-def fabric_room(case: Case) -> Iterator[Complaint]:
+def fabric_room(case: RuleContext) -> Iterator[Violation]:
     """A node whose place lies beyond what is laid out has no port."""
     fabric = case.cluster.fabric
     if fabric is None:
@@ -172,26 +172,26 @@ def fabric_room(case: Case) -> Iterator[Complaint]:
         if count and first + count > nodes:
             cause = f"group {name} ends at place {first + count}, but the fabric is planned for {nodes} nodes"
             hint = "increase it, which moves cables of an existing fabric; places follow groups and their `capacity` in order"
-            yield Complaint("fabric.nodes", cause, hint)
+            yield Violation("fabric.nodes", cause, hint)
 
 
 @rule("fabric-subnet-manager")
-def fabric_subnet_manager(case: Case) -> Iterator[Complaint]:
+def fabric_subnet_manager(case: RuleContext) -> Iterator[Violation]:
     """Without a subnet manager no InfiniBand port becomes active."""
     fabric = case.cluster.fabric
     name = fabric.subnet_manager if fabric else None
     if fabric is None or name is None:
         return
     if fabric.kind is FabricKind.ROCE:
-        yield Complaint("fabric.subnet_manager", "Ethernet has no subnet manager", "remove it")
+        yield Violation("fabric.subnet_manager", "Ethernet has no subnet manager", "remove it")
     elif name not in case.node_names:
-        yield Complaint("fabric.subnet_manager", f"no group declares a node {name}", did_you_mean(name, case.node_names))
+        yield Violation("fabric.subnet_manager", f"no group declares a node {name}", did_you_mean(name, case.node_names))
     elif any(member.name == name and not member.is_in for member in case.members):
-        yield Complaint("fabric.subnet_manager", f"{name} is out", "use a node that is in")
+        yield Violation("fabric.subnet_manager", f"{name} is out", "use a node that is in")
 
 
 @rule("fabric-subnet-manager-missing")
-def fabric_subnet_manager_missing(case: Case) -> Iterator[Complaint]:
+def fabric_subnet_manager_missing(case: RuleContext) -> Iterator[Violation]:
     """An unmanaged switch runs no subnet manager, and without one no port becomes active."""
     fabric = _declared(case)
     switch = switch_of(fabric) if fabric else None
@@ -199,11 +199,11 @@ def fabric_subnet_manager_missing(case: Case) -> Iterator[Complaint]:
         return
     if switch.subnet_manager is False and switch.link_layer == _LAYER[fabric.kind] and not isinstance(case.cluster.target, LabTarget):
         cause = f"is missing: {switch.product} cannot run the subnet manager"
-        yield Complaint("fabric.subnet_manager", cause, "set the node that runs it, for example login0")
+        yield Violation("fabric.subnet_manager", cause, "set the node that runs it, for example login0")
 
 
 @rule("fabric-subnet-size", Severity.WARNING)
-def fabric_subnet_size(case: Case) -> Iterator[Complaint]:
+def fabric_subnet_size(case: RuleContext) -> Iterator[Violation]:
     """The subnet manager in a switch serves so many and no more."""
     fabric = _declared(case)
     switch = switch_of(fabric) if fabric else None
@@ -213,29 +213,29 @@ def fabric_subnet_size(case: Case) -> Iterator[Complaint]:
     hcas = nodes * rails_of(case.cluster, fabric)
     if hcas > switch.subnet_manager_nodes:
         cause = f"{hcas} HCAs, but the subnet manager in {switch.product} serves {switch.subnet_manager_nodes} nodes"
-        yield Complaint("fabric.subnet_manager", cause, "set the node that manages the subnet, or run UFM")
+        yield Violation("fabric.subnet_manager", cause, "set the node that manages the subnet, or run UFM")
 
 
 @rule("fabric-simulation")
-def fabric_simulation(case: Case) -> Iterator[Complaint]:
+def fabric_simulation(case: RuleContext) -> Iterator[Violation]:
     """In the lab a node runs the simulator and the subnet manager; only InfiniBand can be simulated, and names have an end."""
     fabric = case.cluster.fabric
     if fabric is None or not isinstance(case.cluster.target, LabTarget):
         return
     if fabric.kind is FabricKind.ROCE:
-        yield Complaint("fabric.kind", "only InfiniBand can be simulated", "use `kind: infiniband`, or target hosts")
+        yield Violation("fabric.kind", "only InfiniBand can be simulated", "use `kind: infiniband`, or target hosts")
     elif fabric.subnet_manager is None:
-        yield Complaint(
+        yield Violation(
             "fabric.subnet_manager", "is missing: the simulated fabric runs on a node", "set a node that is not a worker, like login0"
         )
     if case.cluster.target.os is LabOs.DEBIAN_12:
-        yield Complaint("target.os", "ibsim 0.10 of Debian 12 reports NDR as SDR", "use `os: debian-13`, or remove the fabric")
+        yield Violation("target.os", "ibsim 0.10 of Debian 12 reports NDR as SDR", "use `os: debian-13`, or remove the fabric")
     longest = max(_descriptions(case, fabric), key=len, default="")
     if len(longest) > _LONGEST:
-        yield Complaint("fabric.hcas", f"`{longest}` is too long for the name of a simulated HCA", f"use at most {_LONGEST} characters")
+        yield Violation("fabric.hcas", f"`{longest}` is too long for the name of a simulated HCA", f"use at most {_LONGEST} characters")
 
 
-def _descriptions(case: Case, fabric: Fabric) -> Iterator[str]:
+def _descriptions(case: RuleContext, fabric: Fabric) -> Iterator[str]:
     """Names of all its HCAs, that of a subnet manager among them that is no node of it."""
     hcas, groups = hcas_of(case.cluster, fabric), frozenset(groups_of(case.cluster, fabric))
     yield from (f"{member.name} {hca}" for member in case.members if member.group in groups for hca in hcas)
@@ -244,7 +244,7 @@ def _descriptions(case: Case, fabric: Fabric) -> Iterator[str]:
 
 
 @rule("fabric-nvlink-domain")
-def fabric_nvlink_domain(case: Case) -> Iterator[Complaint]:
+def fabric_nvlink_domain(case: RuleContext) -> Iterator[Violation]:
     """Slurm learns of NVLink domains by topology/block."""
     fabric = case.cluster.fabric
     if fabric is None or fabric.nvlink_domain is None:
@@ -253,4 +253,4 @@ def fabric_nvlink_domain(case: Case) -> Iterator[Complaint]:
         release = case.cluster.target.os_of(member.name)
         if release in _WITHOUT_BLOCKS:
             cause = f"Slurm of {release} on {member.name} has no topology/block"
-            yield Complaint("fabric.nvlink_domain", cause, "use a system with Slurm 23.11 or newer: debian-13, ubuntu-24.04")
+            yield Violation("fabric.nvlink_domain", cause, "use a system with Slurm 23.11 or newer: debian-13, ubuntu-24.04")

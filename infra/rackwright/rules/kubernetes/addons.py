@@ -7,52 +7,52 @@ from collections.abc import Iterator
 from rackwright.catalog.addons import addons
 from rackwright.model.groups import Role
 from rackwright.model.scheduler.kubernetes import Addon, Source
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 
 @rule("addon-source")
-def addon_source(case: Case) -> Iterator[Complaint]:
+def addon_source(case: RuleContext) -> Iterator[Violation]:
     """Images and objects of addons are built here, from pinned modules: no registry's are known to be the same."""
     declared = case.kubernetes
     if declared is None or not declared.addons:
         return
-    if declared.source is Source.PACKAGES or (declared.source is Source.AUTO and not case.cluster.target.publishes):
+    if declared.source is Source.PACKAGES or (declared.source is Source.AUTO and not case.cluster.target.publishes_ports):
         cause = f"{', '.join(declared.addons)} come from the bundle, but this stack installs Kubernetes from the vendor's packages"
-        yield Complaint("scheduler.addons", cause, "use `source: bundle`, or install the add-ons by hand and remove the list")
+        yield Violation("scheduler.addons", cause, "use `source: bundle`, or install the add-ons by hand and remove the list")
 
 
 @rule("addon-kueue-gpus")
-def addon_kueue_gpus(case: Case) -> Iterator[Complaint]:
+def addon_kueue_gpus(case: RuleContext) -> Iterator[Violation]:
     """Its queues share GPUs out, and without any there is no queue to name."""
     if case.kubernetes is not None and Addon.KUEUE in case.kubernetes.addons and not any(one.gpus for one in case.having(Role.WORKER)):
-        yield Complaint(
+        yield Violation(
             "scheduler.addons", "kueue allocates GPUs, but no worker has any", "add `gpus` to a group of workers, or remove kueue"
         )
 
 
 @rule("addon-kueue-namespaces")
-def addon_kueue_namespaces(case: Case) -> Iterator[Complaint]:
+def addon_kueue_namespaces(case: RuleContext) -> Iterator[Violation]:
     """A queue belongs to a namespace."""
     if case.kubernetes is not None and Addon.KUEUE in case.kubernetes.addons and not case.kubernetes.namespaces:
         cause = "kueue creates a queue for each namespace, but no namespace is declared"
-        yield Complaint(
+        yield Violation(
             "scheduler.namespaces", cause, "declare the namespaces whose jobs are queued, or remove kueue from scheduler.addons"
         )
 
 
 @rule("addon-namespace")
-def addon_namespace(case: Case) -> Iterator[Complaint]:
+def addon_namespace(case: RuleContext) -> Iterator[Violation]:
     """Users of the add-on's namespace could control the add-on."""
     for name in case.kubernetes.addons if case.kubernetes else ():
         installed = addons()[name].installed
         if installed is not None and case.kubernetes is not None and installed.namespace in case.kubernetes.namespaces:
             path = f"scheduler.namespaces.{installed.namespace}"
-            yield Complaint(path, f"{name} runs in the namespace {installed.namespace}", "rename the users' namespace")
+            yield Violation(path, f"{name} runs in the namespace {installed.namespace}", "rename the users' namespace")
 
 
 @rule("addon-twice")
-def addon_twice(case: Case) -> Iterator[Complaint]:
+def addon_twice(case: RuleContext) -> Iterator[Violation]:
     """A repeated entry may be a typing error for another add-on."""
     listed = case.kubernetes.addons if case.kubernetes else ()
     for name in sorted({name for name in listed if listed.count(name) > 1}):
-        yield Complaint("scheduler.addons", f"`{name}` is listed {listed.count(name)} times", "list it once")
+        yield Violation("scheduler.addons", f"`{name}` is listed {listed.count(name)} times", "list it once")

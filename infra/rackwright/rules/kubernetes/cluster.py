@@ -10,7 +10,7 @@ from rackwright.catalog.kubernetes import containerd, releases
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role
 from rackwright.model.scheduler.kubernetes import Source
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _RESERVED: Final = re.compile(r"default|kube-.*")
 _CGROUP_V2: Final = (1, 35)
@@ -22,44 +22,44 @@ _OLDEST_CONTAINERD: Final = (1, 7)
 
 
 @rule("kubernetes-controllers-even")
-def kubernetes_controllers_even(case: Case) -> Iterator[Complaint]:
+def kubernetes_controllers_even(case: RuleContext) -> Iterator[Violation]:
     """Of two members of etcd both must live: one more to lose it by, and nothing gained."""
     names = [member.name for member in case.having(Role.CONTROLLER)]
     if case.kubernetes is not None and names and len(names) % 2 == 0:
         cause = f"{len(names)} controllers ({', '.join(names)}) survive the loss of no more members than {len(names) - 1} controllers"
-        yield Complaint("groups", cause, f"use {len(names) - 1} or {len(names) + 1}")
+        yield Violation("groups", cause, f"use {len(names) - 1} or {len(names) + 1}")
 
 
 @rule("kubernetes-endpoint-missing")
-def kubernetes_endpoint_missing(case: Case) -> Iterator[Complaint]:
+def kubernetes_endpoint_missing(case: RuleContext) -> Iterator[Violation]:
     """Nodes would know one controller's own address, and be lost with it."""
     names = [member.name for member in case.having(Role.CONTROLLER)]
     if case.kubernetes is not None and len(names) > 1 and case.kubernetes.endpoint is None:
         cause = f"{len(names)} controllers require a common address"
         hint = "set a free address of network.cidr below the groups' addresses; it cannot be added later, because every node stores it"
-        yield Complaint("scheduler.endpoint", cause, hint)
+        yield Violation("scheduler.endpoint", cause, hint)
 
 
 @rule("kubernetes-version")
-def kubernetes_version(case: Case) -> Iterator[Complaint]:
+def kubernetes_version(case: RuleContext) -> Iterator[Violation]:
     """Images that go with it follow from the catalogue."""
     declared = case.kubernetes
     if declared is not None and declared.version not in releases():
         hint = did_you_mean(declared.version, releases()) or f"use one of {', '.join(releases())}"
-        yield Complaint("scheduler.version", f"`{declared.version}` is not in the catalogue of releases", hint)
+        yield Violation("scheduler.version", f"`{declared.version}` is not in the catalogue of releases", hint)
 
 
 @rule("kubernetes-cgroups", Severity.WARNING)
-def kubernetes_cgroups(case: Case) -> Iterator[Complaint]:
+def kubernetes_cgroups(case: RuleContext) -> Iterator[Violation]:
     """The lab's nodes have this machine's cgroups, whichever they are."""
     declared = case.kubernetes
-    if declared is not None and case.cluster.target.publishes and _minor(declared.version) >= _CGROUP_V2:
+    if declared is not None and case.cluster.target.publishes_ports and _minor(declared.version) >= _CGROUP_V2:
         cause = f"the kubelet of {declared.version} does not start with cgroup v1, and lab nodes use this machine's cgroups"
-        yield Complaint("scheduler.version", cause, "check that `stat -fc %T /sys/fs/cgroup` prints cgroup2fs, or use 1.34.1")
+        yield Violation("scheduler.version", cause, "check that `stat -fc %T /sys/fs/cgroup` prints cgroup2fs, or use 1.34.1")
 
 
 @rule("kubernetes-containerd")
-def kubernetes_containerd(case: Case) -> Iterator[Complaint]:
+def kubernetes_containerd(case: RuleContext) -> Iterator[Violation]:
     """The kubelet uses the containerd that its operating system packages."""
     declared = case.kubernetes
     if declared is None:
@@ -70,35 +70,35 @@ def kubernetes_containerd(case: Case) -> Iterator[Complaint]:
         if found is None:
             continue
         if _minor(found) < _OLDEST_CONTAINERD:
-            yield Complaint("target.os", f"{os} has containerd {found}, whose support has ended", "use debian-13")
+            yield Violation("target.os", f"{os} has containerd {found}, whose support has ended", "use debian-13")
         elif _minor(found) < (2, 0) and _minor(declared.version) >= _CONTAINERD_2:
             cause = f"{declared.version} needs containerd 2, but {os} has {found}"
-            yield Complaint("scheduler.version", cause, "use 1.35 or older, or a system with containerd 2")
+            yield Violation("scheduler.version", cause, "use 1.35 or older, or a system with containerd 2")
 
 
 @rule("kubernetes-source-lab", Severity.WARNING)
-def kubernetes_source_lab(case: Case) -> Iterator[Complaint]:
+def kubernetes_source_lab(case: RuleContext) -> Iterator[Violation]:
     """The lab's image is baked: what it installs comes from where this machine can reach."""
     declared = case.kubernetes
-    if declared is not None and case.cluster.target.publishes and declared.source is Source.PACKAGES:
+    if declared is not None and case.cluster.target.publishes_ports and declared.source is Source.PACKAGES:
         cause = "requires the vendor's repository and registry, which were never tested with the lab"
-        yield Complaint("scheduler.source", cause, "omit it: the lab builds its own bundle")
+        yield Violation("scheduler.source", cause, "omit it: the lab builds its own bundle")
 
 
 @rule("kubernetes-accounting", Severity.WARNING)
-def kubernetes_accounting(case: Case) -> Iterator[Complaint]:
+def kubernetes_accounting(case: RuleContext) -> Iterator[Violation]:
     """Accounting is Slurm's database of jobs."""
     names = [member.name for member in case.having(Role.ACCOUNTING)]
     if case.kubernetes is not None and names:
-        yield Complaint("groups", f"{', '.join(names)} has the role accounting, which Kubernetes does not use", "remove the role")
+        yield Violation("groups", f"{', '.join(names)} has the role accounting, which Kubernetes does not use", "remove the role")
 
 
 @rule("namespace-reserved")
-def namespace_reserved(case: Case) -> Iterator[Complaint]:
+def namespace_reserved(case: RuleContext) -> Iterator[Violation]:
     """Kubernetes has namespaces of its own, and keeps a prefix for more."""
     for name in case.kubernetes.namespaces if case.kubernetes else ():
         if _RESERVED.fullmatch(name):
-            yield Complaint(
+            yield Violation(
                 f"scheduler.namespaces.{name}",
                 "the name is reserved by Kubernetes",
                 "choose a name other than `default`, without the prefix kube-",
@@ -106,31 +106,31 @@ def namespace_reserved(case: Case) -> Iterator[Complaint]:
 
 
 @rule("namespace-user")
-def namespace_user(case: Case) -> Iterator[Complaint]:
+def namespace_user(case: RuleContext) -> Iterator[Violation]:
     """A binding to an undeclared user grants access to a later user of the same name."""
     for name, namespace in case.kubernetes.namespaces.items() if case.kubernetes else ():
         for index, user in enumerate(namespace.users):
             if user not in case.cluster.users:
                 hint = did_you_mean(user, case.cluster.users) or "declare the user under users"
-                yield Complaint(f"scheduler.namespaces.{name}.users[{index}]", f"there is no user `{user}`", hint)
+                yield Violation(f"scheduler.namespaces.{name}.users[{index}]", f"there is no user `{user}`", hint)
 
 
 @rule("namespace-gpus", Severity.WARNING)
-def namespace_gpus(case: Case) -> Iterator[Complaint]:
+def namespace_gpus(case: RuleContext) -> Iterator[Violation]:
     """A quota beyond what there is limits nothing."""
     there = sum(member.gpus.count for member in case.having(Role.WORKER) if member.gpus)
     for name, namespace in case.kubernetes.namespaces.items() if case.kubernetes else ():
         if namespace.gpus is not None and namespace.gpus > there:
             cause = f"{namespace.gpus} GPUs are more than the cluster's {there}"
-            yield Complaint(f"scheduler.namespaces.{name}.gpus", cause, f"use {there} or fewer, or omit it")
+            yield Violation(f"scheduler.namespaces.{name}.gpus", cause, f"use {there} or fewer, or omit it")
 
 
 @rule("namespace-claim")
-def namespace_claim(case: Case) -> Iterator[Complaint]:
+def namespace_claim(case: RuleContext) -> Iterator[Violation]:
     """A claim is a folder of the cluster's first shared file system."""
     for name, namespace in case.kubernetes.namespaces.items() if case.kubernetes else ():
         if namespace.claim is not None and not case.cluster.storage:
-            yield Complaint(f"scheduler.namespaces.{name}.claim", "there is no shared file system", "declare one under storage")
+            yield Violation(f"scheduler.namespaces.{name}.claim", "there is no shared file system", "declare one under storage")
 
 
 def _minor(version: str) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from typing import Final
 from rackwright.derive.layout import FIRST_OFFSET, blocks, capacity_of
 from rackwright.model.scheduler.kubernetes import Cni
 from rackwright.model.targets.hosts import HostsTarget
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _NODE: Final = 24
 """Prefix of one node's pods."""
@@ -19,34 +19,34 @@ _SERVICES: Final = (12, 24)
 
 
 @rule("kubernetes-endpoint-outside")
-def kubernetes_endpoint_outside(case: Case) -> Iterator[Complaint]:
+def kubernetes_endpoint_outside(case: RuleContext) -> Iterator[Violation]:
     """An address moves between controllers by ARP, which no router carries."""
     endpoint = case.kubernetes.endpoint if case.kubernetes else None
     if endpoint is not None and endpoint not in case.cluster.network.cidr:
         cause = f"{endpoint} is not in {case.cluster.network.cidr}"
-        yield Complaint("scheduler.endpoint", cause, "use a free address of network.cidr, below the groups' addresses")
+        yield Violation("scheduler.endpoint", cause, "use a free address of network.cidr, below the groups' addresses")
 
 
 @rule("kubernetes-endpoint-taken")
-def kubernetes_endpoint_taken(case: Case) -> Iterator[Complaint]:
+def kubernetes_endpoint_taken(case: RuleContext) -> Iterator[Violation]:
     """A node would answer for the control plane, now or when its group grows."""
     endpoint = case.kubernetes.endpoint if case.kubernetes else None
     owner = _owner(case, endpoint) if endpoint is not None else None
     if owner is not None:
         free = case.cluster.network.cidr.network_address + FIRST_OFFSET - 6
-        yield Complaint("scheduler.endpoint", f"{endpoint} is {owner}", f"use a free address, like {free}")
+        yield Violation("scheduler.endpoint", f"{endpoint} is {owner}", f"use a free address, like {free}")
 
 
 @rule("kubernetes-endpoint-routed")
-def kubernetes_endpoint_routed(case: Case) -> Iterator[Complaint]:
+def kubernetes_endpoint_routed(case: RuleContext) -> Iterator[Violation]:
     """A cloud's network delivers packets to the instance to which the address is assigned, whichever instance claims it."""
     if case.kubernetes is not None and case.kubernetes.endpoint is not None and case.cluster.target.kind == "aws":
         cause = "a virtual address moves by ARP, which a VPC does not carry"
-        yield Complaint("scheduler.endpoint", cause, "remove it and use one controller")
+        yield Violation("scheduler.endpoint", cause, "remove it and use one controller")
 
 
 @rule("kubernetes-ranges-overlap")
-def kubernetes_ranges_overlap(case: Case) -> Iterator[Complaint]:
+def kubernetes_ranges_overlap(case: RuleContext) -> Iterator[Violation]:
     """A packet to an address that two own arrives at either."""
     declared = case.kubernetes
     if declared is None:
@@ -54,13 +54,13 @@ def kubernetes_ranges_overlap(case: Case) -> Iterator[Complaint]:
     ranges = {"network.cidr": case.cluster.network.cidr, "scheduler.pods": declared.pods, "scheduler.services": declared.services}
     for (one, first), (other, second) in combinations(ranges.items(), 2):
         if first.overlaps(second):
-            yield Complaint(
+            yield Violation(
                 other, f"{second} overlaps {first} of {one}", "use a separate private range, like 10.244.0.0/16 or 10.245.0.0/16"
             )
 
 
 @rule("kubernetes-pods-small")
-def kubernetes_pods_small(case: Case) -> Iterator[Complaint]:
+def kubernetes_pods_small(case: RuleContext) -> Iterator[Violation]:
     """Plain routes count ranges of pods by the nodes' own addresses, so that none moves; other networks hand them out one by one."""
     declared = case.kubernetes
     if declared is None:
@@ -69,33 +69,33 @@ def kubernetes_pods_small(case: Case) -> Iterator[Complaint]:
     wanted = cidr.prefixlen - (32 - _NODE) if _routes(case) else _NODE - max(nodes - 1, 1).bit_length()
     if declared.pods.prefixlen > wanted:
         whose = f"each address of {cidr}" if _routes(case) else f"each of {nodes} nodes"
-        yield Complaint("scheduler.pods", f"{declared.pods} does not contain a /{_NODE} for {whose}", f"use a /{wanted} or wider")
+        yield Violation("scheduler.pods", f"{declared.pods} does not contain a /{_NODE} for {whose}", f"use a /{wanted} or wider")
 
 
 @rule("kubernetes-services-size")
-def kubernetes_services_size(case: Case) -> Iterator[Complaint]:
+def kubernetes_services_size(case: RuleContext) -> Iterator[Violation]:
     """Every service takes one address, and keeps it."""
     declared, (widest, narrowest) = case.kubernetes, _SERVICES
     if declared is not None and not widest <= declared.services.prefixlen <= narrowest:
         cause = f"{declared.services} is not between a /{widest} and a /{narrowest}"
-        yield Complaint("scheduler.services", cause, "use a /16, for example")
+        yield Violation("scheduler.services", cause, "use a /16, for example")
 
 
 @rule("kubernetes-routes-segment")
-def kubernetes_routes_segment(case: Case) -> Iterator[Complaint]:
+def kubernetes_routes_segment(case: RuleContext) -> Iterator[Violation]:
     """A cloud's network drops what comes from an address it did not give out."""
     if case.kubernetes is not None and case.kubernetes.cni is Cni.ROUTES and case.cluster.target.kind == "aws":
         cause = "plain routes carry pod traffic within one network segment only, and a VPC drops it"
-        yield Complaint("scheduler.cni", cause, "omit it, or use flannel, calico or cilium")
+        yield Violation("scheduler.cni", cause, "omit it, or use flannel, calico or cilium")
 
 
-def _routes(case: Case) -> bool:
+def _routes(case: RuleContext) -> bool:
     """Whether plain routes carry the packets of pods: where nothing is said, everywhere but on AWS."""
     assert case.kubernetes is not None
     return case.kubernetes.cni is Cni.ROUTES or (case.kubernetes.cni is None and case.cluster.target.kind != "aws")
 
 
-def _owner(case: Case, endpoint: IPv4Address) -> str | None:
+def _owner(case: RuleContext, endpoint: IPv4Address) -> str | None:
     """Whose an address is: a machine's that is where it is, or one of a group's block."""
     cluster = case.cluster
     if isinstance(cluster.target, HostsTarget):
@@ -106,5 +106,5 @@ def _owner(case: Case, endpoint: IPv4Address) -> str | None:
     )
 
 
-def _size(case: Case, group: str) -> int:
+def _size(case: RuleContext, group: str) -> int:
     return capacity_of(group, case.cluster.groups[group])

@@ -7,7 +7,7 @@ from typing import Final
 
 from rackwright.model.finding import did_you_mean
 from rackwright.model.groups import Role
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _TAKEN: Final = {"root": "Slurm's root of all accounts", "default": "the account of users without an account of their own"}
 _ORDINARY: Final = "normal"
@@ -15,43 +15,43 @@ _ORDINARY: Final = "normal"
 
 
 @rule("accounts-without-accounting")
-def accounts_without_accounting(case: Case) -> Iterator[Complaint]:
+def accounts_without_accounting(case: RuleContext) -> Iterator[Violation]:
     """Limits and shares are kept by the accounting."""
     for field, declared in (("accounts", case.slurm.accounts), ("qos", case.slurm.qos)):
         if declared and not case.having(Role.ACCOUNTING):
-            yield Complaint(f"scheduler.{field}", "no node has the role accounting", "add the role to the controller's group")
+            yield Violation(f"scheduler.{field}", "no node has the role accounting", "add the role to the controller's group")
 
 
 @rule("account-reserved")
-def account_reserved(case: Case) -> Iterator[Complaint]:
+def account_reserved(case: RuleContext) -> Iterator[Violation]:
     """Accounts that are there without being declared."""
     for name in case.slurm.accounts:
         if name in _TAKEN:
-            yield Complaint(f"scheduler.accounts.{name}", f"the name is reserved: {_TAKEN[name]}", "choose another name")
+            yield Violation(f"scheduler.accounts.{name}", f"the name is reserved: {_TAKEN[name]}", "choose another name")
 
 
 @rule("account-user-unknown")
-def account_user_unknown(case: Case) -> Iterator[Complaint]:
+def account_user_unknown(case: RuleContext) -> Iterator[Violation]:
     """Only users of the cluster can submit to an account."""
     for name, account in case.slurm.accounts.items():
         for index, user in enumerate(account.users):
             if user not in case.cluster.users:
                 path = f"scheduler.accounts.{name}.users[{index}]"
-                yield Complaint(path, f"there is no user `{user}`", did_you_mean(user, case.cluster.users))
+                yield Violation(path, f"there is no user `{user}`", did_you_mean(user, case.cluster.users))
 
 
 @rule("account-parent-unknown")
-def account_parent_unknown(case: Case) -> Iterator[Complaint]:
+def account_parent_unknown(case: RuleContext) -> Iterator[Violation]:
     """An account hangs below one that is declared, or below the root."""
     accounts = case.slurm.accounts
     for name, account in accounts.items():
         if account.parent is not None and account.parent not in accounts:
             path, cause = f"scheduler.accounts.{name}.parent", f"there is no account `{account.parent}`"
-            yield Complaint(path, cause, did_you_mean(account.parent, accounts))
+            yield Violation(path, cause, did_you_mean(account.parent, accounts))
 
 
 @rule("account-below-itself")
-def account_below_itself(case: Case) -> Iterator[Complaint]:
+def account_below_itself(case: RuleContext) -> Iterator[Violation]:
     """A ring of accounts has no way up to the root."""
     accounts = case.slurm.accounts
     for name in accounts:
@@ -60,44 +60,44 @@ def account_below_itself(case: Case) -> Iterator[Complaint]:
             seen.append(above)
             above = accounts[above].parent
         if above == name:
-            yield Complaint(
+            yield Violation(
                 f"scheduler.accounts.{name}.parent", f"the account is below itself: {' below '.join([*seen, name])}", "remove one `parent`"
             )
 
 
 @rule("account-qos-unknown")
-def account_qos_unknown(case: Case) -> Iterator[Complaint]:
+def account_qos_unknown(case: RuleContext) -> Iterator[Violation]:
     """What an account may ask for is declared, or Slurm's own."""
     known = {*case.slurm.qos, _ORDINARY}
     for name, account in case.slurm.accounts.items():
         for index, qos in enumerate(account.qos):
             if qos not in known:
                 path = f"scheduler.accounts.{name}.qos[{index}]"
-                yield Complaint(path, f"there is no QOS `{qos}`", did_you_mean(qos, known))
+                yield Violation(path, f"there is no QOS `{qos}`", did_you_mean(qos, known))
 
 
 @rule("qos-reserved")
-def qos_reserved(case: Case) -> Iterator[Complaint]:
+def qos_reserved(case: RuleContext) -> Iterator[Violation]:
     """Slurm's own is what jobs get that ask for none; it is left as it is."""
     if _ORDINARY in case.slurm.qos:
-        yield Complaint(f"scheduler.qos.{_ORDINARY}", "the name is reserved: Slurm creates this QOS itself", "choose another name")
+        yield Violation(f"scheduler.qos.{_ORDINARY}", "the name is reserved: Slurm creates this QOS itself", "choose another name")
 
 
 @rule("qos-preempts-unknown")
-def qos_preempts_unknown(case: Case) -> Iterator[Complaint]:
+def qos_preempts_unknown(case: RuleContext) -> Iterator[Violation]:
     """A QOS preempts only other QOS, which must exist."""
     known = {*case.slurm.qos, _ORDINARY}
     for name, qos in case.slurm.qos.items():
         for index, other in enumerate(qos.preempts):
             path = f"scheduler.qos.{name}.preempts[{index}]"
             if other == name:
-                yield Complaint(path, "the QOS preempts itself", "remove the entry")
+                yield Violation(path, "the QOS preempts itself", "remove the entry")
             elif other not in known:
-                yield Complaint(path, f"there is no QOS `{other}`", did_you_mean(other, known))
+                yield Violation(path, f"there is no QOS `{other}`", did_you_mean(other, known))
 
 
 @rule("gpu-limit-without-gpus")
-def gpu_limit_without_gpus(case: Case) -> Iterator[Complaint]:
+def gpu_limit_without_gpus(case: RuleContext) -> Iterator[Violation]:
     """A GPU limit has no effect without GPUs."""
     if any(member.gpus for member in case.having(Role.WORKER)):
         return
@@ -106,4 +106,4 @@ def gpu_limit_without_gpus(case: Case) -> Iterator[Complaint]:
     limits += [(f"scheduler.qos.{name}.gpus_per_user", qos.gpus_per_user) for name, qos in scheduler.qos.items()]
     for path, limit in limits:
         if limit is not None:
-            yield Complaint(path, "no worker has GPUs", "remove the limit")
+            yield Violation(path, "no worker has GPUs", "remove the limit")

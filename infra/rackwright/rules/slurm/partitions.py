@@ -4,103 +4,103 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rackwright.derive.nodes import Member
+from rackwright.derive.nodes import DeclaredNode
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role, roles_of
 from rackwright.model.scheduler.slurm import Gres, Partition
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 
-def _inside(case: Case, partition: Partition) -> list[Member]:
+def _inside(case: RuleContext, partition: Partition) -> list[DeclaredNode]:
     return [member for member in case.members if member.group in partition.groups or member.name in partition.nodes]
 
 
 @rule("partition-empty")
-def partition_empty(case: Case) -> Iterator[Complaint]:
+def partition_empty(case: RuleContext) -> Iterator[Violation]:
     """Jobs in a partition without nodes wait for ever."""
     for name, partition in case.slurm.partitions.items():
         if not partition.groups and not partition.nodes:
-            yield Complaint(f"scheduler.partitions.{name}", "has neither groups nor nodes", "add `groups: [worker]`")
+            yield Violation(f"scheduler.partitions.{name}", "has neither groups nor nodes", "add `groups: [worker]`")
 
 
 @rule("partition-group-unknown")
-def partition_group_unknown(case: Case) -> Iterator[Complaint]:
+def partition_group_unknown(case: RuleContext) -> Iterator[Violation]:
     """Partitions name groups of this file."""
     for name, partition in case.slurm.partitions.items():
         for index, group in enumerate(partition.groups):
             if group not in case.cluster.groups:
                 path = f"scheduler.partitions.{name}.groups[{index}]"
-                yield Complaint(path, f"there is no group `{group}`", did_you_mean(group, case.cluster.groups))
+                yield Violation(path, f"there is no group `{group}`", did_you_mean(group, case.cluster.groups))
 
 
 @rule("partition-node-unknown")
-def partition_node_unknown(case: Case) -> Iterator[Complaint]:
+def partition_node_unknown(case: RuleContext) -> Iterator[Violation]:
     """Partitions name nodes of this file."""
     for name, partition in case.slurm.partitions.items():
         for index, node in enumerate(partition.nodes):
             if node not in case.node_names:
                 path = f"scheduler.partitions.{name}.nodes[{index}]"
-                yield Complaint(path, f"there is no node `{node}`", did_you_mean(node, case.node_names))
+                yield Violation(path, f"there is no node `{node}`", did_you_mean(node, case.node_names))
 
 
 @rule("partition-not-worker")
-def partition_not_worker(case: Case) -> Iterator[Complaint]:
+def partition_not_worker(case: RuleContext) -> Iterator[Violation]:
     """Only workers run jobs."""
     for name, partition in case.slurm.partitions.items():
         strangers = [member.name for member in _inside(case, partition) if Role.WORKER not in member.roles]
         strangers += [group for group in partition.groups if _is_empty_stranger(case, group)]
         if strangers:
             cause = f"has members without the role worker: {', '.join(strangers)}"
-            yield Complaint(f"scheduler.partitions.{name}", cause, "add the role worker, or remove them from the partition")
+            yield Violation(f"scheduler.partitions.{name}", cause, "add the role worker, or remove them from the partition")
 
 
-def _is_empty_stranger(case: Case, name: str) -> bool:
+def _is_empty_stranger(case: RuleContext, name: str) -> bool:
     group = case.cluster.groups.get(name)
     return group is not None and group.count == 0 and Role.WORKER not in roles_of(name, group)
 
 
 @rule("partition-gres")
-def partition_gres(case: Case) -> Iterator[Complaint]:
+def partition_gres(case: RuleContext) -> Iterator[Violation]:
     """A partition that demands GPUs of its nodes holds none without."""
     for name, partition in case.slurm.partitions.items():
         bare = [member.name for member in _inside(case, partition) if member.gpus is None]
         if Gres.GPU in partition.gres and bare:
             cause = f"requires GPUs; nodes without GPUs: {', '.join(bare)}"
-            yield Complaint(
+            yield Violation(
                 f"scheduler.partitions.{name}.gres", cause, "add `gpus:` to the group, or create a separate partition for CPU nodes"
             )
 
 
 @rule("partition-default-repeated")
-def partition_default_repeated(case: Case) -> Iterator[Complaint]:
+def partition_default_repeated(case: RuleContext) -> Iterator[Violation]:
     """Slurm would take the last and say nothing."""
     defaults = [name for name, partition in case.slurm.partitions.items() if partition.default]
     for name in defaults[1:]:
-        yield Complaint(f"scheduler.partitions.{name}.default", f"{defaults[0]} is already the default", "keep one default")
+        yield Violation(f"scheduler.partitions.{name}.default", f"{defaults[0]} is already the default", "keep one default")
 
 
 @rule("partition-name-reserved")
-def partition_name_reserved(case: Case) -> Iterator[Complaint]:
+def partition_name_reserved(case: RuleContext) -> Iterator[Violation]:
     """`PartitionName=DEFAULT` sets defaults in slurm.conf, in any case of letters."""
     for name in case.slurm.partitions:
         if name in {"default", "all"}:
-            yield Complaint(f"scheduler.partitions.{name}", f"`{name}` is reserved by Slurm", "choose another name")
+            yield Violation(f"scheduler.partitions.{name}", f"`{name}` is reserved by Slurm", "choose another name")
 
 
 @rule("partition-time-zero")
-def partition_time_zero(case: Case) -> Iterator[Complaint]:
+def partition_time_zero(case: RuleContext) -> Iterator[Violation]:
     """No job fits into no time; leaving the limit out means none."""
     for name, partition in case.slurm.partitions.items():
         if partition.max_time == 0:
-            yield Complaint(f"scheduler.partitions.{name}.max_time", "0s permits no job", "omit it for no limit")
+            yield Violation(f"scheduler.partitions.{name}.max_time", "0s permits no job", "omit it for no limit")
 
 
 @rule("worker-unreachable", Severity.WARNING)
-def worker_unreachable(case: Case) -> Iterator[Complaint]:
+def worker_unreachable(case: RuleContext) -> Iterator[Violation]:
     """A worker in no partition runs no job."""
     partitions = case.slurm.partitions
     if partitions:
         served = {member.name for partition in partitions.values() for member in _inside(case, partition)}
         idle = [member.name for member in case.having(Role.WORKER) if member.name not in served]
         if idle:
-            yield Complaint("scheduler.partitions", f"workers in no partition: {', '.join(idle)}", "add their group to a partition")
+            yield Violation("scheduler.partitions", f"workers in no partition: {', '.join(idle)}", "add their group to a partition")

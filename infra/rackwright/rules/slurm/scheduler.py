@@ -8,7 +8,7 @@ from typing import Final
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role
 from rackwright.model.units import format_seconds
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 _LONG_DRAIN: Final = 86400
 """Seconds of a day. Chosen: `up` blocks for that long, and nothing else can be applied to the stack meanwhile."""
@@ -19,116 +19,116 @@ _SHORT_IDLE: Final = 60
 
 
 @rule("controller-backup-undeclared")
-def controller_backup_undeclared(case: Case) -> Iterator[Complaint]:
+def controller_backup_undeclared(case: RuleContext) -> Iterator[Violation]:
     """Two controllers that both think they are first lose jobs."""
     names = [member.name for member in case.having(Role.CONTROLLER)]
     first = [name for name in names if name not in case.slurm.backup]
     if len(first) > 1 and case.kubernetes is None:
         cause = f"{', '.join(first)} are all controllers, but none is declared a backup"
-        yield Complaint("scheduler.backup", cause, f"add `backup: [{', '.join(first[1:])}]`, or keep one controller")
+        yield Violation("scheduler.backup", cause, f"add `backup: [{', '.join(first[1:])}]`, or keep one controller")
 
 
 @rule("controller-all-backup")
-def controller_all_backup(case: Case) -> Iterator[Complaint]:
+def controller_all_backup(case: RuleContext) -> Iterator[Violation]:
     """A backup needs a first controller."""
     names = [member.name for member in case.having(Role.CONTROLLER)]
     if names and all(name in case.slurm.backup for name in names):
-        yield Complaint("scheduler.backup", "every controller is declared a backup", "remove the first one from the list")
+        yield Violation("scheduler.backup", "every controller is declared a backup", "remove the first one from the list")
 
 
 @rule("backup-unknown")
-def backup_unknown(case: Case) -> Iterator[Complaint]:
+def backup_unknown(case: RuleContext) -> Iterator[Violation]:
     """Backups are controller nodes."""
     controllers = {member.name for member in case.having(Role.CONTROLLER)}
     for index, name in enumerate(case.slurm.backup):
         path = f"scheduler.backup[{index}]"
         if name not in case.node_names:
-            yield Complaint(path, f"there is no node `{name}`", did_you_mean(name, controllers))
+            yield Violation(path, f"there is no node `{name}`", did_you_mean(name, controllers))
         elif name not in controllers:
-            yield Complaint(path, f"{name} does not have the role controller", "add the role to its group")
+            yield Violation(path, f"{name} does not have the role controller", "add the role to its group")
 
 
 @rule("backup-without-storage")
-def backup_without_storage(case: Case) -> Iterator[Complaint]:
+def backup_without_storage(case: RuleContext) -> Iterator[Violation]:
     """A backup continues from the first controller's state, so both must see one StateSaveLocation."""
     if case.slurm.backup and not case.cluster.storage:
-        yield Complaint("scheduler.backup", "controllers need a shared file system for their state", "declare one under storage")
+        yield Violation("scheduler.backup", "controllers need a shared file system for their state", "declare one under storage")
 
 
 @rule("health-interval-range")
-def health_interval_range(case: Case) -> Iterator[Complaint]:
+def health_interval_range(case: RuleContext) -> Iterator[Violation]:
     """A health check every few seconds costs jobs CPU time; an interval beyond Slurm's limit is invalid."""
     interval, (least, most) = case.slurm.health_interval, _HEALTH_S
     if interval is not None and not least <= interval <= most:
         cause = f"{format_seconds(interval)} is not between {least} s and {most} s"
-        yield Complaint("scheduler.health_interval", cause, "use 60s, or null to disable the node health check")
+        yield Violation("scheduler.health_interval", cause, "use 60s, or null to disable the node health check")
 
 
 @rule("accounting-repeated")
-def accounting_repeated(case: Case) -> Iterator[Complaint]:
+def accounting_repeated(case: RuleContext) -> Iterator[Violation]:
     """Two databases would each know half of the jobs."""
     names = [member.name for member in case.having(Role.ACCOUNTING)]
     if len(names) > 1:
-        yield Complaint("groups", f"{len(names)} nodes have the role accounting: {', '.join(names)}", "keep it on one node")
+        yield Violation("groups", f"{len(names)} nodes have the role accounting: {', '.join(names)}", "keep it on one node")
 
 
 @rule("accounting-missing", Severity.WARNING)
-def accounting_missing(case: Case) -> Iterator[Complaint]:
+def accounting_missing(case: RuleContext) -> Iterator[Violation]:
     """sacct, limits and fair share need the database."""
     if not case.having(Role.ACCOUNTING) and case.kubernetes is None:
-        yield Complaint(
+        yield Violation(
             "groups", "no node has the role accounting: sacct, limits and fair share will not work", "add it to the login group's roles"
         )
 
 
 @rule("power-saving-idle")
-def power_saving_idle(case: Case) -> Iterator[Complaint]:
+def power_saving_idle(case: RuleContext) -> Iterator[Violation]:
     """A worker must be allowed to finish stopping before it counts as idle again."""
     saving = case.slurm.power_saving
     if saving is not None and saving.idle < _SHORT_IDLE:
         cause = f"{format_seconds(saving.idle)} stops workers between two jobs of one user"
-        yield Complaint("scheduler.power_saving.idle", cause, f"use at least {format_seconds(_SHORT_IDLE)}; 5m is recommended")
+        yield Violation("scheduler.power_saving.idle", cause, f"use at least {format_seconds(_SHORT_IDLE)}; 5m is recommended")
 
 
 @rule("power-saving-times", Severity.WARNING)
-def power_saving_times(case: Case) -> Iterator[Complaint]:
+def power_saving_times(case: RuleContext) -> Iterator[Violation]:
     """Slurm's guide: SuspendTime should exceed SuspendTimeout + ResumeTimeout (slurm.schedmd.com/power_save.html)."""
     saving = case.slurm.power_saving
     if saving is not None and saving.idle <= saving.suspend_timeout + saving.resume_timeout:
         cycle = format_seconds(saving.suspend_timeout + saving.resume_timeout)
         cause = f"{format_seconds(saving.idle)} does not exceed the time to stop and start a node ({cycle})"
-        yield Complaint("scheduler.power_saving.idle", cause, f"use more than {cycle}")
+        yield Violation("scheduler.power_saving.idle", cause, f"use more than {cycle}")
 
 
 @rule("power-saving-timeout")
-def power_saving_timeout(case: Case) -> Iterator[Complaint]:
+def power_saving_timeout(case: RuleContext) -> Iterator[Violation]:
     """A node that may take no time to stop or start is down at once."""
     saving = case.slurm.power_saving
     for key, seconds in (("suspend_timeout", saving.suspend_timeout), ("resume_timeout", saving.resume_timeout)) if saving else ():
         if seconds == 0:
-            yield Complaint(f"scheduler.power_saving.{key}", "0s marks every node down at once", "use 30s or more")
+            yield Violation(f"scheduler.power_saving.{key}", "0s marks every node down at once", "use 30s or more")
 
 
 @rule("power-saving-target")
-def power_saving_target(case: Case) -> Iterator[Complaint]:
+def power_saving_target(case: RuleContext) -> Iterator[Violation]:
     """Slurm would request stops and starts, and no program would perform them."""
     if case.cluster.target.kind == "hosts" and case.slurm.power_saving is not None:
         hint = "remove it: rackwright does not stop or start existing machines"
-        yield Complaint("scheduler.power_saving", "is not supported on target hosts", hint)
+        yield Violation("scheduler.power_saving", "is not supported on target hosts", hint)
 
 
 @rule("drain-timeout-zero", Severity.WARNING)
-def drain_timeout_zero(case: Case) -> Iterator[Complaint]:
+def drain_timeout_zero(case: RuleContext) -> Iterator[Violation]:
     """A leaving node with running jobs then makes `up` fail at once."""
     if case.cluster.scheduler.drain_timeout == 0:
-        yield Complaint(
+        yield Violation(
             "scheduler.drain_timeout", "0s waits for no job", "set how long a node to be removed may wait for its jobs, like 5m"
         )
 
 
 @rule("drain-timeout-long", Severity.WARNING)
-def drain_timeout_long(case: Case) -> Iterator[Complaint]:
+def drain_timeout_long(case: RuleContext) -> Iterator[Violation]:
     """`up` waits that long before it fails."""
     timeout = case.cluster.scheduler.drain_timeout
     if timeout > _LONG_DRAIN:
-        yield Complaint("scheduler.drain_timeout", f"`up` may wait {format_seconds(timeout)} for jobs to end", "use at most a day")
+        yield Violation("scheduler.drain_timeout", f"`up` may wait {format_seconds(timeout)} for jobs to end", "use at most a day")

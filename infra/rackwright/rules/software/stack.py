@@ -9,7 +9,7 @@ from rackwright.catalog import compatibility
 from rackwright.catalog.compatibility import Advice
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.targets.aws import AwsTarget
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 FULL: Final = {"driver": 3, "cuda": 2, "nccl": 3, "nccl-cuda": 2}
 """How many numbers make a whole version where fewer would name several: 580.173.02, 13.0, 2.28.9."""
@@ -19,56 +19,56 @@ ELSEWHERE: Final = {"doca-ofed": "rdma: {{doca: {{version: {}}}}}", "efa-install
 
 
 @rule("software-profile")
-def software_profile(case: Case) -> Iterator[Complaint]:
+def software_profile(case: RuleContext) -> Iterator[Violation]:
     """Versions follow from the profile."""
     declared = case.cluster.software
     if declared is not None and declared.profile not in compatibility.profiles():
         hint = did_you_mean(declared.profile, compatibility.profiles())
-        yield Complaint("software.profile", f"`{declared.profile}` is not a profile of the compatibility catalogue", hint)
+        yield Violation("software.profile", f"`{declared.profile}` is not a profile of the compatibility catalogue", hint)
 
 
 @rule("software-pin")
-def software_pin(case: Case) -> Iterator[Complaint]:
+def software_pin(case: RuleContext) -> Iterator[Violation]:
     """A pin of something that is not installed would hold nothing, and half a version would not say which one."""
     for name, version in _pins(case):
         if name not in compatibility.components():
-            yield Complaint(f"software.pins.{name}", f"`{name}` is not a component", did_you_mean(name, compatibility.components()))
+            yield Violation(f"software.pins.{name}", f"`{name}` is not a component", did_you_mean(name, compatibility.components()))
         elif name in ELSEWHERE:
             cause = f"a pin does not install {name} or set its version"
-            yield Complaint(f"software.pins.{name}", cause, f"to install it, use `{ELSEWHERE[name].format(version)}`")
+            yield Violation(f"software.pins.{name}", cause, f"to install it, use `{ELSEWHERE[name].format(version)}`")
         elif version.count(".") + 1 < FULL.get(name, 1):
             example = next(iter(compatibility.profiles().values())).versions.get(name, "13.0")
-            yield Complaint(
+            yield Violation(
                 f"software.pins.{name}", f"{version} is not a complete version of {name}", f'use a complete version, like "{example}"'
             )
 
 
-def _pins(case: Case) -> list[tuple[str, str]]:
+def _pins(case: RuleContext) -> list[tuple[str, str]]:
     """Return the pins, without outdated components."""
     pins = case.cluster.software.pins if case.cluster.software else {}
     return [(name, version) for name, version in pins.items() if name not in compatibility.outdated()]
 
 
 @rule("software-outdated", Severity.WARNING)
-def software_outdated(case: Case) -> Iterator[Complaint]:
+def software_outdated(case: RuleContext) -> Iterator[Violation]:
     """Guides of some years ago ask for packages that others have followed."""
     for name in case.cluster.software.pins if case.cluster.software else ():
         advice = compatibility.outdated().get(name)
         if advice is not None:
-            yield Complaint(f"software.pins.{name}", f"{advice.reason}; it is not installed", f"use {advice.instead}")
+            yield Violation(f"software.pins.{name}", f"{advice.reason}; it is not installed", f"use {advice.instead}")
 
 
 @rule("nccl-environment", Severity.WARNING)
-def nccl_environment(case: Case) -> Iterator[Complaint]:
+def nccl_environment(case: RuleContext) -> Iterator[Violation]:
     """Variables that made sense with one release on one machine, copied from guide to guide, cost bandwidth everywhere else."""
     environment = case.cluster.software.nccl.environment if case.cluster.software else {}
     for name, value in environment.items():
         advice = next((row for row in compatibility.nccl_variables().values() if _is_about(row, name, value, case)), None)
         if advice is not None:
-            yield Complaint(f"software.nccl.environment.{name}", f"{name}={value}: {advice.reason}", advice.instead)
+            yield Violation(f"software.nccl.environment.{name}", f"{name}={value}: {advice.reason}", advice.instead)
 
 
-def _is_about(advice: Advice, name: str, value: str, case: Case) -> bool:
+def _is_about(advice: Advice, name: str, value: str, case: RuleContext) -> bool:
     """Whether the advice is about this line."""
     start = advice.name.removesuffix("*")
     if name != advice.name and not (start != advice.name and name.startswith(start)):

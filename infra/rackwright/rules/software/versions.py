@@ -13,11 +13,11 @@ from rackwright.catalog import GpuModel, compatibility, version_key
 from rackwright.catalog.compatibility import Branch, Profile, major, requirement
 from rackwright.model.finding import Severity
 from rackwright.model.node.software import GpuDirect, GpuModules, Software
-from rackwright.rules.registry import Case, Complaint, rule
+from rackwright.rules.registry import RuleContext, Violation, rule
 
 
 @dataclass(frozen=True)
-class Choice:
+class VersionSelection:
     """A set of versions, and what it has to run on."""
 
     software: Software
@@ -56,18 +56,18 @@ class Choice:
 
 Conflict = tuple[str, str]
 """Path and cause."""
-Judge = Callable[[Choice], Iterator[Conflict]]
+Judge = Callable[[VersionSelection], Iterator[Conflict]]
 JUDGES: Final[list[Judge]] = []
 
 
-def judge(name: str) -> Callable[[Judge], Judge]:
+def version_rule(name: str) -> Callable[[Judge], Judge]:
     """Register a rule that finds conflicts; its hint is the nearest set without any."""
 
     def register(conflicts: Judge) -> Judge:
-        def check(case: Case) -> Iterator[Complaint]:
+        def check(case: RuleContext) -> Iterator[Violation]:
             choice = _choice(case)
             for path, cause in conflicts(choice) if choice else ():
-                yield Complaint(path, cause, nearest(choice) if choice else "")
+                yield Violation(path, cause, nearest(choice) if choice else "")
 
         check.__module__, check.__doc__ = conflicts.__module__, conflicts.__doc__
         rule(name)(check)
@@ -77,7 +77,7 @@ def judge(name: str) -> Callable[[Judge], Judge]:
     return register
 
 
-def _choice(case: Case) -> Choice | None:
+def _choice(case: RuleContext) -> VersionSelection | None:
     """What the stack file chose; None where it chose nothing, or nothing that the catalogue knows."""
     declared = case.cluster.software
     profile = compatibility.profiles().get(declared.profile) if declared else None
@@ -89,10 +89,10 @@ def _choice(case: Case) -> Choice | None:
     known = tuple(gpu for model in models if (gpu := catalog.gpus().get(model)) is not None and gpu.vendor == catalog.NVIDIA)
     counts = [(catalog.gpus().get(member.gpus.model), member.gpus.count) for member in having if member.gpus]
     switched = any(gpu is not None and compatibility.has_nvswitch(gpu, count) for gpu, count in counts)
-    return Choice(declared, profile, known, tuple(systems), switched, case.today)
+    return VersionSelection(declared, profile, known, tuple(systems), switched, case.today)
 
 
-def nearest(choice: Choice) -> str:
+def nearest(choice: VersionSelection) -> str:
     """The first set of the catalogue that suits these GPUs and systems, in words."""
     for profile in compatibility.profiles().values():
         candidate = replace(choice, profile=profile, software=Software(profile=profile.name))
@@ -103,16 +103,16 @@ def nearest(choice: Choice) -> str:
     return "use separate clusters for the latest GPUs and for Pascal or Volta: no profile supports all of these nodes"
 
 
-@judge("software-system")
-def system(choice: Choice) -> Iterator[Conflict]:
+@version_rule("software-system")
+def system(choice: VersionSelection) -> Iterator[Conflict]:
     """A profile knows packages for some systems."""
     for name in choice.systems:
         if name not in choice.profile.systems:
             yield "software.profile", f"profile {choice.profile.name} has no packages for {name}"
 
 
-@judge("software-driver-branch")
-def driver_branch(choice: Choice) -> Iterator[Conflict]:
+@version_rule("software-driver-branch")
+def driver_branch(choice: VersionSelection) -> Iterator[Conflict]:
     """A branch whose support has ended gets no security fixes; an unknown branch cannot be checked."""
     known = choice.known_branch
     if known is None:
@@ -122,23 +122,23 @@ def driver_branch(choice: Choice) -> Iterator[Conflict]:
         yield choice.where("driver"), f"support of driver branch {choice.branch} ended {when}"
 
 
-def _is_archive(choice: Choice) -> bool:
+def _is_archive(choice: VersionSelection) -> bool:
     """Whether the driver is the one that Debian's release is made with: there is no other in that archive."""
     return choice.profile.driver_from == "debian" and "driver" not in choice.software.pins
 
 
 @rule("software-archive-branch", Severity.WARNING)
-def archive_branch(case: Case) -> Iterator[Complaint]:
+def archive_branch(case: RuleContext) -> Iterator[Violation]:
     """Debian keeps a branch in its archive after NVIDIA ended it."""
     choice = _choice(case)
     known = choice.known_branch if choice else None
     if choice is not None and known is not None and known.has_ended(choice.today) and _is_archive(choice):
         cause = f"Debian's driver is branch {choice.branch}, which NVIDIA no longer supports, without Fabric Manager and DCGM"
-        yield Complaint("software.profile", cause, "use `profile: 2026-lts` if the nodes may use NVIDIA's repository")
+        yield Violation("software.profile", cause, "use `profile: 2026-lts` if the nodes may use NVIDIA's repository")
 
 
-@judge("software-gpu-driver")
-def gpu_driver(choice: Choice) -> Iterator[Conflict]:
+@version_rule("software-gpu-driver")
+def gpu_driver(choice: VersionSelection) -> Iterator[Conflict]:
     """Each GPU has a first driver that knows it, and old ones have a last."""
     driver = choice.versions["driver"]
     for gpu in choice.gpus:
@@ -152,8 +152,8 @@ def gpu_driver(choice: Choice) -> Iterator[Conflict]:
             )
 
 
-@judge("software-gpu-modules")
-def gpu_modules(choice: Choice) -> Iterator[Conflict]:
+@version_rule("software-gpu-modules")
+def gpu_modules(choice: VersionSelection) -> Iterator[Conflict]:
     """Pascal and Volta cannot run the open kernel modules, Blackwell only them."""
     for gpu, flavour in choice.flavours():
         able = compatibility.architectures()[gpu.architecture].modules
@@ -164,8 +164,8 @@ def gpu_modules(choice: Choice) -> Iterator[Conflict]:
             )
 
 
-@judge("software-cuda-driver")
-def cuda_driver(choice: Choice) -> Iterator[Conflict]:
+@version_rule("software-cuda-driver")
+def cuda_driver(choice: VersionSelection) -> Iterator[Conflict]:
     """Programs of a CUDA major need the branch that came with it, or a later one."""
     cuda = choice.versions["cuda"]
     minimum = compatibility.driver_for(major(cuda))
@@ -175,8 +175,8 @@ def cuda_driver(choice: Choice) -> Iterator[Conflict]:
         yield choice.where("cuda", "driver"), f"CUDA {cuda} needs a driver of branch {minimum} or later, not {choice.versions['driver']}"
 
 
-@judge("software-gpu-cuda")
-def gpu_cuda(choice: Choice) -> Iterator[Conflict]:
+@version_rule("software-gpu-cuda")
+def gpu_cuda(choice: VersionSelection) -> Iterator[Conflict]:
     """A toolkit compiles for the GPUs it knows."""
     cuda = choice.versions["cuda"]
     for gpu in choice.gpus:
@@ -193,16 +193,16 @@ def gpu_cuda(choice: Choice) -> Iterator[Conflict]:
             )
 
 
-@judge("software-nccl-cuda")
-def nccl_cuda(choice: Choice) -> Iterator[Conflict]:
+@version_rule("software-nccl-cuda")
+def nccl_cuda(choice: VersionSelection) -> Iterator[Conflict]:
     """NCCL is built for one CUDA major."""
     built, cuda = choice.versions["nccl-cuda"], choice.versions["cuda"]
     if major(built) != major(cuda):
         yield choice.where("nccl-cuda"), f"NCCL for CUDA {built} does not load with CUDA {cuda}"
 
 
-@judge("software-fabric-manager")
-def fabric_manager(choice: Choice) -> Iterator[Conflict]:
+@version_rule("software-fabric-manager")
+def fabric_manager(choice: VersionSelection) -> Iterator[Conflict]:
     """Fabric Manager refuses a driver that is not its twin, and without it no program runs on GPUs behind NVSwitch."""
     twin, driver = choice.versions["fabric-manager"], choice.versions["driver"]
     if choice.nvswitch and choice.profile.driver_from == "debian":
@@ -214,16 +214,16 @@ def fabric_manager(choice: Choice) -> Iterator[Conflict]:
         )
 
 
-@judge("software-dcgm")
-def dcgm(choice: Choice) -> Iterator[Conflict]:
+@version_rule("software-dcgm")
+def dcgm(choice: VersionSelection) -> Iterator[Conflict]:
     """DCGM 3 has other packages, which conflict with those of DCGM 4."""
     version = choice.versions.get("dcgm")
     if version is not None and version_key(version) < version_key(requirement("dcgm")):
         yield choice.where("dcgm"), f"DCGM {version} is not supported: the roles install DCGM 4"
 
 
-@judge("software-slurm")
-def slurm(choice: Choice) -> Iterator[Conflict]:
+@version_rule("software-slurm")
+def slurm(choice: VersionSelection) -> Iterator[Conflict]:
     """pyxis is built against the Slurm that the node has, and that is its system's."""
     pinned = choice.software.pins.get("slurm")
     for name in choice.systems if pinned else ():
@@ -235,16 +235,16 @@ def slurm(choice: Choice) -> Iterator[Conflict]:
             )
 
 
-@judge("software-pyxis")
-def pyxis(choice: Choice) -> Iterator[Conflict]:
+@version_rule("software-pyxis")
+def pyxis(choice: VersionSelection) -> Iterator[Conflict]:
     """pyxis calls enroot."""
     enroot, minimum = choice.versions.get("enroot"), requirement("pyxis-enroot")
     if enroot is not None and "pyxis" in choice.versions and version_key(enroot) < version_key(minimum):
         yield choice.where("enroot"), f"pyxis {choice.versions['pyxis']} needs enroot {minimum} or later, not {enroot}"
 
 
-@judge("software-gpudirect")
-def gpudirect(choice: Choice) -> Iterator[Conflict]:
+@version_rule("software-gpudirect")
+def gpudirect(choice: VersionSelection) -> Iterator[Conflict]:
     """dma-buf is the open modules' way; nvidia-peermem needs the RDMA stack of DOCA-OFED."""
     asked, cuda = choice.software.gpudirect, choice.versions["cuda"]
     if asked is GpuDirect.DMA_BUF:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pulumi
 
 from rackwright.plan import Plan
-from rackwright.targets import Built, kubernetes
+from rackwright.targets import TargetResult, kubernetes
 from rackwright.targets.aws.account import account
 from rackwright.targets.aws.groups import group
 from rackwright.targets.aws.identity import profiles
@@ -20,7 +20,7 @@ from rackwright.targets.aws.storage import file_systems, volumes
 __all__ = ["build"]
 
 
-def build(plan: Plan, access_key: pulumi.Input[str]) -> Built:
+def build(plan: Plan, access_key: pulumi.Input[str]) -> TargetResult:
     """A network with its ways in and out, a placement and a template for each group, an instance for each node, also one that is out."""
     site = account(plan)
     wires = network(site)
@@ -30,7 +30,7 @@ def build(plan: Plan, access_key: pulumi.Input[str]) -> Built:
     made = {planned.name: node(site, wires, groups[planned.group], planned, access_key=access_key) for planned in plan.nodes}
     disks = volumes(site, made)
     limits(site, made, shared)
-    return Built(
+    return TargetResult(
         hosts={name: instance.record(disks.get(name, {})) for name, instance in made.items()},
         bundle=kubernetes.folder(plan),
         sources={name: shared_one.source for name, shared_one in shared.items()},

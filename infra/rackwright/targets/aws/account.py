@@ -12,14 +12,14 @@ import pulumi_aws as aws
 from rackwright.model.targets.aws import AwsTarget
 from rackwright.plan import Plan
 from rackwright.targets.aws import plugin
-from rackwright.targets.resources import AwsLabel
+from rackwright.targets.resources import AwsStackMarker
 
 STACK_TAG = "rackwright.stack"
 """By it everything of a stack is found, also without state."""
 
 
 @dataclass(frozen=True)
-class Site:
+class StackContext:
     """A plan with the place it is built in."""
 
     plan: Plan
@@ -40,13 +40,13 @@ class Site:
         return pulumi.ResourceOptions(provider=self.provider, **more)
 
 
-def account(plan: Plan) -> Site:
+def account(plan: Plan) -> StackContext:
     """The account that the environment's credentials open, in the stack's region."""
     target = plan.target
-    plugin.demand(os.environ)
+    plugin.require_installed(os.environ)
     assert isinstance(target, AwsTarget)
     tags = {**target.tags, STACK_TAG: plan.stack}
-    label = AwsLabel("label", stack=plan.stack, region=target.region)
+    label = AwsStackMarker("label", stack=plan.stack, region=target.region)
     made_after = pulumi.ResourceOptions(depends_on=[label])
     provider = aws.Provider("aws", region=target.region, default_tags=aws.ProviderDefaultTagsArgs(tags=tags), opts=made_after)
-    return Site(plan, target, provider)
+    return StackContext(plan, target, provider)

@@ -10,7 +10,7 @@ import pulumi_aws as aws
 
 from rackwright.catalog.instances import InstanceType, instance_types
 from rackwright.model.targets.aws import CapacityBlock, Instances, OnDemand, Spot
-from rackwright.targets.aws.account import Site
+from rackwright.targets.aws.account import StackContext
 
 _ROOT_DEVICE = {"ubuntu": "/dev/sda1", "debian": "/dev/xvda", "rocky": "/dev/sda1"}
 """The root device's name in the distributions' own images (their DescribeImages: RootDeviceName)."""
@@ -29,7 +29,7 @@ class Fleet:
     """What a template says, for those that have their own."""
 
 
-def group(site: Site, name: str, profile: aws.iam.InstanceProfile) -> Fleet:
+def group(site: StackContext, name: str, profile: aws.iam.InstanceProfile) -> Fleet:
     """The placement, the reservation and the template of a group."""
     declared = site.target.instances[name]
     known = instance_types()[declared.type]
@@ -40,7 +40,7 @@ def group(site: Site, name: str, profile: aws.iam.InstanceProfile) -> Fleet:
     return Fleet(name, declared, known, template.id, arguments)
 
 
-def _arguments(site: Site, name: str, declared: Instances, profile: aws.iam.InstanceProfile) -> dict[str, Any]:
+def _arguments(site: StackContext, name: str, declared: Instances, profile: aws.iam.InstanceProfile) -> dict[str, Any]:
     image = declared.image or site.target.image
     return {
         "image_id": image.id,
@@ -59,7 +59,7 @@ def _arguments(site: Site, name: str, declared: Instances, profile: aws.iam.Inst
     }
 
 
-def _root(site: Site, declared: Instances) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgs:
+def _root(site: StackContext, declared: Instances) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgs:
     disk = aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
         volume_type="gp3",
         volume_size=-(-declared.root.size // 2**30),
@@ -72,14 +72,14 @@ def _root(site: Site, declared: Instances) -> aws.ec2.LaunchTemplateBlockDeviceM
     return aws.ec2.LaunchTemplateBlockDeviceMappingArgs(device_name=device, ebs=disk)
 
 
-def _placement(site: Site, name: str, declared: Instances) -> aws.ec2.LaunchTemplatePlacementArgs | None:
+def _placement(site: StackContext, name: str, declared: Instances) -> aws.ec2.LaunchTemplatePlacementArgs | None:
     if not declared.stands_together:
         return None
     place = aws.ec2.PlacementGroup(f"{name}-place", strategy="cluster", tags=site.named(name), opts=site.options())
     return aws.ec2.LaunchTemplatePlacementArgs(group_name=place.name)
 
 
-def _market(site: Site, name: str, declared: Instances) -> dict[str, Any]:
+def _market(site: StackContext, name: str, declared: Instances) -> dict[str, Any]:
     """How they are bought, in a template's words."""
     match declared.purchase:
         case Spot(max_usd_per_hour=most):
@@ -104,7 +104,7 @@ def _reserved(reservation: pulumi.Input[str]) -> dict[str, Any]:
     }
 
 
-def _block(site: Site, name: str, block: CapacityBlock) -> pulumi.Input[str]:
+def _block(site: StackContext, name: str, block: CapacityBlock) -> pulumi.Input[str]:
     """The block that was bought already, or the one that is bought now: once, since every look-up gives a new offering, a new purchase."""
     if block.reservation is not None:
         return block.reservation

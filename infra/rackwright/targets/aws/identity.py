@@ -10,7 +10,7 @@ from typing import Final
 import pulumi_aws as aws
 
 from rackwright.model.groups import Role
-from rackwright.targets.aws.account import STACK_TAG, Site
+from rackwright.targets.aws.account import STACK_TAG, StackContext
 
 _SESSION_MANAGER: Final = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
 
@@ -27,7 +27,7 @@ class Profiles:
         return self.controllers if self.controllers is not None and Role.CONTROLLER in roles else self.nodes
 
 
-def profiles(site: Site) -> Profiles:
+def profiles(site: StackContext) -> Profiles:
     """Roles without rights: what is asked for is refused, and can be granted by name. Controllers that save power have what it takes."""
     saving = site.plan.scheduler.power_saving
     controllers = _profile(site, "controllers") if saving is not None and saving.nodes else None
@@ -36,14 +36,14 @@ def profiles(site: Site) -> Profiles:
     return Profiles(_profile(site, "nodes"), controllers)
 
 
-def _profile(site: Site, name: str) -> aws.iam.InstanceProfile:
+def _profile(site: StackContext, name: str) -> aws.iam.InstanceProfile:
     role = aws.iam.Role(name, assume_role_policy=assumed_by("ec2.amazonaws.com"), tags=site.named(name), opts=site.options())
     if site.target.session_manager:
         aws.iam.RolePolicyAttachment(f"{name}-session-manager", role=role.name, policy_arn=_SESSION_MANAGER, opts=site.options())
     return aws.iam.InstanceProfile(f"{name}-profile", role=role.name, tags=site.named(name), opts=site.options())
 
 
-def _power(site: Site) -> str:
+def _power(site: StackContext) -> str:
     """Stop and start this stack's instances; describing knows no resources (IAM service authorization reference: Amazon EC2)."""
     mine = {"StringEquals": {f"aws:ResourceTag/{STACK_TAG}": site.plan.stack}}
     switch = ["ec2:StopInstances", "ec2:StartInstances", "ec2:RebootInstances"]

@@ -11,11 +11,11 @@ import pulumi
 import pulumi_aws as aws
 
 from rackwright.model.budget import Budget
-from rackwright.targets.aws.account import STACK_TAG, Site
+from rackwright.targets.aws.account import STACK_TAG, StackContext
 from rackwright.targets.aws.identity import assumed_by
-from rackwright.targets.aws.nodes import Made
+from rackwright.targets.aws.nodes import NodeInstance
 from rackwright.targets.aws.storage import Shared
-from rackwright.targets.resources import Moment
+from rackwright.targets.resources import StaticTime
 
 _TOLD_AT: Final = 80
 """Percent of the budget."""
@@ -23,7 +23,7 @@ _SDK: Final = "arn:aws:scheduler:::aws-sdk"
 """EventBridge Scheduler's universal target: any API call (EventBridge Scheduler user guide: Using universal targets)."""
 
 
-def limits(site: Site, made: Mapping[str, Made], shared: Mapping[str, Shared]) -> None:
+def limits(site: StackContext, made: Mapping[str, NodeInstance], shared: Mapping[str, Shared]) -> None:
     """A budget with its alarm, and a schedule that ends what bills most when the time is over. The rest is `rackwright reap`'s."""
     budget = site.plan.budget
     if budget is None:
@@ -34,7 +34,7 @@ def limits(site: Site, made: Mapping[str, Made], shared: Mapping[str, Shared]) -
         _end(site, budget.ttl, made, shared)
 
 
-def _watch(site: Site, budget: Budget, most: float) -> None:
+def _watch(site: StackContext, budget: Budget, most: float) -> None:
     told = aws.budgets.BudgetNotificationArgs(
         comparison_operator="GREATER_THAN",
         notification_type="ACTUAL",
@@ -56,9 +56,9 @@ def _watch(site: Site, budget: Budget, most: float) -> None:
     )
 
 
-def _end(site: Site, ttl: int, made: Mapping[str, Made], shared: Mapping[str, Shared]) -> None:
+def _end(site: StackContext, ttl: int, made: Mapping[str, NodeInstance], shared: Mapping[str, Shared]) -> None:
     """Calls that AWS makes itself when the time is over, whether or not the machine that runs rackwright is on."""
-    born = Moment("born")
+    born = StaticTime("born")
     ends = born.at.apply(lambda at: (datetime.fromisoformat(at) + timedelta(seconds=ttl)).strftime("%Y-%m-%dT%H:%M:%S"))
     pulumi.export("expires", ends)
     role = _may_end(site)
@@ -70,7 +70,7 @@ def _end(site: Site, ttl: int, made: Mapping[str, Made], shared: Mapping[str, Sh
         _schedule(site, f"end-file-system-{name}", ends, role, "fsx:deleteFileSystem", doomed)
 
 
-def _may_end(site: Site) -> aws.iam.Role:
+def _may_end(site: StackContext) -> aws.iam.Role:
     role = aws.iam.Role("end", assume_role_policy=assumed_by("scheduler.amazonaws.com"), tags=site.named("end"), opts=site.options())
     mine = {"StringEquals": {f"aws:ResourceTag/{STACK_TAG}": site.plan.stack}}
     actions = ["ec2:TerminateInstances", "fsx:DeleteFileSystem"]
@@ -81,7 +81,7 @@ def _may_end(site: Site) -> aws.iam.Role:
 
 
 def _schedule(
-    site: Site, name: str, ends: pulumi.Output[str], role: aws.iam.Role, call: str, arguments: pulumi.Output[dict[str, Any]]
+    site: StackContext, name: str, ends: pulumi.Output[str], role: aws.iam.Role, call: str, arguments: pulumi.Output[dict[str, Any]]
 ) -> None:
     target = aws.scheduler.ScheduleTargetArgs(arn=f"{_SDK}:{call}", role_arn=role.arn, input=arguments.apply(json.dumps))
     aws.scheduler.Schedule(

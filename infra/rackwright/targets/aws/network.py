@@ -11,7 +11,7 @@ import pulumi_aws as aws
 
 from rackwright.model.targets.aws import Nat
 from rackwright.model.tier import Tier
-from rackwright.targets.aws.account import Site
+from rackwright.targets.aws.account import StackContext
 
 EVERYTHING: Final = "-1"
 ANYWHERE: Final = "0.0.0.0/0"
@@ -20,7 +20,7 @@ LUSTRE_PORTS: Final = ((988, 988), (1018, 1023))
 
 
 @dataclass(frozen=True)
-class Wires:
+class NetworkResources:
     """The network as nodes and file systems need it."""
 
     subnets: dict[Tier, aws.ec2.Subnet]
@@ -36,7 +36,7 @@ class Wires:
     """What a node waits for, so that it finds its packages when it starts."""
 
 
-def network(site: Site) -> Wires:
+def network(site: StackContext) -> NetworkResources:
     """Everything that connects nodes."""
     vpc = aws.ec2.Vpc(
         "network",
@@ -50,16 +50,16 @@ def network(site: Site) -> Wires:
     ready = _ways_out(site, vpc, subnets)
     cluster, entry = _cluster_group(site, vpc), _entry_group(site, vpc)
     if not any(storage.fsx for storage in site.plan.storage):
-        return Wires(subnets, cluster, entry, None, [], ready)
+        return NetworkResources(subnets, cluster, entry, None, [], ready)
     storage, rules = _storage_group(site, vpc, cluster)
-    return Wires(subnets, cluster, entry, storage, rules, ready)
+    return NetworkResources(subnets, cluster, entry, storage, rules, ready)
 
 
-def _subnets(site: Site) -> dict[Tier, IPv4Network]:
+def _subnets(site: StackContext) -> dict[Tier, IPv4Network]:
     return site.target.subnets(IPv4Network(site.plan.network.cidr))
 
 
-def _subnet(site: Site, vpc: aws.ec2.Vpc, tier: Tier, cidr: IPv4Network) -> aws.ec2.Subnet:
+def _subnet(site: StackContext, vpc: aws.ec2.Vpc, tier: Tier, cidr: IPv4Network) -> aws.ec2.Subnet:
     """Without public addresses of its own accord: EC2 refuses an instance with several interfaces there otherwise."""
     return aws.ec2.Subnet(
         f"{tier.value}-subnet",
@@ -72,7 +72,7 @@ def _subnet(site: Site, vpc: aws.ec2.Vpc, tier: Tier, cidr: IPv4Network) -> aws.
     )
 
 
-def _ways_out(site: Site, vpc: aws.ec2.Vpc, subnets: dict[Tier, aws.ec2.Subnet]) -> list[pulumi.Resource]:
+def _ways_out(site: StackContext, vpc: aws.ec2.Vpc, subnets: dict[Tier, aws.ec2.Subnet]) -> list[pulumi.Resource]:
     gateway = aws.ec2.InternetGateway("internet", vpc_id=vpc.id, tags=site.named("internet"), opts=site.options())
     open_table = _table(site, vpc, "public", [aws.ec2.RouteTableRouteArgs(cidr_block=ANYWHERE, gateway_id=gateway.id)])
     routed = [_association(site, Tier.PUBLIC, subnets[Tier.PUBLIC], open_table)]
@@ -93,15 +93,15 @@ def _ways_out(site: Site, vpc: aws.ec2.Vpc, subnets: dict[Tier, aws.ec2.Subnet])
     return routed
 
 
-def _table(site: Site, vpc: aws.ec2.Vpc, name: str, routes: list[aws.ec2.RouteTableRouteArgs]) -> aws.ec2.RouteTable:
+def _table(site: StackContext, vpc: aws.ec2.Vpc, name: str, routes: list[aws.ec2.RouteTableRouteArgs]) -> aws.ec2.RouteTable:
     return aws.ec2.RouteTable(f"{name}-routes", vpc_id=vpc.id, routes=routes, tags=site.named(name), opts=site.options())
 
 
-def _association(site: Site, tier: Tier, subnet: aws.ec2.Subnet, table: aws.ec2.RouteTable) -> pulumi.Resource:
+def _association(site: StackContext, tier: Tier, subnet: aws.ec2.Subnet, table: aws.ec2.RouteTable) -> pulumi.Resource:
     return aws.ec2.RouteTableAssociation(f"{tier.value}-routing", subnet_id=subnet.id, route_table_id=table.id, opts=site.options())
 
 
-def _nat(site: Site, subnet: aws.ec2.Subnet, after: list[pulumi.Resource]) -> aws.ec2.NatGateway:
+def _nat(site: StackContext, subnet: aws.ec2.Subnet, after: list[pulumi.Resource]) -> aws.ec2.NatGateway:
     """The way out of nodes without a public address; it bills by the hour and by the byte."""
     address = aws.ec2.Eip("nat-address", domain="vpc", tags=site.named("nat"), opts=site.options(depends_on=after))
     return aws.ec2.NatGateway(
@@ -109,11 +109,11 @@ def _nat(site: Site, subnet: aws.ec2.Subnet, after: list[pulumi.Resource]) -> aw
     )
 
 
-def _security_group(site: Site, vpc: aws.ec2.Vpc, name: str, description: str) -> aws.ec2.SecurityGroup:
+def _security_group(site: StackContext, vpc: aws.ec2.Vpc, name: str, description: str) -> aws.ec2.SecurityGroup:
     return aws.ec2.SecurityGroup(f"{name}-rules", vpc_id=vpc.id, description=description, tags=site.named(name), opts=site.options())
 
 
-def _cluster_group(site: Site, vpc: aws.ec2.Vpc) -> aws.ec2.SecurityGroup:
+def _cluster_group(site: StackContext, vpc: aws.ec2.Vpc) -> aws.ec2.SecurityGroup:
     """All traffic from and to itself, each as a rule that names the group: EFA counts no other (EC2 user guide: EFA, security group)."""
     group = _security_group(site, vpc, "cluster", "Nodes of the cluster among each other")
     _admit(site, "cluster-itself", group, peer=group)
@@ -122,14 +122,16 @@ def _cluster_group(site: Site, vpc: aws.ec2.Vpc) -> aws.ec2.SecurityGroup:
     return group
 
 
-def _entry_group(site: Site, vpc: aws.ec2.Vpc) -> aws.ec2.SecurityGroup:
+def _entry_group(site: StackContext, vpc: aws.ec2.Vpc) -> aws.ec2.SecurityGroup:
     group = _security_group(site, vpc, "entry", "SSH to login nodes")
     for index, cidr in enumerate(site.plan.access.allow):
         _admit(site, f"entry-ssh-{index}", group, cidr=cidr, ports=(22, 22))
     return group
 
 
-def _storage_group(site: Site, vpc: aws.ec2.Vpc, cluster: aws.ec2.SecurityGroup) -> tuple[aws.ec2.SecurityGroup, list[pulumi.Resource]]:
+def _storage_group(
+    site: StackContext, vpc: aws.ec2.Vpc, cluster: aws.ec2.SecurityGroup
+) -> tuple[aws.ec2.SecurityGroup, list[pulumi.Resource]]:
     """Lustre's ports from and to the cluster and among its servers; with EFA everything, as FSx demands before it makes the file system."""
     group = _security_group(site, vpc, "storage", "File systems and their clients")
     over_efa = any(declared.fsx is not None and declared.fsx.efa for declared in site.plan.storage)
@@ -142,11 +144,11 @@ def _storage_group(site: Site, vpc: aws.ec2.Vpc, cluster: aws.ec2.SecurityGroup)
     return group, rules
 
 
-def _admit(site: Site, name: str, group: aws.ec2.SecurityGroup, **whom: Any) -> pulumi.Resource:
+def _admit(site: StackContext, name: str, group: aws.ec2.SecurityGroup, **whom: Any) -> pulumi.Resource:
     return aws.vpc.SecurityGroupIngressRule(name, **_rule(group, **whom), opts=site.options())
 
 
-def _let_out(site: Site, name: str, group: aws.ec2.SecurityGroup, **whom: Any) -> pulumi.Resource:
+def _let_out(site: StackContext, name: str, group: aws.ec2.SecurityGroup, **whom: Any) -> pulumi.Resource:
     return aws.vpc.SecurityGroupEgressRule(name, **_rule(group, **whom), opts=site.options())
 
 

@@ -14,23 +14,23 @@ import pulumi_aws as aws
 from rackwright.model.groups import Role
 from rackwright.model.tier import Tier
 from rackwright.plan import PlanNode
-from rackwright.targets.aws.account import Site
+from rackwright.targets.aws.account import StackContext
 from rackwright.targets.aws.groups import Fleet
 from rackwright.targets.aws.interfaces import InterfaceKind, interfaces
-from rackwright.targets.aws.network import Wires
-from rackwright.targets.resources import KeyPair
+from rackwright.targets.aws.network import NetworkResources
+from rackwright.targets.resources import SshKeyPair
 
 
 @dataclass(frozen=True)
-class Made:
+class NodeInstance:
     """A node that exists."""
 
     planned: PlanNode
     instance: aws.ec2.Instance
     public_address: pulumi.Output[str] | None
-    boot_key: KeyPair
+    boot_key: SshKeyPair
     """Readable by root on the node and by whoever may read the instance's user data: given up at the first converge."""
-    host_key: KeyPair
+    host_key: SshKeyPair
 
     def record(self, devices: Mapping[str, pulumi.Input[str]]) -> dict[str, Any]:
         """The node's host record."""
@@ -45,11 +45,11 @@ class Made:
         }
 
 
-def node(site: Site, wires: Wires, fleet: Fleet, planned: PlanNode, *, access_key: pulumi.Input[str]) -> Made:
+def node(site: StackContext, wires: NetworkResources, fleet: Fleet, planned: PlanNode, *, access_key: pulumi.Input[str]) -> NodeInstance:
     """One instance. Image and template count when it is made: what exists is converged in place, and replaced when somebody says so."""
     entry = Role.LOGIN in planned.roles
-    boot_key = KeyPair(f"{planned.name}-boot-key", comment=f"{planned.name}.{site.plan.stack} until it is converged")
-    host_key = KeyPair(f"{planned.name}-host-key", comment=f"{planned.name}.{site.plan.stack}")
+    boot_key = SshKeyPair(f"{planned.name}-boot-key", comment=f"{planned.name}.{site.plan.stack} until it is converged")
+    host_key = SshKeyPair(f"{planned.name}-host-key", comment=f"{planned.name}.{site.plan.stack}")
     subnet = wires.subnets[Tier.PUBLIC if entry else Tier.PRIVATE]
     rules = [wires.cluster.id, *([wires.entry.id] if entry else [])]
     instance = aws.ec2.Instance(
@@ -61,10 +61,12 @@ def node(site: Site, wires: Wires, fleet: Fleet, planned: PlanNode, *, access_ke
         # Its address, and its place in a full reservation, are free again only when the old one is gone.
         opts=site.options(depends_on=wires.ready, ignore_changes=["launchTemplate", "userDataBase64"], delete_before_replace=True),
     )
-    return Made(planned, instance, _public(site, planned, instance) if entry else None, boot_key, host_key)
+    return NodeInstance(planned, instance, _public(site, planned, instance) if entry else None, boot_key, host_key)
 
 
-def _connected(site: Site, fleet: Fleet, planned: PlanNode, subnet: aws.ec2.Subnet, rules: list[pulumi.Output[str]]) -> dict[str, Any]:
+def _connected(
+    site: StackContext, fleet: Fleet, planned: PlanNode, subnet: aws.ec2.Subnet, rules: list[pulumi.Output[str]]
+) -> dict[str, Any]:
     """Template and network. EC2 takes an address beside a template, but not beside its interfaces: then it stands in the template."""
     if fleet.template is not None:
         return {
@@ -100,7 +102,7 @@ def _network_interfaces(
     ]
 
 
-def _public(site: Site, planned: PlanNode, instance: aws.ec2.Instance) -> pulumi.Output[str]:
+def _public(site: StackContext, planned: PlanNode, instance: aws.ec2.Instance) -> pulumi.Output[str]:
     """An address that stays when the instance is stopped, or made anew."""
     address = aws.ec2.Eip(f"{planned.name}-address", domain="vpc", tags=site.named(planned.name), opts=site.options())
     addressed = aws.ec2.EipAssociation(
@@ -109,7 +111,7 @@ def _public(site: Site, planned: PlanNode, instance: aws.ec2.Instance) -> pulumi
     return pulumi.Output.all(address.public_ip, addressed.id).apply(lambda known: str(known[0]))
 
 
-def _user_data(planned: PlanNode, boot_key: KeyPair, access_key: pulumi.Input[str]) -> pulumi.Output[str]:
+def _user_data(planned: PlanNode, boot_key: SshKeyPair, access_key: pulumi.Input[str]) -> pulumi.Output[str]:
     """What cloud-init does at the first boot: name, host key, and one key that may log in. A secret, for the host key in it."""
     known = pulumi.Output.all(private=boot_key.private_key, public=boot_key.public_key, access=access_key)
     return pulumi.Output.secret(known.apply(lambda keys: _encoded(cloud_config(planned, **keys))))

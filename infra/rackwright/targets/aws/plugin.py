@@ -9,7 +9,7 @@ import pulumi
 from rackwright.targets import plugins
 
 
-def demand(environ: Mapping[str, str]) -> None:
+def require_installed(environ: Mapping[str, str]) -> None:
     """Refuse, with the command that installs it, where the engine would say no more than that it is missing."""
     if not plugins.is_there("aws", environ):
         raise pulumi.RunError(

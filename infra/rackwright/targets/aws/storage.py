@@ -12,9 +12,9 @@ from rackwright.derive.cost import SMALL_DISK_GIB
 from rackwright.model.storage.fsx import DataRepository, Deployment, FsxLustre, Medium
 from rackwright.model.tier import Tier
 from rackwright.plan.schema import Volume
-from rackwright.targets.aws.account import Site
-from rackwright.targets.aws.network import Wires
-from rackwright.targets.aws.nodes import Made
+from rackwright.targets.aws.account import StackContext
+from rackwright.targets.aws.network import NetworkResources
+from rackwright.targets.aws.nodes import NodeInstance
 
 _DEVICE: Final = "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_"
 """How udev names an EBS volume on a Nitro instance: by its id without the hyphen (EC2 user guide: Device names and NVMe volumes)."""
@@ -29,12 +29,12 @@ class Shared:
     """What clients mount."""
 
 
-def file_systems(site: Site, wires: Wires) -> dict[str, Shared]:
+def file_systems(site: StackContext, wires: NetworkResources) -> dict[str, Shared]:
     """Every FSx file system of the plan, by name."""
     return {planned.name: _file_system(site, wires, planned.name, planned.fsx) for planned in site.plan.storage if planned.fsx is not None}
 
 
-def _file_system(site: Site, wires: Wires, name: str, declared: FsxLustre) -> Shared:
+def _file_system(site: StackContext, wires: NetworkResources, name: str, declared: FsxLustre) -> Shared:
     assert wires.storage is not None
     persistent = declared.deployment is not Deployment.SCRATCH_2
     iops = declared.metadata_iops
@@ -63,7 +63,7 @@ def _file_system(site: Site, wires: Wires, name: str, declared: FsxLustre) -> Sh
     return Shared(made, source)
 
 
-def _repository(site: Site, name: str, made: aws.fsx.LustreFileSystem, declared: DataRepository) -> None:
+def _repository(site: StackContext, name: str, made: aws.fsx.LustreFileSystem, declared: DataRepository) -> None:
     policies = aws.fsx.DataRepositoryAssociationS3Args(
         auto_import_policy=aws.fsx.DataRepositoryAssociationS3AutoImportPolicyArgs(events=[event.value for event in declared.imports]),
         auto_export_policy=aws.fsx.DataRepositoryAssociationS3AutoExportPolicyArgs(events=[event.value for event in declared.exports]),
@@ -81,7 +81,7 @@ def _repository(site: Site, name: str, made: aws.fsx.LustreFileSystem, declared:
     )
 
 
-def volumes(site: Site, made: dict[str, Made]) -> dict[str, dict[str, pulumi.Output[str]]]:
+def volumes(site: StackContext, made: dict[str, NodeInstance]) -> dict[str, dict[str, pulumi.Output[str]]]:
     """Node -> mount point -> device, for every disk of the plan. It is attached again to a node that was made anew."""
     devices: dict[str, dict[str, pulumi.Output[str]]] = {}
     for planned in site.plan.volumes:
@@ -99,7 +99,7 @@ def volumes(site: Site, made: dict[str, Made]) -> dict[str, dict[str, pulumi.Out
     return devices
 
 
-def _disk(site: Site, planned: Volume) -> aws.ebs.Volume:
+def _disk(site: StackContext, planned: Volume) -> aws.ebs.Volume:
     return aws.ebs.Volume(
         planned.name,
         availability_zone=site.target.zone,

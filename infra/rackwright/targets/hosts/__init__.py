@@ -8,14 +8,14 @@ import pulumi
 
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.plan import Plan
-from rackwright.targets import Built, kubernetes
+from rackwright.targets import TargetResult, kubernetes
 from rackwright.targets.hosts.network import way
 from rackwright.targets.hosts.nodes import host
 
 __all__ = ["build"]
 
 
-def build(plan: Plan, access_key: pulumi.Input[str]) -> Built:
+def build(plan: Plan, access_key: pulumi.Input[str]) -> TargetResult:
     """Each node that is in, with the key it showed and how it is reached."""
     target = plan.target
     assert isinstance(target, HostsTarget)
@@ -30,4 +30,4 @@ def build(plan: Plan, access_key: pulumi.Input[str]) -> Built:
             "public_key": found.public_key,
             "incarnation": found.incarnation,
         }
-    return Built(records, bundle=kubernetes.folder(plan))
+    return TargetResult(records, bundle=kubernetes.folder(plan))

@@ -11,9 +11,9 @@ from rackwright.inventory import paths
 from rackwright.model.scheduler.kubernetes import Cni, ObjectsBy
 from rackwright.plan import Plan
 from rackwright.plan.kubernetes.schema import Kubernetes
-from rackwright.targets import Built, digests, plugins, resources
+from rackwright.targets import TargetResult, digests, plugins, resources
 
-__all__ = ["addons", "applied", "bundle", "folder", "settled"]
+__all__ = ["addons", "applied", "bundle", "folder", "resolve_object_owner"]
 
 
 def folder(plan: Plan) -> pulumi.Output[str] | None:
@@ -45,7 +45,7 @@ def addons(plan: Plan) -> dict[str, pulumi.Output[str]]:
     }
 
 
-def settled(plan: Plan, environ: Mapping[str, str]) -> Plan:
+def resolve_object_owner(plan: Plan, environ: Mapping[str, str]) -> Plan:
     """The plan with who will apply its objects: where Pulumi shall and has no plugin, the role does, and that is said."""
     cluster = _by_pulumi(plan)
     if cluster is None or plugins.is_there("kubernetes", environ):
@@ -65,7 +65,7 @@ def settled(plan: Plan, environ: Mapping[str, str]) -> Plan:
     return plan.model_copy(update={"scheduler": cluster.model_copy(update={"objects_by": ObjectsBy.ROLE})})
 
 
-def applied(plan: Plan, built: Built, converge: resources.Converge) -> list[pulumi.Resource]:
+def applied(plan: Plan, built: TargetResult, converge: resources.Converge) -> list[pulumi.Resource]:
     """The cluster's objects as resources, which what comes after waits for; none where the role has applied them."""
     if _by_pulumi(plan) is None:
         return []

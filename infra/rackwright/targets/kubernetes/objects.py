@@ -13,7 +13,7 @@ import pulumi_kubernetes as k8s
 
 from rackwright.plan import Plan
 from rackwright.plan.kubernetes.schema import Kubernetes
-from rackwright.targets.resources import Access, Converge
+from rackwright.targets.resources import ApiTunnel, Converge
 
 Object = Mapping[str, Any]
 _PORTS: Final = (20000, 10000)
@@ -71,9 +71,11 @@ def port(stack: str) -> int:
     return first + zlib.crc32(stack.encode()) % many
 
 
-def _access(stack: str, cluster: Kubernetes, hosts: Mapping[str, Mapping[str, Any]], converge: Converge, parent: pulumi.Resource) -> Access:
+def _access(
+    stack: str, cluster: Kubernetes, hosts: Mapping[str, Mapping[str, Any]], converge: Converge, parent: pulumi.Resource
+) -> ApiTunnel:
     controller = cluster.controllers[0]
-    return Access(
+    return ApiTunnel(
         "kubernetes-access",
         controller=controller,
         through=cluster.submit[0],
@@ -84,7 +86,7 @@ def _access(stack: str, cluster: Kubernetes, hosts: Mapping[str, Mapping[str, An
     )
 
 
-def _provider(stack: str, access: Access, parent: pulumi.Resource) -> k8s.Provider:
+def _provider(stack: str, access: ApiTunnel, parent: pulumi.Resource) -> k8s.Provider:
     """Everything said, so that neither the user's own kubeconfig nor a variable of their shell steers it.
 
     What was applied before by the role is taken over, and a renewed certificate is no other cluster.

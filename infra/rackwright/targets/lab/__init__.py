@@ -5,20 +5,20 @@ from __future__ import annotations
 import pulumi
 
 from rackwright.plan import Plan
-from rackwright.targets import Built
+from rackwright.targets import TargetResult
 from rackwright.targets.kubernetes import bundle
 from rackwright.targets.lab.network import network
 from rackwright.targets.lab.nodes import image, limits, node
-from rackwright.targets.lab.power import after, power
+from rackwright.targets.lab.power import depends_on_value, power
 from rackwright.targets.lab.storage import volumes
-from rackwright.targets.resources import Label
+from rackwright.targets.resources import StackMarker
 
 __all__ = ["build"]
 
 
-def build(plan: Plan, access_key: pulumi.Input[str]) -> Built:
+def build(plan: Plan, access_key: pulumi.Input[str]) -> TargetResult:
     """One image and one bridge for all; a container and a pinned host key for each node."""
-    label, kubernetes = Label("label", stack=plan.stack), bundle(plan)
+    label, kubernetes = StackMarker("label", stack=plan.stack), bundle(plan)
     bridge, baked, kept = network(plan, label), image(plan, kubernetes), volumes(plan, label)
     allowed = limits(plan, label)
     made = {
@@ -30,11 +30,11 @@ def build(plan: Plan, access_key: pulumi.Input[str]) -> Built:
     agent = power(plan, made)
     records = {
         planned.name: {
-            "address": planned.address if agent is None else after(agent, planned.address),
+            "address": planned.address if agent is None else depends_on_value(agent, planned.address),
             "public_key": made[planned.name].host_public_key,
             "incarnation": made[planned.name].incarnation,
             "baked": pulumi.Output.all(made[planned.name].image, baked.image).apply(lambda images: images[0] == images[1]),
         }
         for planned in plan.nodes
     }
-    return Built(records, bundle=kubernetes.folder if kubernetes else None)
+    return TargetResult(records, bundle=kubernetes.folder if kubernetes else None)

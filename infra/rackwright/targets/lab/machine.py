@@ -30,7 +30,7 @@ def refuse_unfit(plan: Plan) -> None:
             "and rootless Podman lets it do none of these\n"
             f"  {command}, or use a lab with Slurm: `make up STACK=lab`"
         )
-    if not cgroups.unified():
+    if not cgroups.is_cgroup_v2():
         raise pulumi.RunError(
             f"stacks/Pulumi.{plan.stack}.yaml: target.kind: lab: rootless Podman needs cgroup v2 alone, and this machine has cgroup v1 "
             "(containers exit with status 255 at once)\n"

@@ -8,6 +8,6 @@ from rackwright.plan import Plan
 from rackwright.targets import resources
 
 
-def network(plan: Plan, label: resources.Label) -> resources.Network:
+def network(plan: Plan, label: resources.StackMarker) -> resources.Network:
     """A bridge of the planned range."""
     return resources.Network("network", stack=plan.stack, cidr=plan.network.cidr, opts=pulumi.ResourceOptions(depends_on=[label]))

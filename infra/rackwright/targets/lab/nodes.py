@@ -35,7 +35,7 @@ def image(plan: Plan, bundle: resources.Bundle | None) -> resources.Image:
     )
 
 
-def limits(plan: Plan, label: resources.Label) -> resources.Limits | None:
+def limits(plan: Plan, label: resources.StackMarker) -> resources.InotifyLimits | None:
     """What nodes that run containers, or many nodes, take of the machine."""
     wanted = INOTIFY_PER_NODE * len(plan.nodes)
     if plan.groups["kubernetes"]:
@@ -43,7 +43,7 @@ def limits(plan: Plan, label: resources.Label) -> resources.Limits | None:
     elif wanted <= _INOTIFY_LEFT:
         return None
     found_by = pulumi.ResourceOptions(depends_on=[label])
-    return resources.Limits("limits", stack=plan.stack, inotify_instances=wanted, opts=found_by)
+    return resources.InotifyLimits("limits", stack=plan.stack, inotify_instances=wanted, opts=found_by)
 
 
 def node(
@@ -54,7 +54,7 @@ def node(
     bridge: resources.Network,
     volumes: Mapping[str, resources.Volume],
     access_key: pulumi.Input[str],
-    allowed: resources.Limits | None,
+    allowed: resources.InotifyLimits | None,
 ) -> resources.Node:
     """One container; only login nodes are published."""
     port = plan.access.ports.get(planned.name)
@@ -70,7 +70,7 @@ def node(
         nests=planned.name in plan.groups["kubernetes"],
         volumes={mount: volume.id for mount, volume in volumes.items()},
         published=[] if port is None else [f"{plan.access.listen}:{port}:22"],
-        host_key=resources.KeyPair(f"{planned.name}-host-key", comment=f"{planned.name}.{plan.stack}"),
+        host_key=resources.SshKeyPair(f"{planned.name}-host-key", comment=f"{planned.name}.{plan.stack}"),
         authorized_key=access_key,
         opts=pulumi.ResourceOptions(depends_on=[allowed]) if allowed else None,
     )

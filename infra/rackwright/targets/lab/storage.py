@@ -8,7 +8,7 @@ from rackwright.plan import Plan
 from rackwright.targets import resources
 
 
-def volumes(plan: Plan, label: resources.Label) -> dict[str, dict[str, resources.Volume]]:
+def volumes(plan: Plan, label: resources.StackMarker) -> dict[str, dict[str, resources.Volume]]:
     """Node -> mount -> volume, for every volume of the plan."""
     found_by = pulumi.ResourceOptions(depends_on=[label])
     made: dict[str, dict[str, resources.Volume]] = {}
