@@ -18,7 +18,8 @@ import struct
 import sys
 import time
 
-PATIENCE = 2
+PATIENCE = 2 * int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
+"""Seconds for one answer; the round measures the node's slowness (docs/adr/0026)."""
 AUTHORITY = "/etc/kubernetes/pki/ca.crt"
 KUBELET = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 KUBECONFIGS = "/etc/kubernetes/*.conf"
@@ -45,10 +46,10 @@ def web(address, port, path, tls):
         return f"status {connection.getresponse().status}"
     except ConnectionRefusedError:
         return "refused"
-    except ssl.SSLError as error:
-        return f"TLS: {error.reason or error}"
-    except (OSError, http.client.HTTPException) as error:
-        return str(error) or repr(error)
+    except (OSError, http.client.HTTPException) as error:  # ssl.SSLError is an OSError, as is socket.timeout.
+        if isinstance(error, socket.timeout) or "timed out" in str(error):
+            return f"no answer within {PATIENCE} s"
+        return f"TLS: {error.reason or error}" if isinstance(error, ssl.SSLError) else str(error) or repr(error)
     finally:
         connection.close()
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any
 
 from cluster.harness.probe import Place, Probe
 from cluster.probes.kubernetes import sent
+from rackwright.errors import UndeterminedError
 
 
 def _answers(place: Place) -> str:
@@ -33,6 +34,17 @@ def parse_answers(text: str) -> dict[str, str]:
     found: dict[str, str] = json.loads(text)
     if "kubelet" not in found or "endpoint" not in found:
         raise ValueError("not every query has a result")
+    return found
+
+
+def not_refused(answers: Mapping[str, str], refusals: Collection[str] = ("status 401", "status 403")) -> dict[str, str]:
+    """Return the answers that are no refusal.
+
+    Raises UndeterminedError if each of them is a time-out: a server that does not answer has refused nothing and admitted nobody.
+    """
+    found = {request: answer for request, answer in answers.items() if answer not in refusals}
+    if found and all(answer.startswith("no answer within ") for answer in found.values()):
+        raise UndeterminedError("; ".join(f"{request}: {answer}" for request, answer in found.items()))
     return found
 
 

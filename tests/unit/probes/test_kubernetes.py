@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.verdicts import verdict_of
 
 from cluster import test_control, test_etcd, test_kubelet, test_kubernetes, test_namespaces
 from cluster.harness import api_side, kubelet_side
@@ -102,6 +103,26 @@ class TestKubelet:
             "read-only port": "refused",
         }
         assert (not ends(test_kubelet.test_refuses_strangers, {ANSWERS: found}.get)) is good
+
+    @pytest.mark.parametrize(("said", "verdict"), [("no answer within 2 s", "unknown"), ("status 200", "failed")])
+    @pytest.mark.parametrize("check", [test_kubelet.test_refuses_strangers, test_control.test_api_refuses_strangers])
+    def test_time_out_is_neither_refusal_nor_admission(self, check, said, verdict):
+        found = {
+            "nobody asks the kubelet for pods": said,
+            "nobody asks the kubelet for its configuration": "no answer within 2 s",
+            "nobody asks the API for nodes": said,
+            "nobody asks the API for secrets": "status 401",
+            "read-only port": "refused",
+        }
+        assert verdict_of(check, {ANSWERS: lambda: found})[0].value == verdict
+
+    @pytest.mark.parametrize("error", [TimeoutError("_ssl.c:1012: The handshake operation timed out"), OSError("timed out")])
+    def test_handshake_that_timed_out_is_no_answer(self, monkeypatch, error):
+        def refuse(*_):
+            raise error
+
+        monkeypatch.setattr(kubelet_side.http.client.HTTPSConnection, "request", refuse)
+        assert kubelet_side.web("127.0.0.1", 1, "/", kubelet_side.ssl._create_unverified_context()) == "no answer within 2 s"
 
     def test_complaints_come_last_first(self):
         text = 'E1122 13:18:45.5 1 a.go:1] "first" err="one"\nE1122 13:18:46.5 1 a.go:1] "second" err="say \\"two\\""\n== end\n'
