@@ -151,7 +151,8 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         token = request.urn.split("::")[2].split("$")[-1]
         resource = registry.resource(token)
         if resource is None:
-            await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the rackwright provider has no resource {token}")
+            cause = f"{token} is no resource of this version of rackwright"
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{cause}: run `pulumi destroy` with the version that created the stack")
         assert resource is not None
         return resource
 

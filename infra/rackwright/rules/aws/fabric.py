@@ -26,7 +26,7 @@ def efa_unsupported(case: RuleContext) -> Iterator[Violation]:
 
 @rule("efa-off", Severity.WARNING)
 def efa_off(case: RuleContext) -> Iterator[Violation]:
-    """Jobs over several nodes then talk over TCP, and nothing says so (AWS ParallelCluster v3.11.1: EfaValidator)."""
+    """Without EFA, multi-node jobs use TCP without a warning (AWS ParallelCluster v3.11.1: EfaValidator)."""
     for fleet in fleets(case):
         if fleet.type.efa_interfaces and not fleet.declared.efa and Role.WORKER in fleet.roles and fleet.group.count > 1:
             cause = f"{fleet.type.name} has EFA, but jobs over several nodes would not use it"

@@ -62,7 +62,7 @@ def _counts(case: RuleContext) -> Iterator[tuple[str, int]]:
 
 @rule("gpu-count-zero", Severity.WARNING)
 def gpu_count_zero(case: RuleContext) -> Iterator[Violation]:
-    """A group without GPUs says so by not mentioning them."""
+    """A group without GPUs needs no `gpus` key."""
     for name, group in case.cluster.groups.items():
         if group.gpus is not None and group.gpus.count == 0:
             yield Violation(f"groups.{name}.gpus.count", "0 GPUs", "omit `gpus`")

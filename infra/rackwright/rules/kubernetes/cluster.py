@@ -117,7 +117,7 @@ def namespace_user(case: RuleContext) -> Iterator[Violation]:
 
 @rule("namespace-gpus", Severity.WARNING)
 def namespace_gpus(case: RuleContext) -> Iterator[Violation]:
-    """A quota beyond what there is limits nothing."""
+    """A quota above the number of GPUs in the cluster has no effect."""
     there = sum(member.gpus.count for member in case.having(Role.WORKER) if member.gpus)
     for name, namespace in case.kubernetes.namespaces.items() if case.kubernetes else ():
         if namespace.gpus is not None and namespace.gpus > there:
