@@ -36,7 +36,7 @@ def test_an_image_that_is_not_pinned_ends_the_program(described: dict[str, Any])
         load(described)
     assert "1 finding(s)" in str(refused.value)
     assert "target.image.id: is missing" in str(refused.value)
-    assert "run `rackwright pin aws-budget` to write the id" in str(refused.value)
+    assert "run `rackwright pin-images aws-budget` to write the id" in str(refused.value)
 
 
 def test_the_network_of_an_example_ends_the_program(described: dict[str, Any]) -> None:

@@ -47,7 +47,9 @@ def test_state_is_read_in_another_home_and_on_another_backend(project: Project, 
     backend = {"PULUMI_BACKEND_URL": f"file://{tmp_path}/backend"}
     (tmp_path / "backend").mkdir()
     for already in (False, True):
-        assert rackwright_state(project, "move", backend["PULUMI_BACKEND_URL"], **there)["stacks"] == [{"stack": "lab", "already": already}]
+        assert rackwright_state(project, "migrate", backend["PULUMI_BACKEND_URL"], **there)["stacks"] == [
+            {"stack": "lab", "already": already}
+        ]
     (tmp_path / "there/.engine/state").rename(tmp_path / "gone")
     assert word(project, **there, **backend) == "hush"
     told = project.pulumi("up", "-s", "lab", "--yes", "--skip-preview", **there, **backend)

@@ -53,7 +53,7 @@ def here(lab: Lab, node: str, commands: str) -> None:
 def take_back(lab: Lab, node: str, fault: Fault) -> None:
     """The fault's undoing, where it was done."""
     if fault.heal:
-        assert drift(lab, "--heal", "all")["state"] == "clean"
+        assert drift(lab, "--reconcile", "all")["state"] == "clean"
     if fault.here:
         here(lab, node, fault.undo)
     elif fault.undo:

@@ -50,7 +50,7 @@ def test_make_targets_exist(page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_exist(page: str) -> None:
     blocks = "".join(re.findall(r"```\n(.*?)```", read(page), re.DOTALL))
-    named = {*re.findall(r"`rackwright ([a-z]+)", read(page)), *re.findall(r"^rackwright ([a-z]+)", blocks, re.MULTILINE)}
+    named = {*re.findall(r"`rackwright ([a-z][a-z-]*)", read(page)), *re.findall(r"^rackwright ([a-z][a-z-]*)", blocks, re.MULTILINE)}
     assert named <= set(COMMANDS)
 
 

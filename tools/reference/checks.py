@@ -1,4 +1,4 @@
-"""docs/reference/checks.md: every check of `rackwright verify` and `rackwright accept`."""
+"""docs/reference/checks.md: every check of `rackwright verify` and `rackwright acceptance`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reference.markdown import cell, head, table
 
 _CHECKS: Final = Path(__file__).parents[2] / layout.CLUSTER_CHECKS
 _TEXT: Final = """`rackwright verify STACK` runs the checks of kind `passive`. They only read, and are safe on a busy cluster.
-`rackwright accept STACK` runs jobs. [Troubleshooting](../troubleshooting.md) lists the same checks by symptom.
+`rackwright acceptance STACK` runs jobs. [Troubleshooting](../troubleshooting.md) lists the same checks by symptom.
 
 - **on**: the nodes for which a check has one result: a group of the inventory, or `@entry` (jump hosts), `@insiders` (all other
   nodes), `@submit` (nodes that submit jobs). `job on`: the check runs through the scheduler.
@@ -30,7 +30,7 @@ def page() -> str:
     head_ = head("Checks", "`catalog/checks.yml`, `catalog/acceptance.yml` and the checks themselves", _TEXT)
     verified = (line for subject, specs in _by_subject(checks()) for line in _section(subject, specs, reasons(subject)))
     accepted = (line for phase, specs in _by_subject(acceptance()) for line in _phase(phase, specs))
-    return "\n".join([head_, *verified, "## Acceptance", "", "Phases of `rackwright accept`, in the order of the run.", "", *accepted])
+    return "\n".join([head_, *verified, "## Acceptance", "", "Phases of `rackwright acceptance`, in the order of the run.", "", *accepted])
 
 
 def _by_subject(specs: Mapping[str, CheckSpec]) -> Iterator[tuple[str, list[CheckSpec]]]:

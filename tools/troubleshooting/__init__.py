@@ -42,7 +42,7 @@ def _section(symptom: Symptom) -> Iterator[str]:
     jobs = [spec for phase in symptom.acceptance for spec in acceptance().values() if spec.subject == phase]
     if jobs:
         rows = [f"| `{spec.key}` | {cell(spec.remedy)}{_in_pods(spec)} |" for spec in jobs]
-        yield from ("| check of `rackwright accept` | remedy |", "|---|---|", *rows, "")
+        yield from ("| check of `rackwright acceptance` | remedy |", "|---|---|", *rows, "")
 
 
 def _rows(specs: Iterable[CheckSpec]) -> Iterator[str]:

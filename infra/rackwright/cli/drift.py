@@ -1,4 +1,4 @@
-"""`rackwright drift` and `rackwright history`: differences between a running stack and its declaration, now and over time."""
+"""`rackwright drift` and `rackwright drift-history`: differences between a running stack and its declaration, now and over time."""
 
 from __future__ import annotations
 
@@ -33,69 +33,73 @@ _SHOWN: Final = 30
 
 def drift(
     stack: Annotated[str, typer.Argument(help="Stack name.")],
-    heal: Annotated[str, typer.Option(help="Reconcile these layers (comma-separated, or `all`); prints the plan first.")] = "",
-    accept: Annotated[bool, typer.Option("--accept", help="Take the nodes' current state as the new baseline (`traces.*`).")] = False,
+    reconcile_layers: Annotated[
+        str, typer.Option("--reconcile", help="Reconcile these layers (comma-separated, or `all`); prints the plan first.")
+    ] = "",
+    update_baseline: Annotated[
+        bool, typer.Option("--update-baseline", help="Take the nodes' current state as the new baseline (`traces.*`).")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the differences as JSON (schema rackwright.drift/1).")] = False,
 ) -> None:
     """Compare resources, configuration and behaviour of a running stack with its declaration.
 
     Exit codes: 0 as declared, 1 not as declared, 2 invalid input, 3 undetermined.
     """
-    chosen = _layers(heal)
+    chosen = _layers(reconcile_layers)
     require_up(stack)
-    found, changes = _looked(stack, accept=accept)
-    healed = _healed(stack, chosen, found) if chosen else None
-    if healed is not None:
+    found, changes = _looked(stack, update_baseline=update_baseline)
+    reconciled = _reconciled(stack, chosen, found) if chosen else None
+    if reconciled is not None:
         found, changes = _looked(stack)
     _show(found, changes, as_json=as_json)
-    raise typer.Exit(found.state.exit_code or int(healed is False))
+    raise typer.Exit(found.state.exit_code or int(reconciled is False))
 
 
 def history(
     stack: Annotated[str, typer.Argument(help="Stack name.")],
-    looks: Annotated[int, typer.Option(min=1, help="Maximum number of scans to list.")] = 30,
-    overdue: Annotated[str, typer.Option(help="Exit 3 and notify if no scan finished within this time (for example 26h).")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of scans to list.")] = 30,
+    max_age: Annotated[str, typer.Option(help="Exit 3 and notify if no scan finished within this time (for example 26h).")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON (schema rackwright.history/1).")] = False,
 ) -> None:
     """Show the history of drift: for each difference when it was first seen, whether it is still open, and when it was resolved."""
     from rackwright.drift import history_view
 
-    if overdue:
+    if max_age:
         require_up(stack)
-        raise typer.Exit(notification.overdue(stack, History(paths.drift_history(stack)), overdue))
+        raise typer.Exit(notification.overdue(stack, History(paths.drift_history(stack)), max_age))
     if not paths.drift_history(stack).is_file():
         require_up(stack)
         raise InputError("no drift scan has run yet", path=f"stack {stack}", hint=f"run `rackwright drift {stack}`")
     kept = History(paths.drift_history(stack))
     if as_json:
-        typer.echo(json.dumps(history_view.as_dict(stack, kept.looks(looks), kept.seen()), indent=1, ensure_ascii=False))
+        typer.echo(json.dumps(history_view.as_dict(stack, kept.looks(limit), kept.seen()), indent=1, ensure_ascii=False))
         return
     from rich.console import Console
 
-    Console().print(history_view.render(kept.looks(looks), kept.seen()))
+    Console().print(history_view.render(kept.looks(limit), kept.seen()))
 
 
 def _layers(asked: str) -> tuple[Layer, ...]:
-    """Parse the value of `--heal`; raise InputError for an unknown layer."""
+    """Parse the value of `--reconcile`; raise InputError for an unknown layer."""
     if asked == "all":
         return tuple(Layer)
     names = [name.strip() for name in asked.split(",") if name.strip()]
     known = [layer.value for layer in Layer]
     for name in names:
         if name not in known:
-            raise InputError(f"unknown layer `{name}`", path="--heal", hint=did_you_mean(name, [*known, "all"]))
+            raise InputError(f"unknown layer `{name}`", path="--reconcile", hint=did_you_mean(name, [*known, "all"]))
     return tuple(layer for layer in Layer if layer.value in names)
 
 
-def _looked(stack: str, *, accept: bool = False) -> tuple[DriftReport, HistoryDelta]:
+def _looked(stack: str, *, update_baseline: bool = False) -> tuple[DriftReport, HistoryDelta]:
     """Scan once, apply the ignore rules of the stack file, record the result and send notifications."""
     from rackwright.operations.drift.scan import scan
 
     policy = notification.policy(stack)
-    if accept and not policy.traces:
+    if update_baseline and not policy.traces:
         raise InputError(
             "no baseline to replace: `drift.traces` is false in the stack file",
-            path="--accept",
+            path="--update-baseline",
             hint="remove `traces: false` from `drift` in the stack file",
         )
     try:
@@ -104,7 +108,7 @@ def _looked(stack: str, *, accept: bool = False) -> tuple[DriftReport, HistoryDe
         raise UndeterminedError("interrupted: some layers were not scanned", path=f"stack {stack}") from None
     kept = History(paths.drift_history(stack))
     if policy.traces:
-        found = host_baseline.compared(found, traces, kept.seen(), accept=accept)
+        found = host_baseline.compared(found, traces, kept.seen(), update=update_baseline)
     found = replace(found, proofs=proofs(stack, found.plan))
     found = found.with_looks(ignore_rules.applied(found.looks, _allowed(policy), date.today()))
     changes = kept.record(found)
@@ -135,19 +139,19 @@ def _allowed(policy: DriftPolicy) -> tuple[ignore_rules.Allowance, ...]:
     return tuple(ignore_rules.Allowance(one.subject, one.node, one.reason, one.until) for one in policy.allow)
 
 
-def _healed(stack: str, layers: Sequence[Layer], found: DriftReport) -> bool | None:
+def _reconciled(stack: str, layers: Sequence[Layer], found: DriftReport) -> bool | None:
     """Reconcile these layers. Return whether `pulumi up` succeeded, or None if there was nothing to reconcile."""
     from rackwright.operations.drift import reconcile
 
     if not any(one.layer in layers for one in found.differences) and not any(layer in layers for layer, _, _ in found.unknown):
-        typer.echo(f"nothing to heal in {', '.join(layer.value for layer in layers)}", err=True)
+        typer.echo(f"nothing to reconcile in {', '.join(layer.value for layer in layers)}", err=True)
         return None
     way = reconcile.way(layers)
     typer.echo(f"{way.words}\n  pulumi {' '.join(way.arguments(stack))}", err=True)
-    healed = reconcile.run(stack, way)
-    if not healed:
+    reconciled = reconcile.run(stack, way)
+    if not reconciled:
         typer.echo(f"stack {stack}: some differences remain; errors above, differences below", err=True)
-    return healed
+    return reconciled
 
 
 def _show(found: DriftReport, changes: HistoryDelta, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`rackwright state`: back up, restore or move the state and keys of all stacks."""
+"""`rackwright state`: back up, restore or migrate the state and keys of all stacks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Action(StrEnum):
 
     BACKUP = "backup"
     RESTORE = "restore"
-    MOVE = "move"
+    MIGRATE = "migrate"
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Done:
 
 
 def state(
-    action: Annotated[Action, typer.Argument(help="backup to FILE, restore from FILE, or move to BACKEND_URL.")],
+    action: Annotated[Action, typer.Argument(help="backup to FILE, restore from FILE, or migrate to BACKEND_URL.")],
     place: Annotated[str, typer.Argument(metavar="FILE|BACKEND_URL", help="Backup file, or URL of the new backend.")],
     force: Annotated[bool, typer.Option("--force", help="restore: replace stacks that the state directory already contains.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Back up, restore or move the state, keys and reports of all stacks."""
+    """Back up, restore or migrate the state, keys and reports of all stacks."""
     if force and action is not Action.RESTORE:
         raise InputError(
             f"not valid with `state {action}`, which replaces nothing", path="--force", hint="remove --force, or use `state restore`"
@@ -107,4 +107,4 @@ def _told(entry: backup.Kept) -> dict[str, Any]:
     return {"stack": entry.stack, "state": entry.state, "folder": entry.folder, "files": entry.files}
 
 
-_ACTIONS: Final[dict[Action, Callable[[str], Done]]] = {Action.BACKUP: _backup, Action.MOVE: _move}
+_ACTIONS: Final[dict[Action, Callable[[str], Done]]] = {Action.BACKUP: _backup, Action.MIGRATE: _move}

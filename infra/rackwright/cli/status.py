@@ -17,7 +17,7 @@ _CHANGED = "the plan has changed since this verdict, which applies to the previo
 
 def status(
     stack: Annotated[str, typer.Argument(help="Stack name.")],
-    every: Annotated[bool, typer.Option("--every", help="List every result, not one row per subject.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="List every result, not one row per subject.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON (schema rackwright.report/1).")] = False,
 ) -> None:
     """Show the last verdict, its level and its age, or the failures that a later refresh found.

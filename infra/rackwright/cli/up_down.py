@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from rackwright.cli import schedule
+from rackwright.cli import drift_schedule
 from rackwright.errors import UndeterminedError
 from rackwright.inventory import paths
 from rackwright.operations import sweep_aws
@@ -51,8 +51,8 @@ def down(
 
 def _tell_of_timers(stack: str) -> None:
     """Report the stack's timers without removing them: the user installed them with another command."""
-    if files := schedule.still_there(stack):
-        typer.echo(f"{files[0]} still scans {stack} every night: run `rackwright schedule {stack} --remove` to remove it", err=True)
+    if files := drift_schedule.still_there(stack):
+        typer.echo(f"{files[0]} still scans {stack} every night: run `rackwright drift-schedule {stack} --remove` to remove it", err=True)
 
 
 def remove_by_label(stack: str) -> list[str]:

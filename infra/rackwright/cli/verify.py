@@ -26,7 +26,7 @@ def verify(
     node: Annotated[
         list[str] | None, typer.Option(help="Check only this node (repeatable). The cluster verdict is left unchanged.")
     ] = None,
-    every: Annotated[bool, typer.Option("--every", help="List every result, not one row per subject.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="List every result, not one row per subject.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON (schema rackwright.report/1).")] = False,
 ) -> None:
     """Check a running stack against its plan and record the verdict.

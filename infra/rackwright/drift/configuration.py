@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from rackwright.drift.categories import categories
 from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan
 
-_HEAL = "run `rackwright drift {stack} --heal configuration`, which applies the phases"
+_HEAL = "run `rackwright drift {stack} --reconcile configuration`, which applies the phases"
 _AS_DECLARED = "as the roles configure it"
 
 

@@ -1,4 +1,4 @@
-"""`rackwright history` on a terminal and as `rackwright.history/1`: open and resolved differences, and the last scans."""
+"""`rackwright drift-history` on a terminal and as `rackwright.history/1`: open and resolved differences, and the last scans."""
 
 from __future__ import annotations
 

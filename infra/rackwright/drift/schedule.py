@@ -41,7 +41,7 @@ def systemd(nightly: ScheduledScan) -> dict[str, str]:
     systemd.timer(5): a machine that was off at the time runs the scan after its next boot (`Persistent`).
     """
     look = _service(nightly, f"Scan {nightly.stack} for drift", f"drift {nightly.stack}")
-    watch = _service(nightly, f"Check that drift scans of {nightly.stack} finish", f"history {nightly.stack} --overdue {OVERDUE}")
+    watch = _service(nightly, f"Check that drift scans of {nightly.stack} finish", f"drift-history {nightly.stack} --max-age {OVERDUE}")
     every_night = f"OnCalendar=*-*-* {nightly.at:%H:%M}:00\nRandomizedDelaySec={nightly.jitter_s}\nPersistent=true"
     return {
         f"{nightly.unit}.service": look,
@@ -70,7 +70,7 @@ def crontab(nightly: ScheduledScan) -> str:
     words = " ".join([*(f"{name}={shlex.quote(value)}" for name, value in nightly.environment.items()), shlex.quote(nightly.program)])
     put_off = f"sleep $(shuf -n 1 -i 0-{nightly.jitter_s}); " if nightly.jitter_s else ""
     night = f"{nightly.at.minute} {nightly.at.hour} * * * {put_off}{words} drift {nightly.stack}"
-    hour = f"{(nightly.at.minute + 30) % 60} * * * * {words} history {nightly.stack} --overdue {OVERDUE}"
+    hour = f"{(nightly.at.minute + 30) % 60} * * * * {words} drift-history {nightly.stack} --max-age {OVERDUE}"
     return f"{night}\n{hour}\n".replace("%", r"\%")
 
 

@@ -101,8 +101,8 @@ def read(file: Path) -> Acceptance:
     try:
         return acceptance_from_dict(json.loads(file.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        raise UndeterminedError("no acceptance recorded", path=str(file), hint="run `rackwright accept STACK`") from None
+        raise UndeterminedError("no acceptance recorded", path=str(file), hint="run `rackwright acceptance STACK`") from None
     except (ValueError, KeyError, TypeError) as error:
         raise UndeterminedError(
-            f"invalid acceptance report: {error}", path=str(file), hint="run `rackwright accept STACK` to write it again"
+            f"invalid acceptance report: {error}", path=str(file), hint="run `rackwright acceptance STACK` to write it again"
         ) from None

@@ -67,7 +67,7 @@ def _refuse_local_state(plan: Plan) -> None:
     cause = (
         f"stacks/Pulumi.{plan.stack}.yaml: state: the engine's state would lie in {paths.engine_state()} alone, and this stack bills money"
     )
-    hint = "keep it elsewhere (`rackwright state move`, or `pulumi login s3://BUCKET`), or accept it with `state: embedded-ok`"
+    hint = "keep it elsewhere (`rackwright state migrate`, or `pulumi login s3://BUCKET`), or accept it with `state: embedded-ok`"
     if not pulumi.runtime.is_dry_run():
         raise pulumi.RunError(f"{cause}\n  {hint}")
     pulumi.log.warn(f"{cause}: `up` will refuse\n  {hint}")

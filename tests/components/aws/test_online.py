@@ -225,7 +225,7 @@ def test_an_image_that_is_not_pinned_could_not_be_looked_at(account: Account) ->
     bare = cluster()
     unpinned = bare.model_copy(update={"target": bare.target.model_copy(update={"image": Image(parameter="/a")})})
     (found,) = account_checks.images(at(account, unpinned))
-    assert found.level is Severity.WARNING and "rackwright pin mine" in found.hint
+    assert found.level is Severity.WARNING and "rackwright pin-images mine" in found.hint
 
 
 # Reservations

@@ -1,4 +1,4 @@
-"""`rackwright accept`: the phases run as jobs of an ordinary user, and each fault is named with its node and what to do."""
+"""`rackwright acceptance`: the phases run as jobs of an ordinary user, and each fault is named with its node and what to do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMOKE = ("slurm_health", "shared_file_system", "task_placement", "gpu_allocation
 
 def accept(lab: Project, *options: str) -> tuple[CommandResult, dict[str, Any]]:
     """How an acceptance ended, and its report."""
-    said = lab.rackwright("accept", lab.stack, *options)
+    said = lab.rackwright("acceptance", lab.stack, *options)
     name = "acceptance.partial.json" if "--phase" in options else "acceptance.json"
     return said, json.loads((lab.home / lab.stack / name).read_text())
 
@@ -120,7 +120,7 @@ def stuck(healthy: Project) -> Iterator[Project]:
 
 def test_an_interrupted_acceptance_cancels_its_jobs_and_no_others(stuck: Project) -> None:
     names = lambda: stuck.as_user("squeue -h -o %j").output.split()  # noqa: E731
-    child = stuck.start([str(ROOT / ".venv/bin/python"), "-m", "rackwright.cli.main", "accept", stuck.stack, "--level", "smoke"])
+    child = stuck.start([str(ROOT / ".venv/bin/python"), "-m", "rackwright.cli.main", "acceptance", stuck.stack, "--level", "smoke"])
     try:
         wait_until(lambda: any("all-" in name for name in names()), lambda: "no job of the acceptance was queued")
         child.send_signal(signal.SIGINT)
@@ -134,7 +134,7 @@ def test_an_interrupted_acceptance_cancels_its_jobs_and_no_others(stuck: Project
 
 
 def test_a_phase_that_is_none_is_refused(lab: Project) -> None:
-    said = lab.rackwright("accept", lab.stack, "--phase", "slurm-helth")
+    said = lab.rackwright("acceptance", lab.stack, "--phase", "slurm-helth")
     assert said.status == 2 and "did you mean `slurm_health`?" in said.output, said.output
 
 
@@ -145,7 +145,7 @@ def usable(lab: Project) -> bool:
 
 def test_the_report_is_in_words_for_other_programs(lab: Project) -> None:
     said = subprocess.run(
-        [str(ROOT / ".venv/bin/python"), "-m", "rackwright.cli.main", "accept", lab.stack, "--phase", "slurm_health", "--json"],
+        [str(ROOT / ".venv/bin/python"), "-m", "rackwright.cli.main", "acceptance", lab.stack, "--phase", "slurm_health", "--json"],
         cwd=lab.folder,
         env=lab.environment,
         capture_output=True,

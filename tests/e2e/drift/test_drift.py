@@ -107,9 +107,9 @@ def test_a_look_names_each_difference_by_layer_node_and_subject_and_heal_takes_t
     assert ("behaviour", "worker1", "munge.service_runs") in named, said.end
     assert (said.status, found["state"]) == (3, "unknown"), "who cannot be asked is not green"
     assert {one["node"] for layer in found["layers"] for one in layer["unknown"]} >= {"worker0"}
-    healed = healthy.rackwright("drift", healthy.stack, "--heal", "all", timeout=1800)
+    healed = healthy.rackwright("drift", healthy.stack, "--reconcile", "all", timeout=1800)
     assert healed.status == 0 and "healing all layers" in healed.output and "clean" in healed.output, healed.end
-    past = json.loads(healthy.rackwright("history", healthy.stack, "--json").output)
+    past = json.loads(healthy.rackwright("drift-history", healthy.stack, "--json").output)
     healed_at = {one["subject"]: one["healed"] for one in past["differences"]}
     assert healed_at["munge.service_runs"] and healed_at["node.status"], past
 

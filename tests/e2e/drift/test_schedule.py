@@ -1,4 +1,4 @@
-"""The units of `rackwright schedule` under a node's own systemd; `rackwright` is a program there that notes how it is called."""
+"""The units of `rackwright drift-schedule` under a node's own systemd; `rackwright` is a program there that notes how it is called."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def put(project: Project, file: str, text: str) -> None:
 @pytest.fixture
 def units(lab: Project) -> Iterator[dict[str, str]]:
     """The units as `schedule --dry-run` prints them, by their whole path, installed on the node; afterwards gone."""
-    said = lab.rackwright("schedule", lab.stack, "--dry-run", "--at", "03:00", "--jitter", "0")
+    said = lab.rackwright("drift-schedule", lab.stack, "--dry-run", "--at", "03:00", "--jitter", "0")
     assert said.ok, said.output
     parts = re.split(r"^# (/\S+)\n", said.output, flags=re.MULTILINE)[1:]
     found = dict(zip(parts[::2], parts[1::2], strict=True))
@@ -68,6 +68,6 @@ def test_a_machine_that_was_off_at_the_time_looks_when_it_is_on_again(lab: Proje
 def test_every_hour_somebody_sees_that_a_look_ended(lab: Project, units: dict[str, str]) -> None:
     timer = Path(next(file for file in units if file.endswith("-overdue.timer"))).name
     assert lab.ssh(_NODE, f"systemctl enable --now {timer}; systemctl start {timer.replace('.timer', '.service')}").status == 1
-    assert f"{lab.home} history {lab.stack} --overdue 26h" in lab.ssh(_NODE, f"cat {_SAID}").output
+    assert f"{lab.home} drift-history {lab.stack} --max-age 26h" in lab.ssh(_NODE, f"cat {_SAID}").output
     listed = lab.ssh(_NODE, f"systemctl show --property=ActiveState,NextElapseUSecRealtime {timer}").output
     assert "ActiveState=active" in listed and re.search(r":0[0-5]:\d\d ", listed), "within five minutes of a full hour"

@@ -119,7 +119,7 @@ def test_a_look_for_drift_finds_nothing_until_somebody_does_something(hosts: Pro
         ("behaviour", "worker1", "slurm.node_daemon_runs"),
         ("behaviour", "worker1", "traces.etc /etc/sudoers.d/other"),
     } <= named, found.end
-    healed = hosts.rackwright("drift", hosts.stack, "--heal", "configuration")
+    healed = hosts.rackwright("drift", hosts.stack, "--reconcile", "configuration")
     assert healed.ok, healed.end
 
 

@@ -78,7 +78,7 @@ def test_a_user_runs_a_pod_on_all_eight_gpus_and_the_ninth_waits(lab: Project) -
 
 
 def test_it_is_accepted_by_jobs_of_an_ordinary_user_and_a_claim_that_takes_nothing_is_named(lab: Project) -> None:
-    said = lab.rackwright("accept", lab.stack, "--level", "smoke")
+    said = lab.rackwright("acceptance", lab.stack, "--level", "smoke")
     assert said.ok, said.end
     report = json.loads((lab.home / lab.stack / "acceptance.json").read_text())
     phases = {phase["name"]: phase["verdict"] for phase in report["phases"]}
@@ -88,7 +88,7 @@ def test_it_is_accepted_by_jobs_of_an_ordinary_user_and_a_claim_that_takes_nothi
     assert "No resources found" in kubectl(lab, "-n research get jobs,pods,services")
     assert lab.ssh("worker1", "mount -o remount,bind,ro /mnt/sharedfs").ok
     try:
-        said = lab.rackwright("accept", lab.stack, "--phase", "shared-file-system")
+        said = lab.rackwright("acceptance", lab.stack, "--phase", "shared-file-system")
         report = json.loads((lab.home / lab.stack / "acceptance.partial.json").read_text())
         failed = {check["id"] for check in report["checks"] if check["verdict"] == "failed"}
         assert said.status == 1 and "shared_file_system.takes_writes[worker1]" in failed, said.output

@@ -85,11 +85,11 @@ def test_the_others_are_not_touched_and_go_on(lab: Project, broken: CommandResul
 
 
 def test_an_operator_rolls_by_hand(lab: Project, rolled: CommandResult) -> None:
-    said = lab.rackwright("roll", lab.stack, "--nodes", "worker1")
+    said = lab.rackwright("rolling-update", lab.stack, "--nodes", "worker1")
     assert said.ok and said.output.strip().endswith("rolled 1 of 1: worker1"), said.output
     assert "DRAIN" not in state(lab, "worker1")
 
 
 def test_containers_are_not_rebooted(lab: Project, rolled: CommandResult) -> None:
-    said = lab.rackwright("roll", lab.stack, "--reboot")
+    said = lab.rackwright("rolling-update", lab.stack, "--reboot")
     assert said.status == 2 and "they have no kernel of their own" in said.output, said.output

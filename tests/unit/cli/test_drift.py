@@ -1,4 +1,4 @@
-"""`rackwright drift` and `rackwright history`: what they refuse, how they end, and that healing says first what it does."""
+"""`rackwright drift` and `rackwright drift-history`: what they refuse, how they end, and that healing says first what it does."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_stack_that_is_not_up_is_told_with_what_brings_it_up(night: Night) -> 
 
 
 def test_a_layer_that_is_none_is_told_before_anything_is_looked_at(night: Night) -> None:
-    said = night("drift", "lab", "--heal", "resources,behavior")
+    said = night("drift", "lab", "--reconcile", "resources,behavior")
     assert said.code == 2 and "behaviour" in said.err
 
 
@@ -91,43 +91,43 @@ def test_what_is_kept_is_for_its_owner_alone(night: Night, file: Any) -> None:
 
 def test_healing_says_what_it_does_then_does_it_and_looks_again(night: Night) -> None:
     night.found = [(STOPPED,), ()]
-    said = night("drift", "lab", "--heal", "behaviour")
+    said = night("drift", "lab", "--reconcile", "behaviour")
     assert said.code == 0 and "healing the hosts: apply the playbooks to every existing node" in said.err and "1 resolved" in said.out
     assert len(night.ran) == 1 and night.ran[0][:4] == ["up", "--stack", "lab", "--refresh"] and "--target" in night.ran[0]
 
 
 def test_where_nothing_differs_in_a_layer_nothing_is_run(night: Night) -> None:
     night.found = [(STOPPED,)]
-    said = night("drift", "lab", "--heal", "resources")
-    assert said.code == 1 and night.ran == [] and "nothing to heal in resources" in said.err
+    said = night("drift", "lab", "--reconcile", "resources")
+    assert said.code == 1 and night.ran == [] and "nothing to reconcile in resources" in said.err
 
 
 def test_a_healing_that_fails_is_no_success(night: Night) -> None:
     night.found, night.status = [(STOPPED, OPENED), (OPENED,)], 1
-    said = night("drift", "lab", "--heal", "all")
+    said = night("drift", "lab", "--reconcile", "all")
     assert said.code == 1 and "some differences remain; errors above, differences below" in said.err
     assert OPENED.subject in said.out and STOPPED.subject not in said.out and night.found == []
 
 
 def test_a_healing_that_fails_is_none_where_nothing_differs_any_more_either(night: Night) -> None:
     night.found, night.status = [(STOPPED,), ()], 1
-    assert night("drift", "lab", "--heal", "all").code == 1
+    assert night("drift", "lab", "--reconcile", "all").code == 1
 
 
 def test_history_tells_since_when_and_until_when(night: Night) -> None:
     night.found = [(STOPPED,), (STOPPED,), ()]
     for _ in range(3):
         night("drift", "lab")
-    kept = json.loads(night("history", "lab", "--json").out)
+    kept = json.loads(night("drift-history", "lab", "--json").out)
     assert [look["state"] for look in kept["looks"]] == ["clean", "drifted", "drifted"]
     assert [(one["subject"], one["first"], one["healed"]) for one in kept["differences"]] == [
         ("munge.service_runs", (BEGAN - timedelta(days=2)).isoformat(), BEGAN.isoformat())
     ]
-    assert "resolved" in night("history", "lab").out
+    assert "resolved" in night("drift-history", "lab").out
 
 
 def test_a_history_nobody_wrote_is_told_with_what_writes_it(night: Night) -> None:
-    said = night("history", "lab")
+    said = night("drift-history", "lab")
     assert said.code == 2 and "rackwright drift lab" in said.err
 
 
@@ -137,15 +137,15 @@ def test_a_silence_is_told_once_and_is_no_green(night: Night, tmp_path: Path, mo
     night.found = [()]
     night("drift", "lab")
     for _ in range(2):
-        said = night("history", "lab", "--overdue", "1h")
+        said = night("drift-history", "lab", "--max-age", "1h")
         assert said.code == 3 and "no drift scan finished" in said.err
     assert len([message for message in told if message]) == 1
 
 
 def test_a_timer_that_never_ran_is_told_from_when_the_stack_came_up(night: Night) -> None:
-    assert night("history", "lab", "--overdue", "1h").code == 0
+    assert night("drift-history", "lab", "--max-age", "1h").code == 0
     os.utime(paths.inventory("lab"), (0, 0))
-    said = night("history", "lab", "--overdue", "1h")
+    said = night("drift-history", "lab", "--max-age", "1h")
     assert said.code == 3 and "no drift scan finished" in said.err
 
 
@@ -159,7 +159,7 @@ def test_a_stack_file_that_cannot_be_read_is_no_empty_one(night: Night, monkeypa
 def test_a_look_that_was_in_time_is_told_to_nobody(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     night.found = [()]
     night("drift", "lab")
-    assert night("history", "lab", "--overdue", "30000d").code == 0
+    assert night("drift-history", "lab", "--max-age", "30000d").code == 0
 
 
 def has(**listening: str) -> Traces:
@@ -176,7 +176,7 @@ def test_what_came_since_all_was_well_differs_until_it_goes_or_is_accepted(night
     night.traces = [has(tcp_22="user 0"), has(tcp_22="user 0", tcp_4444="user 0"), has(tcp_22="user 0", tcp_4444="user 0"), has(), has()]
     said = [night("drift", "lab", "--json") for _ in range(2)]
     assert [subjects(one) for one in said] == [[], ["traces.listening tcp 4444"]] and said[1].code == 1
-    assert subjects(night("drift", "lab", "--json", "--accept")) == []
+    assert subjects(night("drift", "lab", "--json", "--update-baseline")) == []
     assert subjects(night("drift", "lab", "--json")) == ["traces.listening tcp 22", "traces.listening tcp 4444"]
 
 
@@ -218,7 +218,7 @@ def test_a_node_that_does_not_tell_what_it_has_is_unknown(night: Night) -> None:
 
 def test_where_nobody_wants_it_compared_there_is_nothing_to_accept(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notification, "policy", lambda stack: DriftPolicy(traces=False))
-    said = night("drift", "lab", "--accept")
+    said = night("drift", "lab", "--update-baseline")
     assert said.code == 2 and "traces: false" in said.err
 
 

@@ -115,7 +115,7 @@ class TestConfiguration:
             "/etc/default/slurmd",
             Category.BREAKING,
         )
-        assert "--heal" in only.remedy
+        assert "--reconcile" in only.remedy
 
     def test_what_is_there_stands_beside_what_would_be(self):
         (only,) = configuration.look("lab", 3.0, [{**self.TASK, "live": "/etc/x: b 7", "declared": "/etc/x: b 8"}], []).differences

@@ -128,7 +128,7 @@ class TestCompared:
         part = {key: one for key, one in {**self.WAS[kind], name: value}.items() if one is not None}
         (only,) = differences("lab", "worker0", self.WAS, {**self.WAS, kind: part})
         assert (only.node, only.subject, only.live, only.weight) == ("worker0", f"traces.{kind} {name}", value or "nothing", weight)
-        assert "rackwright drift lab --accept" in only.remedy
+        assert "rackwright drift lab --update-baseline" in only.remedy
 
     def test_the_same_is_no_difference(self):
         assert list(differences("lab", "worker0", self.WAS, self.WAS)) == []

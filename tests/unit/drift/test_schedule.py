@@ -29,13 +29,13 @@ def test_systemd_takes_paths_with_blanks_and_percent_signs_as_they_are():
 
 def test_somebody_sees_every_hour_that_a_look_ended():
     units = schedule.systemd(NIGHTLY)
-    assert units["rackwright-drift-lab-overdue.service"].count(" history lab --overdue 26h\n") == 1
+    assert units["rackwright-drift-lab-overdue.service"].count(" drift-history lab --max-age 26h\n") == 1
     assert "OnCalendar=hourly" in units["rackwright-drift-lab-overdue.timer"]
 
 
 def test_cron_gets_lines_in_which_no_percent_sign_ends_the_command():
     line, hourly = schedule.crontab(NIGHTLY).splitlines()
-    assert hourly.startswith("35 * * * * ") and hourly.endswith(" history lab --overdue 26h")
+    assert hourly.startswith("35 * * * * ") and hourly.endswith(" drift-history lab --max-age 26h")
     assert line.startswith("5 3 * * * sleep $(shuf -n 1 -i 0-900); ")
     command = line.split("; ", 1)[1].replace(r"\%", "%")
     assert shlex.split(command) == ["RACKWRIGHT_HOME=/srv/50%/home", "/opt/rack wright/bin/rackwright", "drift", "lab"]

@@ -117,7 +117,7 @@ def test_a_name_that_is_none_is_bad_input(lab, run, where, words):
     assert code == 2 and words in err
 
 
-_ASKING = ("verify", "accept", "drift", "history", "status", "hardware", "schedule", "inventory", "roll")
+_ASKING = ("verify", "acceptance", "drift", "drift-history", "status", "hardware", "drift-schedule", "inventory", "rolling-update")
 """Commands that ask a stack that is up."""
 
 
@@ -134,6 +134,6 @@ def test_a_stack_that_is_not_up_is_no_typo_and_a_typo_is_no_stack(
     lab: Path, run: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, command: str, stack: str, cause: str, hint: str
 ) -> None:
     monkeypatch.chdir(Path(__file__).parents[3])
-    code, _, err = run(command, stack, *(["--nodes", "worker0"] if command == "roll" else []))
+    code, _, err = run(command, stack, *(["--nodes", "worker0"] if command == "rolling-update" else []))
     told = " ".join(err.split())
     assert (code, cause in told, hint in told) == (2, True, True), err

@@ -50,5 +50,5 @@ def _weight(kind: str, name: str) -> Category:
 def _remedy(stack: str, node: str) -> str:
     return (
         f"find out who made the change on {node}; undo it, declare it in the stack file, or accept it: "
-        f"`rackwright drift {stack} --accept` takes the current state as the new baseline"
+        f"`rackwright drift {stack} --update-baseline` takes the current state as the new baseline"
     )

@@ -148,7 +148,7 @@ def _image(at: AccountCheckContext, declared: Image, group: str | None, path: st
     run = architectures(at.target, group)
     if not run:
         return
-    pin = f"`rackwright pin {at.stack}` writes the newest one's id"
+    pin = f"`rackwright pin-images {at.stack}` writes the newest one's id"
     if declared.id is None:
         yield Finding(Severity.WARNING, "online-image", path, "could not look: no image's id is written", pin)
         return

@@ -33,10 +33,10 @@ _FIRST_USER: Final = {"debian": "admin", "ubuntu": "ubuntu", "rocky": "rocky"}
 
 
 class Image(ConfigModel):
-    """A machine image: the source of its id, and the id itself after `rackwright pin` has written it."""
+    """A machine image: the source of its id, and the id itself after `rackwright pin-images` has written it."""
 
     id: Annotated[str | None, UpdatePolicy.NEW] = Field(
-        default=None, pattern=_AMI, description="Pinned AMI id, written by `rackwright pin STACK`."
+        default=None, pattern=_AMI, description="Pinned AMI id, written by `rackwright pin-images STACK`."
     )
     parameter: Annotated[str | None, UpdatePolicy.NEW] = Field(
         default=None, pattern=r"^/[A-Za-z0-9_./-]+$", description="Public SSM parameter that contains the id of the newest image."

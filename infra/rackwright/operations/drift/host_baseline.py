@@ -63,12 +63,12 @@ async def _silently(_text: str) -> None:
     """Print nothing: the other layers report progress."""
 
 
-def compared(found: DriftReport, now: Traces, past: Iterable[DriftRecord], *, accept: bool) -> DriftReport:
-    """Return the scan with each node's differences from its baseline added. With `accept`, take the current state as the new baseline."""
+def compared(found: DriftReport, now: Traces, past: Iterable[DriftRecord], *, update: bool) -> DriftReport:
+    """Return the scan with each node's differences from its baseline added. With `update`, take the current state as the new baseline."""
     file = paths.traces(found.stack)
-    kept = baseline.Baseline("") if accept else baseline.read(file)
+    kept = baseline.Baseline("") if update else baseline.read(file)
     still = {(one.difference.node, one.difference.subject) for one in past if one.healed is None}
-    well = set(now.nodes) if accept else _well(found, now.nodes)
+    well = set(now.nodes) if update else _well(found, now.nodes)
     kept = kept.renewed(_applied(found.stack), now.nodes, well, still)
     baseline.write(kept, file)
     further = [

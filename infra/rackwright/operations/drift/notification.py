@@ -61,7 +61,7 @@ def overdue(stack: str, kept: History, most: str) -> int:
     try:
         limit = timedelta(seconds=parse_seconds(most))
     except PydanticCustomError as error:
-        raise InputError(f"`{most}` is not a duration", path="--overdue", hint="pass a number and h or d, like 26h") from error
+        raise InputError(f"`{most}` is not a duration", path="--max-age", hint="pass a number and h or d, like 26h") from error
     looks = kept.looks(1)
     last = looks[0].started if looks else datetime.fromtimestamp(paths.inventory(stack).stat().st_mtime, UTC)
     since = datetime.now(UTC) - last

@@ -71,7 +71,9 @@ def image_unpinned(case: RuleContext) -> Iterator[Violation]:
     for used in _images(case):
         if used.image.id is None and (used.image.parameter or used.image.name):
             yield Violation(
-                f"{used.path}.id", "is missing: all nodes must start from one image", f"run `rackwright pin {case.stack}` to write the id"
+                f"{used.path}.id",
+                "is missing: all nodes must start from one image",
+                f"run `rackwright pin-images {case.stack}` to write the id",
             )
 
 

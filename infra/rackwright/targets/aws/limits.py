@@ -24,7 +24,7 @@ _SDK: Final = "arn:aws:scheduler:::aws-sdk"
 
 
 def limits(site: StackContext, made: Mapping[str, NodeInstance], shared: Mapping[str, Shared]) -> None:
-    """A budget with its alarm, and a schedule that ends what bills most when the time is over. The rest is `rackwright reap`'s."""
+    """Create a budget with its alarm, and a schedule that ends the costliest resources; `rackwright destroy-expired` ends the rest."""
     budget = site.plan.budget
     if budget is None:
         return

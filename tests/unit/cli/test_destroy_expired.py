@@ -1,4 +1,4 @@
-"""`rackwright reap`: stacks whose time is over end, the others stay, and what cannot be told is never green. The engine is played."""
+"""`rackwright destroy-expired` destroys expired stacks, keeps the others, and passes none that it cannot judge. Pulumi is a stand-in."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_exit_codes_and_words(
 ) -> None:
     """Unknown ranks above failed."""
     monkeypatch.setattr(expired_stacks, "run_pulumi", Engine(stacks, frozenset(broken)))
-    monkeypatch.setattr(sys, "argv", ["rackwright", "reap"])
+    monkeypatch.setattr(sys, "argv", ["rackwright", "destroy-expired"])
     with pytest.raises(SystemExit) as ended:
         main.app()
     assert (ended.value.code or 0) == code
@@ -131,7 +131,7 @@ def test_exit_codes_and_words(
 
 def test_the_same_for_programs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(expired_stacks, "run_pulumi", Engine({"old": {"expires": LONG_AGO}}))
-    monkeypatch.setattr(sys, "argv", ["rackwright", "reap", "--dry-run", "--json"])
+    monkeypatch.setattr(sys, "argv", ["rackwright", "destroy-expired", "--dry-run", "--json"])
     with pytest.raises(SystemExit):
         main.app()
     told = json.loads(capsys.readouterr().out)

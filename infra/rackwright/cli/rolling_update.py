@@ -1,4 +1,4 @@
-"""`rackwright roll`: drain, update, verify and resume workers, the first one alone, then `rolling.batch` at a time."""
+"""`rackwright rolling-update`: drain, update, verify and resume workers, the first one alone, then `rolling.batch` at a time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def _chosen(asked: str, workers: Sequence[str]) -> list[str]:
             raise InputError(f"unknown worker `{name}`", path="--nodes", hint=did_you_mean(name, workers))
     if not workers:
         raise InputError(
-            "stack has no workers, the only nodes that `roll` updates", path="--nodes", hint="run `rackwright up` to update the other nodes"
+            "stack has no workers, the only nodes that `rolling-update` updates",
+            path="--nodes",
+            hint="run `rackwright up` to update the other nodes",
         )
     return list(dict.fromkeys(chosen)) or list(workers)
 

@@ -1,4 +1,4 @@
-"""`rackwright pin`."""
+"""`rackwright pin-images`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rackwright pin`: the newest image's id in the stack file. Against moto."""
+"""`rackwright pin-images`: the newest image's id in the stack file. Against moto."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_id_behind_the_parameter_is_written_and_nothing_else_changes(account
     publish(account, _OLD)
     file = stack(f"{{parameter: {_PARAMETER}}}")
     before = file.read_text()
-    ended = run("pin", str(file))
+    ended = run("pin-images", str(file))
     assert (ended.code, ended.out) == (0, f"target.image: pinned to {_OLD}\n"), ended.err
     assert file.read_text() == before.replace("image: {", f"image: {{id: {_OLD}, ")
     assert pinned(file) == _OLD
@@ -63,11 +63,11 @@ def test_the_id_behind_the_parameter_is_written_and_nothing_else_changes(account
 def test_a_newer_one_is_told_and_written_when_asked(account: Account, run: Run, stack: Callable[[str], Path]) -> None:
     file = stack(f"{{id: {_OLD}, parameter: {_PARAMETER}}}")
     publish(account, _NEW)
-    ended = run("pin", str(file), "--check")
+    ended = run("pin-images", str(file), "--check")
     assert (ended.code, ended.out) == (1, f"target.image: {_NEW} is newer than {_OLD}\n")
     assert pinned(file) == _OLD, "--check writes nothing"
-    assert run("pin", str(file)).out == f"target.image: pinned to {_NEW} instead of {_OLD}\n"
-    assert run("pin", str(file), "--check").code == 0
+    assert run("pin-images", str(file)).out == f"target.image: pinned to {_NEW} instead of {_OLD}\n"
+    assert run("pin-images", str(file), "--check").code == 0
 
 
 def test_an_image_by_name_is_the_youngest_of_its_architecture(account: Account, run: Run, stack: Callable[[str], Path]) -> None:
@@ -78,7 +78,7 @@ def test_an_image_by_name_is_the_youngest_of_its_architecture(account: Account, 
         backend.amis[id_].creation_date = datetime(2026, 11, day, tzinfo=UTC)
         backend.amis[id_].architecture = "arm64" if id_ == foreign else "x86_64"
     file = stack("{name: mine-*}")
-    assert run("pin", str(file)).code == 0
+    assert run("pin-images", str(file)).code == 0
     assert pinned(file) == ids[1]
 
 
@@ -89,20 +89,20 @@ def _backend() -> Any:
 
 
 def test_a_parameter_that_is_not_there_is_told(account: Account, run: Run, stack: Callable[[str], Path]) -> None:
-    ended = run("pin", str(stack("{parameter: /nowhere/ami-id}")))
+    ended = run("pin-images", str(stack("{parameter: /nowhere/ami-id}")))
     assert ended.code == 2
     assert ended.err.startswith("target.image.parameter: there is no public parameter /nowhere/ami-id in us-east-1\n  ")
 
 
 def test_no_image_of_that_name_is_told(account: Account, run: Run, stack: Callable[[str], Path]) -> None:
-    ended = run("pin", str(stack("{name: nothing-*, owner: self}")))
+    ended = run("pin-images", str(stack("{name: nothing-*, owner: self}")))
     assert ended.code == 2
     assert "no image of self is named nothing-* in us-east-1 for x86_64" in ended.err
 
 
 def test_without_credentials_it_says_what_to_do(no_account: None, run: Run, stack: Callable[[str], Path]) -> None:
     """Exit code 3, and not one line of a traceback."""
-    ended = run("pin", str(stack(f"{{parameter: {_PARAMETER}}}")))
+    ended = run("pin-images", str(stack(f"{{parameter: {_PARAMETER}}}")))
     assert ended.code == 3
     assert ended.err == (
         "ssm:get_parameter: Unable to locate credentials\n"
@@ -112,10 +112,10 @@ def test_without_credentials_it_says_what_to_do(no_account: None, run: Run, stac
 
 @pytest.mark.parametrize(("target", "words"), [("lab", "target lab has no machine images"), ("budget-vms", "target hosts has no")])
 def test_other_targets_have_nothing_to_pin(run: Run, target: str, words: str) -> None:
-    ended = run("pin", target)
+    ended = run("pin-images", target)
     assert ended.code == 2 and words in ended.err
 
 
 def test_an_image_that_is_only_an_id_has_nothing_to_look_up(run: Run, stack: Callable[[str], Path]) -> None:
-    ended = run("pin", str(stack(f"{{id: {_OLD}}}")))
+    ended = run("pin-images", str(stack(f"{{id: {_OLD}}}")))
     assert ended.code == 2 and "target.image: has neither `parameter` nor `name` and `owner`" in ended.err

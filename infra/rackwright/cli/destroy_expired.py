@@ -1,4 +1,4 @@
-"""`rackwright reap`."""
+"""`rackwright destroy-expired`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rackwright accept`: run the acceptance test with jobs of an unprivileged user, phase by phase."""
+"""`rackwright acceptance`: run the acceptance test with jobs of an unprivileged user, phase by phase."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def accept(
     level: Annotated[Level, typer.Option(help="Acceptance level: smoke stops before the measurements.")] = Level.FULL,
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Continue after a phase that did not pass.")] = False,
     user: Annotated[str | None, typer.Option(help="User who submits the jobs (default: first user in the plan).")] = None,
-    every: Annotated[bool, typer.Option("--every", help="List every result as well.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="List every result as well.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON (schema rackwright.acceptance/1).")] = False,
 ) -> None:
     """Run the acceptance test: jobs on idle nodes, phase by phase.

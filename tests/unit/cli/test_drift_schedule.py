@@ -1,4 +1,4 @@
-"""`rackwright schedule`: what it installs, what it prints, and what it refuses."""
+"""`rackwright drift-schedule`: what it installs, what it prints, and what it refuses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rackwright.cli import main, schedule, up_down
+from rackwright.cli import drift_schedule, main, up_down
 from rackwright.inventory import paths
 
 TIMERS = ["rackwright-drift-lab.timer", "rackwright-drift-lab-overdue.timer"]
@@ -25,7 +25,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     paths.inventory("lab").touch()
 
     def command(*words: str) -> tuple[object, str, str]:
-        monkeypatch.setattr(sys, "argv", ["rackwright", "schedule", *words])
+        monkeypatch.setattr(sys, "argv", ["rackwright", "drift-schedule", *words])
         with pytest.raises(SystemExit) as ended:
             main.app()
         return (ended.value.code, *capsys.readouterr())
@@ -42,9 +42,9 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         told.append([word for word in command[1:] if word != "--user"])
         return SimpleNamespace(returncode=0, stdout="", stderr="")
 
-    monkeypatch.setattr(schedule, "_BOOTED", tmp_path)
-    monkeypatch.setattr(schedule, "_folder", lambda: tmp_path / "units")
-    monkeypatch.setattr(schedule.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(drift_schedule, "_BOOTED", tmp_path)
+    monkeypatch.setattr(drift_schedule, "_folder", lambda: tmp_path / "units")
+    monkeypatch.setattr(drift_schedule.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(subprocess, "run", call)
     return told
 
@@ -76,7 +76,7 @@ def test_a_stack_that_goes_names_the_timer_that_stays(
         up_down.down(stack, by_label=True)
         return capsys.readouterr().err
 
-    assert "`rackwright schedule lab --remove`" in down("lab")
+    assert "`rackwright drift-schedule lab --remove`" in down("lab")
     assert down("other") == ""
     run("lab", "--remove")
     assert down("lab") == ""
@@ -93,12 +93,14 @@ def test_a_dry_run_prints_the_units_and_installs_none(run: Run, systemd: list[li
 
 
 def test_where_systemd_does_not_run_the_other_ways_are_named(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(schedule, "_BOOTED", tmp_path / "nowhere")
+    monkeypatch.setattr(drift_schedule, "_BOOTED", tmp_path / "nowhere")
     code, _, told = run("lab")
-    assert code == 2 and "--by crontab" in told
+    assert code == 2 and "--using cron" in told
 
 
-@pytest.mark.parametrize(("words", "named"), [(("--at", "25:00"), "--at"), (("--jitter", "15 min"), "--jitter"), (("--by", "at"), "--by")])
+@pytest.mark.parametrize(
+    ("words", "named"), [(("--at", "25:00"), "--at"), (("--jitter", "15 min"), "--jitter"), (("--using", "at"), "--using")]
+)
 def test_what_is_no_time_is_refused(run: Run, words: tuple[str, ...], named: str) -> None:
     code, _, told = run("lab", *words)
     assert code == 2 and named in told

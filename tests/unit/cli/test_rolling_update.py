@@ -1,4 +1,4 @@
-"""`rackwright roll`: what it refuses, and what it says of how a roll ended."""
+"""`rackwright rolling-update`: what it refuses, and what it says of how a roll ended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Stack:
 
     def roll(self, *words: str) -> tuple[object, str, str]:
         paths.inventory("lab").write_text(self.described)
-        self.monkeypatch.setattr(sys, "argv", ["rackwright", "roll", "lab", *words])
+        self.monkeypatch.setattr(sys, "argv", ["rackwright", "rolling-update", "lab", *words])
         with pytest.raises(SystemExit) as ended:
             main.app()
         return (ended.value.code, *self.capsys.readouterr())
@@ -129,7 +129,7 @@ def test_an_interrupted_roll_says_what_is_left_drained(stack: Stack) -> None:
 
 
 def test_a_stack_that_is_not_up_is_no_traceback(stack: Stack) -> None:
-    stack.monkeypatch.setattr(sys, "argv", ["rackwright", "roll", "other"])
+    stack.monkeypatch.setattr(sys, "argv", ["rackwright", "rolling-update", "other"])
     with pytest.raises(SystemExit) as ended:
         main.app()
     assert ended.value.code == 2

@@ -1,4 +1,4 @@
-"""`rackwright state move`: every stack over, none replaced, and again after a failure. A stand-in answers for the engine."""
+"""`rackwright state migrate`: every stack over, none replaced, and again after a failure. A stand-in answers for the engine."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_every_stack_is_over_and_the_user_knows_what_is_next(
 ) -> None:
     """A relative folder is the user's, not the engine's; the passphrase stays; the old state stays."""
     monkeypatch.chdir(tmp_path)
-    ended = state("move", "file://./there")
+    ended = state("migrate", "file://./there")
     url = f"file://{tmp_path}/there"
     assert (ended.code, ended.err) == (0, "")
     assert states(tmp_path / "there") == states(home / ".engine/state") == {"one": deployment("one"), "two": deployment("two")}
@@ -99,13 +99,13 @@ def test_every_stack_is_over_and_the_user_knows_what_is_next(
 def test_again_after_a_failure(state: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine's own words; what is over is left alone, an empty stack is filled."""
     monkeypatch.setenv("FAILS", "import two")
-    ended = state("move", f"file://{tmp_path}/there")
+    ended = state("migrate", f"file://{tmp_path}/there")
     assert (ended.code, ended.out) == (1, "")
     hint = "fix the error and run the same command again; stacks that were moved are skipped, the old state is unchanged"
     assert ended.err == f"file://{tmp_path}/there: `pulumi stack import`: no way to import\n  {hint}\n"
     monkeypatch.delenv("FAILS")
     (tmp_path / "calls").unlink()
-    ended = state("move", f"file://{tmp_path}/there", "--json")
+    ended = state("migrate", f"file://{tmp_path}/there", "--json")
     assert json.loads(ended.out)["stacks"] == [{"stack": "one", "already": True}, {"stack": "two", "already": False}]
     assert [call[:3] for call in calls(tmp_path) if call[0] in ("init", "import")] == [["import", "there", "two"]]
     assert states(tmp_path / "there") == states(home / ".engine/state")
@@ -114,7 +114,7 @@ def test_again_after_a_failure(state: Run, home: Path, tmp_path: Path, monkeypat
 def test_no_stack_is_replaced(state: Run, home: Path, tmp_path: Path) -> None:
     """Refused before the first is moved."""
     write(tmp_path / "there", ".pulumi/stacks/rackwright/two.json", deployment("somebody's"))
-    ended = state("move", f"file://{tmp_path}/there")
+    ended = state("migrate", f"file://{tmp_path}/there")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith(
         f"file://{tmp_path}/there: already has a stack two with other resources; nothing was moved\n  if that stack is obsolete, run "
@@ -125,14 +125,14 @@ def test_no_stack_is_replaced(state: Run, home: Path, tmp_path: Path) -> None:
 def test_whose_passphrase(state: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On other backends the shim gives none, so the user must; one of the user's own is passed on."""
     monkeypatch.setattr(migrate, "migrate", lambda url: [])
-    then = json.loads(state("move", "s3://bucket", "--json").out)["next"]
+    then = json.loads(state("migrate", "s3://bucket", "--json").out)["next"]
     assert f"`export PULUMI_CONFIG_PASSPHRASE_FILE={home}/.engine/passphrase`" in then[1]
 
 
 def test_the_user_s_own_passphrase(state: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is passed on as it is."""
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE_FILE", "/mine")
-    ended = state("move", f"file://{tmp_path}/there")
+    ended = state("migrate", f"file://{tmp_path}/there")
     assert "the passphrase is still the one of your environment" in ended.out
     assert {call[3] for call in calls(tmp_path)} == {"/mine"}
 
@@ -148,7 +148,7 @@ def test_the_user_s_own_passphrase(state: Run, home: Path, tmp_path: Path, monke
 )
 def test_addresses(state: Run, home: Path, address: str, words: str) -> None:
     """Judged before the engine is asked."""
-    ended = state("move", address.format(home=home))
+    ended = state("migrate", address.format(home=home))
     assert (ended.code, ended.out) == (2, "")
     assert words in ended.err
 
@@ -157,7 +157,7 @@ def test_nothing_to_move_and_a_run_at_work(state: Run, home: Path, tmp_path: Pat
     """Neither reaches the engine."""
     with paths.lock_file("two").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert state("move", f"file://{tmp_path}/there").err.startswith(f"{home}/two/.lock: another run is changing stack two")
+        assert state("migrate", f"file://{tmp_path}/there").err.startswith(f"{home}/two/.lock: another run is changing stack two")
     go_to(tmp_path / "empty", monkeypatch)
-    assert state("move", f"file://{tmp_path}/there").err.startswith(f"{tmp_path}/empty: state directory has no Pulumi state to move\n")
+    assert state("migrate", f"file://{tmp_path}/there").err.startswith(f"{tmp_path}/empty: state directory has no Pulumi state to move\n")
     assert not (tmp_path / "calls").exists()

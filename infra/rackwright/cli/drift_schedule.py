@@ -1,4 +1,4 @@
-"""`rackwright schedule`: schedule a nightly drift scan with systemd, cron or GitHub Actions."""
+"""`rackwright drift-schedule`: schedule a nightly drift scan with systemd, cron or GitHub Actions."""
 
 from __future__ import annotations
 
@@ -29,15 +29,17 @@ class Way(StrEnum):
     """Scheduler that starts the scan."""
 
     SYSTEMD = "systemd"
-    CRONTAB = "crontab"
+    CRON = "cron"
     GITHUB = "github"
 
 
 def schedule(
     stack: Annotated[str, typer.Argument(help="Stack name.")],
-    at: Annotated[str, typer.Option(help="Start time in this machine's time zone (for example 03:00); UTC with `--by github`.")] = "03:00",
+    at: Annotated[
+        str, typer.Option(help="Start time in this machine's time zone (for example 03:00); UTC with `--using github`.")
+    ] = "03:00",
     jitter: Annotated[str, typer.Option(help="Maximum random delay, so that the scans of many stacks do not start together.")] = "15m",
-    by: Annotated[Way, typer.Option(help="`systemd` installs a timer; `crontab` and `github` print the lines to install.")] = Way.SYSTEMD,
+    using: Annotated[Way, typer.Option(help="`systemd` installs a timer; `cron` and `github` print the lines to install.")] = Way.SYSTEMD,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the units instead of installing them.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the timer.")] = False,
 ) -> None:
@@ -45,9 +47,9 @@ def schedule(
     if not remove:
         require_up(stack)
     nightly = _nightly(stack, _time(at), _seconds(jitter))
-    if by is Way.CRONTAB:
+    if using is Way.CRON:
         typer.echo(drift_schedule.crontab(nightly), nl=False)
-    elif by is Way.GITHUB:
+    elif using is Way.GITHUB:
         typer.echo(drift_schedule.github(nightly), nl=False)
     elif dry_run:
         typer.echo("\n".join(f"# {_folder() / name}\n{text}" for name, text in drift_schedule.systemd(nightly).items()), nl=False)
@@ -108,8 +110,8 @@ def _must_run_systemd() -> None:
     if not _BOOTED.is_dir() or shutil.which("systemctl") is None:
         raise InputError(
             "systemd is not running on this machine",
-            path="--by systemd",
-            hint="pass `--by crontab` to print lines for cron, or `--by github` to print a workflow",
+            path="--using systemd",
+            hint="pass `--using cron` to print lines for cron, or `--using github` to print a workflow",
         )
 
 
