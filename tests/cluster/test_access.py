@@ -11,13 +11,13 @@ def test_published_port_answers(ask, expect):
     expect(said or "no answer", f"{SSH_SAYS}…", holds=said.startswith(SSH_SAYS))
 
 
-def test_this_machine_is_refused(from_outside, expect):
+def test_host_is_blocked(from_outside, expect):
     """The lab's control machine is not a member of the cluster: it may use the published port only."""
     said = from_outside(FROM_MACHINE, beside=PUBLISHED)
     expect(said or "no answer", "no answer", holds=not said)
 
 
-def test_strangers_are_refused(from_outside, expect):
+def test_blocks_external(from_outside, expect):
     """A container on another network tries the node's SSH port; the jump host answers the same container, so the probe works."""
     said = from_outside(FROM_STRANGER, beside=FROM_STRANGER)
     expect(said or "no answer", "no answer", holds=not said)

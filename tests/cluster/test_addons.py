@@ -16,7 +16,7 @@ def test_are_available(ask, cluster, expect):
     expect(found, {one.name: f"1 of 1, {one.image}" for one in cluster.scheduler.addons})
 
 
-def test_hooks_answer(ask, cluster, expect):
+def test_webhooks_respond(ask, cluster, expect):
     """Tested with dry-run objects: if a webhook does not answer, no job can be created."""
     expect(ask(HOOKS), {one.name: "answers" for one in cluster.scheduler.addons if one.name in HOOKED})
 
@@ -28,7 +28,7 @@ def test_queues_match_plan(ask, planned_objects, expect):
     expect({name: lines for name, lines in wrong.items() if lines}, {})
 
 
-def test_measurements_are_told(ask, cluster, expect, limit):
+def test_metrics_available(ask, cluster, expect, limit):
     """`kubectl top` and every autoscaler need current figures of every node."""
     found = ask(MEASUREMENTS)
     planned = [one.name for one in cluster.scheduler.nodes]

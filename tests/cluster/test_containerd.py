@@ -41,6 +41,6 @@ def test_cgroup_driver_is_the_kubelets(ask, node, cluster, expect):
     expect("systemd" if ask(RUNTIME).systemd_cgroup else "cgroupfs", kubelet["cgroupDriver"])
 
 
-def test_reads_the_planned_networks(ask, expect):
+def test_cni_config_loaded(ask, expect):
     """containerd reads the pod network's configuration here; from another folder it would load another network, or none."""
     expect(ask(RUNTIME).network_folder, "/etc/cni/net.d")

@@ -70,7 +70,7 @@ def test_rate_matches_plan(node, fabric, up, ask, members, expect):
     expect({adapter: rate for adapter, rate in found.items() if rate != planned} or planned, planned)
 
 
-def test_one_manager_is_obeyed(up, ask, observer, expect):
+def test_single_subnet_manager(up, ask, observer, expect):
     """Two subnet managers that do not know each other assign the same addresses."""
     here = {port.manager for port in up}
     expect({f"LID {lid}" for lid in here}, {f"LID {port.manager}" for port in ask(PORTS, of=observer) if port.up})
@@ -81,7 +81,7 @@ def test_cables_match_plan(node, astray, expect):
     expect([str(one) for one in astray if one.node == node.name], [])
 
 
-def test_links_count_no_errors(node, fabric, counted, expect):
+def test_no_link_errors(node, fabric, counted, expect):
     """Errors at either end of the node's cables cause retransmissions, and a collective waits for the slowest link."""
     own = {end for row in fabric["cables"] if row.startswith(f"{node.name}/") for end in row.split()}
     expect({end: counters for end, counters in counted.items() if end in own}, {})
@@ -110,7 +110,7 @@ def test_switch_links_count_no_errors(fabric, counted, expect):
     expect({end: counters for end, counters in counted.items() if end in between}, {})
 
 
-def test_manager_is_master(ask, expect):
+def test_subnet_manager_is_master(ask, expect):
     """Without a subnet manager, active links stay active, but no other link becomes active."""
     manager = ask(MANAGER)
     expect(manager.state if manager else "no subnet manager answers", "MASTER")

@@ -16,13 +16,13 @@ POD_PORTS = (53, 80, 443, 6443, 8080, 9153, 10250, 30000, 32767)
 """Ports on which pods and services commonly answer, and the ends of the range of node ports."""
 
 
-def test_drops_what_no_rule_names(ask, expect):
+def test_default_drop(ask, expect):
     """A filter that accepts by default blocks only the traffic that its rules name."""
     policies = ask(RULESET).input_policies
     expect(policies, "drop", holds="drop" in policies)
 
 
-def test_refuses_strangers(node, cluster, ask, expect):
+def test_blocks_external(node, cluster, ask, expect):
     """No service may be reachable from outside the cluster; on a jump host, SSH is the one exception."""
     ruleset = ask(RULESET)
     is_entry = node.name in cluster.access.entry or not cluster.access.entry
@@ -36,7 +36,7 @@ def test_refuses_strangers(node, cluster, ask, expect):
     )
 
 
-def test_admits_the_entry(node, cluster, ask, expect):
+def test_allows_login_node(node, cluster, ask, expect):
     """The jump host is the only route to the other nodes."""
     ruleset = ask(RULESET)
     entries = {host.name: host.address for host in cluster.hosts if host.name in cluster.access.entry}
@@ -73,7 +73,7 @@ def test_starts_with_the_node(ask, expect):
     expect(unit.described, "starts with the node", holds=unit.enabled and unit.state == "active")
 
 
-def test_metadata_service_is_for_root_alone(ask, expect):
+def test_metadata_service_restricted(ask, expect):
     """Access to the metadata service means the instance's credentials: a job would get its permissions, and the keys passed at boot."""
     found = ask(METADATA_SERVICE)
     if set(found.values()) == {"silent"}:

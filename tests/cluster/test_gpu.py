@@ -29,7 +29,7 @@ def test_driver_matches_plan(node, ask, expect):
     expect({gpu.driver for gpu in ask(GPUS)}, {node.gpus.driver})
 
 
-def test_no_memory_errors(ask, expect):
+def test_no_ecc_errors(ask, expect):
     """An uncorrected error has already killed a job; a part that had one has more."""
     expect(_faults(ask(GPUS), lambda gpu: _unless(gpu.uncorrected, gpu.uncorrected)), {})
 
@@ -62,7 +62,7 @@ def test_pcie_links_are_full(ask, expect):
     expect(found, {})
 
 
-def test_no_driver_errors(ask, expect):
+def test_no_xid_errors(ask, expect):
     """XID errors since boot: most of them need a reset, some a new GPU. XIDs that a user's program causes are ignored.
 
     An SXid error of an NVSwitch counts if it ends the jobs on its links.
@@ -76,18 +76,18 @@ def test_no_nvswitch_errors(ask, expect):
     expect([error for error in ask(XIDS) if is_of_nvswitch(error)], [])
 
 
-def test_clocks_are_alike(ask, expect):
+def test_max_clocks_match(ask, expect):
     """One GPU with a lower clock limit slows every job that uses all GPUs of the node to its speed."""
     fastest = max(read_values(gpu.max_clock_mhz for gpu in ask(GPUS)), default=0)
     expect(_faults(ask(GPUS), lambda gpu: _less(gpu.max_clock_mhz, fastest, "{} MHz")), {})
 
 
-def test_nothing_holds_clocks_down(ask, expect):
+def test_not_throttled(ask, expect):
     """Heat or the power supply's brake signal makes a GPU slow. A healthy GPU at its power limit runs as fast as it can."""
     expect(_faults(ask(GPUS), lambda gpu: _unless(gpu.clock_reasons, lambda reasons: ", ".join(clock_faults(reasons)))), {})
 
 
-def test_driver_stays_loaded(ask, expect):
+def test_persistence_mode_enabled(ask, expect):
     """Without persistence mode the first program of each job waits for GPU initialisation, and settings are lost between jobs."""
     expect(_faults(ask(GPUS), lambda gpu: _unless(gpu.persistent, lambda persistent: "" if persistent else "off")), {})
 

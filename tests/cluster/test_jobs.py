@@ -18,14 +18,14 @@ def test_run_as_their_user(node, judge, cluster, smoke, expect):
     expect(_task(smoke, "plain", node).uid, next(user.uid for user in cluster.users if user.name == name))
 
 
-def test_get_the_gpus_they_ask_for(node, smoke, expect):
+def test_get_requested_gpus(node, smoke, expect):
     """A job must get exactly the requested number of GPUs, and see the same number."""
     job, task = smoke.job("first", node.name), _task(smoke, "first", node)
     visible = len(task.visible or ())
     expect(f"{len(set(task.gpus))} given, {visible} visible", f"{job.asked} given, {job.asked} visible")
 
 
-def test_share_no_gpu(node, smoke, expect):
+def test_gpus_exclusive(node, smoke, expect):
     """Two jobs at the same time on the same node must have different GPUs."""
     first, second = _task(smoke, "first", node), _task(smoke, "second", node)
     if first.ended < second.began or second.ended < first.began:
@@ -34,7 +34,7 @@ def test_share_no_gpu(node, smoke, expect):
     expect(f"{', '.join(first.gpus)} and {', '.join(second.gpus)}", "none in common", holds=not both and bool(first.gpus and second.gpus))
 
 
-def test_get_no_gpu_unasked(node, smoke, expect):
+def test_no_gpu_without_request(node, smoke, expect):
     """A job that requests no GPU must not see any."""
     task = _task(smoke, "plain", node)
     hidden = task.visible in (None, (), ("NoDevFiles",))
@@ -60,7 +60,7 @@ def test_gpus_are_confined(node, smoke, expect):
     expect(f"{len(plain.opened)} without, {len(opened)} with GPUs", f"0 without, {first.asked} with GPUs")
 
 
-def test_are_accounted_for(smoke, expect):
+def test_are_recorded_in_accounting(smoke, expect):
     """State, user and GPUs of every job of the run must be in the accounting database."""
     smoke.must_have_sent()
     if not smoke.accounts or smoke.accounts["rc"]:

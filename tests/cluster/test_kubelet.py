@@ -25,12 +25,12 @@ def test_starts_with_the_node(ask, expect):
     expect("enabled" if unit.enabled else "disabled", "enabled")
 
 
-def test_is_well(ask, expect):
+def test_healthy(ask, expect):
     """A kubelet can be active in systemd but hung, or without its runtime."""
     expect(ask(ANSWERS)["kubelet"], "status 200")
 
 
-def test_has_joined(ask, expect):
+def test_node_registered(ask, expect):
     """A kubelet without its own certificate has not joined: its bootstrap token expired, or was mistyped."""
     if ask(FILES).joined:
         expect("a certificate of its own", "a certificate of its own")
@@ -53,7 +53,7 @@ def test_runs_its_configuration(ask, node, cluster, expect):
     expect({key: _as_said(value, running.get(key, "none")) for key, value in written.items()}, written)
 
 
-def test_asks_who_is_there(ask, node, cluster, expect):
+def test_authentication_enabled(ask, node, cluster, expect):
     """A client that may query a kubelet can read every pod's log and run commands in every pod."""
     running = _running(ask, node, cluster)
     found = {
@@ -65,7 +65,7 @@ def test_asks_who_is_there(ask, node, cluster, expect):
     expect(found, {"anonymous": False, "authorization": "Webhook", "read-only port": 0, "renews its certificate": True})
 
 
-def test_refuses_strangers(ask, expect):
+def test_anonymous_requests_refused(ask, expect):
     """Tested, not read from the configuration: an anonymous client requests pods and settings."""
     found = ask(ANSWERS)
     asked = {"pods": "nobody asks the kubelet for pods", "configuration": "nobody asks the kubelet for its configuration"}
@@ -74,7 +74,7 @@ def test_refuses_strangers(ask, expect):
     expect(not_refused(answers | read_only), {})
 
 
-def test_files_are_roots(ask, expect):
+def test_file_permissions(ask, expect):
     """A user who reads one of these files can act as the node, or as administrator of the whole cluster."""
     found = ask(FILES).private
     expect({path: f"user {owner}, mode {mode:o}" for path, (owner, mode) in found.items() if owner or mode & OTHERS}, {})
@@ -86,7 +86,7 @@ def test_static_pods_match_plan(ask, node, cluster, expect):
     expect(ask(FILES).static_pods, tuple(f"{part}.yaml" for part in CONTROL_PARTS) if controls else ())
 
 
-def test_has_space(ask, node, expect, limit):
+def test_disk_space(ask, node, expect, limit):
     """The disk holds images, pods and etcd: if it is full, the kubelet evicts pods and etcd refuses writes."""
     free = ask(FREE)
     expect({folder: f"{left} %" for folder, left in free.items()}, f"at least {limit:g} % free", holds=min(free.values()) >= limit)

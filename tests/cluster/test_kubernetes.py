@@ -21,13 +21,13 @@ def test_node_is_ready(kubernetes_node, expect):
     expect("ready" if status == "True" else f"not ready: {why}", "ready")
 
 
-def test_node_is_under_no_pressure(kubernetes_node, expect):
+def test_no_node_pressure(kubernetes_node, expect):
     """A node short of memory, disk or process IDs evicts pods; the kubelet reports which resource is short."""
     wrong = {kind: kubernetes_node.conditions.get(kind, ("not reported", "")) for kind in PRESSURES}
     expect({kind: f"{status} ({why})" for kind, (status, why) in wrong.items() if status == "True"}, {})
 
 
-def test_node_takes_pods(kubernetes_node, expect):
+def test_node_schedulable(kubernetes_node, expect):
     """A node that stays cordoned after maintenance is unused, and no alarm reports it."""
     expect("cordoned" if kubernetes_node.cordoned else "schedulable", "schedulable")
 
@@ -54,7 +54,7 @@ def test_version_matches_plan(kubernetes_node, cluster, expect):
     expect(kubernetes_node.kubelet, f"v{cluster.scheduler.version}")
 
 
-def test_there_are_no_other_nodes(ask, cluster, expect):
+def test_no_unplanned_nodes(ask, cluster, expect):
     """A node that left the plan but not Kubernetes gets pods that never start."""
     expect(sorted(ask(NODES)), sorted(one.name for one in cluster.scheduler.nodes))
 
@@ -64,7 +64,7 @@ def test_gpus_match_plan(kubernetes_node, planned, expect):
     expect(int(kubernetes_node.capacity.get(GPU, 0)), planned.gpus)
 
 
-def test_gpus_can_be_given(kubernetes_node, expect):
+def test_gpus_allocatable(kubernetes_node, expect):
     """A GPU that the device plugin reports as unhealthy is counted but never allocated."""
     capacity = int(kubernetes_node.capacity.get(GPU, 0))
     given = int(kubernetes_node.allocatable.get(GPU, 0))
@@ -81,37 +81,37 @@ def test_proxy_runs(kubernetes_pods, expect):
     expect(_described(kubernetes_pods("k8s-app", "kube-proxy")), ["ready"])
 
 
-def test_pod_routes_stand(ask, expect):
+def test_pod_routes_present(ask, expect):
     """Pods of different nodes reach each other over these routes."""
     expect(ask(POD_ROUTES) or "all routes present", "all routes present")
 
 
-def test_network_is_the_planned_one(ask, planned, expect):
+def test_network_matches_plan(ask, planned, expect):
     """The runtime uses the first file in order: another file before rackwright's gives pods addresses that are not routed."""
     networks = ask(FILES).networks
     expect(next(iter(sorted(networks)), "none"), NETWORK)
     expect(_network(networks[NETWORK]), {"plugins": ["bridge", "portmap"], "bridge": "cni0", "gateway": True, "ranges": [planned.pods]})
 
 
-def test_api_answers_here(ask, expect):
+def test_api_reachable(ask, expect):
     """The kubelet reaches the API at this address."""
     expect(ask(ANSWERS)["endpoint"], "status 200")
 
 
-def test_services_answer_here(ask, cluster, expect):
+def test_services_reachable(ask, cluster, expect):
     """Pods reach the API at its service address, through the kube-proxy rules of this node."""
     address = service_address(cluster.scheduler.services)
     expect({address: ask(ANSWERS)["service"]}, {address: "status 200"})
 
 
-def test_names_resolve_here(ask, cluster, expect):
+def test_names_resolve(ask, cluster, expect):
     """Pods need cluster DNS: it must resolve the cluster's names, and report that other names do not exist."""
     found = ask(ANSWERS)
     planned = {"kubernetes.default": service_address(cluster.scheduler.services), "nothing.default": "status 3"}
     expect({"kubernetes.default": found["name inside"], "nothing.default": found["name of nothing"]}, planned)
 
 
-def test_is_closed_to_this_machine(from_outside, expect):
+def test_not_reachable_externally(from_outside, expect):
     """Tested from outside the cluster: API, kubelet and node ports must be reachable through the jump host only."""
     expect(from_outside(KUBERNETES_FROM_MACHINE, beside=PUBLISHED) or "no port is reachable", "no port is reachable")
 

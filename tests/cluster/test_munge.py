@@ -33,7 +33,7 @@ def test_key_is_private(ask, expect):
     expect(f"{key.owner} {key.mode}", "munge:munge 400 or 600", holds=key.owner == "munge:munge" and key.mode in ("400", "600"))
 
 
-def test_credentials_cross_nodes(node, judge, ask, expect):
+def test_credentials_decode_across_nodes(node, judge, ask, expect):
     """A credential of another node must decode here: this needs the same key, synchronised clocks and both daemons."""
     made_on = partner(judge.place(node.name))
     expect(f"{ask(DECODED)}, from {made_on}", f"Success, from {made_on}")

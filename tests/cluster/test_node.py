@@ -8,7 +8,7 @@ from cluster.probes.neighbours import WAYS
 from rackwright.errors import UndeterminedError
 
 
-def test_answers_in_time(node, cluster, raw, members, expect, limit):
+def test_ssh_latency(node, cluster, raw, members, expect, limit):
     """A node that answers seconds later than the fastest is about to fail; if all nodes are slow, the control machine is the cause."""
     took = {name: answer.arrived - answer.sent for name in members("nodes") if not (answer := raw(CLOCK, of=name)).trouble}
     if node.name not in took:
@@ -50,18 +50,18 @@ def test_time_zone_matches_plan(cluster, ask, expect):
     expect(ask(IDENTITY).time_zone, cluster.time_zone)
 
 
-def test_boot_has_finished(ask, expect):
+def test_boot_completed(ask, expect):
     """While units are still starting, the results of other checks can change a second later."""
     state = ask(SYSTEM).state
     expect(state, "running or degraded", holds=state in ("running", "degraded"))
 
 
-def test_no_unit_has_failed(ask, expect):
+def test_no_failed_units(ask, expect):
     """A failed unit is a service that was requested and does not run."""
     expect(ask(SYSTEM).failed, ())
 
 
-def test_clock_is_in_step(node, ask, clocks, common_clock, expect, limit):
+def test_clock_synchronized(node, ask, clocks, common_clock, expect, limit):
     """Munge rejects credentials with another time; make, logs and leases fail at smaller offsets."""
     ask(CLOCK)  # a node that did not answer is unknown, and not part of the median
     mine = clocks[node.name]
@@ -104,7 +104,7 @@ def test_default_route_matches_plan(cluster, ask, expect):
     expect(ask(NETWORK).gateways, (cluster.network.gateway,))
 
 
-def test_loses_no_packets(ask, expect, limit):
+def test_no_packet_loss(ask, expect, limit):
     """With one packet in a hundred lost, everything works but slowly. Loss to a single neighbour is a fault of that neighbour."""
     ways = ask(WAYS)
     heard = [way for way in ways if way.answered]
@@ -125,7 +125,7 @@ def test_memory_matches_plan(node, ask, expect, limit):
     expect(f"{found} MiB", f"at least {limit:.0%} of {node.memory_mib} MiB", holds=found >= node.memory_mib * limit)
 
 
-def test_file_systems_have_space(ask, expect, limit):
+def test_disk_space(ask, expect, limit):
     """A full disk stops logs first and daemons next."""
     expect(_above(ask(SPACE), limit), f"no local file system above {limit:g} %", holds=_below(ask(SPACE), limit))
 
@@ -135,7 +135,7 @@ def test_file_systems_have_inodes(ask, expect, limit):
     expect(_above(ask(INODES), limit), f"no local file system above {limit:g} %", holds=_below(ask(INODES), limit))
 
 
-def test_no_reboot_is_pending(ask, expect):
+def test_no_reboot_required(ask, expect):
     """The node runs an older kernel or library than its packages show until it reboots."""
     expect("pending" if ask(REBOOT) else "none", "none")
 

@@ -28,7 +28,7 @@ def test_agent_runs(node, cluster, ask, expect):
     expect([pod.described for pod in found], ["ready"])
 
 
-def test_runtime_has_its_range(kubernetes_node, cluster, ask, expect):
+def test_node_cidr_configured(kubernetes_node, cluster, ask, expect):
     """Pods must get addresses from the range that the cluster assigned to this node: others are not routed here."""
     told, networks = ask(PODNETWORK), ask(FILES).networks
     first = next(iter(sorted(networks)), "none")
@@ -50,7 +50,7 @@ def test_runtime_has_its_range(kubernetes_node, cluster, ask, expect):
     expect(found, planned, holds=bool(given) and found == planned)
 
 
-def test_tunnel_is_the_planned_one(node, ask, expect):
+def test_tunnel_matches_plan(node, ask, expect):
     """A tunnel with another number, port or endpoint delivers no packets."""
     found = ask(PODNETWORK).tunnel
     if found is None:
@@ -59,7 +59,7 @@ def test_tunnel_is_the_planned_one(node, ask, expect):
     expect(shown, {"number": VNI, "port": PORT, "from": node.address, "state": "up"})
 
 
-def test_leads_to_other_nodes(node, cluster, ask, expect):
+def test_reaches_other_nodes(node, cluster, ask, expect):
     """Each node needs one route to every other node's range, and a tunnel endpoint if there is a tunnel."""
     known, found = ask(NODES, of=cluster.scheduler.controllers[0]), ask(PODNETWORK)
     others = [one for one in cluster.scheduler.nodes if one.name != node.name and known.get(one.name) and known[one.name].range]

@@ -75,7 +75,7 @@ def test_node_port_answers(node, pods, expect):
     expect(f"{', '.join(calls['found']) or 'no pod'}; {calls['said']}" if missed else calls["behind"], calls["behind"])
 
 
-def test_get_the_gpus_they_ask_for(node, pods, expect):
+def test_get_requested_gpus(node, pods, expect):
     """A pod must get exactly the requested number of GPUs, and see the same number."""
     gpus = pods.part(node.name, "gpus")
     given = {part: gpus[part] for part in ("first", "second") if part in gpus}
@@ -83,7 +83,7 @@ def test_get_the_gpus_they_ask_for(node, pods, expect):
     expect(found, {part: f"{one['asked']} device files, {one['asked']} visible" for part, one in given.items()})
 
 
-def test_share_no_gpu(node, pods, expect):
+def test_gpus_exclusive(node, pods, expect):
     """Two pods at the same time on the same node must have different GPUs."""
     gpus = pods.part(node.name, "gpus")
     if not all("devices" in gpus[part] for part in ("first", "second")):
@@ -93,7 +93,7 @@ def test_share_no_gpu(node, pods, expect):
     expect(f"{', '.join(first)} and {', '.join(second)}", "none in common", holds=not both and bool(first and second))
 
 
-def test_get_no_gpu_unasked(node, pods, expect):
+def test_no_gpu_without_request(node, pods, expect):
     """A pod that requests no GPU must not see any."""
     found = parse_devices(_log(pods.part(node.name, "plain")))
     expect(str(found), "0 device files, 0 visible")
@@ -106,7 +106,7 @@ def test_whole_node_of_gpus(node, pods, expect):
     expect(found, f"sees {node.gpus.count}")
 
 
-def test_excess_waits(node, pods, expect):
+def test_excess_requests_pending(node, pods, expect):
     """If all GPUs are in use, one more pod must wait, and the scheduler must report the reason."""
     excess = pods.part(node.name, "gpus")["excess"]
     if not excess["taken"]:
@@ -162,7 +162,7 @@ def test_logs_and_exec_work(node, pods, expect):
     expect(found, {"logs": "answered", "exec": "answered"})
 
 
-def test_ended_pods_leave_nothing(node, ask, expect):
+def test_cleanup_complete(node, ask, expect):
     """A folder or control group that remains occupies memory and keeps mounts."""
     expect(ask(LEFT), ())
 

@@ -30,7 +30,7 @@ def test_node_daemon_runs(ask, expect):
     expect(unit.described, "active", holds=unit.state == "active")
 
 
-def test_version_is_the_controllers(ask, cluster, expect):
+def test_version_matches_controller(ask, cluster, expect):
     """Daemons of different releases work together only if they are updated in the documented order."""
     expect(ask(VERSION), ask(VERSION, of=cluster.scheduler.controllers[0]))
 
@@ -78,7 +78,7 @@ def test_partitions_match_plan(node, ask, cluster, expect):
     expect(Lines({name: (one.nodes, one.default, one.state) for name, one in found.items()}, found.unread), planned)
 
 
-def test_there_are_no_other_nodes(node, ask, cluster, expect):
+def test_no_unplanned_nodes(node, ask, cluster, expect):
     """A node that left the plan but not Slurm gets jobs that never start."""
     found = ask(NODES)
     expect(Lines(dict.fromkeys(found, "in Slurm"), found.unread), dict.fromkeys((one.name for one in cluster.scheduler.nodes), "in Slurm"))
@@ -95,7 +95,7 @@ def test_controller_runs_its_configuration(ask, expect):
     expect("as on disk" if found == "Match" else found, "as on disk")
 
 
-def test_nodes_are_told_to_look_at_themselves(ask, cluster, expect):
+def test_health_check_configured(ask, cluster, expect):
     """A node that lost a GPU keeps getting jobs: Slurm must run the health check at its interval and before each job."""
     planned = {
         "HealthCheckInterval": f"{cluster.scheduler.health_interval_s} sec",
@@ -107,13 +107,13 @@ def test_nodes_are_told_to_look_at_themselves(ask, cluster, expect):
     expect({name: found.get(name, "not reported") for name in planned}, planned)
 
 
-def test_node_looks_at_itself(ask, cluster, expect, limit):
+def test_health_check_runs(ask, cluster, expect, limit):
     """Slurm does not report a health check program that it cannot run."""
     ago, most = ask(LAST_LOOK), limit * cluster.scheduler.health_interval_s
     expect(f"{ago} s ago", f"at most {most:g} s ago", holds=0 <= ago <= most)
 
 
-def test_gpus_are_accounted_for(ask, expect):
+def test_gpu_tres_tracked(ask, expect):
     """Without it sacct and sreport have no GPU figures, and GPU limits are not enforced."""
     tracked = ask(SETTINGS)["AccountingStorageTRES"].split(",")
     expect([one for one in tracked if one.startswith("gres/")], "gres/gpu among them", holds="gres/gpu" in tracked)

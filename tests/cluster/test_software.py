@@ -13,7 +13,7 @@ def test_driver_modules_match_plan(node, ask, expect):
     expect(f"{loaded.modules} {loaded.version}", f"{node.gpus.modules} {node.gpus.driver}")
 
 
-def test_nouveau_is_out(ask, expect):
+def test_nouveau_not_loaded(ask, expect):
     """nouveau claims the GPUs before NVIDIA's driver can."""
     expect(sorted(ask(LOADED) & {"nouveau"}), [])
 
@@ -50,11 +50,11 @@ def test_nccl_matches_plan(cluster, ask, expect):
     expect(sorted(set(ask(NCCL))), [cluster.software.versions.nccl])
 
 
-def test_nccl_is_told_what_the_stack_says(cluster, ask, expect):
+def test_nccl_config_matches(cluster, ask, expect):
     """A leftover experimental setting slows every later job."""
     expect(dict(ask(NCCL_SETTINGS)), vars(cluster.software.nccl))
 
 
-def test_dcgm_finds_no_fault(ask, expect):
+def test_dcgm_health_passes(ask, expect):
     """DCGM has monitored memory, PCIe, NVLink, heat and power since the daemon started."""
     expect(ask(DCGM_HEALTH), "Healthy")

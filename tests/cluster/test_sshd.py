@@ -6,26 +6,26 @@ from cluster.probes.sshd import HOST_KEYS, OFFER, SETTINGS, parse_known_hosts
 from rackwright.errors import UndeterminedError
 
 
-def test_passwords_are_refused(ask, expect):
+def test_password_auth_disabled(ask, expect):
     """Published SSH ports are under constant password guessing."""
     names = ("passwordauthentication", "kbdinteractiveauthentication", "permitemptypasswords")
     settings = ask(SETTINGS)
     expect({name: settings.get(name) for name in names}, dict.fromkeys(names, "no"))
 
 
-def test_root_needs_a_key(ask, expect):
+def test_root_login_key_only(ask, expect):
     """A root password must not permit login, even if one is set."""
     found = ask(SETTINGS)["permitrootlogin"]
     allowed = ("without-password", "prohibit-password", "forced-commands-only", "no")
     expect(found, "prohibit-password or stricter", holds=found in allowed)
 
 
-def test_running_server_wants_keys(ask, expect):
+def test_running_config_current(ask, expect):
     """The running server uses the settings on disk only after a reload."""
     expect(ask(OFFER), ("publickey",))
 
 
-def test_host_key_is_the_pinned_one(node, ask, judge, expect):
+def test_host_key_matches_pinned_key(node, ask, judge, expect):
     """A replaced key makes the next connection fail; the check reports the key on disk beforehand."""
     pinned = pinned_keys(judge)[f"{judge.declared.stack}-{node.name}"]  # the alias under which the inventory pins a key
     found = ask(HOST_KEYS).public
@@ -37,7 +37,7 @@ def test_host_keys_are_private(ask, expect):
     expect(ask(HOST_KEYS).exposed, ())
 
 
-def test_entry_forwards(ask, expect):
+def test_login_allows_tcp_forwarding(ask, expect):
     """All other nodes are reached through the jump host, which must permit TCP forwarding."""
     expect(ask(SETTINGS).get("allowtcpforwarding"), "yes")
 

@@ -33,7 +33,7 @@ def test_options_match_plan(node, ask, cluster, expect):
     expect(found, wanted)
 
 
-def test_root_belongs_to_root(node, ask, cluster, expect):
+def test_root_ownership(node, ask, cluster, expect):
     """The plan defines who may write to the top folder."""
     found = {one.mount: _root(ask, one, node) for one in _mine(node, cluster)}
     expect(
@@ -81,7 +81,7 @@ def test_one_nfs_version_is_served(node, ask, cluster, expect):
     expect({"versions": server.versions, "threads": threads}, {"versions": {"4.2"}, "threads": 1})
 
 
-def test_what_jobs_wrote_is_read_here(ask, members, expect):
+def test_cross_node_visibility(ask, members, expect):
     """Each node wrote a file in a job; every other node must read it completely."""
     smoke = ask(SMOKE, of=members("@submit")[0])
     smoke.must_have_sent()
@@ -91,7 +91,7 @@ def test_what_jobs_wrote_is_read_here(ask, members, expect):
     expect(ask(SEEN).files, {f"from-{host}": f"written by a job on {host}" for host in wrote})
 
 
-def test_concurrent_writes_are_kept(ask, members, expect):
+def test_no_lost_writes(ask, members, expect):
     """All nodes wrote to one file at the same time, in turns; no line may be lost or torn."""
     smoke = ask(SMOKE, of=members("@submit")[0])
     smoke.must_have_sent()

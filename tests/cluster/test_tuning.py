@@ -30,7 +30,7 @@ def test_kernel_settings_match_plan(node_stack, ask, expect):
     expect(ask(SETTINGS), planned)
 
 
-def test_services_may_use_what_is_planned(node_stack, ask, expect):
+def test_service_limits_match_plan(node_stack, ask, expect):
     """A job that cannot lock memory for RDMA fails at its start."""
     found = ask(LIMITS)
     planned = {name: _bytes(name, value) for name, value in vars(node_stack.tuning.limits).items()}

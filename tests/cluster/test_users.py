@@ -5,7 +5,7 @@ from __future__ import annotations
 from cluster.probes.accounts import ACCOUNTS, ORDINARY, public_key
 
 
-def test_numbers_match_plan(cluster, ask, expect):
+def test_uids_match_plan(cluster, ask, expect):
     """A shared file system identifies users by UID: another UID on one node is another owner."""
     found = ask(ACCOUNTS).named({user.name for user in cluster.users})
     expect(
@@ -48,7 +48,7 @@ def test_homes_belong_to_their_users(cluster, ask, expect):
     expect(wrong, "owned by the user, not writable by others", holds=not wrong)
 
 
-def test_there_are_no_strangers(node, cluster, ask, expect):
+def test_no_unmanaged_accounts(node, cluster, ask, expect):
     """An account outside the plan is unmonitored access."""
     planned = {node.user, *(user.name for user in cluster.users)}
     strangers = [account.name for account in ask(ACCOUNTS).accounts.values() if account.uid in ORDINARY and account.name not in planned]
@@ -60,7 +60,7 @@ def test_no_password_is_empty(ask, expect):
     expect(ask(ACCOUNTS).without_password, ())
 
 
-def test_only_root_is_root(ask, expect):
+def test_single_uid_zero(ask, expect):
     """A second account with UID 0 is root under a name that audits overlook."""
     expect([account.name for account in ask(ACCOUNTS).accounts.values() if account.uid == 0], ["root"])
 

@@ -13,8 +13,8 @@ from .score import SECONDS
 
 FAULTS = faults()
 SAMPLE = (
-    "node.no_unit_has_failed",
-    "access.strangers_are_refused",
+    "node.no_failed_units",
+    "access.blocks_external",
     "slurm.node_is_usable",
     "gpu.count_matches_plan",
     "storage.is_mounted",

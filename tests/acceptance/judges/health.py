@@ -80,8 +80,8 @@ def _lanes(gpu: Health) -> Any:
 
 CHECKS: Final = {
     "count_matches_plan": count,
-    "no_memory_errors": memory_errors,
-    "nothing_holds_clocks_down": clocks,
+    "no_ecc_errors": memory_errors,
+    "not_throttled": clocks,
     "pcie_links_are_wide": pcie,
 }
 

@@ -59,30 +59,30 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
     """Node by node, from what the jobs were given and what they found."""
     for part in _parts(scope):
         for node in part.nodes:
-            yield told("gets_no_gpu_unasked", node, partial(_none, outputs, part, node))
-            yield told("gets_the_gpus_it_asks_for", node, partial(_given, outputs, part, node))
+            yield told("no_gpu_without_request", node, partial(_none, outputs, part, node))
+            yield told("gets_requested_gpus", node, partial(_given, outputs, part, node))
             if f"second-{part.name}" in outputs:
-                yield told("shares_no_gpu", node, partial(_apart, outputs, part, node))
+                yield told("gpus_exclusive", node, partial(_apart, outputs, part, node))
             else:
-                yield skipped("shares_no_gpu", node, SkipReason.NOT_IN_PLAN)
+                yield skipped("gpus_exclusive", node, SkipReason.NOT_IN_PLAN)
             yield told("all_gpus_answer", node, partial(_all, scope, outputs, part, node))
             if _confined(scope):
-                yield told("opens_no_other_gpu", node, partial(_opened, outputs, part, node))
+                yield told("other_gpus_inaccessible", node, partial(_opened, outputs, part, node))
             else:
-                yield skipped("opens_no_other_gpu", node, SkipReason.NOT_IN_PLAN)
+                yield skipped("other_gpus_inaccessible", node, SkipReason.NOT_IN_PLAN)
 
 
 def _none(outputs: Outputs, part: Part, node: str) -> Finding:
     task = said(outputs[f"none-{part.name}"], node)
     hidden = task.visible in (None, (), ("NoDevFiles",))
-    return compared("gets_no_gpu_unasked", node, task.visible or (), "none", holds=hidden and not task.gpus)
+    return compared("no_gpu_without_request", node, task.visible or (), "none", holds=hidden and not task.gpus)
 
 
 def _given(outputs: Outputs, part: Part, node: str) -> Finding:
     output = outputs[f"first-{part.name}"]
     task, asked = said(output, node), output.job.gpus_per_node
     found = f"{len(set(task.gpus))} given, {len(task.visible or ())} visible"
-    return compared("gets_the_gpus_it_asks_for", node, found, f"{asked} given, {asked} visible")
+    return compared("gets_requested_gpus", node, found, f"{asked} given, {asked} visible")
 
 
 def _apart(outputs: Outputs, part: Part, node: str) -> Finding:
@@ -90,7 +90,7 @@ def _apart(outputs: Outputs, part: Part, node: str) -> Finding:
     if first.ended < second.began or second.ended < first.began:
         raise UndeterminedError("the two jobs did not run at the same time")
     good = bool(first.gpus and second.gpus) and not set(first.gpus) & set(second.gpus)
-    return compared("shares_no_gpu", node, f"{','.join(first.gpus)} and {','.join(second.gpus)}", "none in common", holds=good)
+    return compared("gpus_exclusive", node, f"{','.join(first.gpus)} and {','.join(second.gpus)}", "none in common", holds=good)
 
 
 def _all(scope: Scope, outputs: Outputs, part: Part, node: str) -> Finding:
@@ -112,7 +112,7 @@ def _whole(scope: Scope) -> Probe[Any]:
 def _opened(outputs: Outputs, part: Part, node: str) -> Finding:
     output = outputs[f"opened-{part.name}"]
     opened = answer(output, node, OPENED)
-    return compared("opens_no_other_gpu", node, f"{len(opened)} opened", f"{output.job.gpus_per_node} opened")
+    return compared("other_gpus_inaccessible", node, f"{len(opened)} opened", f"{output.job.gpus_per_node} opened")
 
 
 def _parts(scope: Scope) -> list[Part]:

@@ -71,10 +71,10 @@ def _spaces(scope: Scope) -> list[dict[str, Any]]:
 
 def _state(scope: Scope, node: str) -> Finding:
     if node not in scope.states:
-        return compared("node_takes_pods", node, "no node of the cluster", "Ready and schedulable")
+        return compared("node_schedulable", node, "no node of the cluster", "Ready and schedulable")
     state = scope.states[node]
     return compared(
-        "node_takes_pods", node, state.removesuffix(" none"), "idle or at work", holds=state.startswith("idle") or at_work(state)
+        "node_schedulable", node, state.removesuffix(" none"), "idle or at work", holds=state.startswith("idle") or at_work(state)
     )
 
 

@@ -26,7 +26,7 @@ _RUN: Final = program("collective.py")
 _NVLS: Final = frozenset({"h100", "h200", "b200", "b300"})
 """GPUs whose NVSwitch reduces by itself (NCCL 2.17 release notes: Hopper and later)."""
 _FAST: Final = tuple(f"{each.value}_is_fast" for each in COLLECTIVES)
-_CHECKS: Final = ("results_are_right", "data_goes_over_the_declared_network", "gpudirect_is_on", "gpus_were_at_work", "rails_carried_data")
+_CHECKS: Final = ("results_are_right", "data_goes_over_the_declared_network", "gpudirect_is_on", "gpu_activity_seen", "rails_carried_data")
 
 
 def jobs(scope: Scope) -> Sequence[Job]:
@@ -164,7 +164,7 @@ def _fast(scope: Scope, output: Output, quantity: Quantity, run: Run, wanted: Wa
 def _watched(output: Output, node: str, said: Mapping[str, Any], wanted: Wanted) -> Iterator[Finding]:
     """What was seen beside the run."""
     samples = partial(monitoring.parse, said.get("samples", ()))
-    yield told("gpus_were_at_work", node, lambda: monitoring.gpus_worked("gpus_were_at_work", node, samples(), output.job.gpus_per_node))
+    yield told("gpu_activity_seen", node, lambda: monitoring.gpus_worked("gpu_activity_seen", node, samples(), output.job.gpus_per_node))
     rails = tuple(wanted.rails.get(node, ()))
     if len(wanted.nodes) > 1 and rails:
         yield told("rails_carried_data", node, lambda: monitoring.rails_carried("rails_carried_data", node, samples(), rails))

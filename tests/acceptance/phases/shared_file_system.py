@@ -93,7 +93,7 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
         raise UndeterminedError(
             "the plan has no file system that its users may write to and that all compute nodes and the submitting one mount"
         )
-    yield compared("folder_is_made", scope.submitter, scope.trouble or "made", "made")
+    yield compared("directory_created", scope.submitter, scope.trouble or "made", "made")
     for part in scope.parts:
         for node in part.nodes:
             yield told("is_mounted", node, partial(_mounted, scope, outputs[f"mounts-{part.name}"], node))
@@ -103,14 +103,12 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
     writers = _writers(scope, outputs)
     for part in scope.parts:
         for node in part.nodes:
-            yield told("takes_writes", node, partial(_wrote, outputs[f"write-{part.name}"], node))
+            yield told("writable", node, partial(_wrote, outputs[f"write-{part.name}"], node))
             look = partial(_looked, outputs[f"look-{part.name}"], node)
-            yield told("shows_what_others_wrote", node, partial(_shown, "shows_what_others_wrote", node, look, writers))
-            yield told("keeps_concurrent_writes", node, partial(_kept, scope, node, look, writers))
+            yield told("cross_node_visibility", node, partial(_shown, "cross_node_visibility", node, look, writers))
+            yield told("no_lost_writes", node, partial(_kept, scope, node, look, writers))
     here = partial(scope.answer, HERE)
-    yield told(
-        "shows_it_where_jobs_are_sent", scope.submitter, partial(_shown, "shows_it_where_jobs_are_sent", scope.submitter, here, writers)
-    )
+    yield told("visible_on_submit_hosts", scope.submitter, partial(_shown, "visible_on_submit_hosts", scope.submitter, here, writers))
 
 
 def _mounted(scope: Scope, output: Output, node: str) -> Finding:
@@ -134,7 +132,7 @@ def _sized(scope: Scope, output: Output, node: str) -> Finding:
 
 def _wrote(output: Output, node: str) -> Finding:
     failed = trouble(output.only(node))
-    return compared("takes_writes", node, failed or f"written by {said(output, node).host}", "written", holds=not failed)
+    return compared("writable", node, failed or f"written by {said(output, node).host}", "written", holds=not failed)
 
 
 def _shown(check: str, node: str, look: Callable[[], Seen], writers: Sequence[str]) -> Finding:
@@ -145,7 +143,7 @@ def _shown(check: str, node: str, look: Callable[[], Seen], writers: Sequence[st
 
 def _kept(scope: Scope, node: str, look: Callable[[], Seen], writers: Sequence[str]) -> Finding:
     seen, records = look(), writing(scope.storage)["records"]
-    return compared("keeps_concurrent_writes", node, seen.error or seen.lines, {host[:_NAME]: records for host in writers})
+    return compared("no_lost_writes", node, seen.error or seen.lines, {host[:_NAME]: records for host in writers})
 
 
 def _looked(output: Output, node: str) -> Seen:

@@ -7,9 +7,9 @@ from cluster.harness.machine import Outlook, from_a_stranger, from_this_machine,
 SSH_SAYS = "SSH-2.0"
 
 _PORT = "access.published_port_answers"
-_MACHINE = "access.this_machine_is_refused"
-_STRANGER = "access.strangers_are_refused"
-_KUBERNETES = "kubernetes.is_closed_to_this_machine"
+_MACHINE = "access.host_is_blocked"
+_STRANGER = "access.blocks_external"
+_KUBERNETES = "kubernetes.not_reachable_externally"
 
 PUBLISHED = Outlook("published", "@entry", published, serves=(_PORT, _MACHINE, _KUBERNETES))
 FROM_MACHINE = Outlook("from-this-machine", "@insiders", from_this_machine, serves=(_MACHINE,))

@@ -113,8 +113,8 @@ def test_a_node_with_somebodys_gpus_is_left_out_and_a_cordoned_one_is_named(benc
     bench.cluster.strange, bench.cluster.cordoned = [], {"worker1"}
     ended = bench.run("--phase", "kubernetes-health")
     assert ended.status == 3
-    assert ended.verdicts("kubernetes_health")["node_takes_pods[worker1]"] == "failed"
-    found = next(check for check in ended.report["checks"] if "node_takes_pods[worker1]" in check["id"])
+    assert ended.verdicts("kubernetes_health")["node_schedulable[worker1]"] == "failed"
+    found = next(check for check in ended.report["checks"] if "node_schedulable[worker1]" in check["id"])
     assert found["found"] == "drained cordoned" and "kubectl uncordon worker1" in found["remedy"]
 
 

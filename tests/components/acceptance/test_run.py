@@ -58,7 +58,7 @@ def test_gpus_are_simulated_and_the_rest_is_real(passed):
     report = passed[1].report
     evidence = {check["subject"]: check["evidence"] for check in report["checks"]}
     assert (evidence["gpu_allocation"], evidence["task_placement"]) == ("simulated", "real")
-    confined = [check for check in report["checks"] if "opens_no_other_gpu" in check["id"]]
+    confined = [check for check in report["checks"] if "other_gpus_inaccessible" in check["id"]]
     assert {check["reason"] for check in confined} == {"simulated-hardware"}
 
 
@@ -191,7 +191,7 @@ def test_a_file_system_that_takes_nothing_where_jobs_are_sent_fails_and_results_
     (bench.node.mount / "validation").write_text("in the way")
     ended = bench.run("--phase", "shared_file_system")
     assert ended.status == 3
-    assert ended.verdicts("shared_file_system")["folder_is_made[login0]"] == "failed"
+    assert ended.verdicts("shared_file_system")["directory_created[login0]"] == "failed"
     assert ended.report["results"].startswith(str(bench.home))
 
 

@@ -220,7 +220,7 @@ def test_only_root_may_ask_the_metadata_service(cloud: Cloud) -> None:
 
 
 def test_the_check_sees_a_metadata_service_that_is_open_to_all(cloud: Cloud) -> None:
-    key = "firewall.metadata_service_is_for_root_alone"
+    key = "firewall.metadata_service_restricted"
     assert cloud.check(key)["verdict"] == "passed"
     cloud.console("nft flush chain inet rackwright output")
     found = cloud.check(key)

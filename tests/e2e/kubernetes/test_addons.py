@@ -67,7 +67,7 @@ def test_up_ends_with_every_check_passed(lab: Project) -> None:
     report = lab.report()
     assert report["verdict"] == "passed"
     found = {check["id"].partition("[")[0] for check in report["checks"] if check["id"].startswith("addons.")}
-    assert found == {"addons.are_available", "addons.hooks_answer", "addons.queues_match_plan", "addons.measurements_are_told"}
+    assert found == {"addons.are_available", "addons.webhooks_respond", "addons.queues_match_plan", "addons.metrics_available"}
 
 
 def test_a_second_up_changes_nothing(lab: Project) -> None:

@@ -27,7 +27,7 @@ def test_up_ends_with_every_check_passed_and_pods_on_all_workers(lab: Project) -
     assert passed(lab) >= owed | {"pods.reach_each_other[worker0]", "pods.service_answers[worker1]", "pods.find_names_inside[worker0]"}
 
 
-_CHECKS = ("agent_runs", "runtime_has_its_range", "tunnel_is_the_planned_one", "leads_to_other_nodes", "mtu_matches_plan")
+_CHECKS = ("agent_runs", "node_cidr_configured", "tunnel_matches_plan", "reaches_other_nodes", "mtu_matches_plan")
 
 
 def test_a_second_up_changes_nothing(lab: Project) -> None:
@@ -46,7 +46,7 @@ def test_a_worker_comes_and_goes_and_the_others_know(lab: Project) -> None:
 
     count(3)
     lab.must("up", timeout=3000)
-    assert "podnetwork.leads_to_other_nodes[worker2]" in passed(lab)
+    assert "podnetwork.reaches_other_nodes[worker2]" in passed(lab)
     theirs = kubectl(lab, "get node worker2 -o jsonpath={.spec.podCIDR}").strip()
     assert "dev flannel.1" in lab.ssh("worker0", f"ip route show {theirs}").output
     count(2)

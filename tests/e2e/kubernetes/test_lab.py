@@ -91,13 +91,13 @@ def test_it_is_accepted_by_jobs_of_an_ordinary_user_and_a_claim_that_takes_nothi
         said = lab.rackwright("acceptance", lab.stack, "--phase", "shared-file-system")
         report = json.loads((lab.home / lab.stack / "acceptance.partial.json").read_text())
         failed = {check["id"] for check in report["checks"] if check["verdict"] == "failed"}
-        assert said.status == 1 and "shared_file_system.takes_writes[worker1]" in failed, said.output
+        assert said.status == 1 and "shared_file_system.writable[worker1]" in failed, said.output
     finally:
         assert lab.ssh("worker1", "mount -o remount,bind,rw /mnt/sharedfs").ok
 
 
 @pytest.mark.parametrize(
-    "key", ["kubernetes.network_is_the_planned_one", "kubernetes.is_closed_to_this_machine", "control.secrets_are_encrypted"]
+    "key", ["kubernetes.network_matches_plan", "kubernetes.not_reachable_externally", "control_plane.secrets_are_encrypted"]
 )
 def test_exactly_its_check_turns_red(lab: Project, key: str, tmp_path: Path) -> None:
     """As `make faults` sees of every check."""
@@ -112,7 +112,7 @@ def test_exactly_its_check_turns_red(lab: Project, key: str, tmp_path: Path) -> 
             "worker0",
             "cp /etc/cni/net.d/10-rackwright.conflist /run/kept && sed -i s/cni0/cni9/ /etc/cni/net.d/10-rackwright.conflist",
             "cp /run/kept /etc/cni/net.d/10-rackwright.conflist",
-            "kubernetes.network_is_the_planned_one[worker0]",
+            "kubernetes.network_matches_plan[worker0]",
         ),
     ],
     ids=["kubelet", "cni"],

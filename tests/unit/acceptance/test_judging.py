@@ -155,7 +155,7 @@ class TestSharedFileSystem:
 
     def test_a_lost_line(self, asked):
         found = outputs(shared_file_system, asked, lambda *what: self.says(*what, lines=199))
-        assert set(bad(judged(shared_file_system, asked, found))) == {("keeps_concurrent_writes", node) for node in NODES}
+        assert set(bad(judged(shared_file_system, asked, found))) == {("no_lost_writes", node) for node in NODES}
 
     def test_half_of_the_servers(self, asked):
         small = lambda job, node, rank: answered(f"{32768 * 256} 4096") if "size" in job.name else self.says(job, node, rank)  # noqa: E731
@@ -179,7 +179,7 @@ class TestSharedFileSystem:
     def test_what_jobs_wrote_is_not_seen_where_they_were_sent(self, asked):
         gone = replace(asked, answers={"acceptance-seen": Raw(out=json.dumps({"error": "[Errno 2] No such file or directory"}))})
         found = bad(judged(shared_file_system, gone, outputs(shared_file_system, gone, self.says)))
-        assert found == {("shows_it_where_jobs_are_sent", "login0"): Verdict.FAILED}
+        assert found == {("visible_on_submit_hosts", "login0"): Verdict.FAILED}
 
     def test_without_a_folder_it_is_said_why_and_the_rest_is_not_told(self, asked):
         scope = replace(asked, folder=None, trouble="[Errno 28] No space left on device")
@@ -187,7 +187,7 @@ class TestSharedFileSystem:
         with pytest.raises(UndeterminedError, match="No space left"):
             list(shared_file_system.judge(scope, found))
         first = next(iter(shared_file_system.judge(scope, found)))
-        assert (first.check, first.verdict, first.found) == ("folder_is_made", Verdict.FAILED, scope.trouble)
+        assert (first.check, first.verdict, first.found) == ("directory_created", Verdict.FAILED, scope.trouble)
 
     def test_without_a_file_system_to_write_to_nothing_is_told(self, scope):
         with pytest.raises(UndeterminedError):
@@ -246,12 +246,12 @@ class TestGpuAllocation:
         ("fault", "check", "verdict"),
         [
             ({}, None, None),
-            ({"given": "0,1"}, "gets_the_gpus_it_asks_for", Verdict.FAILED),
-            ({"second": "2,3,4"}, "shares_no_gpu", Verdict.FAILED),
-            ({"began": 9.0}, "shares_no_gpu", Verdict.UNKNOWN),
+            ({"given": "0,1"}, "gets_requested_gpus", Verdict.FAILED),
+            ({"second": "2,3,4"}, "gpus_exclusive", Verdict.FAILED),
+            ({"began": 9.0}, "gpus_exclusive", Verdict.UNKNOWN),
             ({"listed": "lost"}, "all_gpus_answer", Verdict.FAILED),
             ({"listed": "broken"}, "all_gpus_answer", Verdict.UNKNOWN),
-            ({"unasked": "0,1"}, "gets_no_gpu_unasked", Verdict.FAILED),
+            ({"unasked": "0,1"}, "no_gpu_without_request", Verdict.FAILED),
         ],
     )
     def test_each_fault_turns_its_own_check_red(self, scope, fault, check, verdict):
@@ -268,8 +268,8 @@ class TestGpuAllocation:
         opened = "".join(f"/dev/nvidia{number}\n" for number in range(8))
         says = lambda job, node, rank: answered(opened) if job.name.startswith("opened") else self.says(job, node, rank)  # noqa: E731
         found = judged(gpu_allocation, real, outputs(gpu_allocation, real, says))
-        assert bad(found) == {("opens_no_other_gpu", node): Verdict.FAILED for node in NODES}
-        assert found["opens_no_other_gpu", "worker0"].found == "8 opened"
+        assert bad(found) == {("other_gpus_inaccessible", node): Verdict.FAILED for node in NODES}
+        assert found["other_gpus_inaccessible", "worker0"].found == "8 opened"
 
 
 class TestInfiniband:

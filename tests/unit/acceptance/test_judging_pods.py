@@ -91,8 +91,8 @@ class TestKubernetesHealth:
         )
         told = judged(kubernetes_health, states, found)
         assert set(bad(told)) == {
-            ("node_takes_pods", "worker0"),
-            ("node_takes_pods", "worker1"),
+            ("node_schedulable", "worker0"),
+            ("node_schedulable", "worker1"),
             ("job_runs", "worker1"),
             ("job_runs_as_its_user", "worker1"),
         }
@@ -177,7 +177,7 @@ class TestGpuAllocation:
             return self.says(job, node)
 
         told = judged(gpu_allocation, scope, outputs(gpu_allocation, scope, says))
-        named = {("gets_no_gpu_unasked", "worker1"), ("gets_the_gpus_it_asks_for", "worker1"), ("shares_no_gpu", "worker1")}
+        named = {("no_gpu_without_request", "worker1"), ("gets_requested_gpus", "worker1"), ("gpus_exclusive", "worker1")}
         assert set(bad(told)) == named
 
 

@@ -91,7 +91,7 @@ def test_good_collectives_pass_everywhere() -> None:
         (nccl_said(several="host-memory-2-nodes"), {"gpudirect_is_on": FAILED}),
         (nccl_said(single="slow-1-node"), {"all_reduce_is_fast": FAILED, "data_goes_over_the_declared_network": FAILED}),
         (nccl_said(single="wrong-1-node"), {"results_are_right": FAILED}),
-        (nccl_said(samples=False), {"gpus_were_at_work": UNKNOWN, "rails_carried_data": UNKNOWN}),
+        (nccl_said(samples=False), {"gpu_activity_seen": UNKNOWN, "rails_carried_data": UNKNOWN}),
         (nccl_said(rails=RAILS[:7]), {"rails_carried_data": UNKNOWN}),
         (nccl_said(several="silent-2-nodes"), {"data_goes_over_the_declared_network": UNKNOWN, "gpudirect_is_on": UNKNOWN}),
     ],
@@ -172,14 +172,14 @@ def _tokens(sixteen: float) -> Callable[[Job, str], object]:
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        (gpu_said(health="lost"), {"count_matches_plan": FAILED, "nothing_holds_clocks_down": UNKNOWN, "pcie_links_are_wide": UNKNOWN}),
-        (gpu_said(health="failed-ecc"), {"no_memory_errors": FAILED}),
-        (gpu_said(health="without-ecc"), {"no_memory_errors": UNKNOWN}),
+        (gpu_said(health="lost"), {"count_matches_plan": FAILED, "not_throttled": UNKNOWN, "pcie_links_are_wide": UNKNOWN}),
+        (gpu_said(health="failed-ecc"), {"no_ecc_errors": FAILED}),
+        (gpu_said(health="without-ecc"), {"no_ecc_errors": UNKNOWN}),
         (gpu_said(health="busy"), {}),
-        (gpu_said(health="slow"), {"nothing_holds_clocks_down": FAILED, "pcie_links_are_wide": FAILED}),
+        (gpu_said(health="slow"), {"not_throttled": FAILED, "pcie_links_are_wide": FAILED}),
         (
             gpu_said(health="failed"),
-            dict.fromkeys(("count_matches_plan", "no_memory_errors", "nothing_holds_clocks_down", "pcie_links_are_wide"), UNKNOWN),
+            dict.fromkeys(("count_matches_plan", "no_ecc_errors", "not_throttled", "pcie_links_are_wide"), UNKNOWN),
         ),
         (gpu_said(nvlink="slow"), {"nvlinks_are_up": FAILED}),
         (gpu_said(diagnosis="failed-v4"), {"dcgm_passes": FAILED}),

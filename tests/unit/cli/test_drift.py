@@ -24,7 +24,7 @@ from rackwright.operations.drift import notification, scan
 from rackwright.operations.drift.host_baseline import SIMULATED_FABRIC, Traces, without_transient
 
 STOPPED = DriftItem(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", "inactive", Category.BREAKING, "start it")
-OPENED = DriftItem(Layer.BEHAVIOUR, "worker1", "sshd.passwords_are_refused", "no", "yes", Category.SECURITY, "close it")
+OPENED = DriftItem(Layer.BEHAVIOUR, "worker1", "sshd.password_auth_disabled", "no", "yes", Category.SECURITY, "close it")
 INVENTORY = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
 BEGAN = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ import pytest
 
 from cluster.harness.compare import Expect, Mismatch
 from cluster.harness.probe import Raw
-from cluster.test_node import test_answers_in_time as answers_in_time  # under another name: it is none of this file's tests
+from cluster.test_node import test_ssh_latency as ssh_latency  # under another name: it is none of this file's tests
 
 LIMIT = 4.0
 
@@ -21,7 +21,7 @@ def judged(took: dict[str, float], name: str, target: str = "lab") -> bool:
         return Raw(sent=100.0, arrived=100.0 + took[of])
 
     try:
-        answers_in_time(SimpleNamespace(name=name), SimpleNamespace(target=target), raw, lambda _group: [*took], Expect(), LIMIT)
+        ssh_latency(SimpleNamespace(name=name), SimpleNamespace(target=target), raw, lambda _group: [*took], Expect(), LIMIT)
     except Mismatch:
         return False
     return True

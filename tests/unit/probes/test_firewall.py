@@ -227,4 +227,4 @@ class TestTheMetadataService:
     def test_what_the_check_makes_of_it(self, found, ends):
         """On real nodes it was never run; in a container it was, in tests/e2e/cloud/test_cloud_node.py."""
         with pytest.raises(ends) if ends else nullcontext():
-            test_firewall.test_metadata_service_is_for_root_alone(lambda _: found, Expect())
+            test_firewall.test_metadata_service_restricted(lambda _: found, Expect())

@@ -58,9 +58,9 @@ def test_gpus_in_order_pass():
     [
         ("81559", "memory_matches_plan"),
         ("580.95.05", "driver_matches_plan"),
-        ("1980", "clocks_are_alike"),
-        ("0x0000000000000001", "nothing_holds_clocks_down"),
-        ("Enabled", "driver_stays_loaded"),
+        ("1980", "max_clocks_match"),
+        ("0x0000000000000001", "not_throttled"),
+        ("Enabled", "persistence_mode_enabled"),
     ],
 )
 def test_value_that_was_not_read_is_unknown_alone(old, check, cell):
@@ -72,7 +72,7 @@ def test_value_that_was_not_read_is_unknown_alone(old, check, cell):
 
 @pytest.mark.parametrize("cell", ["[N/A]", "[Unknown Error]", "ERR!", ""])
 def test_counter_that_one_gpu_lacks_and_others_have_is_unknown(cell):
-    assert verdicts(changed(6, "580.95.05, 0,", f"580.95.05, {cell},")) == {"no_memory_errors": UNKNOWN}
+    assert verdicts(changed(6, "580.95.05, 0,", f"580.95.05, {cell},")) == {"no_ecc_errors": UNKNOWN}
     assert verdicts(changed(6, "16, 16, 5", f"16, {cell}, 5")) == {"pcie_links_are_full": UNKNOWN}
     assert verdicts(changed(6, "No, No, [N/A]", f"{cell}, No, [N/A]")) == {"no_memory_repair_is_due": UNKNOWN}
 
@@ -82,13 +82,13 @@ def test_counters_that_no_gpu_has_are_no_fault():
     row = "0, NVIDIA A16-8C, 8192, 580.95.05, [N/A], [N/A], 0x0000000000000000, Enabled, 00000000:02:00.0, [N/A], [N/A], [N/A]"
     plan = SimpleNamespace(count=1, product="NVIDIA A16-8C", memory_mib=8192, driver="580.95.05")
     text = f"{row}, [N/A], [N/A], [N/A], [N/A], [N/A]\n"
-    assert verdicts(text, plan=plan) == {"clocks_are_alike": UNKNOWN}
+    assert verdicts(text, plan=plan) == {"max_clocks_match": UNKNOWN}
 
 
 def test_fault_counts_beside_a_value_that_was_not_read():
     blind = changed(3, "580.95.05, 0,", "580.95.05, ERR!,")
     found = judged(blind.replace("5, NVIDIA H100 80GB HBM3, 81559, 580.95.05, 0", "5, NVIDIA H100 80GB HBM3, 81559, 580.95.05, 2"))
-    assert found == {"no_memory_errors": (FAILED, "expected GPU 5: none, found GPU 5: 2")}
+    assert found == {"no_ecc_errors": (FAILED, "expected GPU 5: none, found GPU 5: 2")}
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_row_that_is_repeated_is_one_gpu():
 
 
 def test_two_rows_of_one_gpu_that_differ_are_unknown_where_they_differ():
-    assert verdicts(GOOD + ROWS[6].replace("1980", "1410") + "\n") == {"clocks_are_alike": UNKNOWN}
+    assert verdicts(GOOD + ROWS[6].replace("1980", "1410") + "\n") == {"max_clocks_match": UNKNOWN}
 
 
 def test_row_without_its_index_may_be_a_repetition():
@@ -182,9 +182,9 @@ def test_output_without_gpus_is_unknown(text):
         ("No, No, [N/A]", "No, No, Yes", "no_memory_repair_is_due"),
         ("16, 16, 5, 5", "8, 16, 5, 5", "pcie_links_are_full"),
         ("16, 16, 5, 5", "16, 16, 1, 5", "pcie_links_are_full"),
-        ("0x0000000000000001", "0x0000000000000040", "nothing_holds_clocks_down"),
-        ("0x0000000000000001", "0x0000000000000080", "nothing_holds_clocks_down"),
-        ("0x0000000000000001", "0x0000000000000020", "nothing_holds_clocks_down"),
+        ("0x0000000000000001", "0x0000000000000040", "not_throttled"),
+        ("0x0000000000000001", "0x0000000000000080", "not_throttled"),
+        ("0x0000000000000001", "0x0000000000000020", "not_throttled"),
         ("81559, 580", "81559, [GPU requires reset]", None),
     ],
 )
@@ -227,9 +227,9 @@ def test_errors_of_an_nvswitch_are_seen():
     """A fatal one ends jobs; one that is not fatal is reported, and drains no node."""
     assert verdicts(log=SXID.format("20009, Non-fatal")) == {"no_nvswitch_errors": FAILED}
     found = judged(log=SXID.format("23001, Fatal") + "usb 1-1: new device\n")
-    assert {name: verdict for name, (verdict, _) in found.items()} == {"no_nvswitch_errors": FAILED, "no_driver_errors": FAILED}
-    assert "SXid (PCI:0000:8a:00.0): 23001, Fatal, Link 7" in found["no_driver_errors"][1]
-    assert verdicts(log="NVRM: Xid (PCI:0000:1a:00): 79, pid=7, GPU has fallen off the bus.\n") == {"no_driver_errors": FAILED}
+    assert {name: verdict for name, (verdict, _) in found.items()} == {"no_nvswitch_errors": FAILED, "no_xid_errors": FAILED}
+    assert "SXid (PCI:0000:8a:00.0): 23001, Fatal, Link 7" in found["no_xid_errors"][1]
+    assert verdicts(log="NVRM: Xid (PCI:0000:1a:00): 79, pid=7, GPU has fallen off the bus.\n") == {"no_xid_errors": FAILED}
     assert verdicts(log="NVRM: Xid (PCI:0000:1a:00): 31, pid=7, name=python\n") == {}
 
 
@@ -255,12 +255,12 @@ def test_acceptance_reads_the_same_rows():
     assert accepted(TITLES + "".join(HEALTH)) == {}
     blind = HEALTH[2].replace("1980", "[N/A]")
     found = accepted(TITLES + "".join([*HEALTH[:2], blind, *HEALTH[3:]]))
-    assert {name: verdict for name, (verdict, _) in found.items()} == {"nothing_holds_clocks_down": UNKNOWN}
-    assert 'GPU 2 clocks.max.sm is "[N/A]" in the line "2, NVIDIA H200' in found["nothing_holds_clocks_down"][1]
+    assert {name: verdict for name, (verdict, _) in found.items()} == {"not_throttled": UNKNOWN}
+    assert 'GPU 2 clocks.max.sm is "[N/A]" in the line "2, NVIDIA H200' in found["not_throttled"][1]
     unified = HEALTH[2].replace("143771", "[N/A]")
     assert accepted(TITLES + "".join([*HEALTH[:2], unified, *HEALTH[3:]])) == {}
     reset = HEALTH[2].replace("0, No, No", "[GPU requires reset], No, No")
-    assert accepted(TITLES + "".join([*HEALTH[:2], reset, *HEALTH[3:]]))["no_memory_errors"][0] is FAILED
+    assert accepted(TITLES + "".join([*HEALTH[:2], reset, *HEALTH[3:]]))["no_ecc_errors"][0] is FAILED
 
 
 def test_acceptance_names_the_gpu_that_does_not_respond():

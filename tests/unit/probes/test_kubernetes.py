@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from support.verdicts import verdict_of
 
-from cluster import test_control, test_etcd, test_kubelet, test_kubernetes, test_namespaces
+from cluster import test_control_plane, test_etcd, test_kubelet, test_kubernetes, test_namespaces
 from cluster.harness import api_side, kubelet_side
 from cluster.harness.compare import Expect, Mismatch
 from cluster.probes.control import Audit, Etcd, Secrets
@@ -41,8 +41,8 @@ class TestNodes:
     def test_those_that_are_well_pass(self, name):
         node = captured("kubernetes-nodes")[name]
         assert not ends(test_kubernetes.test_node_is_ready, node)
-        assert not ends(test_kubernetes.test_node_is_under_no_pressure, node)
-        assert not ends(test_kubernetes.test_gpus_can_be_given, node)
+        assert not ends(test_kubernetes.test_no_node_pressure, node)
+        assert not ends(test_kubernetes.test_gpus_allocatable, node)
 
     def test_one_whose_kubelet_is_silent_says_so(self):
         said = ends(test_kubernetes.test_node_is_ready, captured("kubernetes-nodes", "good-with-trouble")["worker1"])
@@ -54,8 +54,8 @@ class TestNodes:
 
     def test_a_full_disk_and_a_gpu_that_is_not_given_are_named(self):
         node = captured("kubernetes-nodes", "good-with-trouble")["worker0"]
-        assert "DiskPressure" in ends(test_kubernetes.test_node_is_under_no_pressure, node)
-        assert "7 of 8" in ends(test_kubernetes.test_gpus_can_be_given, node)
+        assert "DiskPressure" in ends(test_kubernetes.test_no_node_pressure, node)
+        assert "7 of 8" in ends(test_kubernetes.test_gpus_allocatable, node)
 
     def test_taints_of_conditions_are_no_taints_of_the_plan(self):
         node = captured("kubernetes-nodes", "good-with-trouble")["worker1"]
@@ -93,7 +93,7 @@ class TestKubelet:
 
     def test_one_that_never_joined_says_why(self):
         answers = {"kubelet-files": Files({}, {}, {}, (), joined=False), "kubelet-complaints": ("command failed: Unauthorized",)}
-        assert "Unauthorized" in ends(test_kubelet.test_has_joined, lambda probe: answers[probe.name])
+        assert "Unauthorized" in ends(test_kubelet.test_node_registered, lambda probe: answers[probe.name])
 
     @pytest.mark.parametrize(("said", "good"), [("status 401", True), ("status 403", True), ("status 200", False), ("timed out", False)])
     def test_a_refusal_is_a_word_and_not_silence(self, said, good):
@@ -102,10 +102,10 @@ class TestKubelet:
             "nobody asks the kubelet for its configuration": "status 401",
             "read-only port": "refused",
         }
-        assert (not ends(test_kubelet.test_refuses_strangers, {ANSWERS: found}.get)) is good
+        assert (not ends(test_kubelet.test_anonymous_requests_refused, {ANSWERS: found}.get)) is good
 
     @pytest.mark.parametrize(("said", "verdict"), [("no answer within 2 s", "unknown"), ("status 200", "failed")])
-    @pytest.mark.parametrize("check", [test_kubelet.test_refuses_strangers, test_control.test_api_refuses_strangers])
+    @pytest.mark.parametrize("check", [test_kubelet.test_anonymous_requests_refused, test_control_plane.test_anonymous_requests_refused])
     def test_time_out_is_neither_refusal_nor_admission(self, check, said, verdict):
         found = {
             "nobody asks the kubelet for pods": said,
@@ -170,15 +170,15 @@ class TestControl:
         ],
     )
     def test_secrets_are_encrypted_and_the_next_will_be(self, found, good):
-        assert (not ends(test_control.test_secrets_are_encrypted, lambda _: found)) is good
+        assert (not ends(test_control_plane.test_secrets_are_encrypted, lambda _: found)) is good
 
     @pytest.mark.parametrize(("found", "good"), [(Audit(True, 1, 5, ()), True), (Audit(False, 1, 5, ()), False)])
     def test_a_request_of_now_is_in_the_log(self, found, good):
-        assert (not ends(test_control.test_requests_are_logged, lambda _: found)) is good
+        assert (not ends(test_control_plane.test_audit_log_enabled, lambda _: found)) is good
 
     @pytest.mark.parametrize(("end", "good"), [("", False), ("2001-01-01T00:00:00Z", True), ("2999-01-01T00:00:00Z", False)])
     def test_tokens_end(self, end, good):
-        assert (not ends(test_control.test_invitations_end, lambda _: {"abcdef": end})) is good
+        assert (not ends(test_control_plane.test_bootstrap_tokens_expire, lambda _: {"abcdef": end})) is good
 
 
 class TestEtcd:
@@ -186,7 +186,7 @@ class TestEtcd:
     def test_room_is_told_by_the_quota_or_by_etcds_own(self, size, quota, fails):
         member = Etcd("", "1", "3.6.4", size, quota, {}, (), "refused", (0, 0o700))
         with pytest.raises(Mismatch) if fails else nullcontext():
-            test_etcd.test_has_room(member, Expect(), 80)
+            test_etcd.test_database_has_space(member, Expect(), 80)
 
 
 class TestNamespaces:

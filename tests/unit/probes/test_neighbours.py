@@ -8,7 +8,7 @@ import pytest
 
 from cluster.harness.compare import Expect, Mismatch
 from cluster.probes.neighbours import Way
-from cluster.test_node import test_loses_no_packets as loses_no_packets  # under another name: it is none of this file's tests
+from cluster.test_node import test_no_packet_loss as no_packet_loss  # under another name: it is none of this file's tests
 from rackwright.errors import UndeterminedError
 
 LIMIT = 1.0
@@ -21,7 +21,7 @@ def judged(*answered: int) -> bool:
         return tuple(Way(f"192.0.2.{place}", 100, count) for place, count in enumerate(answered, 1))
 
     try:
-        loses_no_packets(ask, Expect(), LIMIT)
+        no_packet_loss(ask, Expect(), LIMIT)
     except Mismatch:
         return False
     return True
@@ -46,7 +46,7 @@ def test_a_node_loses_packets_where_it_does_so_to_every_neighbour_that_answers(a
 
 def test_pings_that_were_cut_short_tell_nothing() -> None:
     with pytest.raises(UndeterminedError, match="could not send all pings in time"):
-        loses_no_packets(lambda _probe: (Way("192.0.2.1", 7, 6), Way("192.0.2.2", 90, 0)), Expect(), LIMIT)
+        no_packet_loss(lambda _probe: (Way("192.0.2.1", 7, 6), Way("192.0.2.2", 90, 0)), Expect(), LIMIT)
 
 
 def test_silence_of_all_neighbours_tells_nothing() -> None:

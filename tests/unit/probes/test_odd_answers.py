@@ -228,7 +228,7 @@ class TestIdentity:
 
     def test_file_system_that_was_not_read_hides_no_full_one(self):
         text = "Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/sda1 100 {} {} {} /\n/dev/sdb1 100 50 50 ERR! /data\n"
-        checks = test_node.test_file_systems_have_space
+        checks = test_node.test_disk_space
         assert judged_node(checks, text.format(10, 90, "10%"), limit=90) is UNKNOWN
         assert judged_node(checks, text.format(99, 1, "99%"), limit=90) is FAILED
 

@@ -62,7 +62,7 @@ def agent(ready=True, **changes):
 
 
 def test_a_node_as_it_was_captured_is_well():
-    for check in (checks.test_runtime_has_its_range, checks.test_tunnel_is_the_planned_one, checks.test_leads_to_other_nodes):
+    for check in (checks.test_node_cidr_configured, checks.test_tunnel_matches_plan, checks.test_reaches_other_nodes):
         assert ends(check) == ""
     assert ends(checks.test_mtu_matches_plan) == ""
 
@@ -94,29 +94,29 @@ def test_agents_of_other_networks_are_known_by_their_own_names():
     ],
 )
 def test_a_range_that_is_not_the_node_s_is_red(wrong):
-    assert ends(checks.test_runtime_has_its_range, **wrong)
+    assert ends(checks.test_node_cidr_configured, **wrong)
 
 
 @pytest.mark.parametrize("changes", [{"number": 2}, {"port": 4789}, {"local": "192.0.2.7"}, {"up": False}])
 def test_another_tunnel_is_red(changes):
     found = dataclasses.replace(GOOD, tunnel=dataclasses.replace(GOOD.tunnel, **changes))
-    assert ends(checks.test_tunnel_is_the_planned_one, found=found)
+    assert ends(checks.test_tunnel_matches_plan, found=found)
 
 
 def test_no_tunnel_is_red():
-    assert "device missing" in ends(checks.test_tunnel_is_the_planned_one, found=dataclasses.replace(GOOD, tunnel=None))
+    assert "device missing" in ends(checks.test_tunnel_matches_plan, found=dataclasses.replace(GOOD, tunnel=None))
 
 
 def test_a_way_that_is_missing_is_red_and_so_is_an_end():
     ways = {theirs: way for theirs, way in GOOD.ways.items() if theirs != OTHERS["worker1"][1]}
-    assert "no route" in ends(checks.test_leads_to_other_nodes, found=dataclasses.replace(GOOD, ways=ways))
-    assert "no tunnel endpoint" in ends(checks.test_leads_to_other_nodes, found=dataclasses.replace(GOOD, ends=frozenset()))
+    assert "no route" in ends(checks.test_reaches_other_nodes, found=dataclasses.replace(GOOD, ways=ways))
+    assert "no tunnel endpoint" in ends(checks.test_reaches_other_nodes, found=dataclasses.replace(GOOD, ends=frozenset()))
 
 
 def test_unwrapped_packets_go_straight_to_the_other_node():
     ways = {theirs: f"via {address} dev eth0" for address, theirs in OTHERS.values()}
-    assert ends(checks.test_leads_to_other_nodes, found=dataclasses.replace(GOOD, ways=ways), encapsulation="none") == ""
-    assert ends(checks.test_leads_to_other_nodes, encapsulation="none")
+    assert ends(checks.test_reaches_other_nodes, found=dataclasses.replace(GOOD, ways=ways), encapsulation="none") == ""
+    assert ends(checks.test_reaches_other_nodes, encapsulation="none")
 
 
 @pytest.mark.parametrize("changes", [{"mtu": 1500}, {"mtus": {**GOOD.mtus, "flannel.1": 1500}}, {"mtus": {**GOOD.mtus, "eth0": 1400}}])

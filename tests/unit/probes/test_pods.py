@@ -68,11 +68,11 @@ WRONG = {
     "find_names_outside": bad(*FIRST, "network", unheard=dict(REFUSED, said="lookup kb3-login0.dns.podman.: server misbehaving")),
     "service_answers": bad(*FIRST, "network", "service", found=["answers-worker0"], said="connection refused"),
     "node_port_answers": bad("ports", "worker0", found=["answers-worker0"], said="timed out"),
-    "get_the_gpus_they_ask_for": bad(*FIRST, "gpus", "first", "devices", out=DEVICES),
-    "share_no_gpu": bad(*FIRST, "gpus", "second", "devices", out=SAME),
-    "get_no_gpu_unasked": bad(*FIRST, "plain", "log", text=DEVICES),
+    "get_requested_gpus": bad(*FIRST, "gpus", "first", "devices", out=DEVICES),
+    "gpus_exclusive": bad(*FIRST, "gpus", "second", "devices", out=SAME),
+    "no_gpu_without_request": bad(*FIRST, "plain", "log", text=DEVICES),
     "whole_node_of_gpus": bad(*FIRST, "gpus", "whole", log=None, why="UnexpectedAdmissionError"),
-    "excess_waits": bad(*FIRST, "gpus", "excess", waits="", phase="Running"),
+    "excess_requests_pending": bad(*FIRST, "gpus", "excess", waits="", phase="Running"),
     "quota_is_enforced": bad("namespaces", "research", "over", **{"requests.nvidia.com/gpu": TAKEN}),
     "pod_security_is_enforced": bad(privileged=TAKEN),
     "policies_hold": bad("policies", **{"in": ANSWERED}),
@@ -108,11 +108,11 @@ def test_policies_that_could_not_be_tried_are_unknown(data):
 
 def test_what_pods_leave_is_red():
     found = verdicts(GOOD, left=parse_left("/var/lib/kubelet/pods/8c03\n"))
-    assert {name for name, _ in found} == {"ended_pods_leave_nothing"}
+    assert {name for name, _ in found} == {"cleanup_complete"}
 
 
 def test_every_check_is_seen_red():
-    assert {*WRONG, "ended_pods_leave_nothing", "run_on_every_node"} == set(NAMES)
+    assert {*WRONG, "cleanup_complete", "run_on_every_node"} == set(NAMES)
 
 
 def test_a_server_outside_that_is_silent_is_named():
@@ -131,7 +131,7 @@ def test_gpus_in_use_are_left_in_peace():
     data = bad(busy=["worker0"])
     del data["nodes"]["worker0"]["gpus"]
     found = verdicts(data)
-    assert {name for name, _ in found} == {"get_the_gpus_they_ask_for", "share_no_gpu", "whole_node_of_gpus", "excess_waits"}
+    assert {name for name, _ in found} == {"get_requested_gpus", "gpus_exclusive", "whole_node_of_gpus", "excess_requests_pending"}
     assert all(isinstance(error, NodeBusy) and worker == "worker0" for (_, worker), error in found.items())
 
 

@@ -25,7 +25,7 @@ def test_the_lab_owes_more_than_a_hundred_results_of_more_than_forty_checks(owed
 def test_simulated_hardware_gives_simulated_evidence(owed):
     evidence = {item.spec.key: item.evidence for item in owed.expected.values()}
     assert evidence["gpu.count_matches_plan"] is Evidence.SIMULATED
-    assert evidence["jobs.share_no_gpu"] is Evidence.SIMULATED
+    assert evidence["jobs.gpus_exclusive"] is Evidence.SIMULATED
     assert evidence["node.memory_matches_plan"] is Evidence.SIMULATED
     assert evidence["munge.service_runs"] is Evidence.REAL
 

@@ -130,10 +130,10 @@ class TestHtml:
         assert "<svg" not in as_html(sick)
 
     def test_checks_that_did_not_run_are_grouped_by_reason(self, sick):
-        left_out = [{"id": f"kubelet.{name}", "reason": "not-in-plan", "detail": ""} for name in ("runs", "has_joined")]
+        left_out = [{"id": f"kubelet.{name}", "reason": "not-in-plan", "detail": ""} for name in ("runs", "node_registered")]
         text = as_html(replace(sick, not_run=(*left_out, {"id": "worker1", "reason": "node-out", "detail": "bad DIMM"})))
         assert "<summary><b>not-in-plan</b> <span class=dim>2</span></summary>" in text
-        assert "kubelet.has_joined" in text and "bad DIMM" in text
+        assert "kubelet.node_registered" in text and "bad DIMM" in text
 
     def test_it_fits_a_phone(self, sick):
         assert "width=device-width" in as_html(sick)

@@ -47,7 +47,7 @@ def _place(found: Container, network: str) -> Properties:
 def _key(found: Container, wanted: str) -> Properties:
     """The public half of what its SSH server proves itself with from its next start on, where that is not the wanted one.
 
-    Where this user may not read a container's files, the check `sshd.host_key_is_the_pinned_one` alone tells.
+    Where this user may not read a container's files, the check `sshd.host_key_matches_pinned_key` alone tells.
     """
     file = _files(found) / KEY_FILE.lstrip("/")
     try:

@@ -41,7 +41,7 @@ def capacity_block_unsupported(case: RuleContext) -> Iterator[Violation]:
         yield Violation(f"{fleet.path}.purchase", f"{fleet.type.name} is not sold in capacity blocks", "use `{kind: on-demand}`")
 
 
-@rule("spot-head", Severity.WARNING)
+@rule("spot-on-head-node", Severity.WARNING)
 def spot_head(case: RuleContext) -> Iterator[Violation]:
     """AWS takes spot instances back at two minutes' notice (EC2 user guide: Spot Instance interruptions)."""
     for fleet in fleets(case):
@@ -63,7 +63,7 @@ def spot_prices(case: RuleContext) -> Iterator[Violation]:
             yield Violation(f"{fleet.path}.purchase.max_usd_per_hour", cause, "omit it; the default is the list price")
 
 
-@rule("spot-expected", Severity.WARNING)
+@rule("spot-price-above-list", Severity.WARNING)
 def spot_expected(case: RuleContext) -> Iterator[Violation]:
     """Spot never costs more than the list price (EC2 user guide: Spot Instance pricing)."""
     for fleet in fleets(case):
@@ -160,7 +160,7 @@ def reservation_types(case: RuleContext) -> Iterator[Violation]:
                 yield Violation(f"{fleet.path}.purchase.reservation", cause, "use a separate reservation for each type")
 
 
-@rule("offering-twice")
+@rule("duplicate-capacity-offering")
 def offering_twice(case: RuleContext) -> Iterator[Violation]:
     """An offering is gone once it is bought."""
     first: dict[str, str] = {}

@@ -24,7 +24,7 @@ def efa_unsupported(case: RuleContext) -> Iterator[Violation]:
             yield Violation(f"{fleet.path}.efa", f"{fleet.type.name} has no EFA", "remove it, or use a larger size of the family")
 
 
-@rule("efa-off", Severity.WARNING)
+@rule("efa-not-enabled", Severity.WARNING)
 def efa_off(case: RuleContext) -> Iterator[Violation]:
     """Without EFA, multi-node jobs use TCP without a warning (AWS ParallelCluster v3.11.1: EfaValidator)."""
     for fleet in fleets(case):
@@ -42,7 +42,7 @@ def efa_login(case: RuleContext) -> Iterator[Violation]:
             yield Violation(f"{fleet.path}.efa", cause, "remove it, or create a separate group for login")
 
 
-@rule("efa-idle", Severity.WARNING)
+@rule("efa-unused", Severity.WARNING)
 def efa_idle(case: RuleContext) -> Iterator[Violation]:
     """Jobs use it, and clients of file systems with EFA."""
     for fleet in fleets(case):
@@ -51,7 +51,7 @@ def efa_idle(case: RuleContext) -> Iterator[Violation]:
             yield Violation(f"{fleet.path}.efa", cause, "remove it")
 
 
-@rule("efa-scattered", Severity.WARNING)
+@rule("efa-without-placement-group", Severity.WARNING)
 def efa_scattered(case: RuleContext) -> Iterator[Violation]:
     """Far apart, EFA is as slow as the way between (AWS ParallelCluster v3.11.1: EfaPlacementGroupValidator)."""
     for fleet in fleets(case):
@@ -80,7 +80,7 @@ def placement_capacity_block(case: RuleContext) -> Iterator[Violation]:
             yield Violation(f"{fleet.path}.placement_group", cause, "remove it")
 
 
-@rule("placement-alone", Severity.WARNING)
+@rule("placement-group-single-instance", Severity.WARNING)
 def placement_alone(case: RuleContext) -> Iterator[Violation]:
     """One instance is close to itself."""
     for fleet in fleets(case):

@@ -49,7 +49,7 @@ def repository_folders(case: RuleContext) -> Iterator[Violation]:
                 )
 
 
-@rule("repository-twice")
+@rule("duplicate-data-repository")
 def repository_twice(case: RuleContext) -> Iterator[Violation]:
     """A bucket, or a part of it, is one folder."""
     for path, declared in lustres(case):

@@ -78,7 +78,7 @@ def network_kubernetes(case: RuleContext) -> Iterator[Violation]:
             yield Violation("network.cidr", cause, "use another range, like 10.90.0.0/20, before the first `up`")
 
 
-@rule("allow-anywhere", Severity.WARNING)
+@rule("access-open-to-internet", Severity.WARNING)
 def allow_anywhere(case: RuleContext) -> Iterator[Violation]:
     """A login node with a public address receives login attempts from the whole internet within minutes."""
     if target(case) and _ANYBODY in case.cluster.access.allow:

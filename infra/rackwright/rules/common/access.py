@@ -33,7 +33,7 @@ def port_privileged(case: RuleContext) -> Iterator[Violation]:
         yield Violation("access.port", f"{case.cluster.access.port} is a privileged port", _OTHER_HINT)
 
 
-@rule("port-taken")
+@rule("port-in-use-by-service")
 def port_taken(case: RuleContext) -> Iterator[Violation]:
     """A port of one of the cluster's services is misleading, and blocks the service if login is the only node."""
     for port in _published(case):
@@ -70,7 +70,7 @@ def allow_overlap(case: RuleContext) -> Iterator[Violation]:
             )
 
 
-@rule("listen-everywhere", Severity.WARNING)
+@rule("listen-wildcard", Severity.WARNING)
 def listen_everywhere(case: RuleContext) -> Iterator[Violation]:
     """The login node is then open to every network this machine is on."""
     access = case.cluster.access
@@ -80,7 +80,7 @@ def listen_everywhere(case: RuleContext) -> Iterator[Violation]:
         yield Violation("access.listen", cause, "use 127.0.0.1, or the one address that users connect to, and a short access.allow")
 
 
-@rule("listen-inside")
+@rule("listen-on-cluster-address")
 def listen_inside(case: RuleContext) -> Iterator[Violation]:
     """The cluster's own addresses belong to its nodes."""
     access, cidr = case.cluster.access, case.cluster.network.cidr

@@ -78,7 +78,7 @@ def gpu_without_worker(case: RuleContext) -> Iterator[Violation]:
             )
 
 
-@rule("gpu-model-unsaid")
+@rule("gpu-model-missing")
 def gpu_model_unsaid(case: RuleContext) -> Iterator[Violation]:
     """A node's own GPU count needs a model, its own or its group's."""
     for member in case.members:

@@ -45,7 +45,7 @@ def _is_empty(group: Group) -> bool:
     return "roles" in group.model_fields_set and not group.roles
 
 
-@rule("roles-repeated")
+@rule("duplicate-role")
 def roles_repeated(case: RuleContext) -> Iterator[Violation]:
     """A role counts once; two may hide a typing error for another one."""
     for name, group in case.cluster.groups.items():
@@ -53,7 +53,7 @@ def roles_repeated(case: RuleContext) -> Iterator[Violation]:
             yield Violation(f"groups.{name}.roles", f"{role} is listed twice", "remove one, or enter the intended role")
 
 
-@rule("listed-twice")
+@rule("duplicate-entry")
 def listed_twice(case: RuleContext) -> Iterator[Violation]:
     """A name counts once in a list; the second one may be a typing error for another (AWS ParallelCluster: DuplicateNameValidator)."""
     for path, names in _lists(case):
@@ -105,7 +105,7 @@ def worker_missing(case: RuleContext) -> Iterator[Violation]:
         yield Violation("groups", "no node has the role worker", "add `worker: {count: 1}`")
 
 
-@rule("controller-works", Severity.WARNING)
+@rule("controller-is-worker", Severity.WARNING)
 def controller_works(case: RuleContext) -> Iterator[Violation]:
     """Jobs take the CPUs and the memory that slurmctld needs; when it is slow, every user waits."""
     for name, group in case.cluster.groups.items():

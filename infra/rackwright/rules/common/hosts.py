@@ -100,7 +100,7 @@ def _is_fingerprint(host_key: str) -> bool:
     return host_key.startswith("SHA256:")
 
 
-@rule("machine-range-own")
+@rule("per-machine-field-in-range")
 def machine_range_own(case: RuleContext) -> Iterator[Violation]:
     """Machines of a range are alike, but each has a key, a name and a number of its own."""
     target = case.cluster.target
@@ -136,7 +136,7 @@ def machine_address_missing(case: RuleContext) -> Iterator[Violation]:
                 yield Violation(f"target.machines.{name}.address", "is missing", hint)
 
 
-@rule("machine-address-twice")
+@rule("duplicate-machine-address")
 def machine_address_twice(case: RuleContext) -> Iterator[Violation]:
     """Two names for one machine would be converged twice, each undoing the other."""
     target = case.cluster.target
@@ -150,7 +150,7 @@ def machine_address_twice(case: RuleContext) -> Iterator[Violation]:
                 )
 
 
-@rule("machine-address-outside")
+@rule("machine-address-outside-network")
 def machine_address_outside(case: RuleContext) -> Iterator[Violation]:
     """The nodes reach each other at these addresses; their firewalls reject addresses outside the network."""
     target, cidr = case.cluster.target, case.cluster.network.cidr
@@ -171,7 +171,7 @@ def _address(target: HostsTarget, name: str) -> str:
     return f"target.machines.{key}.address"
 
 
-@rule("via-unknown")
+@rule("jump-host-unknown")
 def via_unknown(case: RuleContext) -> Iterator[Violation]:
     """The way to all others has to be one of them."""
     target = case.cluster.target

@@ -103,7 +103,7 @@ def group_named_like_role(case: RuleContext) -> Iterator[Violation]:
             yield Violation(f"groups.{name}.roles", f"group {name} does not have the role {name}", "add the role, or rename the group")
 
 
-@rule("domain-local", Severity.WARNING)
+@rule("domain-dot-local", Severity.WARNING)
 def domain_local(case: RuleContext) -> Iterator[Violation]:
     """`.local` belongs to multicast DNS (RFC 6762): look-ups may hang or go astray."""
     domain = case.cluster.network.domain

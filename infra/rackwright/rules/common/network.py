@@ -51,7 +51,7 @@ def network_too_wide(case: RuleContext) -> Iterator[Violation]:
         )
 
 
-@rule("network-unusable")
+@rule("network-reserved-range")
 def network_unusable(case: RuleContext) -> Iterator[Violation]:
     """Some ranges mean something else everywhere."""
     for taken, meaning in _UNUSABLE.items():

@@ -13,7 +13,7 @@ from rackwright.model.storage.scratch import RaidLevel
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 
-@rule("part-group-unknown")
+@rule("feature-group-unknown")
 def part_group_unknown(case: RuleContext) -> Iterator[Violation]:
     """Nodes are named by group."""
     for part in ("tuning", "scratch", "rdma"):
@@ -23,7 +23,7 @@ def part_group_unknown(case: RuleContext) -> Iterator[Violation]:
                 yield Violation(f"{part}.groups", f"there is no group `{group}`", did_you_mean(group, case.cluster.groups))
 
 
-@rule("part-kernel", Severity.WARNING)
+@rule("feature-needs-own-kernel", Severity.WARNING)
 def part_kernel(case: RuleContext) -> Iterator[Violation]:
     """A container's kernel is the machine's, and so are its settings, disks and network cards."""
     for part in ("tuning", "scratch", "rdma"):

@@ -35,7 +35,7 @@ def out_overdue(case: RuleContext) -> Iterator[Violation]:
             yield Violation(f"nodes.{name}.until", f"{name} was due to return on {node.until}", "set `state: in`, or change the date")
 
 
-@rule("out-words-unused", Severity.WARNING)
+@rule("reason-without-out", Severity.WARNING)
 def out_words_unused(case: RuleContext) -> Iterator[Violation]:
     """`reason` and `until` belong to a node that is out."""
     for name, node in case.cluster.nodes.items():

@@ -21,7 +21,7 @@ def site_playbook_missing(case: RuleContext) -> Iterator[Violation]:
                 yield Violation(f"phases.{after}[{index}]", f"{file} is not a file of the project", hint)
 
 
-@rule("site-playbook-among-ours")
+@rule("site-playbook-in-project-folder")
 def site_playbook_among_ours(case: RuleContext) -> Iterator[Violation]:
     """A file in a folder of the project would be lost, or run twice, with its next version."""
     for after, files in case.cluster.phases.items():

@@ -62,7 +62,7 @@ def storage_server_role(case: RuleContext) -> Iterator[Violation]:
                 yield Violation(f"storage.{name}.servers", f"group {group} does not have the role storage", "add the role to the group")
 
 
-@rule("storage-server-shared")
+@rule("storage-server-conflict")
 def storage_server_shared(case: RuleContext) -> Iterator[Violation]:
     """A node runs one metadata server and one chunk server, for one file system. NFS exports as many folders as there are."""
     serving: dict[str, str] = {}
@@ -84,7 +84,7 @@ def nfs_servers(case: RuleContext) -> Iterator[Violation]:
             yield Violation(f"storage.{name}.servers", cause, "set `servers` to one group with one node, or use kind moosefs")
 
 
-@rule("nfs-kernel")
+@rule("nfs-needs-own-kernel")
 def nfs_kernel(case: RuleContext) -> Iterator[Violation]:
     """NFS is served and mounted by the kernel, and a container has none of its own."""
     for name, declared in case.cluster.storage.items():
@@ -102,14 +102,14 @@ def nfs_home(case: RuleContext) -> Iterator[Violation]:
             yield Violation(f"storage.{name}.mount", cause, f"use another path, like /mnt/{name}, and keep home directories on the nodes")
 
 
-@rule("storage-unused", Severity.WARNING)
+@rule("storage-node-without-filesystem", Severity.WARNING)
 def storage_unused(case: RuleContext) -> Iterator[Violation]:
     """A storage node with nothing to serve is a waste, or a file system was forgotten."""
     if case.having(Role.STORAGE) and not case.cluster.storage:
         yield Violation("storage", "nodes have the role storage, but no file system is declared", "add one, or remove the role")
 
 
-@rule("mount-repeated")
+@rule("duplicate-mount")
 def mount_repeated(case: RuleContext) -> Iterator[Violation]:
     """The second mount hides the first."""
     first: dict[PurePosixPath, str] = {}

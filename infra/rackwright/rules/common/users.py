@@ -24,7 +24,7 @@ def uid_range(case: RuleContext) -> Iterator[Violation]:
             yield Violation(f"users.{name}.uid", f"{user.uid} is not a UID for ordinary users", f"use {FIRST_UID} to {LAST_UID}")
 
 
-@rule("uid-repeated")
+@rule("duplicate-uid")
 def uid_repeated(case: RuleContext) -> Iterator[Violation]:
     """Two names with one number are one user to every file system."""
     first: dict[int, str] = {}
@@ -42,7 +42,7 @@ def user_reserved(case: RuleContext) -> Iterator[Violation]:
             yield Violation(f"users.{name}", f"`{name}` is a system account", "choose another name")
 
 
-@rule("user-group-strong")
+@rule("privileged-user-group")
 def user_group_strong(case: RuleContext) -> Iterator[Violation]:
     """Members of these groups can become root without the setting `admin`."""
     for name, user in case.cluster.users.items():
@@ -61,7 +61,7 @@ def user_group_unknown(case: RuleContext) -> Iterator[Violation]:
                 yield Violation(f"users.{name}.groups", f"there is no group `{group}`", hint)
 
 
-@rule("user-group-number")
+@rule("user-group-gid")
 def user_group_number(case: RuleContext) -> Iterator[Violation]:
     """A user's own group has the user's number; two groups with one number are one to every file system."""
     first = {user.uid: f"user {name}" for name, user in case.cluster.users.items()}

@@ -20,7 +20,7 @@ _LONGEST: Final = 366 * 86400
 """Seconds of a leap year. Chosen: a longer end is no end that anyone waits for, so it is a typing error."""
 
 
-@rule("budget-total-endless")
+@rule("budget-total-without-ttl")
 def budget_total_endless(case: RuleContext) -> Iterator[Violation]:
     """What a stack costs in all depends on how long it lives."""
     budget = case.cluster.budget
@@ -75,7 +75,7 @@ def budget_empty(case: RuleContext) -> Iterator[Violation]:
         yield Violation("budget", "sets no limit", "add `max_usd_per_hour` or `ttl`, or remove it")
 
 
-@rule("budget-pointless", Severity.WARNING)
+@rule("budget-not-applicable", Severity.WARNING)
 def budget_pointless(case: RuleContext) -> Iterator[Violation]:
     """Limits on nothing give a false sense of safety when the file is copied."""
     if case.cluster.budget is not None and case.cluster.target.kind == "lab":
@@ -106,7 +106,7 @@ def _said(purchase: object) -> bool:
     return isinstance(purchase, CapacityBlock) or (isinstance(purchase, Spot) and purchase.expected_usd_per_hour is not None)
 
 
-@rule("state-pointless", Severity.WARNING)
+@rule("state-not-applicable", Severity.WARNING)
 def state_pointless(case: RuleContext) -> Iterator[Violation]:
     """Only stacks that bill refuse the state on this machine."""
     if case.cluster.state is StateBackendPolicy.EMBEDDED_OK and not case.cluster.target.costs_money:

@@ -99,7 +99,7 @@ def fabric_hca_description(case: RuleContext) -> Iterator[Violation]:
         yield Violation("fabric.hcas", f"`{longest}` has {len(longest)} characters, too many for a node description", hint)
 
 
-@rule("fabric-rails-unsaid", Severity.WARNING)
+@rule("fabric-rails-missing", Severity.WARNING)
 def fabric_rails_unsaid(case: RuleContext) -> Iterator[Violation]:
     """GPUs tell how many HCAs a node has; where there are none, it would be a guess what is bought and plugged in."""
     gpus = _gpus_that_tell(case)
@@ -108,7 +108,7 @@ def fabric_rails_unsaid(case: RuleContext) -> Iterator[Violation]:
         yield Violation("fabric.rails", cause, "declare `rails:`")
 
 
-@rule("fabric-rails-differ")
+@rule("fabric-rails-mismatch")
 def fabric_rails_differ(case: RuleContext) -> Iterator[Violation]:
     """All nodes of a fabric have the same rails, and the largest count would be made up for the others."""
     gpus = _gpus_that_tell(case)
@@ -160,7 +160,7 @@ def _most(case: RuleContext, fabric: Fabric) -> int:
     return low
 
 
-@rule("fabric-room")
+@rule("fabric-node-out-of-range")
 def fabric_room(case: RuleContext) -> Iterator[Violation]:
     """A node whose place lies beyond what is laid out has no port."""
     fabric = case.cluster.fabric

@@ -50,7 +50,7 @@ def addon_namespace(case: RuleContext) -> Iterator[Violation]:
             yield Violation(path, f"{name} runs in the namespace {installed.namespace}", "rename the users' namespace")
 
 
-@rule("addon-twice")
+@rule("duplicate-addon")
 def addon_twice(case: RuleContext) -> Iterator[Violation]:
     """A repeated entry may be a typing error for another add-on."""
     listed = case.kubernetes.addons if case.kubernetes else ()

@@ -50,7 +50,7 @@ def account_parent_unknown(case: RuleContext) -> Iterator[Violation]:
             yield Violation(path, cause, did_you_mean(account.parent, accounts))
 
 
-@rule("account-below-itself")
+@rule("account-cycle")
 def account_below_itself(case: RuleContext) -> Iterator[Violation]:
     """A ring of accounts has no way up to the root."""
     accounts = case.slurm.accounts

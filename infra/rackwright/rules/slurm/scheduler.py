@@ -64,7 +64,7 @@ def health_interval_range(case: RuleContext) -> Iterator[Violation]:
         yield Violation("scheduler.health_interval", cause, "use 60s, or null to disable the node health check")
 
 
-@rule("accounting-repeated")
+@rule("multiple-accounting-nodes")
 def accounting_repeated(case: RuleContext) -> Iterator[Violation]:
     """Two databases would each know half of the jobs."""
     names = [member.name for member in case.having(Role.ACCOUNTING)]
@@ -126,7 +126,7 @@ def drain_timeout_zero(case: RuleContext) -> Iterator[Violation]:
         )
 
 
-@rule("drain-timeout-long", Severity.WARNING)
+@rule("drain-timeout-too-long", Severity.WARNING)
 def drain_timeout_long(case: RuleContext) -> Iterator[Violation]:
     """`up` waits that long before it fails."""
     timeout = case.cluster.scheduler.drain_timeout

@@ -18,18 +18,18 @@ def test_api_is_ready(ask, expect):
     expect(ask(HEALTH), {})
 
 
-def test_parts_run(node, ask, expect):
+def test_components_running(node, ask, expect):
     """Without a scheduler pods wait; without a controller manager nothing is reconciled; both faults are noticed late."""
     found = {pod.labels.get("component"): pod for pod in ask(PODS) if pod.node == node.name and "tier" in pod.labels}
     expect({part: found[part].described if part in found else "none" for part in PARTS}, dict.fromkeys(PARTS, "ready"))
 
 
-def test_manifests_are_as_written(ask, expect):
+def test_manifests_match_plan(ask, expect):
     """A manifest that was edited by hand takes effect at once and differs from the declared one."""
     expect(ask(MANIFESTS), dict.fromkeys(PARTS, "as written"))
 
 
-def test_certificates_last(ask, expect, limit):
+def test_certificates_valid(ask, expect, limit):
     """kubeadm's certificates last a year; after that the API is inaccessible, even for renewal."""
     found = {path: left for path, left in ask(FILES).certificates.items() if not path.startswith("/var/lib/kubelet/")}
     if not found:
@@ -46,18 +46,18 @@ def test_secrets_are_encrypted(ask, expect):
     expect(said, "secretbox for all, and for the next secret", holds=good)
 
 
-def test_requests_are_logged(ask, expect):
+def test_audit_log_enabled(ask, expect):
     """A request for secrets that was refused a moment ago must be in the audit log."""
     found = ask(AUDIT)
     expect("logged" if found.noted else f"not in the last {found.lines} lines", "logged")
 
 
-def test_log_holds_no_secret(ask, expect):
+def test_audit_log_has_no_secrets(ask, expect):
     """An audit log that records the contents of secrets is a second, unencrypted store of them."""
     expect(ask(AUDIT).told, ())
 
 
-def test_invitations_end(ask, expect):
+def test_bootstrap_tokens_expire(ask, expect):
     """A bootstrap token lets its holder add a node; rackwright's tokens last 15 minutes."""
     now = datetime.now(UTC)
     left = {name: (datetime.fromisoformat(end) - now).total_seconds() if end else None for name, end in ask(TOKENS).items()}
@@ -65,14 +65,14 @@ def test_invitations_end(ask, expect):
     expect(wrong, {})
 
 
-def test_api_refuses_strangers(ask, expect):
+def test_anonymous_requests_refused(ask, expect):
     """Tested, not read from the configuration: an anonymous client requests nodes and secrets."""
     found = ask(ANSWERS)
     answers = {f"anonymous request for {kind}": found[f"nobody asks the API for {kind}"] for kind in ("nodes", "secrets")}
     expect(answers, "refused", holds=not not_refused(answers))
 
 
-def test_name_servers_are_there(ask, expect):
+def test_coredns_available(ask, expect):
     """With a single replica left, cluster DNS fails with the node that runs the replica."""
     found = ask(OBJECTS)[DNS]
     if found is None:
