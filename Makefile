@@ -11,10 +11,10 @@ FAST := tests/engine tests/roles tests/components tests/unit
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --upgrade
 
 # Tests and benchmarks bring up stacks of their own: the port of STACK may be in use.
-test test-full faults soak newcomer bench bench-scale bench-hosts: READY := --without-ports
+test test-full faults soak newcomer bench bench-scale bench-hosts: SETUP := --without-ports
 
 .DEFAULT_GOAL := venv
-.PHONY: help venv dev ready ready-dev up down doctor check unit test test-full areas faults soak newcomer bench bench-scale bench-hosts docs docs-site docs-serve lock catalog
+.PHONY: help venv dev setup setup-dev up down doctor check unit test test-full areas faults soak newcomer bench bench-scale bench-hosts docs docs-site docs-serve lock update-catalog
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 20
@@ -26,13 +26,13 @@ venv: ## Python environment and Pulumi; then `source .venv/bin/activate`
 dev: ## the same and the tools for tests and checks
 	@$(BOOTSTRAP) venv --dev
 
-ready: ## venv and the system packages STACK needs
-	@$(BOOTSTRAP) ready --stack $(STACK) $(READY)
+setup: ## venv and the system packages STACK needs
+	@$(BOOTSTRAP) setup --stack $(STACK) $(SETUP)
 
-ready-dev: ## dev and the system packages STACK needs
-	@$(BOOTSTRAP) ready --dev --stack $(STACK) $(READY)
+setup-dev: ## dev and the system packages STACK needs
+	@$(BOOTSTRAP) setup --dev --stack $(STACK) $(SETUP)
 
-up: ready ## brings STACK up and proves it
+up: setup ## brings STACK up and proves it
 	@$(BIN)/pulumi up -s $(STACK) --yes --skip-preview
 
 down: venv ## removes everything of STACK and proves it
@@ -48,35 +48,35 @@ check: dev ## formatting, types, layers, roles, shell; 2 min
 unit: dev ## pure tests: no podman, no root; 1 min
 	@$(PYTEST) tests/unit
 
-test: ready-dev ## what a change must pass: unit, component, role and engine tests, and one path for each kind of stack; 9 min
+test: setup-dev ## what a change must pass: unit, component, role and engine tests, and one path for each kind of stack; 9 min
 	@$(PYTEST) --tier test tests/e2e $(FAST)
 
-test-full: ready-dev ## every end-to-end test and a sample of the faults, or AREAS="drift hosts"; records what passed; most areas took 45 min
+test-full: setup-dev ## every end-to-end test and a sample of the faults, or AREAS="drift hosts"; records what passed; most areas took 45 min
 	@$(if $(AREAS),,RACKWRIGHT_EXAMPLES=full $(PYTEST) $(FAST) &&) $(AREA) run $(AREAS)
 
 areas: dev ## the areas of the end-to-end tests, and when each last passed
 	@$(AREA) list
 
-faults: ready-dev ## every check against the fault that must turn it red
+faults: setup-dev ## every check against the fault that must turn it red
 	@$(PATHS) RACKWRIGHT_FAULTS=all $(BIN)/python -m pytest -q tests/faults
 
-soak: ready-dev ## long runs: kills at random moments, many ups and downs
+soak: setup-dev ## long runs: kills at random moments, many ups and downs
 	@$(AREA) run soak
 
-newcomer: ready-dev ## the README's commands on plain Debian 13 and 12 in virtual machines; tens of minutes each without KVM
+newcomer: setup-dev ## the README's commands on plain Debian 13 and 12 in virtual machines; tens of minutes each without KVM
 	@$(AREA) run newcomer --pytest=-v
 
-bench-scale: ready-dev ## what 64 and 256 described nodes cost, without a machine; then Slurm with 256 nodes in one container
+bench-scale: setup-dev ## what 64 and 256 described nodes cost, without a machine; then Slurm with 256 nodes in one container
 	@$(PATHS) $(BIN)/python benchmarks/scale.py
 	@$(PATHS) $(BIN)/python benchmarks/scheduler.py
 
-bench-hosts: ready-dev ## a night over 64 hosts, which are containers of this machine
+bench-hosts: setup-dev ## a night over 64 hosts, which are containers of this machine
 	@$(PATHS) $(BIN)/python benchmarks/hosts.py
 
-bench: ready-dev ## speed against the floor, measured in the same run
+bench: setup-dev ## speed against the floor, measured in the same run
 	@$(PATHS) $(BIN)/python benchmarks
 
-docs: dev ## writes the generated pages again: troubleshooting and reference
+docs: dev ## writes the generated pages: troubleshooting and reference
 	@PYTHONPATH=tools:infra $(BIN)/python -m troubleshooting
 	@PYTHONPATH=tools:infra $(BIN)/python -m reference
 
@@ -90,5 +90,5 @@ lock: ## writes requirements.lock and requirements-dev.lock again from their .in
 	@$(COMPILE) requirements.in -o requirements.lock
 	@$(COMPILE) requirements-dev.in -o requirements-dev.lock
 
-catalog: dev ## instance types and regions again, as the installed moto has them
+update-catalog: dev ## updates the catalogue of instance types and regions from the installed moto
 	@PYTHONPATH=tools $(BIN)/python -m catalog

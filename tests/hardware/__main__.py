@@ -26,19 +26,19 @@ def main() -> int:
     parser.add_argument("--inventory", type=Path, required=True, help="the hand-over")
     parser.add_argument("--ssh-config", type=Path, required=True, help="how the nodes are reached")
     parser.add_argument("--section", type=Section, choices=list(Section), default=Section.SUMMARY)
-    parser.add_argument("--job", action="store_true", help="look from inside a Slurm job on each worker")
+    parser.add_argument("--in-job", action="store_true", help="look from inside a Slurm job on each worker")
     parser.add_argument("--output", type=Path, required=True, help="the report, as JSON")
     chosen = parser.parse_args()
     try:
         declared = load(chosen.inventory)
         started, clock = datetime.now(UTC), time.monotonic()
-        seen = (look_in_jobs if chosen.job else look)(declared, chosen.ssh_config, chosen.section.parts)
+        seen = (look_in_jobs if chosen.in_job else look)(declared, chosen.ssh_config, chosen.section.parts)
     except RackwrightError as error:
         print(error, file=sys.stderr)
         return error.exit_code
     finally:
         transport.stop()
-    way = "job" if chosen.job else "ssh"
+    way = "job" if chosen.in_job else "ssh"
     report = document(declared, chosen.section, seen, started=started, seconds=time.monotonic() - clock, way=way)
     chosen.output.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return 0

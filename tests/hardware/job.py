@@ -38,7 +38,9 @@ def look_in_jobs(declared: Inventory, ssh_config: Path, asked: Collection[Part])
     """One job per worker, all at once, as an ordinary user; a node on which none ran is silent, in srun's own words."""
     if not declared.members("@submit"):
         raise InputError(
-            "has no login node to submit from", path=f"stack {declared.stack}", hint="leave out --job: the nodes are asked over SSH"
+            "has no login node to submit from",
+            path=f"stack {declared.stack}",
+            hint="omit --in-job: rackwright then queries the nodes over SSH",
         )
     submitter = declared.members("@submit")[0]
     question = Jobs(

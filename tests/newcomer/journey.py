@@ -70,8 +70,8 @@ class Journey:
         if engine is not None:
             caches.hand_in_engine(self.machine, engine, root=self.root)
         if archive is not None:
-            # Nothing loads an image before Podman is installed, and installing it is what `make ready` does.
-            self.require("make ready", FIRST_UP_SECONDS)
+            # Nothing loads an image before Podman is installed, and installing it is what `make setup` does.
+            self.require("make setup", FIRST_UP_SECONDS)
             caches.hand_in_node_image(self.machine, archive, root=self.root)
         self.log(f"caches: engine {'handed in' if engine else 'none'}, node image {'handed in' if archive else 'none'}")
 

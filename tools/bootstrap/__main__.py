@@ -1,4 +1,4 @@
-"""`python3 tools/bootstrap ready|venv|doctor [--stack NAME]`; see `make help`."""
+"""`python3 tools/bootstrap setup|venv|doctor [--stack NAME]`; see `make help`."""
 
 import os
 import sys

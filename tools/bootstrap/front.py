@@ -1,4 +1,4 @@
-"""The three things the bootstrap can be asked: get everything ready, get Python and engine ready, tell what is missing."""
+"""Commands of the bootstrap: `setup` (system packages, Python, engine), `venv` (Python and engine), `doctor` (what is missing)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ CHECKOUT = Path(__file__).resolve().parent.parent.parent
 def main(arguments: list[str]) -> int:
     """Exit code: 0 good, 2 this machine or user cannot do it and the text says what to do."""
     parser = argparse.ArgumentParser(prog="bootstrap", description="Sets up a machine for rackwright.")
-    parser.add_argument("wanted", choices=["ready", "venv", "doctor"])
-    parser.add_argument("--stack", default="lab", help="the stack `ready` and `doctor` are for; only a lab needs containers")
+    parser.add_argument("wanted", choices=["setup", "venv", "doctor"])
+    parser.add_argument("--stack", default="lab", help="the stack `setup` and `doctor` are for; only a lab needs containers")
     parser.add_argument("--dev", action="store_true", help="install the tools for tests and checks too (requirements-dev.lock)")
     parser.add_argument("--without-ports", action="store_true", help="the stack itself is not brought up (tests make their own)")
     asked = parser.parse_args(arguments)
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
             report = doctor.report(machine, CHECKOUT, asked.stack)
             print(report.text, end="")
             return 2 if report.has_errors else 0
-        get_ready(machine, asked.stack if asked.wanted == "ready" else None, asked.dev, with_ports=not asked.without_ports)
+        set_up(machine, asked.stack if asked.wanted == "setup" else None, asked.dev, with_ports=not asked.without_ports)
     except Failure as failure:
         print(f"\n{failure}", file=sys.stderr)
         return 2
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def get_ready(machine: Machine, stack: str | None, dev: bool = False, *, with_ports: bool = True) -> None:
+def set_up(machine: Machine, stack: str | None, dev: bool = False, *, with_ports: bool = True) -> None:
     """System packages (for a stack that needs them), virtual environment, engine; nothing is done twice."""
     stages = Stages()
     needs = packages.wanted(CHECKOUT, stack, machine)

@@ -1,4 +1,4 @@
-"""`make catalog`: writes again what a library knows of the catalogue's rows: shapes of instance types, zones of regions.
+"""`make update-catalog`: writes again what a library knows of the catalogue's rows: shapes of instance types, zones of regions.
 
 A new type or region is a line with its name (and price, and what FSx offers there); the rest is filled in.
 The date of a row of instances.csv changes only where the row did.

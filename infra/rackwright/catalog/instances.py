@@ -1,4 +1,4 @@
-"""EC2 instance types: their shape, what they cost, how they can be bought. `make catalog` writes the shapes again."""
+"""EC2 instance types: their shape, what they cost, how they can be bought. `make update-catalog` writes the shapes again."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from rackwright.report.verdict import Verdict
 def hardware(
     stack: Annotated[str, typer.Argument(help="Stack name.")],
     section: Annotated[Section, typer.Argument(help="Section to show.")] = Section.SUMMARY,
-    job: Annotated[bool, typer.Option("--job", help="Query each worker from inside a Slurm job, as a user's program sees it.")] = False,
+    job: Annotated[bool, typer.Option("--in-job", help="Query each worker from inside a Slurm job, as a user's program sees it.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON (schema rackwright.hardware/2).")] = False,
 ) -> None:
     """Show each node's CPUs, memory, GPUs, fabric and storage, and compare them with the plan.
@@ -28,7 +28,7 @@ def hardware(
     """
     require_up(stack)
     if job:
-        require_slurm(stack, "--job")
+        require_slurm(stack, "--in-job")
     text = _look(stack, section, job).read_text(encoding="utf-8")
     report = json.loads(text)
     if as_json:

@@ -28,7 +28,7 @@ def test_all_nodes_are_seen_and_what_is_simulated_is_said(healthy: Project) -> N
 
 
 def test_a_gpu_that_is_gone_is_a_difference(healthy: Project) -> None:
-    assert [node["name"] for node in looked(healthy, 0, "gpu", "--job")["nodes"]] == ["worker0", "worker1"]
+    assert [node["name"] for node in looked(healthy, 0, "gpu", "--in-job")["nodes"]] == ["worker0", "worker1"]
     healthy.ssh("worker1", "rackwright-gpu-fault missing 3")
     try:
         for options in ((), ("gpu",)):  # No job comes to such a node: it drains itself.

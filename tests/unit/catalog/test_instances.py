@@ -62,7 +62,7 @@ def ec2_names() -> frozenset[str]:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_the_shape_is_what_describe_instance_types_says(name: str) -> None:
-    """If this fails after `make lock`: `make catalog`, and read the difference."""
+    """If this fails after `make lock`: `make update-catalog`, and read the difference."""
     row = ROWS[name]
     assert {column: row[column] for column in shape(name)} == shape(name)
 
@@ -157,7 +157,7 @@ def test_a_type_has_a_price_exactly_where_its_region_sells_it(instance: Instance
 
 @pytest.mark.parametrize("name", ROWS)
 def test_a_type_is_sold_where_aws_offers_it(name: str) -> None:
-    """In regions that the catalogue knows. If this fails after `make lock`: `make catalog`."""
+    """In regions that the catalogue knows. If this fails after `make lock`: `make update-catalog`."""
     assert ROWS[name]["regions"] == sold_in(name)
     assert TYPES[name].regions
     assert TYPES[name].regions <= set(regions())

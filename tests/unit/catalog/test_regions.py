@@ -29,7 +29,7 @@ PERSISTENT_1_ONLY = {
 
 @pytest.mark.parametrize("name", REGIONS)
 def test_zones_are_those_in_which_instances_are_sold(name: str) -> None:
-    """If this fails after `make lock`: `make catalog`."""
+    """If this fails after `make lock`: `make update-catalog`."""
     assert " ".join(REGIONS[name].zones) == zones(name)
     assert all(zone.startswith(name) for zone in REGIONS[name].zones)
 

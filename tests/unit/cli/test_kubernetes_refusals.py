@@ -12,7 +12,7 @@ from rackwright.cli import main
 from rackwright.inventory import paths
 
 
-@pytest.mark.parametrize(("words", "what"), [(["hardware", "lab", "--job"], "--job")])
+@pytest.mark.parametrize(("words", "what"), [(["hardware", "lab", "--in-job"], "--in-job")])
 def test_jobs_of_slurm_are_refused(
     words: list[str], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

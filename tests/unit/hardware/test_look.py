@@ -69,7 +69,7 @@ def test_a_section_that_does_not_exist(hardware):
 
 
 def test_a_submitting_node_that_is_silent_is_told(hardware):
-    code, out, err = hardware("echo 'ssh: No route to host' >&2; exit 255", "lab", "--job")
+    code, out, err = hardware("echo 'ssh: No route to host' >&2; exit 255", "lab", "--in-job")
     assert (code, "login0 is unreachable" in out + err) == (3, True)
 
 

@@ -33,7 +33,7 @@ def instance_type_unknown(case: RuleContext) -> Iterator[Violation]:
         if declared.type not in instance_types() and _family(declared.type) not in _FRACTIONAL:
             near = nearest_of_class(declared.type, instance_types())
             kin = [near] if near else [one for one in instance_types() if _family(one) == _family(declared.type)]
-            how = f"run `make catalog` if AWS has added it, or {hint_to_add('instances', declared.type)}"
+            how = f"run `make update-catalog` if AWS has added it, or {hint_to_add('instances', declared.type)}"
             hint = did_you_mean_model(declared.type, kin, how)
             yield Violation(f"target.instances.{name}.type", f"instance type `{declared.type}` is not in the catalogue", hint)
 

@@ -112,13 +112,13 @@ def test_failed_installation_is_repeated(played: Played) -> None:
     assert len(played.installed()) == 3
 
 
-@pytest.mark.parametrize("target", ["venv", "ready", "up", "down"])
+@pytest.mark.parametrize("target", ["venv", "setup", "up", "down"])
 def test_operators_targets_request_runtime_set(target: str) -> None:
     assert "--dev" not in commands_of(target)
 
 
 @pytest.mark.parametrize(
-    "target", ["check", "test", "faults", "soak", "newcomer", "bench", "bench-scale", "bench-hosts", "docs", "catalog"]
+    "target", ["check", "test", "faults", "soak", "newcomer", "bench", "bench-scale", "bench-hosts", "docs", "update-catalog"]
 )
 def test_developers_targets_request_dev_set(target: str) -> None:
     assert "--dev" in commands_of(target)

@@ -95,7 +95,7 @@ def test_good_machine_takes_no_kubernetes(good: Machine, checkout: Path) -> None
 def test_kubernetes_error_stands_alone_when_rootless(make_machine, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(front, "CHECKOUT", checkout)
     with pytest.raises(Failure) as failure:
-        front.get_ready(make_machine(), "lab-k8s")
+        front.set_up(make_machine(), "lab-k8s")
     assert [line for line in str(failure.value).splitlines() if "sudo" in line] == ["             sudo make up STACK=lab-k8s"]
     assert "ask an administrator" not in doctor.report(make_machine(), checkout, "lab-k8s").text.lower()
 
@@ -132,8 +132,8 @@ def test_port_in_use_is_error_for_up_only(good: Machine, checkout: Path, monkeyp
 @pytest.mark.parametrize(("arguments", "with_ports"), [([], True), (["--without-ports"], False)])
 def test_ports_are_left_out_for_tests(monkeypatch: pytest.MonkeyPatch, arguments: list[str], with_ports: bool) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(front, "get_ready", lambda machine, stack, dev, **options: asked.append((stack, dev, options)))
-    assert front.main(["ready", *arguments]) == 0
+    monkeypatch.setattr(front, "set_up", lambda machine, stack, dev, **options: asked.append((stack, dev, options)))
+    assert front.main(["setup", *arguments]) == 0
     assert asked == [("lab", False, {"with_ports": with_ports})]
 
 
@@ -252,7 +252,7 @@ def test_ready_installs_nothing_after_errors(good: Machine, checkout: Path, monk
     (good.root / "bin/podman").unlink()
     (good.root / "etc/subuid").unlink()
     with pytest.raises(Failure, match="subordinate user ids"):
-        front.get_ready(good, "lab")
+        front.set_up(good, "lab")
 
 
 def test_ready_checks_again_after_packages(good: Machine, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +264,7 @@ def test_ready_checks_again_after_packages(good: Machine, checkout: Path, monkey
     other.unlink()
     monkeypatch.setattr(packages, "install", lambda *_: unit.touch())
     with pytest.raises(Failure, match="D-Bus does not answer"):
-        front.get_ready(good, "lab")
+        front.set_up(good, "lab")
 
 
 @pytest.mark.usefixtures("bus")
