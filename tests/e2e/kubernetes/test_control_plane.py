@@ -97,7 +97,7 @@ def stage(lab: Project, name: str) -> str:
 def test_up_ends_with_three_controllers_and_every_check_passed(lab: Project) -> None:
     report = lab.report()
     assert (report["verdict"], report["level"]) == ("passed", "smoke")
-    assert {check["id"].partition(".")[0] for check in report["checks"]} >= {"address", "etcd", "control"}
+    assert {check["id"].partition(".")[0] for check in report["checks"]} >= {"control_plane", "etcd", "vip"}
     assert members(lab) == list(CONTROLLERS) and holders(lab) == ["controller0"]
     assert "not found" in kubectl(lab, "-n kube-system get secret kubeadm-certs")
 

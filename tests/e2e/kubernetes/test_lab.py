@@ -33,7 +33,7 @@ spec:
 def test_up_ends_with_every_check_passed(lab: Project) -> None:
     report = lab.report()
     assert (report["verdict"], report["level"]) == ("passed", "smoke")
-    assert {check["id"].partition(".")[0] for check in report["checks"]} >= {"kubernetes", "kubelet", "etcd", "control", "pods"}
+    assert {check["id"].partition(".")[0] for check in report["checks"]} >= {"kubernetes", "kubelet", "etcd", "control_plane", "pods"}
 
 
 @pytest.mark.essential

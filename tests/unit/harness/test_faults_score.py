@@ -11,7 +11,7 @@ from faults.rows import faults
 
 from rackwright.catalog.checks import Feature
 
-OF_KUBERNETES = {"addons", "address", "containerd", "control", "etcd", "kubelet", "kubernetes", "namespaces", "podnetwork", "pods"}
+OF_KUBERNETES = {"addons", "vip", "containerd", "control_plane", "etcd", "kubelet", "kubernetes", "namespaces", "podnetwork", "pods"}
 
 
 @pytest.mark.parametrize("key", [key for key in faults() if key.partition(".")[0] in OF_KUBERNETES])
