@@ -82,7 +82,7 @@ def measure(folder: Path, rounds: int) -> str:
         lines.append(row("`rackwright plan`: read, validate, plan", size, plan, "≤ 1 s"))
         texts = [part("texts", file) for _ in range(rounds)]
         lines.append(row("inventory, ssh_config, known_hosts, slurm.conf", size, texts, "≤ 2 s"))
-    cables = [run([venv("rackwright"), "fabric", str(folder / f"Pulumi.rack-{_SIZES[-1]}.yaml"), "cables"]) for _ in range(rounds)]
+    cables = [run([venv("rackwright"), "fabric", "cables", str(folder / f"Pulumi.rack-{_SIZES[-1]}.yaml")]) for _ in range(rounds)]
     lines.append(row("`rackwright fabric cables`: 2048 ports, 4096 cables and their lengths", _SIZES[-1], cables, "≤ 1 s"))
     preview = [previewed(folder / f"preview-{number}", _SIZES[-1]) for number in range(rounds)]
     lines.append(row("`pulumi preview`, no machine contacted", _SIZES[-1], preview, "≤ 30 s"))

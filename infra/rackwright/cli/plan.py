@@ -58,7 +58,7 @@ def _kubernetes(kubernetes: Kubernetes) -> str:
 def _fabric(plan: Plan, fabric: FabricPlan) -> str:
     laid = wiring(plan)
     what = f"{fabric.kind} {fabric.speed}, {fabric.topology}, {fabric.rails} rails"
-    return f"fabric: {what}, {len(laid.switches)} switches, {len(laid.cables)} cables; details: `rackwright fabric {plan.stack} plan`"
+    return f"fabric: {what}, {len(laid.switches)} switches, {len(laid.cables)} cables; details: `rackwright fabric plan {plan.stack}`"
 
 
 def _headline(plan: Plan) -> str:

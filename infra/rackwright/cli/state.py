@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
-from rackwright.errors import InputError
 from rackwright.inventory import paths
 from rackwright.operations.state import backup, migrate
-
-
-class Action(StrEnum):
-    """Action of `rackwright state`."""
-
-    BACKUP = "backup"
-    RESTORE = "restore"
-    MIGRATE = "migrate"
 
 
 @dataclass(frozen=True)
@@ -33,20 +22,46 @@ class Done:
     stacks: list[dict[str, Any]]
 
 
-def state(
-    action: Annotated[Action, typer.Argument(help="backup to FILE, restore from FILE, or migrate to BACKEND_URL.")],
-    place: Annotated[str, typer.Argument(metavar="FILE|BACKEND_URL", help="Backup file, or URL of the new backend.")],
-    force: Annotated[bool, typer.Option("--force", help="restore: replace stacks that the state directory already contains.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+state = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Back up, restore or migrate the state, keys and reports of all stacks.",
+)
+state.callback()(lambda: None)
+
+BackupFile = Annotated[str, typer.Argument(metavar="FILE", help="Backup file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+@state.command("backup")
+def save(file: BackupFile, as_json: AsJson = False) -> None:
+    """Back up state, keys and reports of all stacks in a new file."""
+    _print("backup", file, _backup(file), as_json)
+
+
+@state.command("restore")
+def restore(
+    file: BackupFile,
+    force: Annotated[bool, typer.Option("--force", help="Replace stacks that the state directory already contains.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Back up, restore or migrate the state, keys and reports of all stacks."""
-    if force and action is not Action.RESTORE:
-        raise InputError(
-            f"not valid with `state {action}`, which replaces nothing", path="--force", hint="remove --force, or use `state restore`"
-        )
-    done = _restore(place, force=force) if action is Action.RESTORE else _ACTIONS[action](place)
+    """Restore all stacks of a backup."""
+    _print("restore", file, _restore(file, force=force), as_json)
+
+
+@state.command("migrate")
+def move(
+    backend: Annotated[str, typer.Argument(metavar="BACKEND_URL", help="URL of the new Pulumi backend.")],
+    as_json: AsJson = False,
+) -> None:
+    """Copy the Pulumi state of all stacks to another backend."""
+    _print("migrate", backend, _move(backend), as_json)
+
+
+def _print(action: str, place: str, done: Done, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({"action": action.value, "place": place, "stacks": done.stacks, "next": done.then}, indent=2))
+        typer.echo(json.dumps({"action": action, "place": place, "stacks": done.stacks, "next": done.then}, indent=2))
     else:
         typer.echo("\n".join([*done.lines, *(f"  {line}" for line in done.then)]))
 
@@ -105,6 +120,3 @@ def _line(entry: backup.Kept) -> str:
 
 def _told(entry: backup.Kept) -> dict[str, Any]:
     return {"stack": entry.stack, "state": entry.state, "folder": entry.folder, "files": entry.files}
-
-
-_ACTIONS: Final[dict[Action, Callable[[str], Done]]] = {Action.BACKUP: _backup, Action.MIGRATE: _move}

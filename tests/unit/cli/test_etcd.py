@@ -86,7 +86,7 @@ def test_a_restore_replaces_only_by_force(stack: Stack, tmp_path: Path) -> None:
     ("words", "told"),
     [
         (("backup", "lab", "{}/nowhere/file"), "`mkdir -p"),
-        (("backup", "lab", "{}/file", "--force"), "remove --force, or use `etcd restore`"),
+        (("backup", "lab", "{}/file", "--force"), "No such option: --force"),
         (("restore", "lab", "{}/file", "--force"), "file does not exist"),
         (("backup", "lab-k8s-ha", "{}/file"), "run `rackwright up lab-k8s-ha`"),
     ],

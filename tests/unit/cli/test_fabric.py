@@ -1,4 +1,4 @@
-"""`rackwright fabric STACK`, as a person and as a program meet it."""
+"""`rackwright fabric`, as a person and as a program meet it."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def found(tmp_path: Path) -> Path:
 
 def diff(run: Run, file: Path, text: str, *more: str) -> CliResult:
     file.write_text(text)
-    return run("lab", "diff", str(file), *more)
+    return run("diff", "lab", str(file), *more)
 
 
 def test_the_plan_says_what_growth_costs(run: Run) -> None:
-    ended = run("rack-h100", "plan")
+    ended = run("plan", "rack-h100")
     assert ended.code == 0
     assert "bisection                102.4 Tb/s  409.6 Tb/s" in ended.out
     assert "planned for 256 nodes: 48 switches now; 24 suffice for the current nodes" in ended.out
@@ -73,7 +73,7 @@ def test_the_plan_says_what_growth_costs(run: Run) -> None:
 
 
 def test_the_plan_for_programs(run: Run) -> None:
-    told = json.loads(run("rack-h100", "plan", "--json", "--nodes", "128").out)
+    told = json.loads(run("plan", "rack-h100", "--json", "--nodes", "128").out)
     assert (told["schema"], told["stack"]) == ("rackwright.fabric/1", "rack-h100")
     assert told["room"] == {"switches": 48, "alone": 24, "moved": 511}
     assert told["with"]["cables_to_nodes"] == 1024 and told["full"]["bisection_gbps"] == 409600
@@ -82,20 +82,20 @@ def test_the_plan_for_programs(run: Run) -> None:
 
 
 def test_cables_are_csv_and_json(run: Run) -> None:
-    listed = list(csv.DictReader(io.StringIO(run("lab", "cables").out)))
-    told = json.loads(run("lab", "cables", "--json").out)["cables"]
+    listed = list(csv.DictReader(io.StringIO(run("cables", "lab").out)))
+    told = json.loads(run("cables", "lab", "--json").out)["cables"]
     assert len(listed) == len(told) == 81
     assert listed[0]["from_device"] == told[0]["from_device"] == "worker0/mlx5_0"
-    grown = list(csv.DictReader(io.StringIO(run("lab", "cables", "--nodes", "3").out)))
+    grown = list(csv.DictReader(io.StringIO(run("cables", "lab", "--nodes", "3").out)))
     assert [row["from_device"] for row in grown if row["state"] == "added"] == [f"worker2/mlx5_{rail}" for rail in range(8)]
 
 
 def test_a_picture_is_printed_or_written(run: Run, tmp_path: Path) -> None:
-    drawn = run("lab", "svg").out
+    drawn = run("svg", "lab").out
     assert drawn.startswith("<svg ")
-    assert run("lab", "svg", "-o", str(tmp_path / "fabric.svg")).code == 0
+    assert run("svg", "lab", "-o", str(tmp_path / "fabric.svg")).code == 0
     assert (tmp_path / "fabric.svg").read_text() == drawn
-    refused = run("lab", "svg", "-o", str(tmp_path / "nowhere" / "fabric.svg"))
+    refused = run("svg", "lab", "-o", str(tmp_path / "nowhere" / "fabric.svg"))
     assert (refused.code, refused.out) == (2, "") and "pass a file in a writable folder" in refused.err
 
 
@@ -144,10 +144,10 @@ def test_a_file_that_does_not_tell_is_no_verdict(run: Run, found: Path, text: st
 
 def test_bad_input_is_told(run: Run, found: Path) -> None:
     for arguments, cause in (
-        (("lab-small", "plan"), "stack lab-small has no fabric"),
-        (("lab", "diff", str(found)), "No such file"),
-        (("lab", "plan", "--nodes", "9"), "planned for 8"),
-        (("lab", "cables", "--nodes", "1"), "already has 2"),
+        (("plan", "lab-small"), "stack lab-small has no fabric"),
+        (("diff", "lab", str(found)), "No such file"),
+        (("plan", "lab", "--nodes", "9"), "planned for 8"),
+        (("cables", "lab", "--nodes", "1"), "already has 2"),
     ):
         ended = run(*arguments)
         assert (ended.code, ended.out) == (2, ""), ended

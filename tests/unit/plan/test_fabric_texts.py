@@ -254,7 +254,7 @@ def overlap(one: dict[str, str], other: dict[str, str]) -> bool:
 
 
 def test_the_committed_picture_is_current() -> None:
-    """`rackwright fabric rack-h100 svg -o docs/fabric-rack-h100.svg` draws it anew."""
+    """`rackwright fabric svg rack-h100 -o docs/fabric-rack-h100.svg` draws it anew."""
     assert (paths.project_root() / "docs" / "fabric-rack-h100.svg").read_text(encoding="utf-8") == picture(stack("rack-h100"))
 
 
