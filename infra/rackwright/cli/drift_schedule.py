@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 import sys
 from datetime import time
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from rackwright.drift import schedule as drift_schedule
-from rackwright.errors import InputError, RackwrightError
+from rackwright.errors import InputError
 from rackwright.inventory import paths
 from rackwright.inventory.running_stack import require_up
 from rackwright.model.units import parse_seconds
-
-_BOOTED: Final = Path("/run/systemd/system")
-"""Exists if and only if systemd is running: sd_booted(3)."""
-_SYSTEM: Final = Path("/etc/systemd/system")
+from rackwright.operations.drift import systemd_timer
 
 
 class Way(StrEnum):
@@ -52,16 +47,17 @@ def schedule(
     elif using is Way.GITHUB:
         typer.echo(drift_schedule.github(nightly), nl=False)
     elif dry_run:
-        typer.echo("\n".join(f"# {_folder() / name}\n{text}" for name, text in drift_schedule.systemd(nightly).items()), nl=False)
+        units = drift_schedule.systemd(nightly).items()
+        typer.echo("\n".join(f"# {systemd_timer.unit_folder() / name}\n{text}" for name, text in units), nl=False)
     elif remove:
-        _removed(nightly)
+        _remove(nightly)
     else:
-        _installed(nightly)
+        _install(nightly)
 
 
-def still_there(stack: str) -> list[Path]:
+def installed_units(stack: str) -> list[Path]:
     """Return the installed units of the current user that scan the stack."""
-    return [file for name in drift_schedule.systemd(_nightly(stack, time(), 0)) if (file := _folder() / name).exists()]
+    return systemd_timer.installed_units(_nightly(stack, time(), 0))
 
 
 def _nightly(stack: str, at: time, jitter_s: int) -> drift_schedule.ScheduledScan:
@@ -94,52 +90,13 @@ def _seconds(asked: str) -> int:
         raise InputError(f"`{asked}` is not a duration", path="--jitter", hint="pass a number and s, m or h, like 15m") from error
 
 
-def _folder() -> Path:
-    """Return the folder for units: the system's for root, otherwise the user's."""
-    return _SYSTEM if os.geteuid() == 0 else Path.home() / ".config" / "systemd" / "user"
-
-
-def _systemctl(*words: str) -> None:
-    own = [] if os.geteuid() == 0 else ["--user"]
-    done = subprocess.run(["systemctl", *own, *words], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RackwrightError(f"systemctl {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
-
-
-def _must_run_systemd() -> None:
-    if not _BOOTED.is_dir() or shutil.which("systemctl") is None:
-        raise InputError(
-            "systemd is not running on this machine",
-            path="--using systemd",
-            hint="pass `--using cron` to print lines for cron, or `--using github` to print a workflow",
-        )
-
-
-def _installed(nightly: drift_schedule.ScheduledScan) -> None:
-    _must_run_systemd()
-    folder = _folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in drift_schedule.systemd(nightly).items():
-        (folder / name).write_text(text, encoding="utf-8")
-    _systemctl("daemon-reload")
-    _systemctl("enable", "--now", *_timers(nightly))
-    typer.echo(f"nightly scan of {nightly.stack} scheduled at {nightly.at:%H:%M}: {folder / nightly.unit}.timer")
+def _install(nightly: drift_schedule.ScheduledScan) -> None:
+    timer = systemd_timer.install_timer(nightly)
+    typer.echo(f"nightly scan of {nightly.stack} scheduled at {nightly.at:%H:%M}: {timer}")
     if os.geteuid() != 0:
         typer.echo("  it runs only while you are logged in; run `loginctl enable-linger` to change that")
 
 
-def _timers(nightly: drift_schedule.ScheduledScan) -> list[str]:
-    return [name for name in drift_schedule.systemd(nightly) if name.endswith(".timer")]
-
-
-def _removed(nightly: drift_schedule.ScheduledScan) -> None:
-    _must_run_systemd()
-    files = still_there(nightly.stack)
-    if not files:
-        typer.echo(f"no timer of {nightly.stack} is installed")
-        return
-    _systemctl("disable", "--now", *_timers(nightly))
-    for file in files:
-        file.unlink()
-    _systemctl("daemon-reload")
-    typer.echo(f"removed {', '.join(str(file) for file in files)}")
+def _remove(nightly: drift_schedule.ScheduledScan) -> None:
+    files = systemd_timer.remove_timer(nightly)
+    typer.echo(f"removed {', '.join(map(str, files))}" if files else f"no timer of {nightly.stack} is installed")

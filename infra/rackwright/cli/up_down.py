@@ -51,7 +51,7 @@ def down(
 
 def _tell_of_timers(stack: str) -> None:
     """Report the stack's timers without removing them: the user installed them with another command."""
-    if files := drift_schedule.still_there(stack):
+    if files := drift_schedule.installed_units(stack):
         typer.echo(f"{files[0]} still scans {stack} every night: run `rackwright drift-schedule {stack} --remove` to remove it", err=True)
 
 

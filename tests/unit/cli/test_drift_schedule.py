@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from rackwright.cli import drift_schedule, main, up_down
+from rackwright.cli import main, up_down
 from rackwright.inventory import paths
+from rackwright.operations.drift import systemd_timer
 
 TIMERS = ["rackwright-drift-lab.timer", "rackwright-drift-lab-overdue.timer"]
 Run = Callable[..., tuple[object, str, str]]
@@ -42,9 +43,9 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         told.append([word for word in command[1:] if word != "--user"])
         return SimpleNamespace(returncode=0, stdout="", stderr="")
 
-    monkeypatch.setattr(drift_schedule, "_BOOTED", tmp_path)
-    monkeypatch.setattr(drift_schedule, "_folder", lambda: tmp_path / "units")
-    monkeypatch.setattr(drift_schedule.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(systemd_timer, "_BOOTED", tmp_path)
+    monkeypatch.setattr(systemd_timer, "unit_folder", lambda: tmp_path / "units")
+    monkeypatch.setattr(systemd_timer.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(subprocess, "run", call)
     return told
 
@@ -93,7 +94,7 @@ def test_a_dry_run_prints_the_units_and_installs_none(run: Run, systemd: list[li
 
 
 def test_where_systemd_does_not_run_the_other_ways_are_named(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(drift_schedule, "_BOOTED", tmp_path / "nowhere")
+    monkeypatch.setattr(systemd_timer, "_BOOTED", tmp_path / "nowhere")
     code, _, told = run("lab")
     assert code == 2 and "--using cron" in told
 
