@@ -229,8 +229,8 @@ class Membership:
         config = self._alone() if alone else self.params["config"]
         run("kubeadm", "init", "--config", config, "--skip-token-print", *self._tolerate(*ignored))
         if alone:
-            for phase in (("etcd", "local"), ("upload-config", "all")):
-                run("kubeadm", "init", "phase", *phase, "--config", self.params["config"])
+            self._phase("etcd", "local")
+            self._upload()
             os.unlink(config)
         self._remember()
         self._wait()
@@ -267,10 +267,30 @@ class Membership:
         self.actions.append(f"rewrite the static pods{': ' + ', '.join(changed) if changed else ''}")
         if self.check:
             return
-        for phase in (("control-plane", "all"), ("etcd", "local"), *((("upload-config", "all"),) if upload else ())):
-            run("kubeadm", "init", "phase", *phase, "--config", self.params["config"])
+        self._phase("control-plane", "all")
+        self._phase("etcd", "local")
+        if upload:
+            self._upload()
         self._remember()
         self._wait()
+
+    def _phase(self, *phase: str) -> None:
+        run("kubeadm", "init", "phase", *phase, "--config", self.params["config"])
+
+    def _upload(self) -> None:
+        """Upload the configuration; repeat until the timeout, because the static pods that were just rewritten restart meanwhile.
+
+        kubeadm itself gives up after one minute (KubernetesAPICall in its `timeouts`). A single controller needs longer: etcd and the API
+        server restart one after the other, and keepalived withdraws the endpoint's address until its health check passes again.
+        """
+        failed = KubeadmError("kubeadm was not started")
+        for _ in ticks(time.monotonic() + self.params["timeout"]):
+            try:
+                self._phase("upload-config", "all")
+                return
+            except KubeadmError as error:
+                failed = error
+        raise failed
 
     def _renew(self) -> None:
         """Renew the control plane's certificates if one expires soon."""

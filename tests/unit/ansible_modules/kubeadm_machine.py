@@ -25,6 +25,7 @@ case "$*" in
   "init --config"*) write; touch k/admin.conf k/kubelet.conf; mkdir -p etcd/member ;;
   "init phase control-plane"*) write ;;
   "init phase etcd"*) write ;;
+  "init phase upload-config"*) [ ! -s restarting ] || { sed -i 1d restarting; echo "error: context deadline exceeded" >&2; exit 1; } ;;
   "token create"*) cat join ;;
   "init phase upload-certs"*) printf '[upload-certs] Using certificate key:\n%s\n' "$(cat key)" ;;
   "join --config"*)

@@ -83,6 +83,24 @@ class TestFirst:
         machine.config.write_text("clusterName: lab\nkubernetesVersion: v1.34.2\n")
         assert first()["actions"] == ["rewrite the static pods"] and not first()["changed"]
 
+    def test_upload_is_repeated_while_static_pods_restart(self, first: Any, machine: Machine) -> None:
+        first()
+        machine.config.write_text("clusterName: other\n")
+        (machine.folder / "restarting").write_text("1\n2\n")
+        machine.said()
+        assert not first().get("failed")
+        assert sum("upload-config" in line for line in machine.said()) == 3
+        assert not first()["changed"]
+
+    def test_upload_that_fails_until_timeout_reports_error(self, first: Any, machine: Machine) -> None:
+        first()
+        machine.config.write_text("clusterName: other\n")
+        (machine.folder / "restarting").write_text("1\n" * 9)
+        told = first(timeout=-1)
+        assert told["failed"] and "context deadline exceeded" in told["msg"]
+        (machine.folder / "restarting").unlink()
+        assert first()["actions"] == ["rewrite the static pods"]
+
 
 class TestCertificates:
     @pytest.fixture
