@@ -14,7 +14,7 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 test test-full faults soak newcomer bench bench-scale bench-hosts: SETUP := --without-ports
 
 .DEFAULT_GOAL := venv
-.PHONY: help venv dev setup setup-dev up down doctor check unit test test-full areas faults soak newcomer bench bench-scale bench-hosts docs docs-site docs-serve lock update-catalog
+.PHONY: help venv dev setup setup-dev up down doctor check unit test test-full areas faults soak newcomer bench bench-scale bench-hosts docs docs-site docs-serve docs-screenshots lock update-catalog
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 20
@@ -85,6 +85,9 @@ docs-site: dev ## builds the documentation site in build/site; fails for a broke
 
 docs-serve: dev ## serves the documentation site at http://127.0.0.1:8000 and rebuilds it after each edit
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve -f tools/website/mkdocs.yml -a 127.0.0.1:8000
+
+docs-screenshots: dev ## takes the README's pictures of the report and the drift page of STACK, with Chromium
+	@PYTHONPATH=tools:infra $(BIN)/python -m screenshots $(STACK) docs/images
 
 lock: ## writes requirements.lock and requirements-dev.lock again from their .in files (needs uv)
 	@$(COMPILE) requirements.in -o requirements.lock

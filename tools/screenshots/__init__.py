@@ -1,0 +1,1 @@
+"""Pictures of a stack's pages, for the README."""
