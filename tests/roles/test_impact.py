@@ -46,7 +46,10 @@ EDITS: dict[str, dict[str, Any]] = {
         "storage.sharedfs.size": "9GiB",
     },
     "second-server": {"groups.storage.count": 2},
-    "saving": {"scheduler.power_saving": {"idle": "10m"}, "scheduler.partitions": {"all": {"groups": ["worker"], "max_time": "1h"}}},
+    "saving": {
+        "scheduler.power_saving": {"suspend_time": "10m"},
+        "scheduler.partitions": {"all": {"groups": ["worker"], "max_time": "1h"}},
+    },
     "submit": {"groups": {"submit": {"count": 1, "roles": ["login"]}}},
 }
 

@@ -184,7 +184,7 @@ ROWS: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
-        {"scheduler__power_saving": {"idle": "10m"}},
+        {"scheduler__power_saving": {"suspend_time": "10m"}},
         ["restarts slurmd on worker0, worker1 (scheduler.power_saving)", f"{RELOAD} (scheduler.power_saving)"],
     ),
     ({"scheduler__drain_timeout": "1m"}, ["affects runs only; no node changes (scheduler.drain_timeout)"]),
