@@ -35,7 +35,7 @@ EDITS: dict[str, dict[str, Any]] = {
         "level": "checks",
         "time_zone": "Europe/Berlin",
     },
-    "recabled": {"fabric.nodes": 16},
+    "recabled": {"fabric.max_nodes": 16},
     "other-adapters": {"fabric.hcas": [f"ibp{rail}" for rail in range(8)]},
     "grown": {"groups.worker.count": 3},
     "out": {"nodes": {"worker1": {"state": "out", "reason": "bad DIMM"}}},

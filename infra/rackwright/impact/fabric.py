@@ -11,7 +11,7 @@ from rackwright.plan.fabric import Cable, Wiring, wiring
 from rackwright.plan.schema import Plan
 
 _LIST: Final = "run `rackwright fabric STACK cables` to list the cables; jobs that use a cable end when it is unplugged"
-_MOST_MOVED: Final = "set `fabric.nodes` from the start: a fabric planned for more nodes moves no cables"
+_MOST_MOVED: Final = "set `fabric.max_nodes` from the start: a fabric planned for more nodes moves no cables"
 
 
 def cables(step: Transition) -> Iterator[PlannedChange]:
