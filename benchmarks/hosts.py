@@ -71,9 +71,9 @@ def many(folder: Path, hosts: int) -> Project:
     project = clone(folder, number=183)
     workers = hosts - _OTHERS
     project.edit(lambda cluster: cluster["groups"]["worker"].update(count=workers))
-    project.edit(lambda cluster: cluster["fabric"].update(nodes=workers))
+    project.edit(lambda cluster: cluster["fabric"].update(max_nodes=workers))
     project.edit(lambda cluster: cluster.update(level="checks"))
-    project.edit(lambda cluster: cluster["scheduler"].update(health_interval="5m"))
+    project.edit(lambda cluster: cluster["scheduler"].update(health_check_interval="5m"))
     return project
 
 

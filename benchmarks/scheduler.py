@@ -100,7 +100,7 @@ def described(size: int) -> dict[str, Any]:
             "controller": {"count": 1, "roles": ["login", "controller"], "cpus": 16, "memory": "64GiB"},
             "worker": {"count": size, "capacity": size, "cpus": 128, "memory": "1600GiB", "gpus": {"model": "h100", "count": 8}},
         },
-        "fabric": {"kind": "infiniband", "rails": 1, "nodes": size},
+        "fabric": {"kind": "infiniband", "rails": 1, "max_nodes": size},
     }
 
 

@@ -90,7 +90,7 @@ LAB_EDITS: list[tuple[str, Any]] = [
     ("storage.sharedfs.mode", "0755"),
     ("storage.sharedfs.clients", ["login"]),
     ("storage.sharedfs", None),
-    ("scheduler.power_saving", {"idle": "10m"}),
+    ("scheduler.power_saving", {"suspend_time": "10m"}),
     ("scheduler.partitions", {"all": {"groups": ["worker"], "max_time": "1h"}}),
     ("scheduler.drain_timeout", "1m"),
     ("users.bob", {"uid": 2002, "admin": True}),

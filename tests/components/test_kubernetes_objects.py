@@ -14,7 +14,7 @@ from kubernetes_schemas import breaches
 from recording import Recording, built, committed
 
 from rackwright.inventory import paths
-from rackwright.model.scheduler.kubernetes import ObjectsBy
+from rackwright.model.scheduler.kubernetes import ObjectApplier
 from rackwright.plan import Plan
 from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.targets import kubernetes, plugins
@@ -23,7 +23,7 @@ from rackwright.targets.kubernetes.objects import port, resource_name
 OBJECTS = "rackwright:kubernetes:Objects"
 
 
-def by(applier: ObjectsBy) -> Plan:
+def by(applier: ObjectApplier) -> Plan:
     """The committed lab with its objects applied by somebody."""
     plan = committed("lab-k8s")
     assert isinstance(plan.scheduler, Kubernetes)
@@ -31,14 +31,14 @@ def by(applier: ObjectsBy) -> Plan:
 
 
 @cache
-def recorded(applier: ObjectsBy = ObjectsBy.PULUMI) -> Recording:
+def recorded(applier: ObjectApplier = ObjectApplier.PULUMI) -> Recording:
     """What it registers."""
     return built(by(applier))
 
 
 def objects() -> dict[str, dict[str, Any]]:
     """The plan's objects by their names as resources."""
-    cluster = by(ObjectsBy.PULUMI).scheduler
+    cluster = by(ObjectApplier.PULUMI).scheduler
     assert isinstance(cluster, Kubernetes)
     return {resource_name(wanted): dict(wanted) for wanted in cluster.objects}
 
@@ -49,8 +49,8 @@ def ours(recording: Recording) -> dict[str, tuple[str, dict[str, Any]]]:
 
 
 def test_by_default_the_role_applies_them_and_pulumi_has_nothing_of_kubernetes() -> None:
-    assert committed("lab-k8s").scheduler.objects_by is ObjectsBy.ROLE  # type: ignore[union-attr]
-    recording = recorded(ObjectsBy.ROLE)
+    assert committed("lab-k8s").scheduler.objects_by is ObjectApplier.ANSIBLE  # type: ignore[union-attr]
+    recording = recorded(ObjectApplier.ANSIBLE)
     assert not [
         typ for typ, _ in recording.made.values() if typ in {OBJECTS, "pulumi:providers:kubernetes", "rackwright:kubernetes:ApiTunnel"}
     ]
@@ -206,7 +206,7 @@ def test_without_the_plugin_the_role_applies_them_and_it_is_said_what_pulumi_wil
 ) -> None:
     said: list[str] = []
     monkeypatch.setattr(pulumi.log, "warn", said.append)
-    assert kubernetes.resolve_object_owner(by(ObjectsBy.PULUMI), bare) == by(ObjectsBy.ROLE)
+    assert kubernetes.resolve_object_owner(by(ObjectApplier.PULUMI), bare) == by(ObjectApplier.ANSIBLE)
     (line,) = said
     assert (
         "3 Node, 1 DaemonSet, 1 Namespace" in line and f"pulumi plugin install resource kubernetes {plugins.wanted('kubernetes')}" in line
@@ -218,14 +218,14 @@ def test_where_pulumi_made_them_a_missing_plugin_is_an_error(bare: dict[str, str
     paths.prepare("lab-k8s")
     paths.api_way("lab-k8s").write_text("{}")
     with pytest.raises(pulumi.RunError, match="it made the objects of this cluster"):
-        kubernetes.resolve_object_owner(by(ObjectsBy.PULUMI), bare)
+        kubernetes.resolve_object_owner(by(ObjectApplier.PULUMI), bare)
 
 
 def test_with_the_plugin_or_where_the_role_applies_them_there_is_nothing_to_say(
     bare: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pulumi.log, "warn", pytest.fail)
-    assert kubernetes.resolve_object_owner(by(ObjectsBy.ROLE), bare) == by(ObjectsBy.ROLE)
+    assert kubernetes.resolve_object_owner(by(ObjectApplier.ANSIBLE), bare) == by(ObjectApplier.ANSIBLE)
     assert kubernetes.resolve_object_owner(committed("lab"), bare) == committed("lab")
     (tmp_path / "plugins" / f"resource-kubernetes-v{plugins.wanted('kubernetes')}").mkdir(parents=True)
-    assert kubernetes.resolve_object_owner(by(ObjectsBy.PULUMI), bare) == by(ObjectsBy.PULUMI)
+    assert kubernetes.resolve_object_owner(by(ObjectApplier.PULUMI), bare) == by(ObjectApplier.PULUMI)

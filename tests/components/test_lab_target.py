@@ -13,7 +13,7 @@ from rackwright.stackfile.load import load_cluster
 
 def saving() -> Plan:
     """A small cluster whose workers may sleep."""
-    power = {"idle": "5m", "suspend_timeout": "30s", "resume_timeout": "60s"}
+    power = {"suspend_time": "5m", "suspend_timeout": "30s", "resume_timeout": "60s"}
     groups = {"login": {"count": 1, "roles": ["login", "controller"]}, "worker": {"count": 2}}
     written = {
         "target": {"kind": "lab"},

@@ -47,7 +47,7 @@ def test_an_object_of_a_cluster_with_flannel_is_as_kubernetes_defines_its_kind(n
 
 
 def test_pulumi_applies_flannel_where_it_applies_the_rest() -> None:
-    made = built(like("lab-k8s", cni="flannel", objects_by="pulumi")).made
+    made = built(like("lab-k8s", cni="flannel", apply_with="pulumi")).made
     assert {name: typ for name, (typ, _) in made.items() if "flannel" in name} == {
         "serviceaccount/kube-system/flannel": "kubernetes:core/v1:ServiceAccount",
         "clusterrole/flannel": "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole",
@@ -70,7 +70,7 @@ def test_calico_s_operator_takes_what_is_written_for_it(encapsulation: str) -> N
 
 
 def test_calico_s_installation_is_an_object_of_a_kind_defined_in_the_cluster() -> None:
-    made = built(like("lab-k8s", cni="calico", objects_by="pulumi")).made
+    made = built(like("lab-k8s", cni="calico", apply_with="pulumi")).made
     assert made["installation/default"][0] == "kubernetes:operator.tigera.io/v1:Installation"
 
 

@@ -57,7 +57,7 @@ def test_several_controllers_become_a_plan(tmp_path: Path, monkeypatch: pytest.M
     """With the address that they have in common."""
     data: dict[str, Any] = yaml.safe_load(paths.stack_file("lab-k8s").read_text())["config"][CONFIG_KEY]
     data["groups"]["login"]["count"] = 3
-    data["scheduler"] |= {"endpoint": "10.80.0.5"}
+    data["scheduler"] |= {"control_plane_vip": "10.80.0.5"}
     monkeypatch.setattr(paths, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")
     paths.stack_file("lab-k8s").write_text(yaml.safe_dump({"config": {CONFIG_KEY: data}}, sort_keys=False))
     assert len(program.load(data, "lab-k8s").plan.scheduler.controllers) == 3  # type: ignore[union-attr]
@@ -70,7 +70,7 @@ def test_a_network_from_files_that_nobody_pinned_ends_the_program(tmp_path: Path
     data["scheduler"]["cni"] = cni
     monkeypatch.setattr(paths, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")
     paths.stack_file("lab-k8s").write_text(yaml.safe_dump({"config": {CONFIG_KEY: data}}, sort_keys=False))
-    with pytest.raises(pulumi.RunError, match=rf"scheduler\.manifests: {cni} \S+ is installed from files whose digests are unknown"):
+    with pytest.raises(pulumi.RunError, match=rf"scheduler\.cni_manifests: {cni} \S+ is installed from files whose digests are unknown"):
         program.load(data, "lab-k8s")
 
 

@@ -176,7 +176,7 @@ def test_a_file_says_first_what_it_needs_and_what_was_run(name: str) -> None:
 
 
 def test_cilium_s_values_are_for_a_cluster_that_declares_it() -> None:
-    with pytest.raises(InputError, match="the pod network of stack lab-k8s is routes"):
+    with pytest.raises(InputError, match="the pod network of stack lab-k8s is bridge"):
         render(lab(), "cilium")
 
 

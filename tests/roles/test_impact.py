@@ -35,7 +35,7 @@ EDITS: dict[str, dict[str, Any]] = {
         "level": "checks",
         "time_zone": "Europe/Berlin",
     },
-    "recabled": {"fabric.nodes": 16},
+    "recabled": {"fabric.max_nodes": 16},
     "other-adapters": {"fabric.hcas": [f"ibp{rail}" for rail in range(8)]},
     "grown": {"groups.worker.count": 3},
     "out": {"nodes": {"worker1": {"state": "out", "reason": "bad DIMM"}}},
@@ -46,7 +46,10 @@ EDITS: dict[str, dict[str, Any]] = {
         "storage.sharedfs.size": "9GiB",
     },
     "second-server": {"groups.storage.count": 2},
-    "saving": {"scheduler.power_saving": {"idle": "10m"}, "scheduler.partitions": {"all": {"groups": ["worker"], "max_time": "1h"}}},
+    "saving": {
+        "scheduler.power_saving": {"suspend_time": "10m"},
+        "scheduler.partitions": {"all": {"groups": ["worker"], "max_time": "1h"}},
+    },
     "submit": {"groups": {"submit": {"count": 1, "roles": ["login"]}}},
 }
 

@@ -34,8 +34,8 @@ def clone_aws_stack(stack: str, folder: Path, account: AwsAccount, *, whole: boo
         cluster.update(network=described["network"], access={"allow": ["11.22.33.0/24"]}, state="embedded-ok")
         cluster["target"]["image"]["id"] = _IMAGE
         for instances in cluster["target"]["instances"].values():
-            if "reservation" in instances.get("purchase", {}):
-                instances["purchase"]["reservation"] = bought(account, described["target"]["region"], instances["type"])
+            if "reservation" in instances.get("capacity_type", {}):
+                instances["capacity_type"]["reservation"] = bought(account, described["target"]["region"], instances["type"])
 
     made.edit(pinned)
     made.environment = {**account.within(made.environment), "AWS_REGION": described["target"]["region"], "PULUMI_SKIP_CHECKPOINTS": "true"}

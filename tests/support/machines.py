@@ -106,8 +106,8 @@ def describe(project: Project, machines: Machines) -> None:
             group.update(cpus=2, memory="2GiB")
             group.pop("gpus", None)
         for limited in (*cluster["scheduler"]["accounts"].values(), *cluster["scheduler"]["qos"].values()):
-            limited.pop("gpus", None)
-            limited.pop("gpus_per_user", None)
+            limited.pop("grp_gpus", None)
+            limited.pop("max_gpus_per_user", None)
         cluster.pop("fabric", None)  # It is between GPUs, and real machines would have real adapters.
 
     project.edit(change)

@@ -177,8 +177,8 @@ def clone(folder: Path, *, like: str = "lab", number: int | None = None) -> Proj
     cluster = described["config"]["rackwright:cluster"]
     cluster["network"] = {"cidr": f"10.{number}.0.0/24"}
     cluster.setdefault("access", {})["port"] = 12_000 + number
-    if "endpoint" in cluster["scheduler"]:
-        cluster["scheduler"]["endpoint"] = f"10.{number}.0.10"
+    if "control_plane_vip" in cluster["scheduler"]:
+        cluster["scheduler"]["control_plane_vip"] = f"10.{number}.0.10"
     project = Project(folder, stack, _environment(folder), reservation)
     (folder / "stacks").mkdir()
     project.stack_file.write_text(yaml.safe_dump(described, sort_keys=False))

@@ -22,7 +22,7 @@ def _read() -> dict[str, Any]:
 
 def default_cni(target: str) -> Cni:
     """Plain routes where all nodes are on one segment; a cloud's network carries none."""
-    return Cni.FLANNEL if target == "aws" else Cni.ROUTES
+    return Cni.FLANNEL if target == "aws" else Cni.BRIDGE
 
 
 def overhead(encapsulation: Encapsulation) -> int:
@@ -32,14 +32,14 @@ def overhead(encapsulation: Encapsulation) -> int:
 
 def encapsulations(cni: Cni) -> tuple[Encapsulation, ...]:
     """Those that a network knows, its default first."""
-    if cni is Cni.ROUTES:
+    if cni is Cni.BRIDGE:
         return (Encapsulation.NONE,)
     return tuple(Encapsulation(name) for name in _read()["between"][cni.value])
 
 
 def between(cni: Cni, encapsulation: Encapsulation) -> tuple[str, ...]:
     """What nodes must take from each other, as `udp/8472` or the name of a protocol."""
-    return () if cni is Cni.ROUTES else tuple(_read()["between"][cni.value][encapsulation.value])
+    return () if cni is Cni.BRIDGE else tuple(_read()["between"][cni.value][encapsulation.value])
 
 
 def version(cni: Cni) -> str:

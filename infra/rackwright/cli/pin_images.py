@@ -49,9 +49,9 @@ def pin(
     pins = tuple(_pins(target))
     if not pins:
         raise InputError(
-            "has neither `parameter` nor `name` and `owner`",
+            "has neither `ssm_parameter` nor `name` and `owner`",
             path="target.image",
-            hint="add `parameter`, or `name` and `owner`",
+            hint="add `ssm_parameter`, or `name` and `owner`",
         )
     if not check:
         _write(file, pins)
@@ -88,7 +88,7 @@ def _pins(target: AwsTarget) -> Iterator[Pin]:
 
 
 def _can_be_looked_up(image: Image) -> bool:
-    return image.parameter is not None or image.name is not None
+    return image.ssm_parameter is not None or image.name is not None
 
 
 def _pin(account: Account, target: AwsTarget, image: Image, group: str | None, path: str) -> Pin:

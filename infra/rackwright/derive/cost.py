@@ -123,7 +123,7 @@ def _aws(cluster: Cluster, target: AwsTarget) -> Iterator[CostLine]:
         declared = target.instances.get(name)
         if declared is not None and group.count:
             yield _instances(name, group.count, declared)
-            yield _roots(name, group.count, declared.root)
+            yield _roots(name, group.count, declared.root_volume)
         disks = _disks(cluster, name, group)
         if disks:
             yield _priced("ebs-gp3-storage", name, "data volumes", sum(disks) / len(disks), len(disks))
@@ -136,7 +136,7 @@ def _aws(cluster: Cluster, target: AwsTarget) -> Iterator[CostLine]:
 def _instances(group: str, count: int, declared: Instances) -> CostLine:
     known = instance_types().get(declared.type)
     line = _listed(group, count, declared.type, known)
-    match declared.purchase:
+    match declared.capacity_type:
         case Spot(expected_usd_per_hour=float() as expected):
             own = {"usd_per_hour": spent(count, expected), "source": _THE_STACK_FILE, "date": None, "region": None}
             return line.model_copy(update={**own, "remark": "spot, as expected"})
@@ -198,7 +198,7 @@ def _disks(cluster: Cluster, name: str, group: Group) -> list[int]:
 
 def _lustre(name: str, storage: FsxLustre) -> Iterator[CostLine]:
     cache = DriveCache.READ if storage.drive_cache else DriveCache.NONE
-    kind = (DeploymentType(storage.deployment.value), StorageType(storage.medium.value), storage.throughput, cache)
+    kind = (DeploymentType(storage.deployment_type.value), StorageType(storage.storage_type.value), storage.throughput, cache)
     gib = storage.size // 2**30
     item = f"FSx for Lustre, {gib} GiB"
     try:

@@ -63,8 +63,8 @@ def domains_of(cluster: Cluster, declared: Fabric) -> dict[str, int]:
 
 def nodes_of(cluster: Cluster, declared: Fabric) -> int:
     """Nodes it is laid out for."""
-    if declared.nodes is not None:
-        return declared.nodes
+    if declared.max_nodes is not None:
+        return declared.max_nodes
     return max(1, sum(capacity_of(name, cluster.groups[name]) for name in groups_of(cluster, declared)))
 
 

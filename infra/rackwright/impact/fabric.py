@@ -10,8 +10,8 @@ from rackwright.model.update_policy import UpdatePolicy
 from rackwright.plan.fabric import Cable, Wiring, wiring
 from rackwright.plan.schema import Plan
 
-_LIST: Final = "run `rackwright fabric cables STACK` to list the cables; jobs that use a cable end when it is unplugged"
-_MOST_MOVED: Final = "set `fabric.nodes` from the start: a fabric planned for more nodes moves no cables"
+_LIST: Final = "run `rackwright fabric STACK cables` to list the cables; jobs that use a cable end when it is unplugged"
+_MOST_MOVED: Final = "set `fabric.max_nodes` from the start: a fabric planned for more nodes moves no cables"
 
 
 def cables(step: Transition) -> Iterator[PlannedChange]:

@@ -13,8 +13,9 @@ from rackwright.stackfile.diff import Edit, Kind
 _UNDO: Final = "undo the edit, or run `rackwright down`, which deletes the stack's data, and then `rackwright up`"
 _USER: Final = "remove the user, run `up`, then add the user with the new UID; files keep the old UID"
 _ENDPOINT: Final = (
-    "keep the endpoint, or a single controller if there is none: every node stores the address of the control plane. To grow, declare "
-    "`scheduler.endpoint` from the start: run `rackwright down` and `rackwright up` with it, and apply the cluster's objects again"
+    "keep `control_plane_vip`, or a single controller if there is none: every node stores the address of the control plane. "
+    "To grow, declare `scheduler.control_plane_vip` from the start: run `rackwright down` and `rackwright up` with it, "
+    "and apply the cluster's objects again"
 )
 _BLOCKS: Final = "keep the groups and their `capacity`, and add new groups at the end: addresses follow groups and `capacity` in order"
 _HOME: Final = "keep its first server, because `up` does not move data; or declare a new file system, copy the data and remove this one"
@@ -25,7 +26,7 @@ def forbidden(step: Transition) -> Iterator[PlannedChange]:
     """Fields that cannot be edited while the stack is up."""
     for edit in step.edits:
         if edit.change is UpdatePolicy.FORBIDDEN:
-            hint = _USER if edit.within("users", "*", "uid") else _ENDPOINT if edit.within("scheduler", "endpoint") else _UNDO
+            hint = _USER if edit.within("users", "*", "uid") else _ENDPOINT if edit.within("scheduler", "control_plane_vip") else _UNDO
             yield PlannedChange(Action.REFUSE, (str(edit),), (str(edit),), f"{_said(edit)}: refused", hint)
 
 

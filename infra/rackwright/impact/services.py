@@ -104,9 +104,13 @@ def _slurm(plan: Plan) -> Iterator[tuple[str, str, Daemon]]:
         if works and node.os in _SLURMD_RESTARTED:
             yield "slurmd", node.name, Daemon((servers, power, configuration), reads)
         elif works:
-            yield "slurmd", node.name, Daemon((servers, power), (("scheduler", "power_saving"), ("scheduler", "backup"), ("groups",)))
+            yield (
+                "slurmd",
+                node.name,
+                Daemon((servers, power), (("scheduler", "power_saving"), ("scheduler", "backup_controllers"), ("groups",))),
+            )
         if Role.LOGIN in node.roles and not controls and not works and node.os not in _WITHOUT_SACKD:
-            yield "sackd", node.name, Daemon(servers, (("scheduler", "backup"), ("groups",)))
+            yield "sackd", node.name, Daemon(servers, (("scheduler", "backup_controllers"), ("groups",)))
 
 
 def _fabric(plan: Plan) -> Iterator[tuple[str, str, Daemon]]:

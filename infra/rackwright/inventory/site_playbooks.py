@@ -21,7 +21,7 @@ def absent(cluster: Cluster | None) -> frozenset[str]:
     root = paths.project_root()
     named = {file for files in cluster.phases.values() for file in files} if cluster else set()
     if cluster is not None and isinstance(cluster.scheduler, Kubernetes):
-        named |= {manifest.file for manifest in cluster.scheduler.manifests}
+        named |= {manifest.file for manifest in cluster.scheduler.cni_manifests}
     return frozenset(file for file in named if not _inside(root, file))
 
 

@@ -35,7 +35,7 @@ def _slurm(cluster: Cluster, declared: DeclaredSlurm, stack: str, nodes: Sequenc
     accounting = with_role(nodes, Role.ACCOUNTING)
     return Slurm(
         cluster_name=stack,
-        controllers=_controllers([node.name for node in with_role(nodes, Role.CONTROLLER)], declared.backup),
+        controllers=_controllers([node.name for node in with_role(nodes, Role.CONTROLLER)], declared.backup_controllers),
         accounting=accounting[0].name if accounting else None,
         submit=tuple(node.name for node in with_role(nodes, Role.LOGIN)),
         nodes=tuple(_scheduled(node) for node in workers),
@@ -45,15 +45,15 @@ def _slurm(cluster: Cluster, declared: DeclaredSlurm, stack: str, nodes: Sequenc
             Qos(
                 name=name,
                 priority=one.priority,
-                gpus_per_user=one.gpus_per_user,
-                running_jobs_per_user=one.running_jobs_per_user,
-                max_time_s=one.max_time,
-                preempts=one.preempts,
+                gpus_per_user=one.max_gpus_per_user,
+                running_jobs_per_user=one.max_jobs_per_user,
+                max_time_s=one.max_wall,
+                preempts=one.preempt,
             )
             for name, one in declared.qos.items()
         ),
         drain_timeout_s=declared.drain_timeout,
-        health_interval_s=declared.health_interval,
+        health_interval_s=declared.health_check_interval,
         power_saving=_saving(declared.power_saving, workers),
         topology=topology(fabric, _places(fabric, workers), [node.name for node in workers], domains_of(fabric, workers)),
         constrains=("cores", "memory", "devices") if cluster.target.has_cgroups else (),
@@ -129,8 +129,8 @@ def _accounts(declared: dict[str, DeclaredAccount]) -> tuple[Account, ...]:
                 parent=one.parent or "root",
                 users=one.users,
                 fairshare=one.fairshare,
-                gpus=one.gpus,
-                running_jobs=one.running_jobs,
+                gpus=one.grp_gpus,
+                running_jobs=one.grp_jobs,
                 qos=one.qos,
             )
 
@@ -139,7 +139,7 @@ def _saving(declared: DeclaredSaving | None, workers: Sequence[PlanNode]) -> Pow
     if declared is None:
         return None
     return PowerSaving(
-        idle_s=declared.idle,
+        idle_s=declared.suspend_time,
         suspend_timeout_s=declared.suspend_timeout,
         resume_timeout_s=declared.resume_timeout,
         nodes=tuple(node.name for node in workers if set(node.roles) == {Role.WORKER}),

@@ -45,12 +45,12 @@ def driver_version(cluster: Cluster) -> str:
     declared = cluster.software
     if declared is None:
         return catalog.software("nvidia-driver")
-    return compatibility.resolve(compatibility.profiles()[declared.profile], declared.pins)["driver"]
+    return compatibility.resolve(compatibility.profiles()[declared.profile], declared.versions)["driver"]
 
 
 def modules(cluster: Cluster, gpus: Gpus) -> GpuModules:
     """The flavour of the driver's kernel modules for a node's GPUs."""
-    asked = cluster.software.modules if cluster.software else None
+    asked = cluster.software.kernel_modules if cluster.software else None
     return compatibility.modules_of(catalog.gpus()[gpus.model], asked)
 
 
@@ -60,7 +60,7 @@ def expand_software(cluster: Cluster, declared_nodes: Iterable[DeclaredNode]) ->
     if declared is None:
         return None
     profile = compatibility.profiles()[declared.profile]
-    versions = compatibility.resolve(profile, declared.pins)
+    versions = compatibility.resolve(profile, declared.versions)
     kinds = {(cluster.target.os_of(node.name), modules(cluster, node.gpus)) for node in declared_nodes if node.gpus}
     flavours = {flavour for _, flavour in kinds} or {GpuModules.OPEN}
     direct = GpuDirect.DMA_BUF if flavours == {GpuModules.OPEN} else GpuDirect.OFF

@@ -41,7 +41,7 @@ WORKLOADS: Final[dict[str, Workload]] = {
     "gpu-operator": Workload(
         "NVIDIA's GPU operator for hosts with their own driver and toolkit", ("gpu-operator",), operators.gpu_operator, values=True
     ),
-    "cilium": Workload("Cilium as the cluster's network, for `scheduler.manifests`", ("cilium",), network.cilium, values=True),
+    "cilium": Workload("Cilium as the cluster's network, for `scheduler.cni_manifests`", ("cilium",), network.cilium, values=True),
     "efa-plugin": Workload("EFA interfaces for pods", ("efa-plugin",), operators.efa_plugin, values=True),
 }
 

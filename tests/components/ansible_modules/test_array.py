@@ -62,7 +62,7 @@ def test_nothing_is_written_unless_somebody_said_so(run: Any, node: Any) -> None
     wanted, asked = node
     for devices in (wanted["devices"], wanted["devices"][:1]):
         told = run(array, {**wanted, "devices": devices, "use_empty_disks": False})
-        assert told["failed"] and "use_empty_disks: true" in told["msg"]
+        assert told["failed"] and "format_empty_disks: true" in told["msg"]
     assert asked == []
 
 

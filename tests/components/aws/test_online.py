@@ -168,7 +168,7 @@ def test_spot_counts_against_a_quota_of_its_own(told: Account, answers: Callable
     running(answers)
     allow(answers, _STANDARD, 2)
     allow(answers, "L-3819A6DF", 0)
-    (found,) = account_checks.vcpus(at(told, cluster(purchase={"kind": "spot"})))
+    (found,) = account_checks.vcpus(at(told, cluster(capacity_type={"kind": "spot"})))
     assert "L-3819A6DF" in found.cause
 
 
@@ -176,13 +176,13 @@ def test_a_capacity_block_counts_against_none(told: Account, answers: Callable[.
     running(answers)
     allow(answers, _STANDARD, 2)
     block = {"kind": "capacity-block", "reservation": _RESERVATION}
-    assert said(account_checks.vcpus(at(told, cluster(type="p5.48xlarge", purchase=block)))) == []
+    assert said(account_checks.vcpus(at(told, cluster(type="p5.48xlarge", capacity_type=block)))) == []
 
 
 def test_a_quota_that_is_not_on_record_is_said(told: Account, answers: Callable[..., Stubber]) -> None:
     running(answers)
     allow(answers, _STANDARD, 2)
-    (found,) = account_checks.vcpus(at(told, cluster(type="p6-b200.48xlarge", purchase={"kind": "spot"})))
+    (found,) = account_checks.vcpus(at(told, cluster(type="p6-b200.48xlarge", capacity_type={"kind": "spot"})))
     assert found.level is Severity.WARNING and found.cause.startswith("could not look: no spot quota")
 
 
@@ -223,7 +223,7 @@ def test_an_image_that_is_not_there(account: Account) -> None:
 
 def test_an_image_that_is_not_pinned_could_not_be_looked_at(account: Account) -> None:
     bare = cluster()
-    unpinned = bare.model_copy(update={"target": bare.target.model_copy(update={"image": Image(parameter="/a")})})
+    unpinned = bare.model_copy(update={"target": bare.target.model_copy(update={"image": Image(ssm_parameter="/a")})})
     (found,) = account_checks.images(at(account, unpinned))
     assert found.level is Severity.WARNING and "rackwright pin-images mine" in found.hint
 
@@ -244,7 +244,7 @@ def reserve(answers: Callable[..., Stubber], **more: Any) -> None:
     answers("ec2", "describe_capacity_reservations", {"CapacityReservations": [described]}, CapacityReservationIds=[_RESERVATION])
 
 
-RESERVED = {"purchase": {"kind": "on-demand", "reservation": _RESERVATION}}
+RESERVED = {"capacity_type": {"kind": "on-demand", "reservation": _RESERVATION}}
 
 
 def test_a_reservation_that_fits_is_no_finding(told: Account, answers: Callable[..., Stubber]) -> None:
@@ -268,7 +268,7 @@ def test_a_reservation_that_does_not_fit(
 ) -> None:
     reserve(answers, **described)
     ((found_level, path, cause),) = said(account_checks.reservations(at(told, cluster(**RESERVED))))
-    assert (found_level, path) == (level, "target.instances.worker.purchase.reservation")
+    assert (found_level, path) == (level, "target.instances.worker.capacity_type.reservation")
     assert words in cause
 
 
@@ -296,14 +296,14 @@ def test_the_spot_price_now(told: Account, answers: Callable[..., Stubber], purc
         {"SpotPrice": price, "Timestamp": datetime(2026, 11, day, tzinfo=UTC)} for price, day in (("0.9", 1), ("0.4", 30), ("0.8", 2))
     ]
     answers("ec2", "describe_spot_price_history", {"SpotPriceHistory": history})
-    ((found_level, path, cause),) = said(account_checks.spot_prices(at(told, cluster(purchase={"kind": "spot", **purchase}))))
-    assert (found_level, path) == (level, "target.instances.worker.purchase")
+    ((found_level, path, cause),) = said(account_checks.spot_prices(at(told, cluster(capacity_type={"kind": "spot", **purchase}))))
+    assert (found_level, path) == (level, "target.instances.worker.capacity_type")
     assert words in cause
 
 
 def test_no_spot_price_is_said(told: Account, answers: Callable[..., Stubber]) -> None:
     answers("ec2", "describe_spot_price_history", {"SpotPriceHistory": []})
-    (found,) = account_checks.spot_prices(at(told, cluster(purchase={"kind": "spot"})))
+    (found,) = account_checks.spot_prices(at(told, cluster(capacity_type={"kind": "spot"})))
     assert found.level is Severity.WARNING and found.cause.startswith("could not look: AWS names no spot price")
 
 
@@ -340,7 +340,7 @@ def test_what_may_not_be_asked_is_a_warning_and_the_rest_is_asked(told: Account,
     answers("ec2", "describe_images", "UnauthorizedOperation")
     answers("ec2", "describe_spot_price_history", "UnauthorizedOperation")
     answers("service-quotas", "list_service_quotas", "AccessDeniedException")
-    found = list(account_checks.look(at(told, cluster(purchase={"kind": "spot"}))))
+    found = list(account_checks.look(at(told, cluster(capacity_type={"kind": "spot"}))))
     assert found[0].rule == "online-account" and "account 123456789012 in us-east-1, as arn:aws" in found[0].cause
     assert [(each.rule, each.level) for each in found[1:]] == [
         (rule, Severity.WARNING)

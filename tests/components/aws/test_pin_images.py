@@ -52,7 +52,7 @@ def pinned(file: Path) -> str | None:
 
 def test_the_id_behind_the_parameter_is_written_and_nothing_else_changes(account: Account, run: Run, stack: Callable[[str], Path]) -> None:
     publish(account, _OLD)
-    file = stack(f"{{parameter: {_PARAMETER}}}")
+    file = stack(f"{{ssm_parameter: {_PARAMETER}}}")
     before = file.read_text()
     ended = run("pin-images", str(file))
     assert (ended.code, ended.out) == (0, f"target.image: pinned to {_OLD}\n"), ended.err
@@ -61,7 +61,7 @@ def test_the_id_behind_the_parameter_is_written_and_nothing_else_changes(account
 
 
 def test_a_newer_one_is_told_and_written_when_asked(account: Account, run: Run, stack: Callable[[str], Path]) -> None:
-    file = stack(f"{{id: {_OLD}, parameter: {_PARAMETER}}}")
+    file = stack(f"{{id: {_OLD}, ssm_parameter: {_PARAMETER}}}")
     publish(account, _NEW)
     ended = run("pin-images", str(file), "--check")
     assert (ended.code, ended.out) == (1, f"target.image: {_NEW} is newer than {_OLD}\n")
@@ -89,9 +89,9 @@ def _backend() -> Any:
 
 
 def test_a_parameter_that_is_not_there_is_told(account: Account, run: Run, stack: Callable[[str], Path]) -> None:
-    ended = run("pin-images", str(stack("{parameter: /nowhere/ami-id}")))
+    ended = run("pin-images", str(stack("{ssm_parameter: /nowhere/ami-id}")))
     assert ended.code == 2
-    assert ended.err.startswith("target.image.parameter: there is no public parameter /nowhere/ami-id in us-east-1\n  ")
+    assert ended.err.startswith("target.image.ssm_parameter: there is no public parameter /nowhere/ami-id in us-east-1\n  ")
 
 
 def test_no_image_of_that_name_is_told(account: Account, run: Run, stack: Callable[[str], Path]) -> None:
@@ -102,7 +102,7 @@ def test_no_image_of_that_name_is_told(account: Account, run: Run, stack: Callab
 
 def test_without_credentials_it_says_what_to_do(no_account: None, run: Run, stack: Callable[[str], Path]) -> None:
     """Exit code 3, and not one line of a traceback."""
-    ended = run("pin-images", str(stack(f"{{parameter: {_PARAMETER}}}")))
+    ended = run("pin-images", str(stack(f"{{ssm_parameter: {_PARAMETER}}}")))
     assert ended.code == 3
     assert ended.err == (
         "ssm:get_parameter: Unable to locate credentials\n"
@@ -118,4 +118,4 @@ def test_other_targets_have_nothing_to_pin(run: Run, target: str, words: str) ->
 
 def test_an_image_that_is_only_an_id_has_nothing_to_look_up(run: Run, stack: Callable[[str], Path]) -> None:
     ended = run("pin-images", str(stack(f"{{id: {_OLD}}}")))
-    assert ended.code == 2 and "target.image: has neither `parameter` nor `name` and `owner`" in ended.err
+    assert ended.code == 2 and "target.image: has neither `ssm_parameter` nor `name` and `owner`" in ended.err

@@ -207,9 +207,9 @@ def test_two_leave_and_come_again(lab: Project) -> None:
 
 def test_an_even_number_and_another_address_are_refused(lab: Project) -> None:
     assert "use 1 or 3" in scaled(lab, 2).output
-    lab.edit(lambda cluster: (cluster["groups"]["controller"].update(count=3), cluster["scheduler"].pop("endpoint")))
+    lab.edit(lambda cluster: (cluster["groups"]["controller"].update(count=3), cluster["scheduler"].pop("control_plane_vip")))
     assert "require a common address" in lab.pulumi("up").output
-    lab.edit(lambda cluster: cluster["scheduler"].update(endpoint=address(lab)))
+    lab.edit(lambda cluster: cluster["scheduler"].update(control_plane_vip=address(lab)))
 
 
 def test_it_goes_and_leaves_nothing(lab: Project) -> None:

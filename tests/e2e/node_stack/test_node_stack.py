@@ -42,7 +42,7 @@ CLUSTER: dict[str, Any] = {
         "hugepages": {"2MiB": 8},
         "sysctl": {"vm.swappiness": 11},
     },
-    "scratch": {"devices": ["/dev/vdb", "/dev/vdc"], "use_empty_disks": True, "file_system": "xfs", "mount": "/local-scratch"},
+    "scratch": {"devices": ["/dev/vdb", "/dev/vdc"], "format_empty_disks": True, "file_system": "xfs", "mount": "/local-scratch"},
 }
 SECRET = "a-password-that-nobody-else-may-read"
 LDAP = {
@@ -180,9 +180,9 @@ def test_a_disk_with_something_on_it_is_refused_and_nothing_is_written(node: Emu
     assert code != 0 and "/dev/vdc: expected an empty disk, found swap - nothing was written to any disk" in said, said[-3000:]
     assert node.on(NODE, "wipefs --noheadings --output TYPE /dev/vdb") == ""
     node.on(NODE, "wipefs --quiet --all /dev/vdc")
-    stack.describe(scratch={**CLUSTER["scratch"], "use_empty_disks": False})
+    stack.describe(scratch={**CLUSTER["scratch"], "format_empty_disks": False})
     code, _, said = stack.run()
-    assert code != 0 and "use_empty_disks: true" in said, said[-3000:]
+    assert code != 0 and "format_empty_disks: true" in said, said[-3000:]
     assert node.on(NODE, "wipefs --noheadings --output TYPE /dev/vdb /dev/vdc") == ""
 
 

@@ -11,7 +11,7 @@ import pytest
 from support.hang import HANG_SECONDS
 from support.project import Project, clone
 
-SAVING = {"idle": "60s", "suspend_timeout": "15s", "resume_timeout": "30s"}
+SAVING = {"suspend_time": "60s", "suspend_timeout": "15s", "resume_timeout": "30s"}
 
 
 def _status(project: Project, node: str) -> str:
@@ -115,7 +115,7 @@ def test_a_change_wakes_it_and_a_dead_agent_is_started_again(saving: Project) ->
     _falls_asleep(saving)
     for pid in _agents(saving):
         subprocess.run(["kill", "-9", pid], check=True)
-    saving.edit(lambda cluster: cluster["scheduler"]["power_saving"].update(idle="70s"))
+    saving.edit(lambda cluster: cluster["scheduler"]["power_saving"].update(suspend_time="70s"))
     saving.must("up")
     assert len(_agents(saving)) == 1
     assert saving.report()["verdict"] == "passed"

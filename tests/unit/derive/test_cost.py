@@ -74,18 +74,18 @@ def test_spot_costs_what_is_expected_or_at_most_the_list_price_or_one_s_own_limi
     """A discount is an input, never a constant."""
     listed = instance_types()["g5.xlarge"].usd_per_hour
     assert listed is not None
-    expected = line(cost(workers(purchase={"kind": "spot", "expected_usd_per_hour": 0.4})), "worker", "g5.xlarge")
+    expected = line(cost(workers(capacity_type={"kind": "spot", "expected_usd_per_hour": 0.4})), "worker", "g5.xlarge")
     assert (expected.usd_per_hour, expected.source, expected.date) == (pytest.approx(1.2), "the stack file", None)
-    ceiling = line(cost(workers(purchase={"kind": "spot"})), "worker", "g5.xlarge")
+    ceiling = line(cost(workers(capacity_type={"kind": "spot"})), "worker", "g5.xlarge")
     assert ceiling.usd_per_hour == pytest.approx(3 * listed) and "at most" in ceiling.remark
-    limited = line(cost(workers(purchase={"kind": "spot", "max_usd_per_hour": 0.3})), "worker", "g5.xlarge")
+    limited = line(cost(workers(capacity_type={"kind": "spot", "max_usd_per_hour": 0.3})), "worker", "g5.xlarge")
     assert limited.usd_per_hour == pytest.approx(0.9)
 
 
 def test_a_block_is_paid_up_front_and_its_hours_are_not_paid_again() -> None:
     """With its duration, the share of an hour is told, too."""
     block = {"kind": "capacity-block", "reservation": "cr-00000000000000000", "usd_total": 2400.0}
-    with_share, without = cost(workers(purchase={**block, "duration": "1d"})), cost(workers(purchase=block))
+    with_share, without = cost(workers(capacity_type={**block, "duration": "1d"})), cost(workers(capacity_type=block))
     assert line(with_share, "worker", "g5.xlarge").usd_per_hour == pytest.approx(100)
     assert line(without, "worker", "g5.xlarge").usd_per_hour is None
     assert without.complete and with_share.usd_per_hour == pytest.approx(without.usd_per_hour + 100)
@@ -94,7 +94,7 @@ def test_a_block_is_paid_up_front_and_its_hours_are_not_paid_again() -> None:
 
 def test_a_block_of_unknown_price_makes_the_sum_a_least_one() -> None:
     """Not a free one."""
-    found = cost(workers(purchase={"kind": "capacity-block", "reservation": "cr-00000000000000000"}))
+    found = cost(workers(capacity_type={"kind": "capacity-block", "reservation": "cr-00000000000000000"}))
     assert not found.complete and not line(found, "worker", "g5.xlarge").known
 
 
@@ -108,7 +108,7 @@ def test_a_type_without_a_price_on_record_makes_the_sum_a_least_one() -> None:
 def test_a_faster_root_volume_costs_more() -> None:
     """Above what every gp3 has."""
     plain, fast = (
-        line(cost(workers(root=root)), "worker", "root volumes").usd_per_hour for root in ({}, {"iops": 4000, "throughput": 225})
+        line(cost(workers(root_volume=root)), "worker", "root volumes").usd_per_hour for root in ({}, {"iops": 4000, "throughput": 225})
     )
     storage = prices()["ebs-gp3-storage"].usd
     assert storage is not None
@@ -147,7 +147,7 @@ def test_the_disks_that_are_paid_are_the_plan_s_volumes(storage: Mapping[str, An
 
 def test_lustre_costs_by_its_capacity_and_its_backups_have_no_price() -> None:
     """Metadata operations at most what was asked for."""
-    lustre = {"kind": "fsx-lustre", "mount": "/fsx", "size": "4800GiB", "deployment": "PERSISTENT_2", "throughput": 250}
+    lustre = {"kind": "fsx-lustre", "mount": "/fsx", "size": "4800GiB", "deployment_type": "PERSISTENT_2", "throughput": 250}
     found = cost(described(storage={"fsx": {**lustre, "metadata_iops": 12000}}))
     storage, metadata = prices()["fsx-persistent-2-ssd-250"].usd, prices()["fsx-metadata-iops"].usd
     assert storage is not None and metadata is not None
@@ -158,7 +158,7 @@ def test_lustre_costs_by_its_capacity_and_its_backups_have_no_price() -> None:
 
 def test_what_fsx_does_not_offer_has_no_price_and_no_traceback() -> None:
     """Its rule says why; the bill still has its other lines."""
-    found = cost(described(storage={"fsx": {"kind": "fsx-lustre", "mount": "/fsx", "size": "1200GiB", "deployment": "PERSISTENT_2"}}))
+    found = cost(described(storage={"fsx": {"kind": "fsx-lustre", "mount": "/fsx", "size": "1200GiB", "deployment_type": "PERSISTENT_2"}}))
     assert line(found, "fsx", "FSx for Lustre, 1200 GiB").usd_per_hour is None
 
 

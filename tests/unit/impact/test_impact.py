@@ -59,7 +59,7 @@ RACK = written("rack-h100")
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"fabric__nodes": 128}, "requires manual work on the fabric: 511 cables to move, 16 switches fewer (fabric.nodes)"),
+        ({"fabric__max_nodes": 128}, "requires manual work on the fabric: 511 cables to move, 16 switches fewer (fabric.max_nodes)"),
         (
             {"fabric__oversubscription": 2},
             "requires manual work on the fabric: 592 cables to move, 176 cables to remove, 11 switches fewer (fabric.oversubscription)",
@@ -76,7 +76,9 @@ def test_cables_of_a_real_fabric_are_told_as_work_for_people(fields: dict[str, A
     assert ("planned for more nodes" in said.hint) == ("to move," in words)
 
 
-@pytest.mark.parametrize("fields", [{"fabric__floor__row_pitch_cm": 200}, {"fabric__management": None}, {"groups__worker__cpus": 64}])
+@pytest.mark.parametrize(
+    "fields", [{"fabric__floor_plan__row_pitch_cm": 200}, {"fabric__management_network": None}, {"groups__worker__cpus": 64}]
+)
 def test_edits_that_move_no_cable_say_nothing_of_cables(fields: dict[str, Any]) -> None:
     found = impact(described(RACK), described(edited(RACK, **fields)))
     assert found and not [consequence for consequence in found if consequence.action is Action.RECABLE]
@@ -88,7 +90,7 @@ def test_a_worker_joins_the_scheduler_that_there_is() -> None:
 
 
 def test_a_simulated_fabric_needs_no_people() -> None:
-    found = impact(described(LAB), described(edited(LAB, fabric__nodes=16)))
+    found = impact(described(LAB), described(edited(LAB, fabric__max_nodes=16)))
     assert {consequence.action for consequence in found} == {Action.RESTART}
 
 
@@ -184,7 +186,7 @@ ROWS: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
-        {"scheduler__power_saving": {"idle": "10m"}},
+        {"scheduler__power_saving": {"suspend_time": "10m"}},
         ["restarts slurmd on worker0, worker1 (scheduler.power_saving)", f"{RELOAD} (scheduler.power_saving)"],
     ),
     ({"scheduler__drain_timeout": "1m"}, ["affects runs only; no node changes (scheduler.drain_timeout)"]),

@@ -113,7 +113,12 @@ def _excepted(field: Any) -> list[str]:
         ({"groups": dict(reversed(LAB["groups"].items()))}, "groups", Kind.MOVED, UpdatePolicy.MEMBERS),
         ({"nodes": {"worker1": {"state": "out", "reason": "bad DIMM"}}}, "nodes.worker1.state", Kind.CHANGED, UpdatePolicy.MEMBERS),
         ({"nodes": {"worker1": {"gpus": {"count": 0}}}}, "nodes.worker1.gpus.count", Kind.ADDED, UpdatePolicy.REPLACE),
-        ({"scheduler": {"kind": "slurm", "power_saving": {"idle": "5m"}}}, "scheduler.power_saving", Kind.ADDED, UpdatePolicy.RESTART),
+        (
+            {"scheduler": {"kind": "slurm", "power_saving": {"suspend_time": "5m"}}},
+            "scheduler.power_saving",
+            Kind.ADDED,
+            UpdatePolicy.RESTART,
+        ),
     ],
 )
 def test_an_edit_is_the_field_with_its_policy(more: dict[str, Any], path: str, kind: Kind, change: UpdatePolicy) -> None:

@@ -145,7 +145,7 @@ def test_the_first_queue_is_the_default_unless_one_says_so() -> None:
 def test_controllers_stand_in_the_order_in_which_they_take_over() -> None:
     """The backup may have been declared first."""
     groups = {"b": {"count": 2, "roles": ["controller"]}, "a": {"count": 1, "roles": ["controller"]}}
-    plan = expand(cluster(groups, scheduler={"kind": "slurm", "backup": ["b1", "b0"]}), "lab")
+    plan = expand(cluster(groups, scheduler={"kind": "slurm", "backup_controllers": ["b1", "b0"]}), "lab")
     assert plan.scheduler.controllers == ("a0", "b1", "b0")
 
 

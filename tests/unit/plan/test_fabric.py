@@ -74,17 +74,17 @@ def fabrics(draw: st.DrawFn) -> tuple[Plan, int]:
         "switch": draw(st.sampled_from(["qm9700", "qm8700"])),
         "topology": topology.value,
         "rails": rails,
-        "nodes": draw(st.integers(1, 300)),
+        "max_nodes": draw(st.integers(1, 300)),
         "oversubscription": draw(st.integers(1, 4)),
         **({"subnet_manager": "login0"} if draw(st.booleans()) else {}),
     }
     ports = {"qm9700": 64, "qm8700": 40}[said["switch"]]
-    sizes = {"nodes": said["nodes"], "oversubscription": said["oversubscription"], "topology": topology}
+    sizes = {"nodes": said["max_nodes"], "oversubscription": said["oversubscription"], "topology": topology}
     assume(compute_layout(ports=ports, rails=rails, spare=int("subnet_manager" in said), **sizes) is not None)
-    room = draw(st.integers(0, said["nodes"] - 1))
+    room = draw(st.integers(0, said["max_nodes"] - 1))
     first = draw(st.integers(0, room))
-    here = draw(st.integers(0 if first else 1, said["nodes"] - room))
-    return plan(here, (first, room) if room else None, **said), draw(st.integers(first + here, said["nodes"]))
+    here = draw(st.integers(0 if first else 1, said["max_nodes"] - room))
+    return plan(here, (first, room) if room else None, **said), draw(st.integers(first + here, said["max_nodes"]))
 
 
 def ports_of(laid: Wiring) -> Counter[tuple[str, int]]:
@@ -177,7 +177,7 @@ def sent(fabric: FabricPlan, laid: Wiring) -> Counter[int]:
 def test_a_unit_that_is_nearly_empty_sends_little() -> None:
     """Whatever cables its leaves have up: one node of eight rails."""
     assert bisection_gbps(fabric_of(rack()), wiring(rack())) == 102_400
-    made = plan(33, nodes=256)
+    made = plan(33, max_nodes=256)
     assert bisection_gbps(fabric_of(made), wiring(made)) == 8 * 400
 
 
@@ -221,15 +221,15 @@ def test_room_for_growth_has_its_price() -> None:
     space = room(rack())
     assert space is not None
     assert (space.switches, space.alone, space.moved) == (48, 24, 511)
-    assert room(plan(64, nodes=64)) is None
+    assert room(plan(64, max_nodes=64)) is None
 
 
 @pytest.mark.parametrize("nodes", [64, 128])
 def test_what_is_laid_out_for_fewer_would_move_cables(nodes: int) -> None:
     """So that nobody takes the small layout for the large one's beginning."""
-    small, large = fabric_of(plan(64, nodes=nodes)), fabric_of(plan(64, nodes=256))
+    small, large = fabric_of(plan(64, max_nodes=nodes)), fabric_of(plan(64, max_nodes=256))
     assert small.spines < large.spines
-    assert not set(wiring(plan(64, nodes=nodes)).cables) <= set(wiring(plan(256, nodes=256)).cables)
+    assert not set(wiring(plan(64, max_nodes=nodes)).cables) <= set(wiring(plan(256, max_nodes=256)).cables)
 
 
 @pytest.mark.parametrize(
@@ -242,37 +242,37 @@ def test_what_is_laid_out_for_fewer_would_move_cables(nodes: int) -> None:
     ],
 )
 def test_counts_are_those_of_the_reference_architecture(nodes: int, rails: int, leaves: int, spines: int) -> None:
-    laid = wiring(plan(nodes, nodes=nodes))
+    laid = wiring(plan(nodes, max_nodes=nodes))
     assert (len(laid.of(Level.LEAF)), len(laid.of(Level.SPINE))) == (leaves, spines)
     assert len(laid.cables) == 2 * nodes * rails
 
 
 def test_a_subnet_manager_of_its_own_takes_a_port_of_every_unit() -> None:
     """As in that architecture, whose units have 31 nodes where UFM is plugged in."""
-    fabric = fabric_of(plan(62, nodes=62, subnet_manager="login0"))
+    fabric = fabric_of(plan(62, max_nodes=62, subnet_manager="login0"))
     assert (fabric.per_unit, fabric.uplinks) == (31, 32)
-    own = [cable for cable in wiring(plan(62, nodes=62, subnet_manager="login0")).cables if cable.device.startswith("login0/")]
+    own = [cable for cable in wiring(plan(62, max_nodes=62, subnet_manager="login0")).cables if cable.device.startswith("login0/")]
     assert [(cable.device, cable.switch, cable.switch_port) for cable in own] == [("login0/mlx5_0", "leaf-su1-r0", 64)]
-    assert plan(62, nodes=62, subnet_manager="login0").node("login0").rails == ("mlx5_0",)
-    assert plan(62, nodes=62, subnet_manager="worker0").node("login0").rails == ()
+    assert plan(62, max_nodes=62, subnet_manager="login0").node("login0").rails == ("mlx5_0",)
+    assert plan(62, max_nodes=62, subnet_manager="worker0").node("login0").rails == ()
 
 
 def test_a_fabric_of_one_leaf_has_no_spine() -> None:
-    made = plan(4, nodes=4, topology="fat-tree")
+    made = plan(4, max_nodes=4, topology="fat-tree")
     assert [switch.name for switch in wiring(made).switches] == ["leaf-01"]
     assert bisection_gbps(fabric_of(made), wiring(made)) is None
 
 
 def test_ethernet_is_laid_out_alike() -> None:
     """Only the switch and what runs over it differ."""
-    one, other = plan(64, nodes=64), plan(64, nodes=64, kind="roce")
+    one, other = plan(64, max_nodes=64), plan(64, max_nodes=64, kind="roce")
     assert wiring(one) == wiring(other)
     assert (fabric_of(other).switch, fabric_of(other).link_layer, fabric_of(other).rate_gbps) == ("sn5400", "Ethernet", 400)
 
 
 def test_nodes_that_are_out_stay_plugged_in() -> None:
     """They are repaired in place."""
-    cluster = described(4, nodes=4).model_copy(update={"nodes": {}})
+    cluster = described(4, max_nodes=4).model_copy(update={"nodes": {}})
     out = cluster.model_copy(update={"nodes": load_out("worker1")})
     assert wiring(expand(out, "rack")) == wiring(expand(cluster, "rack"))
 
@@ -301,7 +301,7 @@ def test_two_groups_lie_one_after_the_other() -> None:
 
 def test_the_subnet_manager_stays_where_it_is_when_an_empty_group_grows() -> None:
     """Its leaf is there before any node of it is, and so is that leaf's way up."""
-    empty, grows = (plan(2, (count, 40), nodes=48, subnet_manager="login0") for count in (0, 1))
+    empty, grows = (plan(2, (count, 40), max_nodes=48, subnet_manager="login0") for count in (0, 1))
     (own,) = (cable for cable in wiring(empty).cables if cable.device == "login0/mlx5_0")
     assert (own.switch, own.switch_port) == ("leaf-su1-r0", 64)
     assert set(wiring(empty).cables) < set(wiring(grows).cables)

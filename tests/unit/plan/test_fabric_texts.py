@@ -203,8 +203,10 @@ def test_lengths_follow_from_where_racks_stand_and_media_from_lengths() -> None:
 
 
 def test_where_nobody_knows_where_racks_stand_no_length_is_made_up() -> None:
-    assert {(row.length_m, row.medium) for row in rows(stack("rack-h100", floor=None, management=None))} == {("", "")}
-    assert {(row.length_m, row.medium) for row in rows(stack("rack-h100", switch="qm8700", nodes=64)) if row.speed == "HDR"} >= {("2", "")}
+    assert {(row.length_m, row.medium) for row in rows(stack("rack-h100", floor_plan=None, management_network=None))} == {("", "")}
+    assert {(row.length_m, row.medium) for row in rows(stack("rack-h100", switch="qm8700", max_nodes=64)) if row.speed == "HDR"} >= {
+        ("2", "")
+    }
 
 
 def test_the_hand_over_has_every_cable_beside_the_cluster() -> None:
@@ -236,7 +238,7 @@ def test_hundreds_of_racks_stand_in_rows(nodes: int) -> None:
     """Side by side they would be thinner than nothing. None covers another, and each has its switch of the management plane below it."""
     workers = {f"worker[{first}-{first + 3}]": f"r{first // 4 + 1}" for first in range(0, 800, 4)}
     floor = {"rows": [[f"r{number}" for number in range(1, 257)], ["n1"]], "switch_racks": ["n1"]}
-    plan = racks(800, workers, kind="roce", switch="sn5600", nodes=1024, floor=floor, management={})
+    plan = racks(800, workers, kind="roce", switch="sn5600", max_nodes=1024, floor_plan=floor, management_network={})
     drawn = ElementTree.fromstring(picture(plan, nodes))
     boxes = [element.attrib for element in drawn.iter("{http://www.w3.org/2000/svg}rect")]
     assert all(float(box["width"]) > 0 and float(box["height"]) > 0 for box in boxes)
@@ -284,7 +286,7 @@ def racks(count: int, workers: dict[str, str], login: str | None = "r1", **fabri
 
 def test_no_two_management_switches_have_one_name() -> None:
     """The second of rack r1 is not the first of rack r1-2."""
-    plan = racks(32, {"worker[0-29]": "r1", "worker[30-31]": "r1-2"}, nodes=32, management={})
+    plan = racks(32, {"worker[0-29]": "r1", "worker[30-31]": "r1-2"}, max_nodes=32, management_network={})
     switches = management(plan, wiring(plan)).switches
     assert [tuple(switch) for switch in switches] == [("mgmt-r1", "r1"), ("mgmt-r1.2", "r1"), ("mgmt-r1-2", "r1-2")]
 
@@ -296,22 +298,22 @@ def notes(plan: Plan) -> str:
 def test_what_the_cable_list_leaves_out_is_said() -> None:
     """Of nodes to come that find no rack, and of switches that stand nowhere."""
     floor = {"rows": [["r1", "r2", "n1", "r3"]], "switch_racks": ["n1"]}
-    full = racks(4, {"worker[0-3]": "r2"}, nodes=8, floor=floor, management={})
+    full = racks(4, {"worker[0-3]": "r2"}, max_nodes=8, floor_plan=floor, management_network={})
     assert "no rack" not in notes(full)
     assert {row.to_rack for row in rows(full, 8)} == {"r1", "r2", "r3", "n1"}
-    more = racks(4, {"worker[0-3]": "r2"}, nodes=11, floor=floor, management={})
+    more = racks(4, {"worker[0-3]": "r2"}, max_nodes=11, floor_plan=floor, management_network={})
     assert "3 nodes of the full fabric have no rack: their cables have no length; their management ports are not listed" in notes(more)
     assert summary(more)["without_rack"] == {"nodes": 3, "switches": 0}
-    nowhere = racks(4, {"worker[0-3]": "r2"}, nodes=4, management={})
-    assert "10 switches of the full fabric have no rack without `floor`: their management ports are not listed" in notes(nowhere)
+    nowhere = racks(4, {"worker[0-3]": "r2"}, max_nodes=4, management_network={})
+    assert "10 switches of the full fabric have no rack without `floor_plan`: their management ports are not listed" in notes(nowhere)
     assert not [row for row in rows(nowhere) if row.from_device.endswith("/mgmt")]
 
 
 def test_a_subnet_manager_without_rack_is_one_of_those_that_have_none() -> None:
     floor = {"rows": [["r2", "n1"]], "switch_racks": ["n1"]}
-    plan = racks(2, {"worker[0-1]": "r2"}, None, nodes=2, floor=floor, subnet_manager="login0")
+    plan = racks(2, {"worker[0-1]": "r2"}, None, max_nodes=2, floor_plan=floor, subnet_manager="login0")
     assert "1 node of the full fabric has no rack: its cables have no length" in notes(plan).splitlines()
-    assert "no rack" not in notes(racks(2, {"worker[0-1]": "r2"}, None, nodes=2, floor=floor))
+    assert "no rack" not in notes(racks(2, {"worker[0-1]": "r2"}, None, max_nodes=2, floor_plan=floor))
 
 
 def test_dpus_are_an_inventory() -> None:

@@ -84,7 +84,7 @@ def test_the_hand_over_of_everything_keeps_its_contract() -> None:
     plan = planned(
         HOSTS,
         tuning={"hugepages": {"2MiB": 4}, "sysctl": {"vm.swappiness": 10}},
-        scratch={"devices": ["/dev/vdb"], "use_empty_disks": True},
+        scratch={"devices": ["/dev/vdb"], "format_empty_disks": True},
         rdma={"roce": {"devices": ["mlx5_0"]}},
         software={"containers": ["podman"], "tools": ["nvtop"], "pytorch": {"version": "2.8.0"}},
         users_from={"ldap": {"uri": ["ldaps://ldap.example.org"], "base": "dc=example,dc=org"}},

@@ -53,7 +53,7 @@ def test_every_network_says_what_nodes_take_and_what_it_costs(cni: Cni) -> None:
     assert encapsulations(cni)
     for encapsulation in encapsulations(cni):
         assert overhead(encapsulation) == 0 if encapsulation is Encapsulation.NONE else overhead(encapsulation) >= 20
-        assert bool(between(cni, encapsulation)) is (cni is not Cni.ROUTES and (cni, encapsulation) != (Cni.FLANNEL, Encapsulation.NONE))
+        assert bool(between(cni, encapsulation)) is (cni is not Cni.BRIDGE and (cni, encapsulation) != (Cni.FLANNEL, Encapsulation.NONE))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_flannel_comes_before_what_needs_a_network() -> None:
     assert kinds.index("DaemonSet flannel") < kinds.index("DaemonSet gpu-device-plugin") < kinds.index("Namespace research")
 
 
-@pytest.mark.parametrize(("cni", "policies"), [("routes", 0), ("flannel", 0), ("calico", 4), ("cilium", 4)])
+@pytest.mark.parametrize(("cni", "policies"), [("bridge", 0), ("flannel", 0), ("calico", 4), ("cilium", 4)])
 def test_namespaces_have_policies_where_they_hold(cni: str, policies: int) -> None:
     cluster = planned(cni=cni)
     found = [made["metadata"]["name"] for made in cluster.objects if made["kind"] == "NetworkPolicy"]

@@ -99,7 +99,7 @@ def inventory():
 
 _KUBERNETES = {
     "kind": "kubernetes", "cluster_name": "lab", "version": "1.34.1", "bundled": True, "controllers": ["login0"], "submit": ["login0"],
-    "endpoint": "10.77.0.10:6443", "virtual_address": "10.77.0.10", "pods": "10.244.0.0/16", "services": "10.245.0.0/16", "cni": "routes",
+    "endpoint": "10.77.0.10:6443", "virtual_address": "10.77.0.10", "pods": "10.244.0.0/16", "services": "10.245.0.0/16", "cni": "bridge",
     "network": {"encapsulation": "none", "mtu": 1500, "enforces": False},
     "nodes": [
         {"name": "login0", "controls": True, "works": False, "gpus": 0},

@@ -25,7 +25,7 @@ SOFTWARE: dict[str, Any] = {
     **GOOD[0]["cluster"],
     "software": {
         "profile": "2026-lts-cuda12",
-        "pins": {"cuda": "12.8", "driver": "580.65.06"},
+        "versions": {"cuda": "12.8", "driver": "580.65.06"},
         "nccl": {"environment": {"NCCL_ALGO": "Ring"}},
     },
 }

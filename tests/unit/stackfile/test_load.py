@@ -111,7 +111,14 @@ def put(path: str, value: object) -> dict[str, Any]:
             "",
         ),
         ("scheduler", {"kind": "slurm", "drain_timeout": "5 minutes"}, "duration", "scheduler.drain_timeout", "not a duration", "like 5m"),
-        ("scheduler", {"kind": "slurm", "power_saving": {}}, "missing-key", "scheduler.power_saving.idle", "is missing", "add `idle:`"),
+        (
+            "scheduler",
+            {"kind": "slurm", "power_saving": {}},
+            "missing-key",
+            "scheduler.power_saving.suspend_time",
+            "is missing",
+            "add `suspend_time:`",
+        ),
         ("users.Alice", {"uid": 2001}, "user-name", "users.Alice", "not a user name", "lower-case"),
         (
             "users.alice",

@@ -23,18 +23,18 @@ def put(text: str) -> str:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("{parameter: /a/b}", "{id: ami-1, parameter: /a/b}"),
-        ("{parameter: /a/b}   # pin it", "{id: ami-1, parameter: /a/b}   # pin it"),
-        ("{ parameter: /a/b }", "{id: ami-1, parameter: /a/b }"),
+        ("{ssm_parameter: /a/b}", "{id: ami-1, ssm_parameter: /a/b}"),
+        ("{ssm_parameter: /a/b}   # pin it", "{id: ami-1, ssm_parameter: /a/b}   # pin it"),
+        ("{ ssm_parameter: /a/b }", "{id: ami-1, ssm_parameter: /a/b }"),
         ("{}", "{id: ami-1}"),
-        ("{id: ami-0, parameter: /a/b}", "{id: ami-1, parameter: /a/b}"),
-        ("{parameter: /a/b, id: 'ami-0'}", "{parameter: /a/b, id: ami-1}"),
-        ("{parameter: /a/b, id: }", "{parameter: /a/b, id: ami-1 }"),
-        ("{\n        parameter: /a/b,  # there\n      }", "{id: ami-1,\n        parameter: /a/b,  # there\n      }"),
-        ("\n        parameter: /a/b  # there", "\n        id: ami-1\n        parameter: /a/b  # there"),
-        ("\n        # why\n        parameter: /a/b", "\n        # why\n        id: ami-1\n        parameter: /a/b"),
-        ("\n        parameter: /a/b\n        id: ami-0  # June", "\n        parameter: /a/b\n        id: ami-1  # June"),
-        ("\n        parameter: /a/b\n        id:  # none yet", "\n        parameter: /a/b\n        id: ami-1  # none yet"),
+        ("{id: ami-0, ssm_parameter: /a/b}", "{id: ami-1, ssm_parameter: /a/b}"),
+        ("{ssm_parameter: /a/b, id: 'ami-0'}", "{ssm_parameter: /a/b, id: ami-1}"),
+        ("{ssm_parameter: /a/b, id: }", "{ssm_parameter: /a/b, id: ami-1 }"),
+        ("{\n        ssm_parameter: /a/b,  # there\n      }", "{id: ami-1,\n        ssm_parameter: /a/b,  # there\n      }"),
+        ("\n        ssm_parameter: /a/b  # there", "\n        id: ami-1\n        ssm_parameter: /a/b  # there"),
+        ("\n        # why\n        ssm_parameter: /a/b", "\n        # why\n        id: ami-1\n        ssm_parameter: /a/b"),
+        ("\n        ssm_parameter: /a/b\n        id: ami-0  # June", "\n        ssm_parameter: /a/b\n        id: ami-1  # June"),
+        ("\n        ssm_parameter: /a/b\n        id:  # none yet", "\n        ssm_parameter: /a/b\n        id: ami-1  # none yet"),
     ],
 )
 def test_the_key_is_written_and_all_else_stays(before: str, after: str) -> None:
@@ -42,25 +42,25 @@ def test_the_key_is_written_and_all_else_stays(before: str, after: str) -> None:
 
 
 def test_a_file_of_another_system_keeps_its_line_ends() -> None:
-    text = whole("\n        parameter: /a/b").replace("\n", "\r\n")
+    text = whole("\n        ssm_parameter: /a/b").replace("\n", "\r\n")
     assert put(text).count("\r\n") == text.count("\r\n") + 1
     assert put(text).count("\n") == put(text).count("\r\n")
 
 
 def test_writing_twice_is_writing_once() -> None:
-    once = put(whole("{parameter: /a/b}"))
+    once = put(whole("{ssm_parameter: /a/b}"))
     assert put(once) == once
 
 
 @pytest.mark.parametrize(
     "image",
     [
-        "&image {parameter: /a/b}",
-        "\n        ? parameter\n        : /a/b",
-        "{parameter: /a/b",
+        "&image {ssm_parameter: /a/b}",
+        "\n        ? ssm_parameter\n        : /a/b",
+        "{ssm_parameter: /a/b",
         "/a/b",
-        "[parameter]",
-        "!!map {parameter: /a/b}",
+        "[ssm_parameter]",
+        "!!map {ssm_parameter: /a/b}",
     ],
 )
 def test_what_cannot_be_edited_is_refused_with_the_line_to_write(image: str) -> None:
@@ -69,7 +69,7 @@ def test_what_cannot_be_edited_is_refused_with_the_line_to_write(image: str) -> 
     assert "target.image" in str(refused.value) and "add `id: ami-1` by hand" in str(refused.value)
 
 
-@pytest.mark.parametrize("shared", ["&shared {parameter: /a/b}", "&shared\n  parameter: /a/b"])
+@pytest.mark.parametrize("shared", ["&shared {ssm_parameter: /a/b}", "&shared\n  ssm_parameter: /a/b"])
 def test_what_is_written_elsewhere_is_refused(shared: str) -> None:
     """An alias: the other place would change, too."""
     text = whole("*shared").replace("# mine\n", f"other: {shared}\n")

@@ -102,9 +102,9 @@ def vcpus(at: AccountCheckContext) -> Iterator[Finding]:
 
 
 def _usage_class(declared: Instances) -> UsageClass:
-    if isinstance(declared.purchase, CapacityBlock):
+    if isinstance(declared.capacity_type, CapacityBlock):
         return UsageClass.CAPACITY_BLOCK
-    return UsageClass.SPOT if isinstance(declared.purchase, Spot) else UsageClass.ON_DEMAND
+    return UsageClass.SPOT if isinstance(declared.capacity_type, Spot) else UsageClass.ON_DEMAND
 
 
 def _used(at: AccountCheckContext) -> Counter[Quota]:
@@ -180,10 +180,10 @@ def reservations(at: AccountCheckContext) -> Iterator[Finding]:
     """A reservation of another type, zone or size is not used, or refuses the launch."""
     for group, count in at.counts.items():
         declared = at.target.instances[group]
-        id_ = None if isinstance(declared.purchase, Spot) else declared.purchase.reservation
+        id_ = None if isinstance(declared.capacity_type, Spot) else declared.capacity_type.reservation
         if id_ is None:
             continue
-        path = f"target.instances.{group}.purchase.reservation"
+        path = f"target.instances.{group}.capacity_type.reservation"
         try:
             found = at.account.ask("ec2", "describe_capacity_reservations", CapacityReservationIds=[id_])["CapacityReservations"]
         except AwsRequestError as answer:
@@ -221,9 +221,9 @@ def spot_prices(at: AccountCheckContext) -> Iterator[Finding]:
     """What spot costs now in the stack's zone, against what is expected and what is allowed."""
     for group in at.counts:
         declared = at.target.instances[group]
-        if not isinstance(declared.purchase, Spot):
+        if not isinstance(declared.capacity_type, Spot):
             continue
-        path = f"target.instances.{group}.purchase"
+        path = f"target.instances.{group}.capacity_type"
         told = at.account.ask(
             "ec2",
             "describe_spot_price_history",
@@ -237,7 +237,7 @@ def spot_prices(at: AccountCheckContext) -> Iterator[Finding]:
             yield Finding(Severity.WARNING, "online-spot-price", path, cause, "there may be no spot capacity; try another zone")
             continue
         latest = max(told, key=lambda each: each["Timestamp"])
-        yield _spot_price(declared, declared.purchase, float(latest["SpotPrice"]), path)
+        yield _spot_price(declared, declared.capacity_type, float(latest["SpotPrice"]), path)
 
 
 def _spot_price(declared: Instances, bought: Spot, usd: float, path: str) -> Finding:
@@ -263,11 +263,11 @@ def lustre(at: AccountCheckContext) -> Iterator[Finding]:
         return
     quotas = list(at.account.every("service-quotas", "list_service_quotas", "Quotas", ServiceCode="fsx"))
     for name, storage in declared.items():
-        words = storage.deployment.value.lower().replace("scratch_2", "scratch").replace("_", " ").split()
+        words = storage.deployment_type.value.lower().replace("scratch_2", "scratch").replace("_", " ").split()
         about = [each for each in quotas if _names(each["QuotaName"], "lustre", "storage capacity", *words)]
         path, gib = f"storage.{name}", storage.size // 2**30
         if not about:
-            cause = f"could not look: no quota of fsx names Lustre {storage.deployment} and storage capacity"
+            cause = f"could not look: no quota of fsx names Lustre {storage.deployment_type} and storage capacity"
             yield Finding(Severity.WARNING, "online-fsx-quota", path, cause, "look it up in Service Quotas, service fsx")
         for each in about:
             if gib > each["Value"]:

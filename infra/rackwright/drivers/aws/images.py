@@ -10,8 +10,8 @@ from rackwright.model.targets.aws import AwsTarget, Image
 
 def newest(account: Account, image: Image, architecture: str | None, path: str) -> str:
     """The id behind a public SSM parameter, or of the youngest image of a name. InputError where there is none."""
-    if image.parameter is not None:
-        return _of_parameter(account, image.parameter, path)
+    if image.ssm_parameter is not None:
+        return _of_parameter(account, image.ssm_parameter, path)
     return _of_name(account, image, architecture, path)
 
 
@@ -22,11 +22,11 @@ def _of_parameter(account: Account, parameter: str, path: str) -> str:
         if answer.code != "ParameterNotFound":
             raise
         hint = f"`aws ssm get-parameters-by-path --path {parameter.rsplit('/', 1)[0]}` lists those beside it"
-        raise InputError(f"there is no public parameter {parameter} in {account.region}", path=f"{path}.parameter", hint=hint) from None
+        raise InputError(f"there is no public parameter {parameter} in {account.region}", path=f"{path}.ssm_parameter", hint=hint) from None
     value = str(told["Parameter"]["Value"])
     if not value.startswith("ami-"):
         raise InputError(
-            f"the parameter holds `{value}`, not an image's id", path=f"{path}.parameter", hint="choose one that ends in ami-id"
+            f"the parameter holds `{value}`, not an image's id", path=f"{path}.ssm_parameter", hint="choose one that ends in ami-id"
         )
     return value
 

@@ -107,7 +107,7 @@ class Fabric(ConfigModel):
     oversubscription: Annotated[int, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=1, ge=1, le=16, description="Maximum number of downlinks per uplink; 1 is non-blocking."
     )
-    nodes: Annotated[int | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
+    max_nodes: Annotated[int | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=None,
         ge=1,
         le=MOST_NODES,
@@ -116,10 +116,10 @@ class Fabric(ConfigModel):
     subnet_manager: Annotated[Label | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=None, description="Node that runs the subnet manager. Default: the switches run it."
     )
-    floor: Annotated[Floor | None, UpdatePolicy.RUN] = Field(
+    floor_plan: Annotated[Floor | None, UpdatePolicy.RUN] = Field(
         default=None, description="Floor plan of the racks; without it, cables have no lengths."
     )
-    management: Annotated[Management | None, UpdatePolicy.RUN] = Field(
+    management_network: Annotated[Management | None, UpdatePolicy.RUN] = Field(
         default=None, description="Management plane; if present, its cables are listed as well."
     )
     dpus: Annotated[dict[Label, Dpus], UpdatePolicy.RUN] = Field(default={}, description="Inventory of BlueField cards, by group name.")

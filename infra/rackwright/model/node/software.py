@@ -56,10 +56,10 @@ class Software(ConfigModel):
     profile: Annotated[ProfileName, UpdatePolicy.LIVE] = Field(
         default="2026-lts", description="Set of compatible versions: a row of the compatibility catalogue."
     )
-    pins: Annotated[dict[Label, Version], UpdatePolicy.LIVE] = Field(
+    versions: Annotated[dict[Label, Version], UpdatePolicy.LIVE] = Field(
         default={}, description='Versions that override the profile, by component, in quotes, for example cuda: "12.9".'
     )
-    modules: Annotated[GpuModules | None, UpdatePolicy.LIVE] = Field(
+    kernel_modules: Annotated[GpuModules | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Variant of the driver's kernel modules. Default: `open` if the GPU supports it."
     )
     gpudirect: Annotated[GpuDirect | None, UpdatePolicy.LIVE] = Field(

@@ -16,9 +16,9 @@ DEFAULT_VERSION: Final = "1.34.1"
 
 
 class Cni(StrEnum):
-    """CNI plugin. `routes` is a bridge on each node and a route to every other node's pods, for nodes on one network segment."""
+    """CNI plugin. `bridge` is a bridge on each node and a route to every other node's pods, for nodes on one network segment."""
 
-    ROUTES = "routes"
+    BRIDGE = "bridge"
     FLANNEL = "flannel"
     CALICO = "calico"
     CILIUM = "cilium"
@@ -57,10 +57,10 @@ class PodSecurity(StrEnum):
     RESTRICTED = "restricted"
 
 
-class ObjectsBy(StrEnum):
+class ObjectApplier(StrEnum):
     """Tool that applies objects in addition to kubeadm's: an Ansible role during the converge, or Pulumi, object by object, after it."""
 
-    ROLE = "role"
+    ANSIBLE = "ansible"
     PULUMI = "pulumi"
 
 
@@ -79,7 +79,7 @@ class Namespace(ConfigModel):
     pod_security: Annotated[PodSecurity, UpdatePolicy.LIVE] = Field(
         default=PodSecurity.BASELINE, description="Pod Security level of the namespace."
     )
-    claim: Annotated[Bytes | None, UpdatePolicy.LIVE] = Field(
+    shared_volume: Annotated[Bytes | None, UpdatePolicy.LIVE] = Field(
         default=None,
         description="Size of the persistent volume claim `shared` on the first shared file system, for example 100GiB. Default: no claim.",
     )
@@ -103,29 +103,30 @@ class Kubernetes(ConfigModel):
     version: Annotated[str, UpdatePolicy.FORBIDDEN] = Field(
         default=DEFAULT_VERSION, pattern=r"^1\.\d+\.\d+$", description="Kubernetes release; it determines the images of kubeadm."
     )
-    source: Annotated[Source, UpdatePolicy.NEW] = Field(
+    install_from: Annotated[Source, UpdatePolicy.NEW] = Field(
         default=Source.AUTO,
         description="Source of binaries and images. Default `auto`: the bundle in the lab, the vendor's packages elsewhere.",
     )
-    pods: Annotated[Network4, UpdatePolicy.FORBIDDEN] = Field(default=IPv4Network("10.244.0.0/16"), description="Pod network.")
-    services: Annotated[Network4, UpdatePolicy.FORBIDDEN] = Field(default=IPv4Network("10.245.0.0/16"), description="Service network.")
-    cni: Annotated[Cni | None, UpdatePolicy.FORBIDDEN] = Field(default=None, description="CNI plugin. Default: `routes`; on AWS `flannel`.")
+    pod_cidr: Annotated[Network4, UpdatePolicy.FORBIDDEN] = Field(default=IPv4Network("10.244.0.0/16"), description="Pod network.")
+    service_cidr: Annotated[Network4, UpdatePolicy.FORBIDDEN] = Field(default=IPv4Network("10.245.0.0/16"), description="Service network.")
+    cni: Annotated[Cni | None, UpdatePolicy.FORBIDDEN] = Field(default=None, description="CNI plugin. Default: `bridge`; on AWS `flannel`.")
     encapsulation: Annotated[Encapsulation | None, UpdatePolicy.FORBIDDEN] = Field(
         default=None,
-        description="Encapsulation of packets between nodes. Default: vxlan with flannel, calico and cilium; none with routes.",
+        description="Encapsulation of packets between nodes. Default: vxlan with flannel, calico and cilium; none with bridge.",
     )
-    manifests: Annotated[tuple[Manifest, ...], UpdatePolicy.LIVE] = Field(
+    cni_manifests: Annotated[tuple[Manifest, ...], UpdatePolicy.LIVE] = Field(
         default=(), description="Manifests that install calico or cilium, in this order; docs/kubernetes.md explains how to get them."
     )
     node_mtu: Annotated[int | None, UpdatePolicy.FORBIDDEN] = Field(
         default=None, ge=576, le=9216, description="MTU of the node network, in bytes. Default: 1500; on AWS 9001."
     )
-    endpoint: Annotated[Address4 | None, UpdatePolicy.FORBIDDEN] = Field(
+    control_plane_vip: Annotated[Address4 | None, UpdatePolicy.FORBIDDEN] = Field(
         default=None, description="Virtual IP address of the control plane; required with several controllers."
     )
-    objects_by: Annotated[ObjectsBy, UpdatePolicy.FORBIDDEN] = Field(
-        default=ObjectsBy.ROLE,
-        description="Tool that applies labels, plugins, namespaces and claims: `role`, or `pulumi` as stack resources (needs its plugin).",
+    apply_with: Annotated[ObjectApplier, UpdatePolicy.FORBIDDEN] = Field(
+        default=ObjectApplier.ANSIBLE,
+        description="Tool that applies labels, plugins, namespaces and claims: "
+        "`ansible`, or `pulumi` as stack resources (needs its plugin).",
     )
     addons: Annotated[tuple[Addon, ...], UpdatePolicy.LIVE] = Field(
         default=(), description="Add-ons to install; `kueue` creates a queue for the GPUs of each namespace."
@@ -133,7 +134,7 @@ class Kubernetes(ConfigModel):
     drain_timeout: Annotated[Seconds, UpdatePolicy.RUN] = Field(
         default=300, description="Maximum time to wait for the pods of a node that is being removed, for example 5m."
     )
-    jobs_image: Annotated[str | None, UpdatePolicy.LIVE] = Field(
+    acceptance_image: Annotated[str | None, UpdatePolicy.LIVE] = Field(
         default=None,
         min_length=1,
         description="Image of the acceptance jobs. It requires python3, and PyTorch and nccl-tests for the phases that measure GPUs. "

@@ -45,10 +45,10 @@ class Account(ConfigModel):
     )
     parent: Annotated[Label | None, UpdatePolicy.LIVE] = Field(default=None, description="Parent account.")
     fairshare: Annotated[int, UpdatePolicy.LIVE] = Field(default=1, ge=1, description="Fair-share weight relative to sibling accounts.")
-    gpus: Annotated[int | None, UpdatePolicy.LIVE] = Field(
+    grp_gpus: Annotated[int | None, UpdatePolicy.LIVE] = Field(
         default=None, ge=0, description="Maximum number of GPUs of all running jobs of the account."
     )
-    running_jobs: Annotated[int | None, UpdatePolicy.LIVE] = Field(
+    grp_jobs: Annotated[int | None, UpdatePolicy.LIVE] = Field(
         default=None, ge=0, description="Maximum number of running jobs of the account."
     )
     qos: Annotated[tuple[Label, ...], UpdatePolicy.LIVE] = Field(
@@ -60,16 +60,16 @@ class Qos(ConfigModel):
     """A Slurm QOS: priority and limits that a job can request."""
 
     priority: Annotated[int, UpdatePolicy.LIVE] = Field(default=0, ge=0, description="Priority relative to other QOS.")
-    gpus_per_user: Annotated[int | None, UpdatePolicy.LIVE] = Field(
+    max_gpus_per_user: Annotated[int | None, UpdatePolicy.LIVE] = Field(
         default=None, ge=0, description="Maximum number of GPUs of a user's running jobs."
     )
-    running_jobs_per_user: Annotated[int | None, UpdatePolicy.LIVE] = Field(
+    max_jobs_per_user: Annotated[int | None, UpdatePolicy.LIVE] = Field(
         default=None, ge=0, description="Maximum number of running jobs per user."
     )
-    max_time: Annotated[Seconds | None, UpdatePolicy.LIVE] = Field(
+    max_wall: Annotated[Seconds | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Maximum run time of a job in whole minutes, for example 8h."
     )
-    preempts: Annotated[tuple[Label, ...], UpdatePolicy.RESTART] = Field(
+    preempt: Annotated[tuple[Label, ...], UpdatePolicy.RESTART] = Field(
         default=(), description="QOS whose running jobs may be preempted and requeued."
     )
 
@@ -77,7 +77,9 @@ class Qos(ConfigModel):
 class PowerSaving(ConfigModel):
     """Power saving: idle workers are stopped and started when jobs need them."""
 
-    idle: Annotated[Seconds, UpdatePolicy.RESTART] = Field(description="Idle time after which a worker is stopped, for example 10m.")
+    suspend_time: Annotated[Seconds, UpdatePolicy.RESTART] = Field(
+        description="Idle time after which a worker is stopped, for example 10m."
+    )
     suspend_timeout: Annotated[Seconds, UpdatePolicy.RESTART] = Field(default=30, description="Maximum time to stop a worker.")
     resume_timeout: Annotated[Seconds, UpdatePolicy.RESTART] = Field(
         default=60, description="Maximum time from starting a worker until it is ready."
@@ -98,13 +100,15 @@ class Slurm(ConfigModel):
     drain_timeout: Annotated[Seconds, UpdatePolicy.RUN] = Field(
         default=300, description="Maximum time to wait for the jobs of a node that is being removed, for example 5m."
     )
-    health_interval: Annotated[Seconds | None, UpdatePolicy.RESTART] = Field(
+    health_check_interval: Annotated[Seconds | None, UpdatePolicy.RESTART] = Field(
         default=60,
         description="Interval of the node health check, which drains a worker that does not match the stack file; "
         "it also runs before each job. null disables it.",
     )
     power_saving: Annotated[PowerSaving | None, UpdatePolicy.RESTART] = Field(default=None, description="Power saving: stop idle workers.")
-    backup: Annotated[tuple[Label, ...], UpdatePolicy.RESTART] = Field(default=(), description="Backup controllers, in order of takeover.")
+    backup_controllers: Annotated[tuple[Label, ...], UpdatePolicy.RESTART] = Field(
+        default=(), description="Backup controllers, in order of takeover."
+    )
 
 
 Scheduler = Annotated[Slurm | Kubernetes, Field(discriminator="kind")]

@@ -65,10 +65,12 @@ class FsxLustre(ConfigModel):
     size: Annotated[Bytes, UpdatePolicy.DATA_LOSS] = Field(
         description="Capacity: 1200GiB, 2400GiB, then in steps of 2400GiB; larger values with `efa`."
     )
-    deployment: Annotated[Deployment, UpdatePolicy.DATA_LOSS] = Field(
+    deployment_type: Annotated[Deployment, UpdatePolicy.DATA_LOSS] = Field(
         default=Deployment.SCRATCH_2, description="Deployment type; SCRATCH_2 loses data if a server fails."
     )
-    medium: Annotated[Medium, UpdatePolicy.DATA_LOSS] = Field(default=Medium.SSD, description="Storage medium; HDD requires PERSISTENT_1.")
+    storage_type: Annotated[Medium, UpdatePolicy.DATA_LOSS] = Field(
+        default=Medium.SSD, description="Storage medium; HDD requires PERSISTENT_1."
+    )
     throughput: Annotated[int | None, UpdatePolicy.LIVE] = Field(
         default=None, ge=1, description="Throughput in MB/s per TiB of capacity; required for persistent file systems."
     )
@@ -83,7 +85,7 @@ class FsxLustre(ConfigModel):
     backups: Annotated[int, UpdatePolicy.LIVE] = Field(
         default=0, ge=0, le=90, description="Retention of automatic backups in days; 0 disables backups."
     )
-    repositories: Annotated[tuple[DataRepository, ...], UpdatePolicy.LIVE] = Field(
+    data_repositories: Annotated[tuple[DataRepository, ...], UpdatePolicy.LIVE] = Field(
         default=(), description="S3 buckets that appear as folders."
     )
     mode: Annotated[Mode, UpdatePolicy.LIVE] = Field(default="1777", description='Mode of the root folder, in quotes, for example "1777".')

@@ -36,11 +36,11 @@ class Scratch(ConfigModel):
         min_length=1,
         description="Disks, identical on every node; preferably persistent names, for example /dev/disk/by-path/pci-0000:c1:00.0-nvme-1.",
     )
-    use_empty_disks: Annotated[bool, UpdatePolicy.RUN] = Field(
+    format_empty_disks: Annotated[bool, UpdatePolicy.RUN] = Field(
         default=False,
         description="Permission to create the array on empty disks; required for any write. Disks that are not empty are refused.",
     )
-    level: Annotated[RaidLevel, UpdatePolicy.FORBIDDEN] = Field(
+    raid_level: Annotated[RaidLevel, UpdatePolicy.FORBIDDEN] = Field(
         default=RaidLevel.STRIPED, description="RAID level: 0 is striped, and its data is lost with the first failed disk; 1 is mirrored."
     )
     file_system: Annotated[ScratchFileSystem, UpdatePolicy.FORBIDDEN] = Field(

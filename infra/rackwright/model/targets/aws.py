@@ -38,11 +38,11 @@ class Image(ConfigModel):
     id: Annotated[str | None, UpdatePolicy.NEW] = Field(
         default=None, pattern=_AMI, description="Pinned AMI id, written by `rackwright pin-images STACK`."
     )
-    parameter: Annotated[str | None, UpdatePolicy.NEW] = Field(
+    ssm_parameter: Annotated[str | None, UpdatePolicy.NEW] = Field(
         default=None, pattern=r"^/[A-Za-z0-9_./-]+$", description="Public SSM parameter that contains the id of the newest image."
     )
     name: Annotated[str | None, UpdatePolicy.NEW] = Field(
-        default=None, min_length=3, max_length=128, description="Image name instead of `parameter`; * and ? are wildcards."
+        default=None, min_length=3, max_length=128, description="Image name instead of `ssm_parameter`; * and ? are wildcards."
     )
     owner: Annotated[str | None, UpdatePolicy.NEW] = Field(
         default=None, pattern=r"^([0-9]{12}|amazon|self)$", description="Account that owns the images with this name."
@@ -111,19 +111,19 @@ class Instances(ConfigModel):
     type: Annotated[str, UpdatePolicy.REPLACE] = Field(
         pattern=r"^[a-z0-9-]+\.[a-z0-9-]+$", description="Instance type, for example p5.48xlarge."
     )
-    purchase: Purchase = Field(default=OnDemand(kind="on-demand"), description="Purchase option.")
+    capacity_type: Purchase = Field(default=OnDemand(kind="on-demand"), description="Purchase option.")
     efa: Annotated[bool, UpdatePolicy.NEW] = Field(default=False, description="Attach all EFA interfaces that the instance type supports.")
     placement_group: Annotated[bool | None, UpdatePolicy.NEW] = Field(
         default=None, description="Use a cluster placement group. Default: the value of `efa`."
     )
-    root: RootVolume = Field(default=RootVolume(), description="Root volumes of the instances.")
+    root_volume: RootVolume = Field(default=RootVolume(), description="Root volumes of the instances.")
     image: Image | None = Field(default=None, description="Image of the group. Default: the target's image.")
 
     @property
     def stands_together(self) -> bool:
         """Whether the instances share a cluster placement group; false for a Capacity Block, whose instances are colocated already."""
         wanted = self.efa if self.placement_group is None else self.placement_group
-        return wanted and not isinstance(self.purchase, CapacityBlock)
+        return wanted and not isinstance(self.capacity_type, CapacityBlock)
 
 
 class Nat(StrEnum):

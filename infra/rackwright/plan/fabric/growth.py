@@ -50,7 +50,7 @@ def at_size(plan: Plan, nodes: int | None) -> Wiring:
     if nodes > fabric.nodes:
         raise InputError(
             f"{nodes} nodes: the fabric is planned for {fabric.nodes}",
-            path="fabric.nodes",
+            path="fabric.max_nodes",
             hint="increase it, which changes the cabling plan and moves cables",
         )
     return wired(fabric, (*today, *_coming(plan, fabric, nodes - len(today))))

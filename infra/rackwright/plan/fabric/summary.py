@@ -135,9 +135,9 @@ def _gaps(plan: Plan, fabric: FabricPlan) -> Iterator[str]:
     nodes, switches = map(len, without_rack(plan, at_size(plan, fabric.nodes)))
     unlisted = "their management ports are not listed" if fabric.management else ""
     if fabric.floor is None:
-        yield "no `floor` is declared: cables have no lengths"
+        yield "no `floor_plan` is declared: cables have no lengths"
     if nodes and (fabric.floor or fabric.management):
         words = "1 node of the full fabric has no rack: its" if nodes == 1 else f"{nodes} nodes of the full fabric have no rack: their"
         yield "; ".join(filter(None, (f"{words} cables have no length", unlisted)))
     if switches and unlisted:
-        yield f"{switches} switches of the full fabric have no rack without `floor`: {unlisted}"
+        yield f"{switches} switches of the full fabric have no rack without `floor_plan`: {unlisted}"

@@ -45,28 +45,28 @@ def expand_kubernetes(
     controllers = [node for node in members if Role.CONTROLLER in node.roles]
     first = controllers[0].address if controllers else "0.0.0.0"
     cni = declared.cni or default_cni(cluster.target.kind)
-    bundled = declared.source is Source.BUNDLE or (declared.source is Source.AUTO and cluster.target.publishes_ports)
+    bundled = declared.install_from is Source.BUNDLE or (declared.install_from is Source.AUTO and cluster.target.publishes_ports)
     expanded = Kubernetes(
         cluster_name=stack,
         version=declared.version,
         bundled=bundled,
         controllers=tuple(node.name for node in controllers),
         submit=tuple(node.name for node in nodes if node.is_in and Role.LOGIN in node.roles),
-        endpoint=f"{declared.endpoint or first}:{API_PORT}",
-        virtual_address=str(declared.endpoint) if declared.endpoint else None,
-        pods=str(declared.pods),
-        services=str(declared.services),
-        dns_address=str(declared.services.network_address + _DNS),
+        endpoint=f"{declared.control_plane_vip or first}:{API_PORT}",
+        virtual_address=str(declared.control_plane_vip) if declared.control_plane_vip else None,
+        pods=str(declared.pod_cidr),
+        services=str(declared.service_cidr),
+        dns_address=str(declared.service_cidr.network_address + _DNS),
         cni=cni,
         network=pod_network(declared, cni, str(cluster.network.cidr), cluster.target.mtu),
         nodes=tuple(_node(cluster, declared, cni, node, labels.get(node.name, {})) for node in members),
         namespaces=tuple(_namespace(name, one) for name, one in declared.namespaces.items()),
         drain_timeout_s=declared.drain_timeout,
-        objects_by=declared.objects_by,
+        objects_by=declared.apply_with,
         addons=tuple(_addon(name) for name in AddonName if name in declared.addons),
         probe=own_image("probe") if bundled else None,
-        jobs=declared.jobs_image or own_image("jobs"),
-        makes_jobs=declared.jobs_image is None,
+        jobs=declared.acceptance_image or own_image("jobs"),
+        makes_jobs=declared.acceptance_image is None,
     )
     return expanded.model_copy(update={"objects": objects(expanded, nodes, storage), "folders": folders(expanded, storage)})
 
@@ -79,7 +79,7 @@ def _node(cluster: Cluster, declared: Declared, cni: Cni, node: PlanNode, labels
         controls=Role.CONTROLLER in node.roles,
         works=works,
         gpus=node.gpus.count if node.gpus and works else 0,
-        pods=str(pod_range(declared.pods, cluster.network.cidr, node.address)) if cni is Cni.ROUTES else None,
+        pods=str(pod_range(declared.pod_cidr, cluster.network.cidr, node.address)) if cni is Cni.BRIDGE else None,
         labels={**labels, **_own_labels(node)},
         taints=() if works else (CONTROL_TAINT,),
     )
@@ -122,5 +122,5 @@ def _namespace(name: str, one: DeclaredNamespace) -> Namespace:
         memory_mib=mebibytes(one.memory) if one.memory is not None else None,
         pods=one.pods,
         pod_security=one.pod_security,
-        claim_mib=mebibytes(one.claim) if one.claim is not None else None,
+        claim_mib=mebibytes(one.shared_volume) if one.shared_volume is not None else None,
     )

@@ -31,13 +31,13 @@ def pod_network(declared: Declared, cni: Cni, nodes: str, target_mtu: int) -> Po
     node_mtu = declared.node_mtu or target_mtu
     return PodNetwork(
         encapsulation=encapsulation,
-        version=None if cni is Cni.ROUTES else version(cni),
+        version=None if cni is Cni.BRIDGE else version(cni),
         nodes=nodes,
         node_mtu=node_mtu,
         mtu=node_mtu - overhead(encapsulation),
         between=between(cni, encapsulation) if encapsulation in encapsulations(cni) else (),
         enforces=cni in ENFORCING,
-        manifests=tuple(Manifest(file=one.file, sha256=one.sha256) for one in declared.manifests),
+        manifests=tuple(Manifest(file=one.file, sha256=one.sha256) for one in declared.cni_manifests),
     )
 
 

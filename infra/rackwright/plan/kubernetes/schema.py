@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from rackwright.model.base import ConfigModel
-from rackwright.model.scheduler.kubernetes import Cni, Encapsulation, ObjectsBy, PodSecurity
+from rackwright.model.scheduler.kubernetes import Cni, Encapsulation, ObjectApplier, PodSecurity
 
 
 class KubernetesNode(ConfigModel):
@@ -113,7 +113,7 @@ class Kubernetes(ConfigModel):
     """Whether workers make it themselves."""
     objects: tuple[dict[str, Any], ...] = ()
     """What is applied to the cluster beyond kubeadm's own, in this order: the one source for the roles and for Pulumi."""
-    objects_by: ObjectsBy = ObjectsBy.ROLE
+    objects_by: ObjectApplier = ObjectApplier.ANSIBLE
     """Who applies them."""
     addons: tuple[Addon, ...] = ()
     """In the order in which they are installed."""

@@ -23,7 +23,7 @@ _BUYING: Final = {Spot: UsageClass.SPOT, CapacityBlock: UsageClass.CAPACITY_BLOC
 def _unsold(case: RuleContext, kind: type[Spot | CapacityBlock]) -> Iterator[InstanceGroup]:
     """Groups that are bought in a way their type is not sold in."""
     for fleet in fleets(case):
-        if isinstance(fleet.declared.purchase, kind) and _BUYING[kind] not in fleet.type.usage_classes:
+        if isinstance(fleet.declared.capacity_type, kind) and _BUYING[kind] not in fleet.type.usage_classes:
             yield fleet
 
 
@@ -31,14 +31,14 @@ def _unsold(case: RuleContext, kind: type[Spot | CapacityBlock]) -> Iterator[Ins
 def spot_unsupported(case: RuleContext) -> Iterator[Violation]:
     """No hpc type is sold as spot, among others (AWS ParallelCluster v3.11.1: CapacityTypeValidator)."""
     for fleet in _unsold(case, Spot):
-        yield Violation(f"{fleet.path}.purchase", f"{fleet.type.name} is not sold as spot", "use `{kind: on-demand}`")
+        yield Violation(f"{fleet.path}.capacity_type", f"{fleet.type.name} is not sold as spot", "use `{kind: on-demand}`")
 
 
 @rule("capacity-block-unsupported")
 def capacity_block_unsupported(case: RuleContext) -> Iterator[Violation]:
     """Only some P and Trn types are sold in blocks (AWS ParallelCluster v3.11.1: CapacityTypeValidator)."""
     for fleet in _unsold(case, CapacityBlock):
-        yield Violation(f"{fleet.path}.purchase", f"{fleet.type.name} is not sold in capacity blocks", "use `{kind: on-demand}`")
+        yield Violation(f"{fleet.path}.capacity_type", f"{fleet.type.name} is not sold in capacity blocks", "use `{kind: on-demand}`")
 
 
 @rule("spot-on-head-node", Severity.WARNING)
@@ -46,28 +46,28 @@ def spot_head(case: RuleContext) -> Iterator[Violation]:
     """AWS takes spot instances back at two minutes' notice (EC2 user guide: Spot Instance interruptions)."""
     for fleet in fleets(case):
         heads = [role.value for role in fleet.roles if role in _HEADS]
-        if isinstance(fleet.declared.purchase, Spot) and heads:
+        if isinstance(fleet.declared.capacity_type, Spot) and heads:
             cause = f"the cluster stops working when AWS reclaims group {fleet.name}, which has the role {', '.join(heads)}"
-            yield Violation(f"{fleet.path}.purchase", cause, "use spot for workers only")
+            yield Violation(f"{fleet.path}.capacity_type", cause, "use spot for workers only")
 
 
 @rule("spot-prices")
 def spot_prices(case: RuleContext) -> Iterator[Violation]:
     """What is expected must be allowed."""
     for fleet in fleets(case):
-        spot = fleet.declared.purchase
+        spot = fleet.declared.capacity_type
         if not isinstance(spot, Spot) or spot.max_usd_per_hour is None or spot.expected_usd_per_hour is None:
             continue
         if spot.max_usd_per_hour < spot.expected_usd_per_hour:
             cause = f"{spot.max_usd_per_hour:g} is less than the expected {spot.expected_usd_per_hour:g}: no instance would start"
-            yield Violation(f"{fleet.path}.purchase.max_usd_per_hour", cause, "omit it; the default is the list price")
+            yield Violation(f"{fleet.path}.capacity_type.max_usd_per_hour", cause, "omit it; the default is the list price")
 
 
 @rule("spot-price-above-list", Severity.WARNING)
 def spot_expected(case: RuleContext) -> Iterator[Violation]:
     """Spot never costs more than the list price (EC2 user guide: Spot Instance pricing)."""
     for fleet in fleets(case):
-        spot, price = fleet.declared.purchase, fleet.type.price
+        spot, price = fleet.declared.capacity_type, fleet.type.price
         if (
             isinstance(spot, Spot)
             and price is not None
@@ -76,7 +76,9 @@ def spot_expected(case: RuleContext) -> Iterator[Violation]:
         ):
             cause = f"{spot.expected_usd_per_hour:g} is above the list price of {price.usd_per_hour:g} ({price.region}, {price.date})"
             yield Violation(
-                f"{fleet.path}.purchase.expected_usd_per_hour", cause, "run `aws ec2 describe-spot-price-history` to see current prices"
+                f"{fleet.path}.capacity_type.expected_usd_per_hour",
+                cause,
+                "run `aws ec2 describe-spot-price-history` to see current prices",
             )
 
 
@@ -94,14 +96,14 @@ def capacity_block_source(case: RuleContext) -> Iterator[Violation]:
                 "says neither which block to buy nor which was bought" if block.offering is None else "names a block to buy and one bought"
             )
             hint = "`aws ec2 describe-capacity-block-offerings` lists offerings; `describe-capacity-reservations` what you bought"
-            yield Violation(f"target.instances.{name}.purchase", says, f"give `offering` or `reservation`: {hint}")
+            yield Violation(f"target.instances.{name}.capacity_type", says, f"give `offering` or `reservation`: {hint}")
 
 
 def _blocks(case: RuleContext) -> Iterator[tuple[str, CapacityBlock]]:
     here = target(case)
     for name, declared in here.instances.items() if here else ():
-        if isinstance(declared.purchase, CapacityBlock):
-            yield name, declared.purchase
+        if isinstance(declared.capacity_type, CapacityBlock):
+            yield name, declared.capacity_type
 
 
 @rule("capacity-block-size")
@@ -124,7 +126,7 @@ def capacity_block_empty(case: RuleContext) -> Iterator[Violation]:
         group = case.cluster.groups.get(name)
         if group is not None and group.count == 0 and block.offering is not None:
             yield Violation(
-                f"target.instances.{name}.purchase",
+                f"target.instances.{name}.capacity_type",
                 "would buy a block for a group without nodes",
                 "increase the count, or remove the purchase",
             )
@@ -143,9 +145,9 @@ def _ids(case: RuleContext) -> Iterator[tuple[str, str]]:
     here = target(case)
     for name, declared in here.instances.items() if here else ():
         for key in ("reservation", "offering"):
-            id_ = getattr(declared.purchase, key, None)
+            id_ = getattr(declared.capacity_type, key, None)
             if id_ is not None:
-                yield f"target.instances.{name}.purchase.{key}", id_
+                yield f"target.instances.{name}.capacity_type.{key}", id_
 
 
 @rule("reservation-types")
@@ -153,11 +155,11 @@ def reservation_types(case: RuleContext) -> Iterator[Violation]:
     """A reservation is for one instance type (AWS ParallelCluster v3.11.1: CapacityReservationValidator)."""
     first: dict[str, InstanceGroup] = {}
     for fleet in fleets(case):
-        if isinstance(fleet.declared.purchase, OnDemand | CapacityBlock) and fleet.declared.purchase.reservation is not None:
-            other = first.setdefault(fleet.declared.purchase.reservation, fleet)
+        if isinstance(fleet.declared.capacity_type, OnDemand | CapacityBlock) and fleet.declared.capacity_type.reservation is not None:
+            other = first.setdefault(fleet.declared.capacity_type.reservation, fleet)
             if other.type is not fleet.type:
                 cause = f"is also used by group {other.name} with type {other.type.name}: a reservation is for one type"
-                yield Violation(f"{fleet.path}.purchase.reservation", cause, "use a separate reservation for each type")
+                yield Violation(f"{fleet.path}.capacity_type.reservation", cause, "use a separate reservation for each type")
 
 
 @rule("duplicate-capacity-offering")
@@ -168,7 +170,9 @@ def offering_twice(case: RuleContext) -> Iterator[Violation]:
         other = first.setdefault(block.offering, name) if block.offering is not None else name
         if other != name:
             yield Violation(
-                f"target.instances.{name}.purchase.offering", f"is also used by group {other}", "find a separate offering for each group"
+                f"target.instances.{name}.capacity_type.offering",
+                f"is also used by group {other}",
+                "find a separate offering for each group",
             )
 
 
@@ -186,9 +190,11 @@ def _sleeping(case: RuleContext) -> Iterator[InstanceGroup]:
 def power_saving_spot(case: RuleContext) -> Iterator[Violation]:
     """Only instances of a persistent spot request can be stopped (EC2 user guide: Stop and start Spot Instances); ours are one-time."""
     for fleet in _sleeping(case):
-        if isinstance(fleet.declared.purchase, Spot):
+        if isinstance(fleet.declared.capacity_type, Spot):
             hint = "use `{kind: on-demand}`, or remove scheduler.power_saving"
-            yield Violation(f"{fleet.path}.purchase", "spot instances cannot be stopped and started, which power_saving requires", hint)
+            yield Violation(
+                f"{fleet.path}.capacity_type", "spot instances cannot be stopped and started, which power_saving requires", hint
+            )
 
 
 @rule("power-saving-scratch", Severity.WARNING)

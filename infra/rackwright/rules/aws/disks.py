@@ -40,15 +40,15 @@ def root_size(case: RuleContext) -> Iterator[Violation]:
     """EC2 refuses a root volume below its image's, and above what gp3 holds."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
-        size = declared.root.size
+        size = declared.root_volume.size
         if here and size < _least(here):
             cause = f"{format_bytes(size)} is less than an image of {here.os} needs"
             yield Violation(
-                f"target.instances.{name}.root.size", cause, f"use at least {format_bytes(_least(here))}; 100GiB is recommended"
+                f"target.instances.{name}.root_volume.size", cause, f"use at least {format_bytes(_least(here))}; 100GiB is recommended"
             )
         elif size > _LARGEST_GIB * _GIB:
             cause = f"{format_bytes(size)} is more than a gp3 volume holds"
-            yield Violation(f"target.instances.{name}.root.size", cause, "use at most 64TiB, and a shared file system for data")
+            yield Violation(f"target.instances.{name}.root_volume.size", cause, "use at most 64TiB, and a shared file system for data")
 
 
 @rule("root-tight", Severity.WARNING)
@@ -56,9 +56,9 @@ def root_tight(case: RuleContext) -> Iterator[Violation]:
     """A node with a full root file system fails in many ways."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
-        if here and _least(here) <= declared.root.size < _ROOMY_GIB * _GIB:
-            cause = f"{format_bytes(declared.root.size)} leaves little for packages and logs"
-            yield Violation(f"target.instances.{name}.root.size", cause, f"use {_ROOMY_GIB}GiB or more, or omit it for 100GiB")
+        if here and _least(here) <= declared.root_volume.size < _ROOMY_GIB * _GIB:
+            cause = f"{format_bytes(declared.root_volume.size)} leaves little for packages and logs"
+            yield Violation(f"target.instances.{name}.root_volume.size", cause, f"use {_ROOMY_GIB}GiB or more, or omit it for 100GiB")
 
 
 @rule("root-iops")
@@ -66,7 +66,7 @@ def root_iops(case: RuleContext) -> Iterator[Violation]:
     """gp3 has limits of its own, and one for each GiB."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
-        root, path = declared.root, f"target.instances.{name}.root.iops"
+        root, path = declared.root_volume, f"target.instances.{name}.root_volume.iops"
         most = max(_IOPS.start, root.size // _GIB * _IOPS_PER_GIB)
         if root.iops not in _IOPS:
             yield Violation(
@@ -82,7 +82,7 @@ def root_throughput(case: RuleContext) -> Iterator[Violation]:
     """gp3 has limits of its own, and one for each operation per second."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
-        root, path = declared.root, f"target.instances.{name}.root.throughput"
+        root, path = declared.root_volume, f"target.instances.{name}.root_volume.throughput"
         if root.throughput not in _THROUGHPUT:
             hint = f"omit it for {_THROUGHPUT.start}, which are included in the price"
             yield Violation(path, f"gp3 accepts {_THROUGHPUT.start} to {_THROUGHPUT.stop - 1} MiB/s", hint)

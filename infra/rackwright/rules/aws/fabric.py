@@ -13,7 +13,7 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 
 def _may_stand_together(fleet: InstanceGroup) -> bool:
     """A capacity block is one place already."""
-    return fleet.type.cluster_placement and not isinstance(fleet.declared.purchase, CapacityBlock)
+    return fleet.type.cluster_placement and not isinstance(fleet.declared.capacity_type, CapacityBlock)
 
 
 @rule("efa-unsupported")
@@ -75,7 +75,7 @@ def placement_unsupported(case: RuleContext) -> Iterator[Violation]:
 def placement_capacity_block(case: RuleContext) -> Iterator[Violation]:
     """EC2 refuses both (AWS ParallelCluster v3.11.1: PlacementGroupCapacityTypeValidator)."""
     for fleet in fleets(case):
-        if fleet.declared.placement_group and isinstance(fleet.declared.purchase, CapacityBlock):
+        if fleet.declared.placement_group and isinstance(fleet.declared.capacity_type, CapacityBlock):
             cause = "the instances of a capacity block are already close together and accept no placement group"
             yield Violation(f"{fleet.path}.placement_group", cause, "remove it")
 

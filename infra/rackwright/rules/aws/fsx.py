@@ -25,11 +25,11 @@ def lustres(case: RuleContext) -> Iterator[tuple[str, FsxLustre]]:
 
 def deployment_of(declared: FsxLustre) -> DeploymentType:
     """Its deployment type in the catalogue's words."""
-    return DeploymentType(declared.deployment.value)
+    return DeploymentType(declared.deployment_type.value)
 
 
 def _medium(declared: FsxLustre) -> StorageType:
-    return StorageType(declared.medium.value)
+    return StorageType(declared.storage_type.value)
 
 
 @rule("fsx-target")
@@ -57,7 +57,7 @@ def fsx_persistent_2_region(case: RuleContext) -> Iterator[Violation]:
     for path, declared in lustres(case) if region else ():
         if region is not None and region.fsx_lustre and not region.fsx_persistent_2 and deployment_of(declared).takes_metadata:
             cause = f"PERSISTENT_2 is not offered in {region.name} (catalogue of {region.date})"
-            yield Violation(f"{path}.deployment", cause, "use PERSISTENT_1 with `throughput: 200`, or another region")
+            yield Violation(f"{path}.deployment_type", cause, "use PERSISTENT_1 with `throughput: 200`, or another region")
 
 
 @rule("fsx-medium")
@@ -65,7 +65,11 @@ def fsx_medium(case: RuleContext) -> Iterator[Violation]:
     """HDDs are available with PERSISTENT_1 only."""
     for path, declared in lustres(case):
         if _medium(declared) not in storage_types(deployment_of(declared)):
-            yield Violation(f"{path}.medium", f"{declared.deployment} is not available on {declared.medium}", "use SSD, or PERSISTENT_1")
+            yield Violation(
+                f"{path}.storage_type",
+                f"{declared.deployment_type} is not available on {declared.storage_type}",
+                "use SSD, or PERSISTENT_1",
+            )
 
 
 @rule("fsx-throughput")
@@ -77,14 +81,14 @@ def fsx_throughput(case: RuleContext) -> Iterator[Violation]:
         if _medium(declared) not in storage_types(deployment_of(declared)) or (declared.throughput or None) in (allowed or (None,)):
             continue
         if not allowed:
-            yield Violation(f"{path}.throughput", f"{declared.deployment} has no selectable throughput", "remove it")
+            yield Violation(f"{path}.throughput", f"{declared.deployment_type} has no selectable throughput", "remove it")
         elif declared.throughput is None:
             yield Violation(
-                f"{path}.throughput", f"is missing: {declared.deployment} requires it", f"set one of these MB/s per TiB: {listed}"
+                f"{path}.throughput", f"is missing: {declared.deployment_type} requires it", f"set one of these MB/s per TiB: {listed}"
             )
         else:
             near = min(allowed, key=lambda each, asked=declared.throughput: abs(each - asked))  # type: ignore[misc]
-            cause = f"{declared.deployment} on {declared.medium} does not offer {declared.throughput}"
+            cause = f"{declared.deployment_type} on {declared.storage_type} does not offer {declared.throughput}"
             yield Violation(f"{path}.throughput", cause, f"nearest: {near}; MB/s per TiB: {listed}")
 
 
@@ -96,7 +100,7 @@ def fsx_capacity(case: RuleContext) -> Iterator[Violation]:
         gib = declared.size // _GIB
         if steps is not None and (declared.size % _GIB or gib not in steps):
             with_efa = " with EFA" if declared.efa else ""
-            cause = f"{format_bytes(declared.size)} is not a size of {declared.deployment} on {declared.medium}{with_efa}"
+            cause = f"{format_bytes(declared.size)} is not a size of {declared.deployment_type} on {declared.storage_type}{with_efa}"
             yield Violation(f"{path}.size", cause, f"nearest: {steps.nearest(gib)}GiB; GiB: {steps}")
 
 
@@ -109,7 +113,7 @@ def fsx_metadata(case: RuleContext) -> Iterator[Violation]:
             continue
         if not deployment_of(declared).takes_metadata:
             yield Violation(
-                f"{path}.metadata_iops", f"{declared.deployment} has no selectable metadata IOPS", "remove it, or use PERSISTENT_2"
+                f"{path}.metadata_iops", f"{declared.deployment_type} has no selectable metadata IOPS", "remove it, or use PERSISTENT_2"
             )
         elif asked not in steps:
             yield Violation(f"{path}.metadata_iops", f"{asked} is not offered", f"nearest: {steps.nearest(asked)}; {steps}")
@@ -119,8 +123,10 @@ def fsx_metadata(case: RuleContext) -> Iterator[Violation]:
 def fsx_drive_cache(case: RuleContext) -> Iterator[Violation]:
     """A drive cache has no effect with SSDs."""
     for path, declared in lustres(case):
-        if declared.drive_cache and declared.medium is not Medium.HDD:
-            yield Violation(f"{path}.drive_cache", "is a cache for HDDs, but the medium is SSD", "remove it, or use `medium: HDD`")
+        if declared.drive_cache and declared.storage_type is not Medium.HDD:
+            yield Violation(
+                f"{path}.drive_cache", "is a cache for HDDs, but the storage type is SSD", "remove it, or use `storage_type: HDD`"
+            )
 
 
 @rule("fsx-efa")
@@ -128,7 +134,7 @@ def fsx_efa(case: RuleContext) -> Iterator[Violation]:
     """Servers with EFA are available with PERSISTENT_2 only."""
     for path, declared in lustres(case):
         if declared.efa and not takes_efa(deployment_of(declared), metadata=True):
-            yield Violation(f"{path}.efa", f"{declared.deployment} is not reached over EFA", "remove it, or use PERSISTENT_2")
+            yield Violation(f"{path}.efa", f"{declared.deployment_type} is not reached over EFA", "remove it, or use PERSISTENT_2")
 
 
 @rule("fsx-efa-clients", Severity.WARNING)
@@ -145,8 +151,8 @@ def fsx_backups(case: RuleContext) -> Iterator[Violation]:
     """Only persistent file systems without a data repository are backed up (FSx API: CreateBackup, botocore 1.44.5, 2026-11-20)."""
     for path, declared in lustres(case):
         if declared.backups and not deployment_of(declared).persistent:
-            yield Violation(f"{path}.backups", f"{declared.deployment} cannot be backed up", "remove it, or use PERSISTENT_2")
-        elif declared.backups and declared.repositories:
+            yield Violation(f"{path}.backups", f"{declared.deployment_type} cannot be backed up", "remove it, or use PERSISTENT_2")
+        elif declared.backups and declared.data_repositories:
             cause = "AWS does not back up a file system that is linked to a bucket"
             yield Violation(
                 f"{path}.backups", cause, "remove it and add `exports: [NEW, CHANGED]` to the repositories, or remove the repositories"
@@ -159,7 +165,9 @@ def fsx_scratch_home(case: RuleContext) -> Iterator[Violation]:
     for path, declared in lustres(case):
         if not deployment_of(declared).persistent and declared.mount.rstrip("/") == "/home":
             yield Violation(
-                f"{path}.deployment", f"{declared.deployment} loses data when a server fails, and it holds /home", "use PERSISTENT_2"
+                f"{path}.deployment_type",
+                f"{declared.deployment_type} loses data when a server fails, and it holds /home",
+                "use PERSISTENT_2",
             )
 
 

@@ -24,28 +24,28 @@ _TAKEN_ENDS: Final = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
 
 def _each(case: RuleContext) -> Iterator[tuple[str, DataRepository]]:
     for path, declared in lustres(case):
-        for index, repository in enumerate(declared.repositories):
-            yield f"{path}.repositories[{index}]", repository
+        for index, repository in enumerate(declared.data_repositories):
+            yield f"{path}.data_repositories[{index}]", repository
 
 
 @rule("repository-count")
 def repository_count(case: RuleContext) -> Iterator[Violation]:
     """A file system takes eight."""
     for path, declared in lustres(case):
-        if len(declared.repositories) > _MOST:
+        if len(declared.data_repositories) > _MOST:
             hint = f"use at most {_MOST}: link a common prefix, or use another file system"
-            yield Violation(f"{path}.repositories", f"{len(declared.repositories)} buckets", hint)
+            yield Violation(f"{path}.data_repositories", f"{len(declared.data_repositories)} buckets", hint)
 
 
 @rule("repository-folders")
 def repository_folders(case: RuleContext) -> Iterator[Violation]:
     """Two buckets cannot be one folder, nor one inside the other; `/` takes the whole file system."""
     for path, declared in lustres(case):
-        folders = [PurePosixPath(repository.folder) for repository in declared.repositories]
+        folders = [PurePosixPath(repository.folder) for repository in declared.data_repositories]
         for (_, one), (index, other) in combinations(enumerate(folders), 2):
             if one == other or one in other.parents or other in one.parents:
                 yield Violation(
-                    f"{path}.repositories[{index}].folder", f"{other} overlaps {one} of another bucket", "use folders side by side"
+                    f"{path}.data_repositories[{index}].folder", f"{other} overlaps {one} of another bucket", "use folders side by side"
                 )
 
 
@@ -53,10 +53,10 @@ def repository_folders(case: RuleContext) -> Iterator[Violation]:
 def repository_twice(case: RuleContext) -> Iterator[Violation]:
     """A bucket, or a part of it, is one folder."""
     for path, declared in lustres(case):
-        for (_, one), (index, other) in combinations(enumerate(declared.repositories), 2):
+        for (_, one), (index, other) in combinations(enumerate(declared.data_repositories), 2):
             if (one.bucket, one.prefix) == (other.bucket, other.prefix):
                 cause = f"s3://{other.bucket}/{other.prefix} is already linked to {one.folder}"
-                yield Violation(f"{path}.repositories[{index}]", cause, "link it once, or another `prefix`")
+                yield Violation(f"{path}.data_repositories[{index}]", cause, "link it once, or another `prefix`")
 
 
 @rule("repository-bucket")

@@ -29,7 +29,7 @@ class _Used:
     @property
     def words(self) -> str:
         """Return the parameter or name from which the image's id is resolved."""
-        return (self.image.parameter or self.image.name or "").lower()
+        return (self.image.ssm_parameter or self.image.name or "").lower()
 
 
 def _images(case: RuleContext) -> Iterator[_Used]:
@@ -48,10 +48,10 @@ def image_source(case: RuleContext) -> Iterator[Violation]:
     """An image id is resolved from one source; a custom image may be an id only."""
     for used in _images(case):
         image = used.image
-        if image.parameter and image.name:
-            yield Violation(used.path, "has both `parameter` and `name`, which may be different images", "remove one")
-        elif not (image.id or image.parameter or image.name):
-            yield Violation(used.path, "names no image", "add `parameter: /aws/service/…`, or `name:` and `owner:`, or `id:`")
+        if image.ssm_parameter and image.name:
+            yield Violation(used.path, "has both `ssm_parameter` and `name`, which may be different images", "remove one")
+        elif not (image.id or image.ssm_parameter or image.name):
+            yield Violation(used.path, "names no image", "add `ssm_parameter: /aws/service/…`, or `name:` and `owner:`, or `id:`")
 
 
 @rule("image-owner")
@@ -69,7 +69,7 @@ def image_owner(case: RuleContext) -> Iterator[Violation]:
 def image_unpinned(case: RuleContext) -> Iterator[Violation]:
     """The newest image changes over time: nodes created later would differ from earlier ones, without a record of the difference."""
     for used in _images(case):
-        if used.image.id is None and (used.image.parameter or used.image.name):
+        if used.image.id is None and (used.image.ssm_parameter or used.image.name):
             yield Violation(
                 f"{used.path}.id",
                 "is missing: all nodes must start from one image",

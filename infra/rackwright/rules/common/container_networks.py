@@ -64,7 +64,7 @@ def container_network_pods(case: RuleContext) -> Iterator[Violation]:
     declared = case.kubernetes
     if declared is None:
         return
-    for path, network in (("scheduler.pods", declared.pods), ("scheduler.services", declared.services)):
+    for path, network in (("scheduler.pod_cidr", declared.pod_cidr), ("scheduler.service_cidr", declared.service_cidr)):
         for taken in _ranges(case, [Use.DEFAULT]):
             if network.overlaps(taken.network):
                 yield Violation(path, f"{network} overlaps {taken.network}: {taken.owner}", "use another private range, like 10.244.0.0/16")
@@ -97,8 +97,10 @@ def _cluster_ranges(case: RuleContext) -> list[_Range]:
     if declared is None:
         return []
     return [
-        _Range(declared.pods, "the pod network", "set `scheduler.pods` to a range that nobody connects from, like 10.244.0.0/16"),
+        _Range(declared.pod_cidr, "the pod network", "set `scheduler.pod_cidr` to a range that nobody connects from, like 10.244.0.0/16"),
         _Range(
-            declared.services, "the service network", "set `scheduler.services` to a range that nobody connects from, like 10.245.0.0/16"
+            declared.service_cidr,
+            "the service network",
+            "set `scheduler.service_cidr` to a range that nobody connects from, like 10.245.0.0/16",
         ),
     ]

@@ -71,7 +71,7 @@ def _lists(case: RuleContext) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield f"storage.{name}.clients", declared.clients
     for name, user in case.cluster.users.items():
         yield f"users.{name}.groups", user.groups
-    yield "scheduler.backup", case.slurm.backup
+    yield "scheduler.backup_controllers", case.slurm.backup_controllers
 
 
 @rule("group-capacity")

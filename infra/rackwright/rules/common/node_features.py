@@ -34,9 +34,11 @@ def part_kernel(case: RuleContext) -> Iterator[Violation]:
 @rule("scratch-empty-disks")
 def scratch_empty_disks(case: RuleContext) -> Iterator[Violation]:
     """Writing to disks requires a second, explicit setting, so that a wrong device name alone does no harm."""
-    if case.cluster.scratch and not case.cluster.scratch.use_empty_disks:
-        hint = "add `use_empty_disks: true` after verifying that these are the right disks; disks that contain data are refused in any case"
-        yield Violation("scratch.use_empty_disks", "writing to the disks is not permitted", hint)
+    if case.cluster.scratch and not case.cluster.scratch.format_empty_disks:
+        hint = (
+            "add `format_empty_disks: true` after verifying that these are the right disks; disks that contain data are refused in any case"
+        )
+        yield Violation("scratch.format_empty_disks", "writing to the disks is not permitted", hint)
 
 
 @rule("scratch-disks")
@@ -45,8 +47,8 @@ def scratch_disks(case: RuleContext) -> Iterator[Violation]:
     scratch = case.cluster.scratch
     if scratch is None:
         return
-    if scratch.level is RaidLevel.MIRRORED and len(scratch.devices) < 2:
-        yield Violation("scratch.devices", "a mirror needs at least two disks", "list two disks, or use `level: 0`")
+    if scratch.raid_level is RaidLevel.MIRRORED and len(scratch.devices) < 2:
+        yield Violation("scratch.devices", "a mirror needs at least two disks", "list two disks, or use `raid_level: 0`")
     if len({PurePosixPath(device) for device in scratch.devices}) < len(scratch.devices):
         yield Violation("scratch.devices", "a disk is listed twice", "list each disk once")
 

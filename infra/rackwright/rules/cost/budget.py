@@ -53,10 +53,10 @@ def budget_ttl_storage(case: RuleContext) -> Iterator[Violation]:
     """The end deletes file systems too, and AWS deletes automatic backups with them."""
     budget = case.cluster.budget
     for path, declared in lustres(case) if budget is not None and budget.ttl is not None else ():
-        kept = any(repository.exports for repository in declared.repositories)
+        kept = any(repository.exports for repository in declared.data_repositories)
         if deployment_of(declared) in {DeploymentType.PERSISTENT_1, DeploymentType.PERSISTENT_2} and not kept:
-            cause = f"data on {declared.mount} is deleted after budget.ttl, although {declared.deployment} suggests persistence"
-            yield Violation(f"{path}.deployment", cause, "use SCRATCH_2, export to a bucket, or remove `ttl`")
+            cause = f"data on {declared.mount} is deleted after budget.ttl, although {declared.deployment_type} suggests persistence"
+            yield Violation(f"{path}.deployment_type", cause, "use SCRATCH_2, export to a bucket, or remove `ttl`")
 
 
 @rule("budget-alert")
@@ -89,10 +89,10 @@ def budget_price_unknown(case: RuleContext) -> Iterator[Violation]:
     if budget is None or not (budget.max_usd_per_hour or budget.max_usd_total):
         return
     for fleet in fleets(case):
-        purchase = fleet.declared.purchase
+        purchase = fleet.declared.capacity_type
         if isinstance(purchase, CapacityBlock) and purchase.offering is not None and purchase.usd_total is None:
             cause = "the budget cannot include the block: its price is unknown"
-            yield Violation(f"{fleet.path}.purchase.usd_total", cause, "enter the price of the offering")
+            yield Violation(f"{fleet.path}.capacity_type.usd_total", cause, "enter the price of the offering")
         elif fleet.type.price is None and not _said(purchase):
             yield Violation(
                 f"{fleet.path}.type",

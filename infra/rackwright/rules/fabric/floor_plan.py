@@ -25,43 +25,47 @@ def _rack(case: RuleContext, member: DeclaredNode) -> str | None:
 @rule("fabric-floor")
 def fabric_floor(case: RuleContext) -> Iterator[Violation]:
     """A rack that stands nowhere, or twice, has no distance to others."""
-    floor = case.cluster.fabric.floor if case.cluster.fabric else None
+    floor = case.cluster.fabric.floor_plan if case.cluster.fabric else None
     if floor is None:
         return
     standing = [rack for row in floor.rows for rack in row]
     for rack in dict.fromkeys(rack for rack in standing if standing.count(rack) > 1):
-        yield Violation("fabric.floor.rows", f"rack {rack} is listed twice", "list each rack once")
+        yield Violation("fabric.floor_plan.rows", f"rack {rack} is listed twice", "list each rack once")
     for rack in dict.fromkeys(rack for rack in floor.switch_racks if floor.switch_racks.count(rack) > 1):
-        yield Violation("fabric.floor.switch_racks", f"rack {rack} is listed twice", "list each rack once; a second entry adds no space")
+        yield Violation(
+            "fabric.floor_plan.switch_racks", f"rack {rack} is listed twice", "list each rack once; a second entry adds no space"
+        )
     for rack in dict.fromkeys(rack for rack in floor.switch_racks if rack not in standing):
-        yield Violation("fabric.floor.switch_racks", f"rack {rack} is in no row", did_you_mean(rack, standing))
+        yield Violation("fabric.floor_plan.switch_racks", f"rack {rack} is in no row", did_you_mean(rack, standing))
     for place, node in {_rack(case, member): member.name for member in case.members}.items():
         if place is None or place in standing:
             continue
-        yield Violation("fabric.floor.rows", f"rack {place} of {node} is in no row", did_you_mean(place, standing))
+        yield Violation("fabric.floor_plan.rows", f"rack {place} of {node} is in no row", did_you_mean(place, standing))
 
 
 @rule("fabric-floor-room", Severity.WARNING)
 def fabric_floor_room(case: RuleContext) -> Iterator[Violation]:
     """What has no rack has no length in the cable list, and no port of the management plane: a list to order by would be too short."""
     fabric = case.cluster.fabric
-    if fabric is None or not (fabric.floor or fabric.management):
+    if fabric is None or not (fabric.floor_plan or fabric.management_network):
         return
     groups = groups_of(case.cluster, fabric)
     coming = nodes_of(case.cluster, fabric) - sum(case.cluster.groups[name].count for name in groups)
-    if fabric.floor is None:
+    if fabric.floor_plan is None:
         among = f" and {coming} future nodes" if coming > 0 else ""
-        cause = f"without `floor`, the management plane has no ports for the fabric's switches{among}"
-        yield Violation("fabric.management", cause, "declare `floor`, with racks for all nodes for which the fabric is planned")
+        cause = f"without `floor_plan`, the management plane has no ports for the fabric's switches{among}"
+        yield Violation(
+            "fabric.management_network", cause, "declare `floor_plan`, with racks for all nodes for which the fabric is planned"
+        )
         return
     racks = {member.name: rack for member in case.members if (rack := _rack(case, member))}
     here = [racks[member.name] for member in case.members if member.group in groups and member.name in racks]
-    standing = [rack for row in fabric.floor.rows for rack in row]
-    missing = coming - len(future_racks(standing, [*racks.values(), *fabric.floor.switch_racks], here))
+    standing = [rack for row in fabric.floor_plan.rows for rack in row]
+    missing = coming - len(future_racks(standing, [*racks.values(), *fabric.floor_plan.switch_racks], here))
     if missing > 0:
         cause = f"{missing} of {coming} future nodes have no rack on the floor, so their cables have no length"
         hint = "add the racks of the future nodes; each rack is assumed to become as full as the fullest existing one"
-        yield Violation("fabric.floor.rows", cause, hint)
+        yield Violation("fabric.floor_plan.rows", cause, hint)
 
 
 @rule("fabric-switch-racks")
@@ -70,20 +74,20 @@ def fabric_switch_racks(case: RuleContext) -> Iterator[Violation]:
     fabric = case.cluster.fabric
     switch = switch_of(fabric) if fabric else None
     measures = measures_of(case.cluster, fabric, switch) if fabric else None
-    if fabric is None or fabric.floor is None or switch is None or measures is None:
+    if fabric is None or fabric.floor_plan is None or switch is None or measures is None:
         return
     rails = rails_of(case.cluster, fabric) if fabric.topology is FabricTopology.RAIL_OPTIMISED else 1
-    racks = len(set(fabric.floor.switch_racks))
+    racks = len(set(fabric.floor_plan.switch_racks))
     tallest = (-(-measures.units // racks) * rails + -(-measures.spines // racks)) * switch.rack_units
     if tallest > RACK_UNITS:
         cause = f"{measures.units * rails + measures.spines} switches are {tallest} units in each of {racks} rack{'s' if racks > 1 else ''}"
-        yield Violation("fabric.floor.switch_racks", cause, f"list more racks; a rack has {RACK_UNITS} units")
+        yield Violation("fabric.floor_plan.switch_racks", cause, f"list more racks; a rack has {RACK_UNITS} units")
 
 
 @rule("fabric-management")
 def fabric_management(case: RuleContext) -> Iterator[Violation]:
     """Management switches stand in the nodes' racks, so that each node must have one."""
-    declared = case.cluster.fabric.management if case.cluster.fabric else None
+    declared = case.cluster.fabric.management_network if case.cluster.fabric else None
     if declared is None:
         return
     known = switches().get(declared.switch)
@@ -91,8 +95,8 @@ def fabric_management(case: RuleContext) -> Iterator[Violation]:
     if known is None or known.use is not Use.MANAGEMENT:
         cause = f"`{declared.switch}` is not a management switch of the catalogue"
         hint = did_you_mean_model(declared.switch, fitting, hint_to_add("switches", declared.switch))
-        yield Violation("fabric.management.switch", cause, hint)
+        yield Violation("fabric.management_network.switch", cause, hint)
     without = [member.name for member in case.members if _rack(case, member) is None]
     if without:
         more = f" and {len(without) - 1} more have" if len(without) > 1 else " has"
-        yield Violation("fabric.management", f"{without[0]}{more} no rack, so their cables would be missing", "declare `rack:`")
+        yield Violation("fabric.management_network", f"{without[0]}{more} no rack, so their cables would be missing", "declare `rack:`")

@@ -138,7 +138,7 @@ def fabric_too_large(case: RuleContext) -> Iterator[Violation]:
     cause = f"two levels of {switch.product} carry {most} nodes of {rails} rails {blocking}, not {nodes}"
     own = " (the subnet manager's own HCA takes a port of every leaf)" if manages_apart(case.cluster, fabric) else ""
     hint = f"use `nodes: {most}` or fewer" if most else "use fewer rails, or a switch with more ports"
-    yield Violation("fabric.nodes", cause + own, f"{hint}, or a higher `oversubscription`")
+    yield Violation("fabric.max_nodes", cause + own, f"{hint}, or a higher `oversubscription`")
 
 
 def _most(case: RuleContext, fabric: Fabric) -> int:
@@ -172,7 +172,7 @@ def fabric_room(case: RuleContext) -> Iterator[Violation]:
         if count and first + count > nodes:
             cause = f"group {name} ends at place {first + count}, but the fabric is planned for {nodes} nodes"
             hint = "increase it, which moves cables of an existing fabric; places follow groups and their `capacity` in order"
-            yield Violation("fabric.nodes", cause, hint)
+            yield Violation("fabric.max_nodes", cause, hint)
 
 
 @rule("fabric-subnet-manager")

@@ -16,9 +16,9 @@ def addon_source(case: RuleContext) -> Iterator[Violation]:
     declared = case.kubernetes
     if declared is None or not declared.addons:
         return
-    if declared.source is Source.PACKAGES or (declared.source is Source.AUTO and not case.cluster.target.publishes_ports):
+    if declared.install_from is Source.PACKAGES or (declared.install_from is Source.AUTO and not case.cluster.target.publishes_ports):
         cause = f"{', '.join(declared.addons)} come from the bundle, but this stack installs Kubernetes from the vendor's packages"
-        yield Violation("scheduler.addons", cause, "use `source: bundle`, or install the add-ons by hand and remove the list")
+        yield Violation("scheduler.addons", cause, "use `install_from: bundle`, or install the add-ons by hand and remove the list")
 
 
 @rule("addon-kueue-gpus")

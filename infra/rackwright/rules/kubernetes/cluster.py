@@ -34,10 +34,10 @@ def kubernetes_controllers_even(case: RuleContext) -> Iterator[Violation]:
 def kubernetes_endpoint_missing(case: RuleContext) -> Iterator[Violation]:
     """Nodes would know one controller's own address, and be lost with it."""
     names = [member.name for member in case.having(Role.CONTROLLER)]
-    if case.kubernetes is not None and len(names) > 1 and case.kubernetes.endpoint is None:
+    if case.kubernetes is not None and len(names) > 1 and case.kubernetes.control_plane_vip is None:
         cause = f"{len(names)} controllers require a common address"
         hint = "set a free address of network.cidr below the groups' addresses; it cannot be added later, because every node stores it"
-        yield Violation("scheduler.endpoint", cause, hint)
+        yield Violation("scheduler.control_plane_vip", cause, hint)
 
 
 @rule("kubernetes-version")
@@ -80,9 +80,9 @@ def kubernetes_containerd(case: RuleContext) -> Iterator[Violation]:
 def kubernetes_source_lab(case: RuleContext) -> Iterator[Violation]:
     """The lab's image is baked: what it installs comes from where this machine can reach."""
     declared = case.kubernetes
-    if declared is not None and case.cluster.target.publishes_ports and declared.source is Source.PACKAGES:
+    if declared is not None and case.cluster.target.publishes_ports and declared.install_from is Source.PACKAGES:
         cause = "requires the vendor's repository and registry, which were never tested with the lab"
-        yield Violation("scheduler.source", cause, "omit it: the lab builds its own bundle")
+        yield Violation("scheduler.install_from", cause, "omit it: the lab builds its own bundle")
 
 
 @rule("kubernetes-accounting", Severity.WARNING)
@@ -129,8 +129,8 @@ def namespace_gpus(case: RuleContext) -> Iterator[Violation]:
 def namespace_claim(case: RuleContext) -> Iterator[Violation]:
     """A claim is a folder of the cluster's first shared file system."""
     for name, namespace in case.kubernetes.namespaces.items() if case.kubernetes else ():
-        if namespace.claim is not None and not case.cluster.storage:
-            yield Violation(f"scheduler.namespaces.{name}.claim", "there is no shared file system", "declare one under storage")
+        if namespace.shared_volume is not None and not case.cluster.storage:
+            yield Violation(f"scheduler.namespaces.{name}.shared_volume", "there is no shared file system", "declare one under storage")
 
 
 def _minor(version: str) -> tuple[int, int]:

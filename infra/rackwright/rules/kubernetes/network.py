@@ -21,28 +21,28 @@ _SERVICES: Final = (12, 24)
 @rule("kubernetes-endpoint-outside")
 def kubernetes_endpoint_outside(case: RuleContext) -> Iterator[Violation]:
     """An address moves between controllers by ARP, which no router carries."""
-    endpoint = case.kubernetes.endpoint if case.kubernetes else None
+    endpoint = case.kubernetes.control_plane_vip if case.kubernetes else None
     if endpoint is not None and endpoint not in case.cluster.network.cidr:
         cause = f"{endpoint} is not in {case.cluster.network.cidr}"
-        yield Violation("scheduler.endpoint", cause, "use a free address of network.cidr, below the groups' addresses")
+        yield Violation("scheduler.control_plane_vip", cause, "use a free address of network.cidr, below the groups' addresses")
 
 
 @rule("kubernetes-endpoint-taken")
 def kubernetes_endpoint_taken(case: RuleContext) -> Iterator[Violation]:
     """A node would answer for the control plane, now or when its group grows."""
-    endpoint = case.kubernetes.endpoint if case.kubernetes else None
+    endpoint = case.kubernetes.control_plane_vip if case.kubernetes else None
     owner = _owner(case, endpoint) if endpoint is not None else None
     if owner is not None:
         free = case.cluster.network.cidr.network_address + FIRST_OFFSET - 6
-        yield Violation("scheduler.endpoint", f"{endpoint} is {owner}", f"use a free address, like {free}")
+        yield Violation("scheduler.control_plane_vip", f"{endpoint} is {owner}", f"use a free address, like {free}")
 
 
 @rule("kubernetes-endpoint-routed")
 def kubernetes_endpoint_routed(case: RuleContext) -> Iterator[Violation]:
     """A cloud's network delivers packets to the instance to which the address is assigned, whichever instance claims it."""
-    if case.kubernetes is not None and case.kubernetes.endpoint is not None and case.cluster.target.kind == "aws":
+    if case.kubernetes is not None and case.kubernetes.control_plane_vip is not None and case.cluster.target.kind == "aws":
         cause = "a virtual address moves by ARP, which a VPC does not carry"
-        yield Violation("scheduler.endpoint", cause, "remove it and use one controller")
+        yield Violation("scheduler.control_plane_vip", cause, "remove it and use one controller")
 
 
 @rule("kubernetes-ranges-overlap")
@@ -51,7 +51,11 @@ def kubernetes_ranges_overlap(case: RuleContext) -> Iterator[Violation]:
     declared = case.kubernetes
     if declared is None:
         return
-    ranges = {"network.cidr": case.cluster.network.cidr, "scheduler.pods": declared.pods, "scheduler.services": declared.services}
+    ranges = {
+        "network.cidr": case.cluster.network.cidr,
+        "scheduler.pod_cidr": declared.pod_cidr,
+        "scheduler.service_cidr": declared.service_cidr,
+    }
     for (one, first), (other, second) in combinations(ranges.items(), 2):
         if first.overlaps(second):
             yield Violation(
@@ -67,24 +71,24 @@ def kubernetes_pods_small(case: RuleContext) -> Iterator[Violation]:
         return
     cidr, nodes = case.cluster.network.cidr, len(case.members)
     wanted = cidr.prefixlen - (32 - _NODE) if _routes(case) else _NODE - max(nodes - 1, 1).bit_length()
-    if declared.pods.prefixlen > wanted:
+    if declared.pod_cidr.prefixlen > wanted:
         whose = f"each address of {cidr}" if _routes(case) else f"each of {nodes} nodes"
-        yield Violation("scheduler.pods", f"{declared.pods} does not contain a /{_NODE} for {whose}", f"use a /{wanted} or wider")
+        yield Violation("scheduler.pod_cidr", f"{declared.pod_cidr} does not contain a /{_NODE} for {whose}", f"use a /{wanted} or wider")
 
 
 @rule("kubernetes-services-size")
 def kubernetes_services_size(case: RuleContext) -> Iterator[Violation]:
     """Every service takes one address, and keeps it."""
     declared, (widest, narrowest) = case.kubernetes, _SERVICES
-    if declared is not None and not widest <= declared.services.prefixlen <= narrowest:
-        cause = f"{declared.services} is not between a /{widest} and a /{narrowest}"
-        yield Violation("scheduler.services", cause, "use a /16, for example")
+    if declared is not None and not widest <= declared.service_cidr.prefixlen <= narrowest:
+        cause = f"{declared.service_cidr} is not between a /{widest} and a /{narrowest}"
+        yield Violation("scheduler.service_cidr", cause, "use a /16, for example")
 
 
 @rule("kubernetes-routes-segment")
 def kubernetes_routes_segment(case: RuleContext) -> Iterator[Violation]:
     """A cloud's network drops what comes from an address it did not give out."""
-    if case.kubernetes is not None and case.kubernetes.cni is Cni.ROUTES and case.cluster.target.kind == "aws":
+    if case.kubernetes is not None and case.kubernetes.cni is Cni.BRIDGE and case.cluster.target.kind == "aws":
         cause = "plain routes carry pod traffic within one network segment only, and a VPC drops it"
         yield Violation("scheduler.cni", cause, "omit it, or use flannel, calico or cilium")
 
@@ -92,7 +96,7 @@ def kubernetes_routes_segment(case: RuleContext) -> Iterator[Violation]:
 def _routes(case: RuleContext) -> bool:
     """Whether plain routes carry the packets of pods: where nothing is said, everywhere but on AWS."""
     assert case.kubernetes is not None
-    return case.kubernetes.cni is Cni.ROUTES or (case.kubernetes.cni is None and case.cluster.target.kind != "aws")
+    return case.kubernetes.cni is Cni.BRIDGE or (case.kubernetes.cni is None and case.cluster.target.kind != "aws")
 
 
 def _owner(case: RuleContext, endpoint: IPv4Address) -> str | None:

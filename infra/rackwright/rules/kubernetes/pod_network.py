@@ -61,10 +61,10 @@ def pod_network_mtu_small(case: RuleContext) -> Iterator[Violation]:
 def pod_network_manifests(case: RuleContext) -> Iterator[Violation]:
     """The digests of these files are unknown, and only pinned files are applied."""
     cni = _cni(case)
-    if case.kubernetes is not None and cni in _INSTALLED and not case.kubernetes.manifests:
+    if case.kubernetes is not None and cni in _INSTALLED and not case.kubernetes.cni_manifests:
         cause = f"{cni.value} {version(cni)} is installed from files whose digests are unknown ({source(cni)})"
         yield Violation(
-            "scheduler.manifests", cause, "download the files and declare path and SHA-256 of each (docs/kubernetes.md), or use flannel"
+            "scheduler.cni_manifests", cause, "download the files and declare path and SHA-256 of each (docs/kubernetes.md), or use flannel"
         )
 
 
@@ -72,17 +72,17 @@ def pod_network_manifests(case: RuleContext) -> Iterator[Violation]:
 def pod_network_manifests_unused(case: RuleContext) -> Iterator[Violation]:
     """A declared file that is never applied is misleading."""
     cni = _cni(case)
-    if case.kubernetes is not None and cni not in _INSTALLED and case.kubernetes.manifests:
-        yield Violation("scheduler.manifests", f"{cni.value} is not installed from files", "remove them, or use calico or cilium")
+    if case.kubernetes is not None and cni not in _INSTALLED and case.kubernetes.cni_manifests:
+        yield Violation("scheduler.cni_manifests", f"{cni.value} is not installed from files", "remove them, or use calico or cilium")
 
 
 @rule("pod-network-manifest-absent")
 def pod_network_manifest_absent(case: RuleContext) -> Iterator[Violation]:
     """Found before nodes are made that would wait for it."""
-    for index, manifest in enumerate(case.kubernetes.manifests if case.kubernetes else ()):
+    for index, manifest in enumerate(case.kubernetes.cni_manifests if case.kubernetes else ()):
         if manifest.file in case.absent:
             yield Violation(
-                f"scheduler.manifests[{index}].file",
+                f"scheduler.cni_manifests[{index}].file",
                 f"{manifest.file} is not a file of the project",
                 "enter a path relative to the project's root",
             )
@@ -94,7 +94,7 @@ def pod_network_lab(case: RuleContext) -> Iterator[Violation]:
     cni = _cni(case)
     if case.kubernetes is not None and case.cluster.target.publishes_ports and cni in _INSTALLED:
         yield Violation(
-            "scheduler.cni", f"{cni.value} was never tested in the lab, and its images are not in the bundle", "use routes or flannel"
+            "scheduler.cni", f"{cni.value} was never tested in the lab, and its images are not in the bundle", "use bridge or flannel"
         )
 
 

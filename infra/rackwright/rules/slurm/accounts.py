@@ -88,8 +88,8 @@ def qos_preempts_unknown(case: RuleContext) -> Iterator[Violation]:
     """A QOS preempts only other QOS, which must exist."""
     known = {*case.slurm.qos, _ORDINARY}
     for name, qos in case.slurm.qos.items():
-        for index, other in enumerate(qos.preempts):
-            path = f"scheduler.qos.{name}.preempts[{index}]"
+        for index, other in enumerate(qos.preempt):
+            path = f"scheduler.qos.{name}.preempt[{index}]"
             if other == name:
                 yield Violation(path, "the QOS preempts itself", "remove the entry")
             elif other not in known:
@@ -102,8 +102,8 @@ def gpu_limit_without_gpus(case: RuleContext) -> Iterator[Violation]:
     if any(member.gpus for member in case.having(Role.WORKER)):
         return
     scheduler = case.slurm
-    limits = [(f"scheduler.accounts.{name}.gpus", account.gpus) for name, account in scheduler.accounts.items()]
-    limits += [(f"scheduler.qos.{name}.gpus_per_user", qos.gpus_per_user) for name, qos in scheduler.qos.items()]
+    limits = [(f"scheduler.accounts.{name}.grp_gpus", account.grp_gpus) for name, account in scheduler.accounts.items()]
+    limits += [(f"scheduler.qos.{name}.max_gpus_per_user", qos.max_gpus_per_user) for name, qos in scheduler.qos.items()]
     for path, limit in limits:
         if limit is not None:
             yield Violation(path, "no worker has GPUs", "remove the limit")

@@ -22,26 +22,28 @@ _SHORT_IDLE: Final = 60
 def controller_backup_undeclared(case: RuleContext) -> Iterator[Violation]:
     """Two controllers that both think they are first lose jobs."""
     names = [member.name for member in case.having(Role.CONTROLLER)]
-    first = [name for name in names if name not in case.slurm.backup]
+    first = [name for name in names if name not in case.slurm.backup_controllers]
     if len(first) > 1 and case.kubernetes is None:
         cause = f"{', '.join(first)} are all controllers, but none is declared a backup"
-        yield Violation("scheduler.backup", cause, f"add `backup: [{', '.join(first[1:])}]`, or keep one controller")
+        yield Violation(
+            "scheduler.backup_controllers", cause, f"add `backup_controllers: [{', '.join(first[1:])}]`, or keep one controller"
+        )
 
 
 @rule("controller-all-backup")
 def controller_all_backup(case: RuleContext) -> Iterator[Violation]:
     """A backup needs a first controller."""
     names = [member.name for member in case.having(Role.CONTROLLER)]
-    if names and all(name in case.slurm.backup for name in names):
-        yield Violation("scheduler.backup", "every controller is declared a backup", "remove the first one from the list")
+    if names and all(name in case.slurm.backup_controllers for name in names):
+        yield Violation("scheduler.backup_controllers", "every controller is declared a backup", "remove the first one from the list")
 
 
 @rule("backup-unknown")
 def backup_unknown(case: RuleContext) -> Iterator[Violation]:
     """Backups are controller nodes."""
     controllers = {member.name for member in case.having(Role.CONTROLLER)}
-    for index, name in enumerate(case.slurm.backup):
-        path = f"scheduler.backup[{index}]"
+    for index, name in enumerate(case.slurm.backup_controllers):
+        path = f"scheduler.backup_controllers[{index}]"
         if name not in case.node_names:
             yield Violation(path, f"there is no node `{name}`", did_you_mean(name, controllers))
         elif name not in controllers:
@@ -51,17 +53,19 @@ def backup_unknown(case: RuleContext) -> Iterator[Violation]:
 @rule("backup-without-storage")
 def backup_without_storage(case: RuleContext) -> Iterator[Violation]:
     """A backup continues from the first controller's state, so both must see one StateSaveLocation."""
-    if case.slurm.backup and not case.cluster.storage:
-        yield Violation("scheduler.backup", "controllers need a shared file system for their state", "declare one under storage")
+    if case.slurm.backup_controllers and not case.cluster.storage:
+        yield Violation(
+            "scheduler.backup_controllers", "controllers need a shared file system for their state", "declare one under storage"
+        )
 
 
 @rule("health-interval-range")
 def health_interval_range(case: RuleContext) -> Iterator[Violation]:
     """A health check every few seconds costs jobs CPU time; an interval beyond Slurm's limit is invalid."""
-    interval, (least, most) = case.slurm.health_interval, _HEALTH_S
+    interval, (least, most) = case.slurm.health_check_interval, _HEALTH_S
     if interval is not None and not least <= interval <= most:
         cause = f"{format_seconds(interval)} is not between {least} s and {most} s"
-        yield Violation("scheduler.health_interval", cause, "use 60s, or null to disable the node health check")
+        yield Violation("scheduler.health_check_interval", cause, "use 60s, or null to disable the node health check")
 
 
 @rule("multiple-accounting-nodes")
@@ -85,19 +89,19 @@ def accounting_missing(case: RuleContext) -> Iterator[Violation]:
 def power_saving_idle(case: RuleContext) -> Iterator[Violation]:
     """A worker must be allowed to finish stopping before it counts as idle again."""
     saving = case.slurm.power_saving
-    if saving is not None and saving.idle < _SHORT_IDLE:
-        cause = f"{format_seconds(saving.idle)} stops workers between two jobs of one user"
-        yield Violation("scheduler.power_saving.idle", cause, f"use at least {format_seconds(_SHORT_IDLE)}; 5m is recommended")
+    if saving is not None and saving.suspend_time < _SHORT_IDLE:
+        cause = f"{format_seconds(saving.suspend_time)} stops workers between two jobs of one user"
+        yield Violation("scheduler.power_saving.suspend_time", cause, f"use at least {format_seconds(_SHORT_IDLE)}; 5m is recommended")
 
 
 @rule("power-saving-times", Severity.WARNING)
 def power_saving_times(case: RuleContext) -> Iterator[Violation]:
     """Slurm's guide: SuspendTime should exceed SuspendTimeout + ResumeTimeout (slurm.schedmd.com/power_save.html)."""
     saving = case.slurm.power_saving
-    if saving is not None and saving.idle <= saving.suspend_timeout + saving.resume_timeout:
+    if saving is not None and saving.suspend_time <= saving.suspend_timeout + saving.resume_timeout:
         cycle = format_seconds(saving.suspend_timeout + saving.resume_timeout)
-        cause = f"{format_seconds(saving.idle)} does not exceed the time to stop and start a node ({cycle})"
-        yield Violation("scheduler.power_saving.idle", cause, f"use more than {cycle}")
+        cause = f"{format_seconds(saving.suspend_time)} does not exceed the time to stop and start a node ({cycle})"
+        yield Violation("scheduler.power_saving.suspend_time", cause, f"use more than {cycle}")
 
 
 @rule("power-saving-timeout")

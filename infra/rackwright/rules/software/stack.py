@@ -32,30 +32,30 @@ def software_pin(case: RuleContext) -> Iterator[Violation]:
     """A pin of something that is not installed would hold nothing, and half a version would not say which one."""
     for name, version in _pins(case):
         if name not in compatibility.components():
-            yield Violation(f"software.pins.{name}", f"`{name}` is not a component", did_you_mean(name, compatibility.components()))
+            yield Violation(f"software.versions.{name}", f"`{name}` is not a component", did_you_mean(name, compatibility.components()))
         elif name in ELSEWHERE:
             cause = f"a pin does not install {name} or set its version"
-            yield Violation(f"software.pins.{name}", cause, f"to install it, use `{ELSEWHERE[name].format(version)}`")
+            yield Violation(f"software.versions.{name}", cause, f"to install it, use `{ELSEWHERE[name].format(version)}`")
         elif version.count(".") + 1 < FULL.get(name, 1):
             example = next(iter(compatibility.profiles().values())).versions.get(name, "13.0")
             yield Violation(
-                f"software.pins.{name}", f"{version} is not a complete version of {name}", f'use a complete version, like "{example}"'
+                f"software.versions.{name}", f"{version} is not a complete version of {name}", f'use a complete version, like "{example}"'
             )
 
 
 def _pins(case: RuleContext) -> list[tuple[str, str]]:
     """Return the pins, without outdated components."""
-    pins = case.cluster.software.pins if case.cluster.software else {}
+    pins = case.cluster.software.versions if case.cluster.software else {}
     return [(name, version) for name, version in pins.items() if name not in compatibility.outdated()]
 
 
 @rule("software-outdated", Severity.WARNING)
 def software_outdated(case: RuleContext) -> Iterator[Violation]:
     """Guides of some years ago ask for packages that others have followed."""
-    for name in case.cluster.software.pins if case.cluster.software else ():
+    for name in case.cluster.software.versions if case.cluster.software else ():
         advice = compatibility.outdated().get(name)
         if advice is not None:
-            yield Violation(f"software.pins.{name}", f"{advice.reason}; it is not installed", f"use {advice.instead}")
+            yield Violation(f"software.versions.{name}", f"{advice.reason}; it is not installed", f"use {advice.instead}")
 
 
 @rule("nccl-environment", Severity.WARNING)

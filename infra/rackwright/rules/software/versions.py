@@ -33,7 +33,7 @@ class VersionSelection:
     @cached_property
     def versions(self) -> Mapping[str, str]:
         """By component."""
-        return compatibility.resolve(self.profile, self.software.pins)
+        return compatibility.resolve(self.profile, self.software.versions)
 
     @property
     def branch(self) -> int:
@@ -47,11 +47,11 @@ class VersionSelection:
 
     def where(self, *components: str) -> str:
         """The field to change: the first pin among them, else the profile."""
-        return next((f"software.pins.{name}" for name in components if name in self.software.pins), "software.profile")
+        return next((f"software.versions.{name}" for name in components if name in self.software.versions), "software.profile")
 
     def flavours(self) -> list[tuple[GpuModel, GpuModules]]:
         """Each GPU with the kernel modules it would get."""
-        return [(gpu, compatibility.modules_of(gpu, self.software.modules)) for gpu in self.gpus]
+        return [(gpu, compatibility.modules_of(gpu, self.software.kernel_modules)) for gpu in self.gpus]
 
 
 Conflict = tuple[str, str]
@@ -99,7 +99,7 @@ def nearest(choice: VersionSelection) -> str:
         if not any(True for conflicts in JUDGES for _ in conflicts(candidate)):
             versions = candidate.versions
             fits = f"driver {versions['driver']}, CUDA {versions['cuda']}, NCCL {versions['nccl']}"
-            return f"use `software: {{profile: {profile.name}}}` without pins: {fits}"
+            return f"use `software: {{profile: {profile.name}}}` without `versions`: {fits}"
     return "use separate clusters for the latest GPUs and for Pascal or Volta: no profile supports all of these nodes"
 
 
@@ -124,7 +124,7 @@ def driver_branch(choice: VersionSelection) -> Iterator[Conflict]:
 
 def _is_archive(choice: VersionSelection) -> bool:
     """Whether the driver is the one that Debian's release is made with: there is no other in that archive."""
-    return choice.profile.driver_from == "debian" and "driver" not in choice.software.pins
+    return choice.profile.driver_from == "debian" and "driver" not in choice.software.versions
 
 
 @rule("software-archive-branch", Severity.WARNING)
@@ -159,7 +159,7 @@ def gpu_modules(choice: VersionSelection) -> Iterator[Conflict]:
         able = compatibility.architectures()[gpu.architecture].modules
         if flavour not in able:
             yield (
-                "software.modules",
+                "software.kernel_modules",
                 f"{gpu.model} ({gpu.architecture.capitalize()}) runs with {able[0]} kernel modules only, not with {flavour} ones",
             )
 
@@ -225,12 +225,12 @@ def dcgm(choice: VersionSelection) -> Iterator[Conflict]:
 @version_rule("software-slurm")
 def slurm(choice: VersionSelection) -> Iterator[Conflict]:
     """pyxis is built against the Slurm that the node has, and that is its system's."""
-    pinned = choice.software.pins.get("slurm")
+    pinned = choice.software.versions.get("slurm")
     for name in choice.systems if pinned else ():
         known = compatibility.systems().get(name)
         if known is not None and known.slurm is not None and known.slurm != pinned:
             yield (
-                "software.pins.slurm",
+                "software.versions.slurm",
                 f"{name} provides Slurm {known.slurm}, not {pinned}, and pyxis loads only into the release for which it is built",
             )
 

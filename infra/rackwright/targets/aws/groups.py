@@ -62,9 +62,9 @@ def _arguments(site: StackContext, name: str, declared: Instances, profile: aws.
 def _root(site: StackContext, declared: Instances) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgs:
     disk = aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
         volume_type="gp3",
-        volume_size=-(-declared.root.size // 2**30),
-        iops=declared.root.iops,
-        throughput=declared.root.throughput,
+        volume_size=-(-declared.root_volume.size // 2**30),
+        iops=declared.root_volume.iops,
+        throughput=declared.root_volume.throughput,
         encrypted="true",
         delete_on_termination="true",
     )
@@ -81,7 +81,7 @@ def _placement(site: StackContext, name: str, declared: Instances) -> aws.ec2.La
 
 def _market(site: StackContext, name: str, declared: Instances) -> dict[str, Any]:
     """How they are bought, in a template's words."""
-    match declared.purchase:
+    match declared.capacity_type:
         case Spot(max_usd_per_hour=most):
             # One-time and terminated: what AWS takes back is a node that is gone, and the next `up` makes it again.
             options = aws.ec2.LaunchTemplateInstanceMarketOptionsSpotOptionsArgs(

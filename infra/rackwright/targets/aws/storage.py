@@ -36,7 +36,7 @@ def file_systems(site: StackContext, wires: NetworkResources) -> dict[str, Share
 
 def _file_system(site: StackContext, wires: NetworkResources, name: str, declared: FsxLustre) -> Shared:
     assert wires.storage is not None
-    persistent = declared.deployment is not Deployment.SCRATCH_2
+    persistent = declared.deployment_type is not Deployment.SCRATCH_2
     iops = declared.metadata_iops
     metadata = aws.fsx.LustreFileSystemMetadataConfigurationArgs(mode="USER_PROVISIONED" if iops else "AUTOMATIC", iops=iops)
     made = aws.fsx.LustreFileSystem(
@@ -44,12 +44,12 @@ def _file_system(site: StackContext, wires: NetworkResources, name: str, declare
         subnet_ids=wires.subnets[Tier.SERVICE].id,
         security_group_ids=[wires.storage.id],
         storage_capacity=declared.size // 2**30,
-        storage_type=declared.medium.value,
-        deployment_type=declared.deployment.value,
+        storage_type=declared.storage_type.value,
+        deployment_type=declared.deployment_type.value,
         file_system_type_version="2.15",
         per_unit_storage_throughput=declared.throughput if persistent else None,
-        metadata_configuration=metadata if declared.deployment is Deployment.PERSISTENT_2 else None,
-        drive_cache_type=("READ" if declared.drive_cache else "NONE") if declared.medium is Medium.HDD else None,
+        metadata_configuration=metadata if declared.deployment_type is Deployment.PERSISTENT_2 else None,
+        drive_cache_type=("READ" if declared.drive_cache else "NONE") if declared.storage_type is Medium.HDD else None,
         efa_enabled=True if declared.efa else None,
         data_compression_type="LZ4" if declared.compression else "NONE",
         automatic_backup_retention_days=declared.backups if persistent else None,
@@ -57,7 +57,7 @@ def _file_system(site: StackContext, wires: NetworkResources, name: str, declare
         tags=site.named(name),
         opts=site.options(depends_on=wires.storage_rules),
     )
-    for index, repository in enumerate(declared.repositories):
+    for index, repository in enumerate(declared.data_repositories):
         _repository(site, f"{name}-repository-{index}", made, repository)
     source = pulumi.Output.concat(made.dns_name, "@tcp:/", made.mount_name)
     return Shared(made, source)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pulumi
 
 from rackwright.inventory import paths
-from rackwright.model.scheduler.kubernetes import Cni, ObjectsBy
+from rackwright.model.scheduler.kubernetes import Cni, ObjectApplier
 from rackwright.plan import Plan
 from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.targets import TargetResult, digests, plugins, resources
@@ -53,16 +53,16 @@ def resolve_object_owner(plan: Plan, environ: Mapping[str, str]) -> Plan:
     missing = f"the kubernetes plugin {plugins.wanted('kubernetes')} is not installed"
     if paths.api_way(plan.stack).exists():
         raise pulumi.RunError(
-            f"stacks/Pulumi.{plan.stack}.yaml: scheduler.objects_by: pulumi: {missing}, and it made the objects of this cluster\n"
+            f"stacks/Pulumi.{plan.stack}.yaml: scheduler.apply_with: pulumi: {missing}, and it made the objects of this cluster\n"
             f"  run `{plugins.command('kubernetes')}`: without it nobody may say whether they are as declared"
         )
     counted = Counter(one["kind"] for one in cluster.objects)
     pulumi.log.warn(
-        f"stacks/Pulumi.{plan.stack}.yaml: scheduler.objects_by: pulumi: {missing}: a role applies the objects, and Pulumi will not manage "
+        f"stacks/Pulumi.{plan.stack}.yaml: scheduler.apply_with: pulumi: {missing}: a role applies the objects, and Pulumi will not manage "
         f"{', '.join(f'{number} {kind}' for kind, number in counted.items())}\n"
         f"  run `{plugins.command('kubernetes')}` before the first `up`; it is downloaded from Pulumi"
     )
-    return plan.model_copy(update={"scheduler": cluster.model_copy(update={"objects_by": ObjectsBy.ROLE})})
+    return plan.model_copy(update={"scheduler": cluster.model_copy(update={"objects_by": ObjectApplier.ANSIBLE})})
 
 
 def applied(plan: Plan, built: TargetResult, converge: resources.Converge) -> list[pulumi.Resource]:
@@ -77,4 +77,4 @@ def applied(plan: Plan, built: TargetResult, converge: resources.Converge) -> li
 
 def _by_pulumi(plan: Plan) -> Kubernetes | None:
     cluster = plan.scheduler
-    return cluster if isinstance(cluster, Kubernetes) and cluster.objects_by is ObjectsBy.PULUMI else None
+    return cluster if isinstance(cluster, Kubernetes) and cluster.objects_by is ObjectApplier.PULUMI else None
