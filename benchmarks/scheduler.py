@@ -94,7 +94,7 @@ def described(size: int) -> dict[str, Any]:
     keys = {name: {"host_key": f"SHA256:{name + '/':0<43}"} for name in ("controller0", *(f"worker{index}" for index in range(size)))}
     machines = {**keys, "controller0": {**keys["controller0"], "address": "10.30.0.21"}, f"worker[0-{size - 1}]": {"address": "10.30.1.1"}}
     return {
-        "target": {"kind": "hosts", "os": "debian-13", "user": "admin", "containers": True, "machines": machines},
+        "target": {"kind": "hosts", "os": "debian-13", "user": "admin", "machine_type": "system-container", "machines": machines},
         "network": {"cidr": "10.30.0.0/16"},
         "groups": {
             "controller": {"count": 1, "roles": ["login", "controller"], "cpus": 16, "memory": "64GiB"},

@@ -96,9 +96,9 @@ def describe(project: Project, machines: Machines) -> None:
             "os": "debian-13",
             "user": USER,
             "port": PORT,
-            "identity": str(machines.identity),
-            "containers": True,
-            "via": "login0",
+            "ssh_private_key_file": str(machines.identity),
+            "machine_type": "system-container",
+            "jump_host": "login0",
             "machines": dict(machines.found),
         }
         del cluster["access"]["port"], cluster["access"]["listen"]

@@ -94,7 +94,7 @@ def _end(step: Transition, *, many: bool) -> str:
 def _tail(step: Transition) -> str:
     """Return how existing machines are released: unchanged, or cleaned."""
     target = step.new.cluster.target
-    return f" (leave: {target.leave.value})" if isinstance(target, HostsTarget) else ""
+    return f" (on_removal: {target.on_removal.value})" if isinstance(target, HostsTarget) else ""
 
 
 def recreated(step: Transition) -> Iterator[PlannedChange]:

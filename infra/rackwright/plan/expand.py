@@ -52,7 +52,9 @@ def expand(cluster: Cluster, stack: str) -> Plan:
 
 def _access(cluster: Cluster, nodes: tuple[PlanNode, ...]) -> Access:
     target = cluster.target
-    through = [node.name for node in with_role(nodes, Role.LOGIN)] if target.owns_network else [target.via] if target.via else []
+    through = (
+        [node.name for node in with_role(nodes, Role.LOGIN)] if target.owns_network else [target.jump_host] if target.jump_host else []
+    )
     return Access(
         entry=tuple(through),
         port=cluster.access.port,

@@ -22,7 +22,7 @@ from rackwright.targets import digests, kubernetes
 from rackwright.targets.lab import machine
 
 _FILES: Final = "file://"
-_MONEY: Final[Any] = {"cost": True, "budget": True, "state": True, "target": {"economics": True}}
+_MONEY: Final[Any] = {"cost": True, "budget": True, "state": True, "target": {"ownership_cost": True}}
 
 
 def load(configured: object, stack: str) -> ClusterPlan:

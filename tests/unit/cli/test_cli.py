@@ -230,8 +230,8 @@ def test_a_missing_price_is_a_question_mark_and_a_least_sum(run: Run) -> None:
 def test_machines_of_one_s_own_are_compared_with_rented_ones(run: Run, tmp_path: Path) -> None:
     """With the same GPUs in EC2, or with another stack."""
     file = tmp_path / "Pulumi.budget-vms.yaml"
-    economics = "      economics: {machines: {login: {price_usd: 300, watts: 30}, worker: {price_usd: 3000, watts: 400},"
-    economics += " storage: {price_usd: 500, watts: 50}}, tariff_usd_per_kwh: 0.1, years: 4}\n"
+    economics = "      ownership_cost: {machines: {login: {price_usd: 300, watts: 30}, worker: {price_usd: 3000, watts: 400},"
+    economics += " storage: {price_usd: 500, watts: 50}}, electricity_usd_per_kwh: 0.1, years: 4}\n"
     text = paths.stack_file("budget-vms").read_text().replace("    level: smoke", economics + "    level: smoke")
     file.write_text(text.replace("worker:  {count: 2,", "worker:  {count: 2, gpus: {model: l4, count: 1},"))
     ended = run("cost", str(file))

@@ -22,9 +22,9 @@ config:
     target:
       kind: hosts
       os: debian-13
-      via: login0
+      jump_host: login0
       machines:
-        login0: {{address: 10.20.0.2, reach: 203.0.113.9, host_key: "{PRINT["login0"]}"}}
+        login0: {{address: 10.20.0.2, ssh_address: 203.0.113.9, host_key: "{PRINT["login0"]}"}}
         worker[0-1]: {{address: 10.20.0.11, rack: r1}}
         worker0: {{label: node001}}
     level: smoke
@@ -189,7 +189,7 @@ def test_one_key_that_is_another_stops_them_all(scan: Run, file: Path, tmp_path:
 
 
 def test_a_stack_with_other_errors_is_not_looked_at(scan: Run, file: Path, rack: Rack) -> None:
-    file.write_text(STACK.replace("via: login0", "via: login1"))
+    file.write_text(STACK.replace("jump_host: login0", "jump_host: login1"))
     ended = scan()
     assert ended.code == 2 and "there is no node `login1`" in ended.err and not hasattr(rack, "asked")
 

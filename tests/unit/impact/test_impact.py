@@ -228,7 +228,7 @@ STARTS_ANEW = "revalidates {}, and stops if a machine differs from its descripti
         (
             {"groups__worker__count": 1, "target__machines__worker1": None},
             [
-                "drains worker1, then releases it (leave: keep) (groups.worker.count)",
+                "drains worker1, then releases it (on_removal: keep) (groups.worker.count)",
                 f"{RELOAD} (target.machines.worker1, groups.worker.count)",
             ],
         ),
