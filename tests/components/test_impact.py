@@ -98,9 +98,9 @@ LAB_EDITS: list[tuple[str, Any]] = [
     ("users.alice.shell", "/bin/sh"),
     ("target.mirror", "http://mirror.example/debian"),
     ("target.image", "pull"),
-    ("level", "checks"),
-    ("refresh", "resources"),
-    ("rolling", {"batch": 2}),
+    ("verify_level", "checks"),
+    ("refresh_scope", "resources"),
+    ("rolling", {"max_unavailable": 2}),
     ("time_zone", "Europe/Berlin"),
 ]
 
@@ -173,7 +173,7 @@ HOSTS_EDITS: list[tuple[str, Any]] = [
     ("target.machines.worker1.os", "debian-12"),
     ("storage.sharedfs", None),
     ("users.bob", {"uid": 2002}),
-    ("level", "checks"),
+    ("verify_level", "checks"),
 ]
 
 

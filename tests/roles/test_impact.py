@@ -32,7 +32,7 @@ EDITS: dict[str, dict[str, Any]] = {
         "scheduler.partitions": {"gpu": {"groups": ["worker"], "gres": ["gpu"]}},
         "scheduler.drain_timeout": "1m",
         "users.bob": {"uid": 2002, "admin": True},
-        "level": "checks",
+        "verify_level": "checks",
         "time_zone": "Europe/Berlin",
     },
     "recabled": {"fabric.nodes": 16},

@@ -46,7 +46,7 @@ class Channels:
     webhook_file: Path | None = None
     """File with the URL only: the URL permits posting, so it is a secret and not part of the stack file."""
     command: Sequence[str] = ()
-    """Command that receives the message on standard input, and RACKWRIGHT_STACK and RACKWRIGHT_STATE in its environment."""
+    """Command that receives the message on standard input, and RACKWRIGHT_STACK and RACKWRIGHT_DRIFT_STATE in its environment."""
 
 
 def message(found: DriftReport, changes: HistoryDelta, page: Path) -> Message | None:
@@ -119,7 +119,7 @@ def _webhook(told: Message, channels: Channels) -> None:
 
 
 def _command(told: Message, channels: Channels) -> None:
-    environment = {**os.environ, "RACKWRIGHT_STACK": told.stack, "RACKWRIGHT_STATE": told.state.value}
+    environment = {**os.environ, "RACKWRIGHT_STACK": told.stack, "RACKWRIGHT_DRIFT_STATE": told.state.value}
     done = subprocess.run(
         list(channels.command),
         input=f"{told.subject}\n{told.body}\n",

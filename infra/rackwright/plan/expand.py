@@ -27,9 +27,9 @@ def expand(cluster: Cluster, stack: str) -> Plan:
         stack=stack,
         target=cluster.target,
         simulated=cluster.target.simulated,
-        level=cluster.level,
-        refresh=cluster.refresh,
-        rolling=Rolling(batch=cluster.rolling.batch),
+        level=cluster.verify_level,
+        refresh=cluster.refresh_scope,
+        rolling=Rolling(batch=cluster.rolling.max_unavailable),
         domain=domain,
         time_zone=cluster.time_zone,
         network=Network(cidr=str(cluster.network.cidr), gateway=_gateway(cluster)),
@@ -46,7 +46,7 @@ def expand(cluster: Cluster, stack: str) -> Plan:
         fabric=fabric,
         cost=cost(cluster),
         budget=cluster.budget,
-        state=cluster.state,
+        allow_local_state=cluster.allow_local_state,
     )
 
 

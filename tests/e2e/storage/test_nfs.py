@@ -36,7 +36,7 @@ CLUSTER: dict[str, Any] = {
         "os": "debian-13",
         "machines": {name: {"address": address, "host_key": KEY} for name, address in ADDRESSES.items()},
     },
-    "level": "checks",
+    "verify_level": "checks",
     "network": {"cidr": "10.20.0.0/24"},
     "access": {"allow": ["10.0.2.0/24"]},
     "groups": {"worker": {"count": 1, "cpus": 1, "memory": "512MiB"}, "storage": {"count": 1, "cpus": 1, "memory": "512MiB"}},

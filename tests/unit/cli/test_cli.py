@@ -22,7 +22,7 @@ BAD = """\
 config:
   rackwright:cluster:
     target: {kind: lab}
-    level: smok
+    verify_level: smok
     network: {cidr: 10.77.0.0/24}
     access: {port: 22}
     groups:
@@ -71,7 +71,7 @@ def test_everything_that_is_wrong_comes_at_once(run: Run, bad: Path) -> None:
     assert ended.code == 2
     assert ended.err == ""
     assert ended.out == (
-        "level: `smok` is not one of checks, smoke, full\n  did you mean `smoke`?\n"
+        "verify_level: `smok` is not one of checks, smoke, full\n  did you mean `smoke`?\n"
         "groups.worker.memry: unknown key `memry`\n  did you mean `memory`?\n"
         "groups.worker.count: 70 nodes, but the group has 64 addresses\n"
         "  add `capacity: 70`, which renumbers the groups after worker\n"
@@ -232,7 +232,7 @@ def test_machines_of_one_s_own_are_compared_with_rented_ones(run: Run, tmp_path:
     file = tmp_path / "Pulumi.budget-vms.yaml"
     economics = "      ownership_cost: {machines: {login: {price_usd: 300, watts: 30}, worker: {price_usd: 3000, watts: 400},"
     economics += " storage: {price_usd: 500, watts: 50}}, electricity_usd_per_kwh: 0.1, years: 4}\n"
-    text = paths.stack_file("budget-vms").read_text().replace("    level: smoke", economics + "    level: smoke")
+    text = paths.stack_file("budget-vms").read_text().replace("    verify_level: smoke", economics + "    verify_level: smoke")
     file.write_text(text.replace("worker:  {count: 2,", "worker:  {count: 2, gpus: {model: l4, count: 1},"))
     ended = run("cost", str(file))
     assert ended.code == 0, ended.err

@@ -132,7 +132,7 @@ class TestHowItIsTold:
         assert posted == [{"text": "rackwright: lab: drifted\nworker0\npage", "stack": "lab", "state": "drifted"}]
 
     def test_by_a_command_of_ones_own(self, tmp_path):
-        command = ("sh", "-c", f'{{ echo "$RACKWRIGHT_STACK $RACKWRIGHT_STATE"; cat; }} > {tmp_path}/told')
+        command = ("sh", "-c", f'{{ echo "$RACKWRIGHT_STACK $RACKWRIGHT_DRIFT_STATE"; cat; }} > {tmp_path}/told')
         assert notify.send(MESSAGE, notify.Channels(command=command)) == []
         assert (tmp_path / "told").read_text() == "lab drifted\nrackwright: lab: drifted\nworker0\npage\n"
 

@@ -193,10 +193,10 @@ ROWS: list[tuple[dict[str, Any], list[str]]] = [
     ({"users__alice": None}, ["removes user alice, whose files stay (users.alice)"]),
     ({"users__alice__admin": True}, ["changes admin of user alice (users.alice.admin)"]),
     ({"users__alice__uid": 3000}, ["changes users.alice.uid from 2001 to 3000: refused (users.alice.uid)"]),
-    ({"level": "full"}, ["verifies at level full (level)"]),
+    ({"verify_level": "full"}, ["verifies at level full (verify_level)"]),
     (
-        {"phases": {"after_storage": ["site/archive.yml"]}},
-        ["runs phases.after_storage; its interruptions are unknown (phases.after_storage)"],
+        {"hooks": {"after_storage": ["site/archive.yml"]}},
+        ["runs hooks.after_storage; its interruptions are unknown (hooks.after_storage)"],
     ),
     ({"time_zone": "Europe/Berlin"}, ["sets time_zone in place (time_zone)"]),
     ({"target__os": "debian-12"}, ["changes target.os from debian-13 to debian-12: refused (target.os)"]),
@@ -317,7 +317,7 @@ def clusters(draw: st.DrawFn) -> dict[str, Any]:
         **said,
         "users": draw(st.sampled_from([{}, {"alice": {"uid": 2001}}, {"alice": {"uid": 2001}, "bob": {"uid": 2002, "admin": True}}])),
         "nodes": {name: {"state": "out", "reason": "bad DIMM"} for name in sorted(out)},
-        "level": draw(st.sampled_from(["checks", "smoke"])),
+        "verify_level": draw(st.sampled_from(["checks", "smoke"])),
         "time_zone": draw(st.sampled_from(["Etc/UTC", "Europe/Berlin"])),
     }
 
@@ -355,5 +355,5 @@ def test_every_edited_field_is_the_reason_of_something(old: dict[str, Any], new:
 
 
 def test_a_playbook_that_is_taken_out_undoes_nothing() -> None:
-    own = edited(LAB, phases={"after_storage": ["site/archive.yml"]})
-    assert told(own, phases=None) == ["no longer runs phases.after_storage; its earlier changes stay (phases.after_storage)"]
+    own = edited(LAB, hooks={"after_storage": ["site/archive.yml"]})
+    assert told(own, hooks=None) == ["no longer runs hooks.after_storage; its earlier changes stay (hooks.after_storage)"]

@@ -50,10 +50,10 @@ class Ldap(ConfigModel):
     allow: Annotated[str | None, UpdatePolicy.LIVE] = Field(
         default=None, pattern=r"^\([^\n]+\)$", description="LDAP filter of the users who may log in. Default: all users."
     )
-    make_homes: Annotated[bool, UpdatePolicy.LIVE] = Field(default=True, description="Create the home directory at first login.")
+    create_homes: Annotated[bool, UpdatePolicy.LIVE] = Field(default=True, description="Create the home directory at first login.")
 
 
-class UsersFrom(ConfigModel):
+class DirectoryService(ConfigModel):
     """Source of users in addition to the stack file."""
 
     ldap: Annotated[Ldap, UpdatePolicy.LIVE] = Field(description="LDAP service, queried by SSSD on every node.")
