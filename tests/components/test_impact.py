@@ -83,8 +83,8 @@ LAB_EDITS: list[tuple[str, Any]] = [
     ("network.cidr", "10.80.0.0/24"),
     ("network.domain", "other.internal"),
     ("access.port", 2300),
-    ("access.listen", "127.0.0.2"),
-    ("access.allow", ["10.0.0.0/8"]),
+    ("access.bind_address", "127.0.0.2"),
+    ("access.allowed_cidrs", ["10.0.0.0/8"]),
     ("storage.sharedfs.size", "9GiB"),
     ("storage.sharedfs.mount", "/mnt/b"),
     ("storage.sharedfs.mode", "0755"),
@@ -143,7 +143,7 @@ def test_every_policy_that_replaces_lab_nodes_was_compared() -> None:
         if edit.change is UpdatePolicy.REPLACE
     }
     assert {path.replace("nodes.worker1", "nodes.*").replace("groups.worker", "groups.*") for path in compared} == {
-        "access.listen", "access.port", "groups.*.gpus", "groups.*.gpus.count", "network.cidr", "nodes.*.gpus.count"
+        "access.bind_address", "access.port", "groups.*.gpus", "groups.*.gpus.count", "network.cidr", "nodes.*.gpus.count"
     }  # fmt: skip
 
 

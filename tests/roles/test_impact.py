@@ -27,7 +27,7 @@ EDITS: dict[str, dict[str, Any]] = {
         "groups.storage.cpus": 4,
         "groups.worker.rack": "r1",
         "network.domain": "other.internal",
-        "access.allow": ["10.0.0.0/8"],
+        "access.allowed_cidrs": ["10.0.0.0/8"],
         "storage.sharedfs.mode": "0755",
         "scheduler.partitions": {"gpu": {"groups": ["worker"], "gres": ["gpu"]}},
         "scheduler.drain_timeout": "1m",

@@ -101,7 +101,7 @@ def describe(project: Project, machines: Machines) -> None:
             "jump_host": "login0",
             "machines": dict(machines.found),
         }
-        del cluster["access"]["port"], cluster["access"]["listen"]
+        del cluster["access"]["port"], cluster["access"]["bind_address"]
         for group in cluster["groups"].values():
             group.update(cpus=2, memory="2GiB")
             group.pop("gpus", None)

@@ -58,8 +58,8 @@ def _access(cluster: Cluster, nodes: tuple[PlanNode, ...]) -> Access:
     return Access(
         entry=tuple(through),
         port=cluster.access.port,
-        listen=str(cluster.access.listen),
-        allow=tuple(str(network) for network in cluster.access.allow),
+        listen=str(cluster.access.bind_address),
+        allow=tuple(str(network) for network in cluster.access.allowed_cidrs),
         ports=login_ports(cluster),
     )
 

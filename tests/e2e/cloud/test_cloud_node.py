@@ -126,7 +126,7 @@ class Cloud:
         }
         groups = {"login": {"count": 1, "roles": ["login", "controller", "worker"], "cpus": 1, "memory": "1GiB"}}
         network = {"cidr": f"{self.machines.network}.0/24"}
-        loaded = load_cluster({"target": target, "network": network, "access": {"allow": ["0.0.0.0/0"]}, "groups": groups})
+        loaded = load_cluster({"target": target, "network": network, "access": {"allowed_cidrs": ["0.0.0.0/0"]}, "groups": groups})
         assert loaded.cluster is not None, loaded.findings
         return json.dumps(expand(loaded.cluster, STACK).to_data())
 

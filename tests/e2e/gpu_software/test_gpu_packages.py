@@ -82,7 +82,7 @@ def described(machine: Machines) -> dict[str, Any]:
         "machine_type": "system-container",
         "machines": {"worker0": found},
     }
-    network, access = {"cidr": f"{machine.network}.0/24"}, {"allow": ["0.0.0.0/0"]}
+    network, access = {"cidr": f"{machine.network}.0/24"}, {"allowed_cidrs": ["0.0.0.0/0"]}
     software = {"profile": "debian-13", "nccl": {"environment": {"NCCL_SOCKET_IFNAME": "eth0"}}}
     loaded = load_cluster({"target": target, "network": network, "access": access, "groups": groups, "software": software})
     assert loaded.cluster is not None, loaded.findings

@@ -32,7 +32,7 @@ CLUSTER: dict[str, Any] = {
     "target": {"kind": "hosts", "os": "debian-13", "machines": {NODE: {"address": ADDRESS, "host_key": KEY}}},
     "verify_level": "checks",
     "network": {"cidr": "10.20.0.0/24"},
-    "access": {"allow": ["10.0.2.0/24"]},
+    "access": {"allowed_cidrs": ["10.0.2.0/24"]},
     "groups": {"worker": {"count": 1, "cpus": 1, "memory": "512MiB"}},
     "users": {"alice": {"uid": 2001, "groups": ["research"]}},
     "user_groups": {"research": {"gid": 3001}},

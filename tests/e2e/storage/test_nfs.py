@@ -38,7 +38,7 @@ CLUSTER: dict[str, Any] = {
     },
     "verify_level": "checks",
     "network": {"cidr": "10.20.0.0/24"},
-    "access": {"allow": ["10.0.2.0/24"]},
+    "access": {"allowed_cidrs": ["10.0.2.0/24"]},
     "groups": {"worker": {"count": 1, "cpus": 1, "memory": "512MiB"}, "storage": {"count": 1, "cpus": 1, "memory": "512MiB"}},
     "storage": {"data": {"kind": "nfs", "mount": MOUNT, "size": f"{DISK_MIB}MiB"}},
     "users": {"alice": {"uid": 2001}},

@@ -148,7 +148,7 @@ ROWS: list[tuple[dict[str, Any], list[str]]] = [
             "keeps Slurm's queue of login0",
         ],
     ),
-    ({"access__allow": ["10.0.0.0/8"]}, ["sets access.allow in place (access.allow)"]),
+    ({"access__allowed_cidrs": ["10.0.0.0/8"]}, ["sets access.allowed_cidrs in place (access.allowed_cidrs)"]),
     (
         {"network__cidr": "10.80.0.0/24"},
         [

@@ -82,8 +82,8 @@ def put(path: str, value: object) -> dict[str, Any]:
         ("network.cidr", "10.77.0.5/24", "network", "network.cidr", "inside a network", "write the network: 10.77.0.0/24"),
         ("network.cidr", "10.77.0.0/33", "network", "network.cidr", "not an IPv4 network", "address/prefix"),
         ("network.domain", "lab..internal", "domain", "network.domain", "not a domain name", "lab.internal"),
-        ("access.allow", ["10.0.0.0/8", "all"], "network", "access.allow[1]", "not an IPv4 network", "address/prefix"),
-        ("access.listen", "localhost", "address", "access.listen", "not an IPv4 address", "127.0.0.1"),
+        ("access.allowed_cidrs", ["10.0.0.0/8", "all"], "network", "access.allowed_cidrs[1]", "not an IPv4 network", "address/prefix"),
+        ("access.bind_address", "localhost", "address", "access.bind_address", "not an IPv4 address", "127.0.0.1"),
         ("access.port", 70000, "value", "access.port", "too large", "at most 65535"),
         ("storage.fs", {"kind": "moosefs", "mount": "mnt/x", "size": "1GiB"}, "mount", "storage.fs.mount", "not a mount point", "absolute"),
         (
@@ -162,17 +162,17 @@ def test_rules_can_judge_what_is_left() -> None:
     """The wrong parts are left out, and their places are marked: where they are, and where they were meant to be."""
     whole = put("groups.worker.memory", "much")
     whole["groups"]["login"]["memry"] = "2GiB"
-    whole["access"] = {"allow": ["x", "10.0.0.0/8", "y"]}
+    whole["access"] = {"allowed_cidrs": ["x", "10.0.0.0/8", "y"]}
     loaded = load_cluster(whole)
     assert loaded.cluster is None
     assert loaded.rest is not None
     assert loaded.rest.groups["worker"].memory is None
-    assert [str(network) for network in loaded.rest.access.allow] == ["10.0.0.0/8"]
+    assert [str(network) for network in loaded.rest.access.allowed_cidrs] == ["10.0.0.0/8"]
     assert {str(place) for place in loaded.doubtful} == {
         "groups.worker.memory",
         "groups.login.memory",
-        "access.allow[0]",
-        "access.allow[2]",
+        "access.allowed_cidrs[0]",
+        "access.allowed_cidrs[2]",
     }
 
 

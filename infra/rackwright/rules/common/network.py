@@ -96,7 +96,7 @@ def stacks_port(case: RuleContext) -> Iterator[Violation]:
     mine = set(login_ports(case.cluster).values())
     for name, other in case.neighbours.items():
         shared = mine & set(login_ports(other).values())
-        if shared and other.access.listen == case.cluster.access.listen:
+        if shared and other.access.bind_address == case.cluster.access.bind_address:
             yield Violation(
                 "access.port", f"port {min(shared)} is also published by stack {name}: they cannot be up at once", "use another port"
             )
