@@ -72,7 +72,7 @@ def many(folder: Path, hosts: int) -> Project:
     workers = hosts - _OTHERS
     project.edit(lambda cluster: cluster["groups"]["worker"].update(count=workers))
     project.edit(lambda cluster: cluster["fabric"].update(max_nodes=workers))
-    project.edit(lambda cluster: cluster.update(level="checks"))
+    project.edit(lambda cluster: cluster.update(verify_level="checks"))
     project.edit(lambda cluster: cluster["scheduler"].update(health_check_interval="5m"))
     return project
 

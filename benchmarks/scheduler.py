@@ -94,11 +94,11 @@ def described(size: int) -> dict[str, Any]:
     keys = {name: {"host_key": f"SHA256:{name + '/':0<43}"} for name in ("controller0", *(f"worker{index}" for index in range(size)))}
     machines = {**keys, "controller0": {**keys["controller0"], "address": "10.30.0.21"}, f"worker[0-{size - 1}]": {"address": "10.30.1.1"}}
     return {
-        "target": {"kind": "hosts", "os": "debian-13", "user": "admin", "containers": True, "machines": machines},
+        "target": {"kind": "hosts", "os": "debian-13", "user": "admin", "machine_type": "system-container", "machines": machines},
         "network": {"cidr": "10.30.0.0/16"},
         "groups": {
             "controller": {"count": 1, "roles": ["login", "controller"], "cpus": 16, "memory": "64GiB"},
-            "worker": {"count": size, "capacity": size, "cpus": 128, "memory": "1600GiB", "gpus": {"model": "h100", "count": 8}},
+            "worker": {"count": size, "reserved_addresses": size, "cpus": 128, "memory": "1600GiB", "gpus": {"model": "h100", "count": 8}},
         },
         "fabric": {"kind": "infiniband", "rails": 1, "max_nodes": size},
     }

@@ -76,15 +76,15 @@ LAB_EDITS: list[tuple[str, Any]] = [
     ("groups.worker.rack", "r1"),
     ("groups.login.roles", ["login", "controller"]),
     ("groups.storage.count", 2),
-    ("groups.storage.capacity", 9),
+    ("groups.storage.reserved_addresses", 9),
     ("nodes", {"worker1": {"gpus": {"count": 7}}}),
     ("nodes", {"worker1": {"cpus": 4, "memory": "1GiB", "rack": "r2"}}),
     ("nodes", {"worker1": {"state": "out", "reason": "bad DIMM", "until": "2999-01-01"}}),
     ("network.cidr", "10.80.0.0/24"),
     ("network.domain", "other.internal"),
     ("access.port", 2300),
-    ("access.listen", "127.0.0.2"),
-    ("access.allow", ["10.0.0.0/8"]),
+    ("access.bind_address", "127.0.0.2"),
+    ("access.allowed_cidrs", ["10.0.0.0/8"]),
     ("storage.sharedfs.size", "9GiB"),
     ("storage.sharedfs.mount", "/mnt/b"),
     ("storage.sharedfs.mode", "0755"),
@@ -98,9 +98,9 @@ LAB_EDITS: list[tuple[str, Any]] = [
     ("users.alice.shell", "/bin/sh"),
     ("target.mirror", "http://mirror.example/debian"),
     ("target.image", "pull"),
-    ("level", "checks"),
-    ("refresh", "resources"),
-    ("rolling", {"batch": 2}),
+    ("verify_level", "checks"),
+    ("refresh_scope", "resources"),
+    ("rolling", {"max_unavailable": 2}),
     ("time_zone", "Europe/Berlin"),
 ]
 
@@ -143,7 +143,7 @@ def test_every_policy_that_replaces_lab_nodes_was_compared() -> None:
         if edit.change is UpdatePolicy.REPLACE
     }
     assert {path.replace("nodes.worker1", "nodes.*").replace("groups.worker", "groups.*") for path in compared} == {
-        "access.listen", "access.port", "groups.*.gpus", "groups.*.gpus.count", "network.cidr", "nodes.*.gpus.count"
+        "access.bind_address", "access.port", "groups.*.gpus", "groups.*.gpus.count", "network.cidr", "nodes.*.gpus.count"
     }  # fmt: skip
 
 
@@ -152,28 +152,28 @@ HOSTS_EDITS: list[tuple[str, Any]] = [
     ("groups.worker.memory", "8GiB"),
     ("groups.worker.gpus", {"model": "a100", "count": 2}),
     ("groups.worker.rack", "r1"),
-    ("groups.worker.capacity", 65),
+    ("groups.worker.reserved_addresses", 65),
     ("network.cidr", "10.20.0.0/16"),
     ("network.domain", "other.internal"),
     ("access.port", 2300),
     ("target.os", "debian-12"),
     ("target.user", "root"),
     ("target.port", 2222),
-    ("target.via", None),
-    ("target.via", "storage0"),
-    ("target.machines.login0.reach", "203.0.113.99"),
-    ("target.identity", "~/.ssh/other"),
-    ("target.leave", "clean"),
-    ("target.containers", True),
+    ("target.jump_host", None),
+    ("target.jump_host", "storage0"),
+    ("target.machines.login0.ssh_address", "203.0.113.99"),
+    ("target.ssh_private_key_file", "~/.ssh/other"),
+    ("target.on_removal", "clean"),
+    ("target.machine_type", "system-container"),
     ("target.machines.worker1.address", "10.20.0.99"),
-    ("target.machines.worker1.reach", "203.0.113.11"),
+    ("target.machines.worker1.ssh_address", "203.0.113.11"),
     ("target.machines.worker1.port", 2222),
     ("target.machines.worker1.user", "root"),
     ("target.machines.worker1.host_key", "SHA256:" + "5" * 43),
     ("target.machines.worker1.os", "debian-12"),
     ("storage.sharedfs", None),
     ("users.bob", {"uid": 2002}),
-    ("level", "checks"),
+    ("verify_level", "checks"),
 ]
 
 

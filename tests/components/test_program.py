@@ -57,19 +57,21 @@ def embedded() -> str:
 
 
 def test_a_stack_that_bills_does_not_come_up_with_its_state_on_this_disk_alone(stacks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(pulumi.RunError, match=r"state: the engine's state would lie in .* alone, and this stack bills money\n  keep it"):
+    with pytest.raises(
+        pulumi.RunError, match=r"allow_local_state: the engine's state would lie in .* alone, and this stack bills money\n  keep it"
+    ):
         load("aws-budget", preview=False, backend=embedded(), monkeypatch=monkeypatch)
 
 
 def test_a_preview_goes_on_and_says_that_up_will_refuse(stacks: Path, warned: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert load("aws-budget", preview=True, backend=embedded(), monkeypatch=monkeypatch).stack == "aws-budget"
     (said,) = warned
-    assert "`up` will refuse" in said and "embedded-ok" in said
+    assert "`up` will refuse" in said and "allow_local_state: true" in said
 
 
 def test_it_comes_up_where_the_stack_says_so(stacks: Path, warned: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     file = paths.stack_file("aws-budget")
-    file.write_text(file.read_text() + "    state: embedded-ok\n")
+    file.write_text(file.read_text() + "    allow_local_state: true\n")
     assert load("aws-budget", preview=False, backend=embedded(), monkeypatch=monkeypatch).stack == "aws-budget"
     assert warned == []
 

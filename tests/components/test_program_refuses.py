@@ -19,7 +19,7 @@ from rackwright.targets.lab import machine
 def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the committed stack aws-budget says, with its user's own network; the program reads a file in a folder of the test's."""
     data: dict[str, Any] = yaml.safe_load(paths.stack_file("aws-budget").read_text())["config"][CONFIG_KEY]
-    data["access"] = {"allow": ["11.22.33.0/24"]}
+    data["access"] = {"allowed_cidrs": ["11.22.33.0/24"]}
     monkeypatch.setattr(paths, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")
     return data
 
@@ -42,8 +42,8 @@ def test_an_image_that_is_not_pinned_ends_the_program(described: dict[str, Any])
 def test_the_network_of_an_example_ends_the_program(described: dict[str, Any]) -> None:
     """Before instances are paid for that nobody can reach."""
     described["target"]["image"]["id"] = "ami-0123456789abcdef0"
-    described["access"] = {"allow": ["198.51.100.0/24"]}
-    with pytest.raises(pulumi.RunError, match=r"access\.allow: 198\.51\.100\.0/24 is a documentation range"):
+    described["access"] = {"allowed_cidrs": ["198.51.100.0/24"]}
+    with pytest.raises(pulumi.RunError, match=r"access\.allowed_cidrs: 198\.51\.100\.0/24 is a documentation range"):
         load(described)
 
 

@@ -43,7 +43,7 @@ def described(profile: str) -> dict[str, Any]:
     return {
         "target": {"kind": "hosts", "os": "debian-13", "user": "root", "machines": {**login, **machines}},
         "network": {"cidr": "192.0.2.0/24"},
-        "access": {"allow": ["198.51.100.0/24"]},
+        "access": {"allowed_cidrs": ["198.51.100.0/24"]},
         "groups": {
             "login": {"count": 1, "roles": ["login", "controller"], "cpus": 8, "memory": "16GiB"},
             "worker": {"count": len(systems), "cpus": 64, "memory": "512GiB", "gpus": chosen["gpus"]},

@@ -31,7 +31,7 @@ def clone_aws_stack(stack: str, folder: Path, account: AwsAccount, *, whole: boo
     described = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())["config"]["rackwright:cluster"]
 
     def pinned(cluster: dict[str, Any]) -> None:
-        cluster.update(network=described["network"], access={"allow": ["11.22.33.0/24"]}, state="embedded-ok")
+        cluster.update(network=described["network"], access={"allowed_cidrs": ["11.22.33.0/24"]}, allow_local_state=True)
         cluster["target"]["image"]["id"] = _IMAGE
         for instances in cluster["target"]["instances"].values():
             if "reservation" in instances.get("capacity_type", {}):

@@ -96,12 +96,12 @@ def describe(project: Project, machines: Machines) -> None:
             "os": "debian-13",
             "user": USER,
             "port": PORT,
-            "identity": str(machines.identity),
-            "containers": True,
-            "via": "login0",
+            "ssh_private_key_file": str(machines.identity),
+            "machine_type": "system-container",
+            "jump_host": "login0",
             "machines": dict(machines.found),
         }
-        del cluster["access"]["port"], cluster["access"]["listen"]
+        del cluster["access"]["port"], cluster["access"]["bind_address"]
         for group in cluster["groups"].values():
             group.update(cpus=2, memory="2GiB")
             group.pop("gpus", None)

@@ -96,18 +96,18 @@ def _looked(stack: str, *, update_baseline: bool = False) -> tuple[DriftReport, 
     from rackwright.operations.drift.scan import scan
 
     policy = notification.policy(stack)
-    if update_baseline and not policy.traces:
+    if update_baseline and not policy.host_baseline:
         raise InputError(
-            "no baseline to replace: `drift.traces` is false in the stack file",
+            "no baseline to replace: `drift.host_baseline` is false in the stack file",
             path="--update-baseline",
-            hint="remove `traces: false` from `drift` in the stack file",
+            hint="remove `host_baseline: false` from `drift` in the stack file",
         )
     try:
-        found, traces = asyncio.run(scan(stack, _progress, with_traces=policy.traces))
+        found, traces = asyncio.run(scan(stack, _progress, with_traces=policy.host_baseline))
     except KeyboardInterrupt:
         raise UndeterminedError("interrupted: some layers were not scanned", path=f"stack {stack}") from None
     kept = History(paths.drift_history(stack))
-    if policy.traces:
+    if policy.host_baseline:
         found = host_baseline.compared(found, traces, kept.seen(), update=update_baseline)
     found = replace(found, proofs=proofs(stack, found.plan))
     found = found.with_looks(ignore_rules.applied(found.looks, _allowed(policy), date.today()))
@@ -136,7 +136,7 @@ def _write(found: DriftReport, kept: History) -> None:
 
 
 def _allowed(policy: DriftPolicy) -> tuple[ignore_rules.Allowance, ...]:
-    return tuple(ignore_rules.Allowance(one.subject, one.node, one.reason, one.until) for one in policy.allow)
+    return tuple(ignore_rules.Allowance(one.subject, one.node, one.reason, one.until) for one in policy.ignore)
 
 
 def _reconciled(stack: str, layers: Sequence[Layer], found: DriftReport) -> bool | None:

@@ -76,4 +76,4 @@ def _compared(plan: Plan, missing: Sequence[PreflightResult], vouched: Path) -> 
 
 def _names(plan: Plan, one: PreflightResult) -> list[str]:
     known = machine(plan, one.name)
-    return [name for name in (known.label, known.reach, plan.node(one.name).address) if name]
+    return [name for name in (known.label, known.ssh_address, plan.node(one.name).address) if name]

@@ -23,7 +23,8 @@ def import_machines(
     list_: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE.csv", help="List of machines. First line: name,address and any of reach,port,user,host_key,serial,rack,os,label."
+            metavar="FILE.csv",
+            help="List of machines. First line: name,address and any of ssh_address,port,user,host_key,serial,rack,os,label.",
         ),
     ],
     group: Annotated[str | None, typer.Option("--group", help="Assign machines with other names to this group's nodes, in order.")] = None,

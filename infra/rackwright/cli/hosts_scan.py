@@ -78,8 +78,8 @@ def _looked(plan: Plan) -> list[PreflightResult]:
     target = plan.target
     assert isinstance(target, HostsTarget)
     own = paths.identity(plan.stack)
-    keys = [*([own] if own.exists() else []), *([Path(target.identity)] if target.identity else [])]
-    via = _way(plan, target.via) if target.via else None
+    keys = [*([own] if own.exists() else []), *([Path(target.ssh_private_key_file)] if target.ssh_private_key_file else [])]
+    via = _way(plan, target.jump_host) if target.jump_host else None
     return run_preflight(_asked(plan), keys, via=via, adopted=own.exists())
 
 
@@ -89,4 +89,4 @@ def _asked(plan: Plan) -> Sequence[PreflightRequest]:
 
 def _way(plan: Plan, name: str) -> SshRoute:
     machine, node = hosts_scan.machine(plan, name), plan.node(name)
-    return SshRoute(name, machine.reach or node.address, node.ssh_port, node.user, machine.host_key or "")
+    return SshRoute(name, machine.ssh_address or node.address, node.ssh_port, node.user, machine.host_key or "")

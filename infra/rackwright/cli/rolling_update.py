@@ -1,4 +1,4 @@
-"""`rackwright rolling-update`: drain, update, verify and resume workers, the first one alone, then `rolling.batch` at a time."""
+"""`rackwright rolling-update`: drain, update, verify and resume workers, the first one alone, then `rolling.max_unavailable` at a time."""
 
 from __future__ import annotations
 

@@ -104,15 +104,15 @@ _LAB: Final = "containers on this machine"
 
 
 def _machines(cluster: Cluster, target: HostsTarget) -> Iterator[CostLine]:
-    economics = target.economics
+    ownership = target.ownership_cost
     for name, group in cluster.groups.items():
-        mine = economics.machines.get(name) if economics else None
-        if economics is None or mine is None:
-            remark = "not known: target.economics says what machines cost"
+        mine = ownership.machines.get(name) if ownership else None
+        if ownership is None or mine is None:
+            remark = "not known: target.ownership_cost says what machines cost"
             yield CostLine(group=name, count=group.count, usd_per_hour=None, source=_THE_STACK_FILE, item="machines", remark=remark)
             continue
-        written_off = mine.price_usd / (economics.years * HOURS_PER_YEAR)
-        power = mine.watts / 1000 * economics.pue * economics.tariff_usd_per_kwh
+        written_off = mine.price_usd / (ownership.years * HOURS_PER_YEAR)
+        power = mine.watts / 1000 * ownership.pue * ownership.electricity_usd_per_kwh
         usd = spent(group.count, written_off + power)
         remark = f"{written_off:.3f} written off and {power:.3f} power, each"
         yield CostLine(group=name, count=group.count, usd_per_hour=usd, source=_THE_STACK_FILE, item="machines", remark=remark)

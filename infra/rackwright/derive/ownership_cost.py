@@ -11,7 +11,7 @@ from rackwright.derive.cost import HOURS_PER_YEAR, spent
 from rackwright.derive.nodes import DeclaredNode, members
 from rackwright.model.cluster import Cluster
 from rackwright.model.targets.hosts import HostsTarget
-from rackwright.model.targets.ownership_cost import Economics
+from rackwright.model.targets.ownership_cost import OwnershipCostInputs
 
 NO_RACK = "no rack"
 
@@ -48,30 +48,30 @@ class OwnershipCost:
 
 def balance(cluster: Cluster) -> OwnershipCost | None:
     """The reckoning of a cluster; None where the stack file says nothing of it."""
-    economics = cluster.target.economics if isinstance(cluster.target, HostsTarget) else None
-    if economics is None:
+    inputs = cluster.target.ownership_cost if isinstance(cluster.target, HostsTarget) else None
+    if inputs is None:
         return None
-    known = [member for member in members(cluster) if member.group in economics.machines]
+    known = [member for member in members(cluster) if member.group in inputs.machines]
     gpus = sum(member.gpus.count for member in known if member.gpus is not None)
-    bought = sum(economics.machines[member.group].price_usd for member in known)
-    racks = _kilowatts(known, economics)
-    power = sum(racks.values()) * economics.pue * economics.tariff_usd_per_kwh
-    hourly = bought / (economics.years * HOURS_PER_YEAR) + power
+    bought = sum(inputs.machines[member.group].price_usd for member in known)
+    racks = _kilowatts(known, inputs)
+    power = sum(racks.values()) * inputs.pue * inputs.electricity_usd_per_kwh
+    hourly = bought / (inputs.years * HOURS_PER_YEAR) + power
     return OwnershipCost(
         gpus=gpus,
         usd_bought=bought,
         usd_per_hour=hourly,
-        usd_per_gpu_hour=hourly / (gpus * economics.utilisation) if gpus else None,
+        usd_per_gpu_hour=hourly / (gpus * inputs.utilisation) if gpus else None,
         kw_by_rack=racks,
         power_usd_per_hour=power,
-        utilisation=economics.utilisation,
+        utilisation=inputs.utilisation,
     )
 
 
-def _kilowatts(known: list[DeclaredNode], economics: Economics) -> dict[str, float]:
+def _kilowatts(known: list[DeclaredNode], inputs: OwnershipCostInputs) -> dict[str, float]:
     watts: Counter[str] = Counter()
     for member in known:
-        watts[member.rack or NO_RACK] += round(economics.machines[member.group].watts)
+        watts[member.rack or NO_RACK] += round(inputs.machines[member.group].watts)
     return {rack: drawn / 1000 for rack, drawn in watts.items()}
 
 

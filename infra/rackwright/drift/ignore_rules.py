@@ -44,9 +44,9 @@ def _expired(allowance: Allowance) -> DriftItem:
     return DriftItem(
         layer=Layer.CONFIGURATION,
         node=CLUSTER,
-        subject=f"drift.allow {what}",
+        subject=f"drift.ignore {what}",
         declared=f"allowed until {allowance.until}: {allowance.reason}",
         live="expired",
         weight=Category.BENIGN,
-        remedy="remove the entry from `drift.allow` in the stack file, or set a later date and a reason",
+        remedy="remove the entry from `drift.ignore` in the stack file, or set a later date and a reason",
     )

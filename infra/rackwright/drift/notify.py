@@ -43,10 +43,10 @@ class Channels:
     mail_from: str = ""
     mail_server: str = "localhost"
     """`host` or `host:port`; without a port 25."""
-    webhook_file: Path | None = None
+    webhook_url_file: Path | None = None
     """File with the URL only: the URL permits posting, so it is a secret and not part of the stack file."""
     command: Sequence[str] = ()
-    """Command that receives the message on standard input, and RACKWRIGHT_STACK and RACKWRIGHT_STATE in its environment."""
+    """Command that receives the message on standard input, and RACKWRIGHT_STACK and RACKWRIGHT_DRIFT_STATE in its environment."""
 
 
 def message(found: DriftReport, changes: HistoryDelta, page: Path) -> Message | None:
@@ -84,7 +84,7 @@ def send(told: Message, channels: Channels) -> list[str]:
     wrong = []
     for name, wanted, way in (
         ("mail", bool(channels.mail_to), _mail),
-        ("webhook", channels.webhook_file is not None, _webhook),
+        ("webhook", channels.webhook_url_file is not None, _webhook),
         ("command", bool(channels.command), _command),
     ):
         try:
@@ -108,10 +108,10 @@ def _mail(told: Message, channels: Channels) -> None:
 
 def _webhook(told: Message, channels: Channels) -> None:
     """Post the message; Slack, Mattermost and others show `text`."""
-    assert channels.webhook_file is not None
-    address = channels.webhook_file.read_text(encoding="utf-8").strip()
+    assert channels.webhook_url_file is not None
+    address = channels.webhook_url_file.read_text(encoding="utf-8").strip()
     if not address.startswith(("https://", "http://")):
-        raise ValueError(f"{channels.webhook_file} does not contain an http or https URL")
+        raise ValueError(f"{channels.webhook_url_file} does not contain an http or https URL")
     data = {"text": f"{told.subject}\n{told.body}", "stack": told.stack, "state": told.state.value}
     asked = urllib.request.Request(address, json.dumps(data).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(asked, timeout=_PATIENCE):
@@ -119,7 +119,7 @@ def _webhook(told: Message, channels: Channels) -> None:
 
 
 def _command(told: Message, channels: Channels) -> None:
-    environment = {**os.environ, "RACKWRIGHT_STACK": told.stack, "RACKWRIGHT_STATE": told.state.value}
+    environment = {**os.environ, "RACKWRIGHT_STACK": told.stack, "RACKWRIGHT_DRIFT_STATE": told.state.value}
     done = subprocess.run(
         list(channels.command),
         input=f"{told.subject}\n{told.body}\n",

@@ -157,7 +157,8 @@ def mismatches(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
     if found.init != "systemd":
         wrong.append(f"is not run by systemd but by {found.init}")
     if (found.container != "none") != declared.container:
-        wrong.append(f"is {_kind(found.container)}, declared is target.containers: {str(declared.container).lower()}")
+        kind = "system-container" if declared.container else "machine"
+        wrong.append(f"is {_kind(found.container)}, declared is target.machine_type: {kind}")
     if not found.python:
         wrong.append("has no python3")
     if found.os != declared.os:

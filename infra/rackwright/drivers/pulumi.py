@@ -8,7 +8,7 @@ from typing import Final
 
 from rackwright.errors import RackwrightError
 
-REFRESH_SCOPE_ENV: Final = "RACKWRIGHT_REFRESH"
+REFRESH_SCOPE_ENV: Final = "RACKWRIGHT_REFRESH_SCOPE"
 """Environment variable: with the value `resources`, a refresh compares resources only, whatever the stack file sets."""
 
 

@@ -203,7 +203,8 @@ def _authenticate(way: SshRoute, transport: paramiko.Transport, keys: list[Path]
     missing = "".join(f"; there is no file {path}" for path in keys if not path.expanduser().exists())
     raise LoginRefusedError(
         f"{way}: accepts none of the {len(offered)} keys offered{missing}",
-        hint=f"put your public key into ~{way.user}/.ssh/authorized_keys there; name the key in target.identity, or load it into the agent",
+        hint=f"put your public key into ~{way.user}/.ssh/authorized_keys there; name the key in target.ssh_private_key_file, "
+        "or load it into the agent",
     )
 
 
@@ -214,10 +215,10 @@ def _load(path: Path) -> paramiko.PKey | None:
         return None
     except (TypeError, paramiko.PasswordRequiredException):  # TypeError: paramiko passes on what cryptography says of a locked PEM key.
         raise LoginRefusedError(
-            f"{path}: is protected by a passphrase", hint="load it into the agent (`ssh-add`), and leave target.identity out"
+            f"{path}: is protected by a passphrase", hint="load it into the agent (`ssh-add`), and leave target.ssh_private_key_file out"
         ) from None
     except (OSError, ValueError, paramiko.SSHException) as error:
-        raise LoginRefusedError(f"{path}: is no private key: {error}", hint="name a private key in target.identity") from None
+        raise LoginRefusedError(f"{path}: is no private key: {error}", hint="name a private key in target.ssh_private_key_file") from None
 
 
 _REACH: Final = "look whether it runs, whether address and port are right, and whether a firewall is in between"

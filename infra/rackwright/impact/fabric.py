@@ -10,7 +10,7 @@ from rackwright.model.update_policy import UpdatePolicy
 from rackwright.plan.fabric import Cable, Wiring, wiring
 from rackwright.plan.schema import Plan
 
-_LIST: Final = "run `rackwright fabric STACK cables` to list the cables; jobs that use a cable end when it is unplugged"
+_LIST: Final = "run `rackwright fabric cables STACK` to list the cables; jobs that use a cable end when it is unplugged"
 _MOST_MOVED: Final = "set `fabric.max_nodes` from the start: a fabric planned for more nodes moves no cables"
 
 
@@ -25,7 +25,7 @@ def cables(step: Transition) -> Iterator[PlannedChange]:
     words = ", ".join(filter(None, (_count(moved, "move"), _count(come, "add"), _count(gone, "remove"), _switches(old, new))))
     if not words:
         return
-    why = step.why(("fabric",), ("groups", "*", "count"), ("groups", "*", "capacity"), changes=_CAUSES)
+    why = step.why(("fabric",), ("groups", "*", "count"), ("groups", "*", "reserved_addresses"), changes=_CAUSES)
     hint = f"{_LIST}\n  {_MOST_MOVED}" if moved else _LIST
     yield PlannedChange(Action.RECABLE, ("fabric",), why, f"requires manual work on the fabric: {words}", hint)
 

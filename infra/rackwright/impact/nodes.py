@@ -94,7 +94,7 @@ def _end(step: Transition, *, many: bool) -> str:
 def _tail(step: Transition) -> str:
     """Return how existing machines are released: unchanged, or cleaned."""
     target = step.new.cluster.target
-    return f" (leave: {target.leave.value})" if isinstance(target, HostsTarget) else ""
+    return f" (on_removal: {target.on_removal.value})" if isinstance(target, HostsTarget) else ""
 
 
 def recreated(step: Transition) -> Iterator[PlannedChange]:
@@ -130,7 +130,7 @@ def _control_away(plan: Plan) -> list[str]:
 
 def _shape_edits(step: Transition, node: PlanNode) -> tuple[str, ...]:
     return step.why(changes=[UpdatePolicy.REPLACE], node=node) or step.why(
-        ("groups", "*", "roles"), ("groups", "*", "capacity"), ("storage",), changes=(*_SHAPE, UpdatePolicy.RENUMBER), node=node
+        ("groups", "*", "roles"), ("groups", "*", "reserved_addresses"), ("storage",), changes=(*_SHAPE, UpdatePolicy.RENUMBER), node=node
     )
 
 

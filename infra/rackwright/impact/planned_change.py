@@ -126,7 +126,7 @@ class Transition:
             return any(node.name in shared.servers for plan in (self.old.plan, self.new.plan) for shared in plan.storage)
         if head == "access":
             return any(node.name in plan.access.ports for plan in (self.old.plan, self.new.plan))
-        if head == "target" and rest == ["via"]:
+        if head == "target" and rest == ["jump_host"]:
             return self._through(self.old, node) != self._through(self.new, node)
         if head == "target" and len(rest) > 1:
             return rest[1] in (node.group, node.name, self._through(self.new, node))
@@ -135,7 +135,7 @@ class Transition:
     @staticmethod
     def _through(described: ClusterPlan, node: PlanNode) -> str | None:
         """The machine through which it is reached."""
-        via = described.plan.target.via
+        via = described.plan.target.jump_host
         return via if via != node.name else None
 
 

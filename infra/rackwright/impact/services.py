@@ -92,7 +92,7 @@ def _slurm(plan: Plan) -> Iterator[tuple[str, str, Daemon]]:
     if scheduler.kind != "slurm":
         return
     configuration = _slurm_conf(plan, scheduler)
-    reads = (*_MEMBERS, ("scheduler",), ("fabric",), ("network", "cidr"), ("target", "containers"))
+    reads = (*_MEMBERS, ("scheduler",), ("fabric",), ("network", "cidr"), ("target", "machine_type"))
     power = scheduler.power_saving is not None
     for node in plan.nodes:
         if not node.is_in:

@@ -37,9 +37,9 @@ def rest(step: Transition, told: frozenset[str]) -> Iterator[PlannedChange]:
 
 
 def _by_policy(edit: Edit) -> tuple[Action, str]:
-    if edit.within("level"):
+    if edit.within("verify_level"):
         return Action.NOTE, f"verifies at level {edit.new}"
-    if edit.within("phases"):
+    if edit.within("hooks"):
         if edit.kind is Kind.REMOVED:
             return Action.NOTE, f"no longer runs {edit}; its earlier changes stay"
         return Action.CHANGE, f"runs {edit}; its interruptions are unknown"

@@ -19,7 +19,7 @@ _BESIDE: Final = ("roles", "tasks", "handlers", "files", "templates", "vars", "g
 def absent(cluster: Cluster | None) -> frozenset[str]:
     """The playbooks and manifests a cluster names that are no files inside the project."""
     root = paths.project_root()
-    named = {file for files in cluster.phases.values() for file in files} if cluster else set()
+    named = {file for files in cluster.hooks.values() for file in files} if cluster else set()
     if cluster is not None and isinstance(cluster.scheduler, Kubernetes):
         named |= {manifest.file for manifest in cluster.scheduler.cni_manifests}
     return frozenset(file for file in named if not _inside(root, file))
@@ -32,7 +32,7 @@ def _inside(root: Path, file: str) -> bool:
 
 def listed(cluster: Cluster) -> dict[str, list[str]]:
     """Playbooks by the phase they follow, in the order of the phases."""
-    return {after.phase: list(cluster.phases[after]) for after in AfterPhase if cluster.phases.get(after)}
+    return {after.phase: list(cluster.hooks[after]) for after in AfterPhase if cluster.hooks.get(after)}
 
 
 def parts(files: Sequence[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
@@ -10,13 +9,6 @@ from pydantic import Field
 from rackwright.model.base import ConfigModel
 from rackwright.model.units import Seconds
 from rackwright.model.update_policy import UpdatePolicy
-
-
-class StateBackendPolicy(StrEnum):
-    """Allowed locations of the Pulumi state. Without its state, a stack's billed instances keep running untracked."""
-
-    REMOTE = "remote"
-    EMBEDDED_OK = "embedded-ok"
 
 
 class Budget(ConfigModel):

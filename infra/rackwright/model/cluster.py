@@ -8,13 +8,13 @@ from typing import Annotated
 from pydantic import Field
 
 from rackwright.model.base import ConfigModel
-from rackwright.model.budget import Budget, StateBackendPolicy
+from rackwright.model.budget import Budget
 from rackwright.model.drift import DriftPolicy
 from rackwright.model.fabric.rdma import Rdma
 from rackwright.model.fabric.switches import Fabric
 from rackwright.model.groups import Group, NodeOverride
 from rackwright.model.network import Access, Network
-from rackwright.model.node.directory import UsersFrom
+from rackwright.model.node.directory import DirectoryService
 from rackwright.model.node.software import Software
 from rackwright.model.node.tuning import Tuning
 from rackwright.model.phases import AfterPhase
@@ -45,7 +45,7 @@ class Refresh(StrEnum):
 class Rolling(ConfigModel):
     """Rolling-update settings for changes that require drained nodes."""
 
-    batch: Annotated[int, UpdatePolicy.RUN] = Field(
+    max_unavailable: Annotated[int, UpdatePolicy.RUN] = Field(
         default=1, ge=1, description="Batch size of a rolling update; the first node is updated alone."
     )
 
@@ -54,7 +54,7 @@ class Cluster(ConfigModel):
     """A GPU cluster."""
 
     target: Target = Field(description="Target that provides the nodes.")
-    level: Annotated[Level, UpdatePolicy.RUN] = Field(default=Level.SMOKE, description="Verification level that `up` must reach.")
+    verify_level: Annotated[Level, UpdatePolicy.RUN] = Field(default=Level.SMOKE, description="Verification level that `up` must reach.")
     network: Network = Field(description="Network of all nodes.")
     access: Access = Field(default=Access(), description="Access to login nodes from outside.")
     groups: Annotated[dict[Label, Group], UpdatePolicy.MEMBERS] = Field(
@@ -70,7 +70,9 @@ class Cluster(ConfigModel):
     )
     users: Annotated[dict[UserName, User], UpdatePolicy.LIVE] = Field(default={}, description="Unprivileged users, by name.")
     user_groups: Annotated[dict[UserName, UserGroup], UpdatePolicy.LIVE] = Field(default={}, description="User groups, by name.")
-    users_from: Annotated[UsersFrom | None, UpdatePolicy.LIVE] = Field(default=None, description="Directory service with additional users.")
+    directory: Annotated[DirectoryService | None, UpdatePolicy.LIVE] = Field(
+        default=None, description="Directory service with additional users."
+    )
     scratch: Annotated[Scratch | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Scratch file system on the nodes' local disks."
     )
@@ -80,17 +82,17 @@ class Cluster(ConfigModel):
     )
     nodes: dict[Label, NodeOverride] = Field(default={}, description="Per-node overrides, by node name.")
     rolling: Rolling = Field(default=Rolling(), description="Rolling-update settings for changes that require drained nodes.")
-    refresh: Annotated[Refresh, UpdatePolicy.RUN] = Field(default=Refresh.ALL, description="Layers that a refresh compares.")
+    refresh_scope: Annotated[Refresh, UpdatePolicy.RUN] = Field(default=Refresh.ALL, description="Layers that a refresh compares.")
     drift: Annotated[DriftPolicy, UpdatePolicy.RUN] = Field(
         default=DriftPolicy(), description="Drift ignore rules, notifications and metrics."
     )
-    phases: Annotated[dict[AfterPhase, tuple[Playbook, ...]], UpdatePolicy.LIVE] = Field(
+    hooks: Annotated[dict[AfterPhase, tuple[Playbook, ...]], UpdatePolicy.LIVE] = Field(
         default={}, description="User playbooks to run after a phase of every converge, for example `after_storage: [site/archive.yml]`."
     )
     budget: Budget | None = Field(default=None, description="Limits of the stack's cost and lifetime.")
-    state: Annotated[StateBackendPolicy, UpdatePolicy.RUN] = Field(
-        default=StateBackendPolicy.REMOTE,
-        description="Location of the Pulumi state. A stack with billed resources requires a remote backend or the waiver `embedded-ok`.",
+    allow_local_state: Annotated[bool, UpdatePolicy.RUN] = Field(
+        default=False,
+        description="Permit a Pulumi state on this machine for a stack with billed resources, which otherwise requires a remote backend.",
     )
     time_zone: Annotated[str, UpdatePolicy.LIVE] = Field(
         default="Etc/UTC", pattern=r"^[A-Z][A-Za-z_]+(/[A-Z][A-Za-z_+-]+[0-9]*)*$", description="Time zone of all nodes."

@@ -13,7 +13,7 @@ from rackwright.model.update_policy import UpdatePolicy
 MailAddress = Annotated[str, Field(pattern=r"^[^@\s,<>]+@[^@\s,<>]+$")]
 
 
-class Allowed(ConfigModel):
+class IgnoreRule(ConfigModel):
     """A difference that `rackwright drift` reports as expected."""
 
     subject: Annotated[str, UpdatePolicy.RUN] = Field(
@@ -31,7 +31,7 @@ class Mail(ConfigModel):
 
     to: Annotated[tuple[MailAddress, ...], UpdatePolicy.RUN] = Field(min_length=1, description="Recipients.")
     sender: Annotated[MailAddress | None, UpdatePolicy.RUN] = Field(default=None, description="Sender. Default: the first address of `to`.")
-    server: Annotated[str, UpdatePolicy.RUN] = Field(
+    smarthost: Annotated[str, UpdatePolicy.RUN] = Field(
         default="localhost",
         pattern=r"^[A-Za-z0-9.-]+(:[0-9]+)?$",
         description="Mail server that accepts mail without authentication: host or host:port.",
@@ -42,7 +42,7 @@ class Notify(ConfigModel):
     """Notifications when the result of a drift scan differs from the previous one."""
 
     mail: Annotated[Mail | None, UpdatePolicy.RUN] = Field(default=None, description="Mail notifications.")
-    webhook_file: Annotated[str | None, UpdatePolicy.RUN] = Field(
+    webhook_url_file: Annotated[str | None, UpdatePolicy.RUN] = Field(
         default=None, pattern=r"^/", description="File that contains the URL of a webhook, which receives JSON with the key `text`."
     )
     command: Annotated[tuple[str, ...], UpdatePolicy.RUN] = Field(
@@ -53,16 +53,16 @@ class Notify(ConfigModel):
 class DriftPolicy(ConfigModel):
     """Settings of `rackwright drift`: ignore rules, notifications, metrics, baseline."""
 
-    allow: Annotated[tuple[Allowed, ...], UpdatePolicy.RUN] = Field(
+    ignore: Annotated[tuple[IgnoreRule, ...], UpdatePolicy.RUN] = Field(
         default=(), description="Ignore rules: differences that are expected until a date."
     )
     notify: Annotated[Notify, UpdatePolicy.RUN] = Field(default=Notify(), description="Notifications when the result of a scan changes.")
-    metrics_folder: Annotated[str | None, UpdatePolicy.RUN] = Field(
+    textfile_directory: Annotated[str | None, UpdatePolicy.RUN] = Field(
         default=None,
         pattern=r"^/",
-        description="Folder of node_exporter's textfile collector on the machine that scans; a scan writes `rackwright-<stack>.prom`.",
+        description="Directory of node_exporter's textfile collector on the machine that scans; a scan writes `rackwright-<stack>.prom`.",
     )
-    traces: Annotated[bool, UpdatePolicy.RUN] = Field(
+    host_baseline: Annotated[bool, UpdatePolicy.RUN] = Field(
         default=True,
         description="Compare nodes with a baseline in a known good state: accounts, keys, files under /etc, packages, units, sockets.",
     )

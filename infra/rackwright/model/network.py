@@ -32,9 +32,9 @@ class Access(ConfigModel):
         le=65535,
         description="Published SSH port of the first login node; additional login nodes use the following ports.",
     )
-    listen: Annotated[Address4, UpdatePolicy.REPLACE, OnTarget(hosts=UpdatePolicy.RUN, aws=UpdatePolicy.RUN)] = Field(
+    bind_address: Annotated[Address4, UpdatePolicy.REPLACE, OnTarget(hosts=UpdatePolicy.RUN, aws=UpdatePolicy.RUN)] = Field(
         default=IPv4Address("127.0.0.1"), description="Address of this machine on which the port is published."
     )
-    allow: Annotated[tuple[Network4, ...], UpdatePolicy.LIVE] = Field(
+    allowed_cidrs: Annotated[tuple[Network4, ...], UpdatePolicy.LIVE] = Field(
         default=(IPv4Network("0.0.0.0/0"),), description="Networks that the login node's firewall accepts."
     )

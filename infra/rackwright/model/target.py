@@ -63,7 +63,7 @@ class LabTarget(ConfigModel):
     """Whether nodes start from an image that contains the software that the roles install."""
     bootstrap_user: ClassVar[str] = "root"
     """Login user unless the node declares one: root, or a user with passwordless sudo."""
-    via: ClassVar[str | None] = None
+    jump_host: ClassVar[str | None] = None
     """Jump host, if rackwright does not create the network."""
 
     kind: Annotated[Literal["lab"], UpdatePolicy.FORBIDDEN] = Field(description="Containers on this machine.")

@@ -27,9 +27,9 @@ def expand(cluster: Cluster, stack: str) -> Plan:
         stack=stack,
         target=cluster.target,
         simulated=cluster.target.simulated,
-        level=cluster.level,
-        refresh=cluster.refresh,
-        rolling=Rolling(batch=cluster.rolling.batch),
+        level=cluster.verify_level,
+        refresh=cluster.refresh_scope,
+        rolling=Rolling(batch=cluster.rolling.max_unavailable),
         domain=domain,
         time_zone=cluster.time_zone,
         network=Network(cidr=str(cluster.network.cidr), gateway=_gateway(cluster)),
@@ -46,18 +46,20 @@ def expand(cluster: Cluster, stack: str) -> Plan:
         fabric=fabric,
         cost=cost(cluster),
         budget=cluster.budget,
-        state=cluster.state,
+        allow_local_state=cluster.allow_local_state,
     )
 
 
 def _access(cluster: Cluster, nodes: tuple[PlanNode, ...]) -> Access:
     target = cluster.target
-    through = [node.name for node in with_role(nodes, Role.LOGIN)] if target.owns_network else [target.via] if target.via else []
+    through = (
+        [node.name for node in with_role(nodes, Role.LOGIN)] if target.owns_network else [target.jump_host] if target.jump_host else []
+    )
     return Access(
         entry=tuple(through),
         port=cluster.access.port,
-        listen=str(cluster.access.listen),
-        allow=tuple(str(network) for network in cluster.access.allow),
+        listen=str(cluster.access.bind_address),
+        allow=tuple(str(network) for network in cluster.access.allowed_cidrs),
         ports=login_ports(cluster),
     )
 

@@ -18,7 +18,7 @@ def expand_node_stack(cluster: Cluster) -> NodeStack:
     """What was asked for, of what the target lets a role do."""
     owns_kernel, software = cluster.target.owns_kernel, cluster.software
     return NodeStack(
-        directory=cluster.users_from,
+        directory=cluster.directory,
         tuning=cluster.tuning if owns_kernel else None,
         scratch=cluster.scratch if owns_kernel else None,
         rdma=cluster.rdma if owns_kernel else None,

@@ -9,12 +9,12 @@ from pydantic import ConfigDict, Field
 
 from rackwright.derive.cost import Cost
 from rackwright.model.base import ConfigModel
-from rackwright.model.budget import Budget, StateBackendPolicy
+from rackwright.model.budget import Budget
 from rackwright.model.cluster import Level, Refresh
 from rackwright.model.fabric.rdma import Rdma
 from rackwright.model.groups import Role, State
 from rackwright.model.node.containers import ContainerRuntime
-from rackwright.model.node.directory import UsersFrom
+from rackwright.model.node.directory import DirectoryService
 from rackwright.model.node.software import GpuModules
 from rackwright.model.node.tools import Tool
 from rackwright.model.node.tuning import Tuning
@@ -248,7 +248,7 @@ class PlannedPytorch(ConfigModel):
 class NodeStack(ConfigModel):
     """Additional software and settings of nodes, each null or empty unless declared."""
 
-    directory: UsersFrom | None = None
+    directory: DirectoryService | None = None
     tuning: Tuning | None = None
     scratch: Scratch | None = None
     rdma: Rdma | None = None
@@ -287,7 +287,7 @@ class Plan(ConfigModel):
     cost: Cost = Cost()
     """Left out of what the provider is told: a new price is no reason to converge again."""
     budget: Budget | None = None
-    state: StateBackendPolicy = StateBackendPolicy.REMOTE
+    allow_local_state: bool = False
 
     @cached_property
     def by_name(self) -> dict[str, PlanNode]:

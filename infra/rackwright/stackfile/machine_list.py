@@ -18,10 +18,10 @@ from rackwright.model.groups import MOST_NODES
 from rackwright.model.targets.hosts import HostsTarget, Machine
 from rackwright.stackfile.field_errors import explain
 
-COLUMNS: Final = ("name", "address", "reach", "port", "user", "host_key", "serial", "rack", "os", "label")
+COLUMNS: Final = ("name", "address", "ssh_address", "port", "user", "host_key", "serial", "rack", "os", "label")
 _OTHER_WORDS: Final = {"fingerprint": "host_key", "ip": "address", "hostname": "name"}
 _NEEDED: Final = ("name", "address")
-_OF_ONE: Final = ("reach", "host_key", "serial", "label")
+_OF_ONE: Final = ("ssh_address", "host_key", "serial", "label")
 _RANGE: Final = re.compile(r"(?P<stem>[^\[\]]+)\[(?P<first>[0-9]+)-(?P<last>[0-9]+)\]")
 _PRINTED: Final = re.compile(r"[0-9]+ (SHA256:\S+) .*")
 """Output line of `ssh-keygen -l`: bits, fingerprint, comment, type."""

@@ -15,14 +15,13 @@ from rackwright.errors import UndeterminedError
 from rackwright.impact import Action, ClusterPlan, PlannedChange, impact
 from rackwright.inventory import applied, paths, site_playbooks
 from rackwright.model import Severity, has_errors
-from rackwright.model.budget import StateBackendPolicy
 from rackwright.plan import Plan, expand
 from rackwright.stackfile.load import load_configured
 from rackwright.targets import digests, kubernetes
 from rackwright.targets.lab import machine
 
 _FILES: Final = "file://"
-_MONEY: Final[Any] = {"cost": True, "budget": True, "state": True, "target": {"economics": True}}
+_MONEY: Final[Any] = {"cost": True, "budget": True, "allow_local_state": True, "target": {"ownership_cost": True}}
 
 
 def load(configured: object, stack: str) -> ClusterPlan:
@@ -62,12 +61,13 @@ def _lines(found: tuple[PlannedChange, ...]) -> str:
 
 def _refuse_local_state(plan: Plan) -> None:
     """A lost state of instances is instances nobody knows of, and they bill: it may not lie on this machine's disk alone by default."""
-    if not plan.target.costs_money or plan.state is StateBackendPolicy.EMBEDDED_OK or not _state_is_embedded():
+    if not plan.target.costs_money or plan.allow_local_state or not _state_is_embedded():
         return
     cause = (
-        f"stacks/Pulumi.{plan.stack}.yaml: state: the engine's state would lie in {paths.engine_state()} alone, and this stack bills money"
+        f"stacks/Pulumi.{plan.stack}.yaml: allow_local_state: the engine's state would lie in {paths.engine_state()} alone, "
+        "and this stack bills money"
     )
-    hint = "keep it elsewhere (`rackwright state migrate`, or `pulumi login s3://BUCKET`), or accept it with `state: embedded-ok`"
+    hint = "keep it elsewhere (`rackwright state migrate`, or `pulumi login s3://BUCKET`), or accept it with `allow_local_state: true`"
     if not pulumi.runtime.is_dry_run():
         raise pulumi.RunError(f"{cause}\n  {hint}")
     pulumi.log.warn(f"{cause}: `up` will refuse\n  {hint}")

@@ -116,10 +116,17 @@ class Cloud:
     def plan(self) -> str:
         """One node that is everything."""
         machine = self.machines.found["login0"]
-        target = {"kind": "hosts", "os": "debian-13", "user": USER, "port": PORT, "containers": True, "machines": {"login0": dict(machine)}}
+        target = {
+            "kind": "hosts",
+            "os": "debian-13",
+            "user": USER,
+            "port": PORT,
+            "machine_type": "system-container",
+            "machines": {"login0": dict(machine)},
+        }
         groups = {"login": {"count": 1, "roles": ["login", "controller", "worker"], "cpus": 1, "memory": "1GiB"}}
         network = {"cidr": f"{self.machines.network}.0/24"}
-        loaded = load_cluster({"target": target, "network": network, "access": {"allow": ["0.0.0.0/0"]}, "groups": groups})
+        loaded = load_cluster({"target": target, "network": network, "access": {"allowed_cidrs": ["0.0.0.0/0"]}, "groups": groups})
         assert loaded.cluster is not None, loaded.findings
         return json.dumps(expand(loaded.cluster, STACK).to_data())
 

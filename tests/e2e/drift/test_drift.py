@@ -116,7 +116,7 @@ def test_a_look_names_each_difference_by_layer_node_and_subject_and_heal_takes_t
 
 def test_what_the_stack_file_allows_until_a_day_is_expected(healthy: Project) -> None:
     allowed = {"subject": "*", "node": "worker1", "reason": "munge is looked into", "until": "2999-12-31"}
-    healthy.edit(lambda cluster: cluster.update(drift={"allow": [allowed]}))
+    healthy.edit(lambda cluster: cluster.update(drift={"ignore": [allowed]}))
     assert healthy.ssh("worker1", "sudo systemctl stop munge").ok
     said = healthy.rackwright("drift", healthy.stack, "--json")
     found = json.loads(said.output[said.output.index("{") :])

@@ -74,8 +74,15 @@ def described(machine: Machines) -> dict[str, Any]:
             "gpus": {"model": "a100", "count": 4},
         }
     }
-    target = {"kind": "hosts", "os": "debian-13", "user": USER, "port": PORT, "containers": True, "machines": {"worker0": found}}
-    network, access = {"cidr": f"{machine.network}.0/24"}, {"allow": ["0.0.0.0/0"]}
+    target = {
+        "kind": "hosts",
+        "os": "debian-13",
+        "user": USER,
+        "port": PORT,
+        "machine_type": "system-container",
+        "machines": {"worker0": found},
+    }
+    network, access = {"cidr": f"{machine.network}.0/24"}, {"allowed_cidrs": ["0.0.0.0/0"]}
     software = {"profile": "debian-13", "nccl": {"environment": {"NCCL_SOCKET_IFNAME": "eth0"}}}
     loaded = load_cluster({"target": target, "network": network, "access": access, "groups": groups, "software": software})
     assert loaded.cluster is not None, loaded.findings

@@ -180,7 +180,7 @@ def test_a_machine_that_leaves_is_out_of_slurm_and_runs_on(hosts: Project, machi
 @pytest.mark.essential
 def test_destroy_lets_the_machines_go_and_cleans_them_where_asked(hosts: Project, machines: Machines) -> None:
     def clean(cluster: dict[str, Any]) -> None:
-        cluster["target"]["leave"] = "clean"
+        cluster["target"]["on_removal"] = "clean"
 
     hosts.edit(clean)
     hosts.must("up")

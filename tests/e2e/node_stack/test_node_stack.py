@@ -30,9 +30,9 @@ NODE, ADDRESS = "worker0", "10.20.0.10"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB"
 CLUSTER: dict[str, Any] = {
     "target": {"kind": "hosts", "os": "debian-13", "machines": {NODE: {"address": ADDRESS, "host_key": KEY}}},
-    "level": "checks",
+    "verify_level": "checks",
     "network": {"cidr": "10.20.0.0/24"},
-    "access": {"allow": ["10.0.2.0/24"]},
+    "access": {"allowed_cidrs": ["10.0.2.0/24"]},
     "groups": {"worker": {"count": 1, "cpus": 1, "memory": "512MiB"}},
     "users": {"alice": {"uid": 2001, "groups": ["research"]}},
     "user_groups": {"research": {"gid": 3001}},
@@ -49,7 +49,7 @@ LDAP = {
     "uri": [f"ldaps://{NODE}"],
     "base": "dc=example,dc=org",
     "ca": "/etc/ldap/ca.pem",
-    "allow": "(description=cluster)",
+    "allowed_groups": "(description=cluster)",
 }
 PACKAGES = (
     *("e2fsprogs", "libnss-sss", "libpam-sss", "mdadm", "sssd-common", "sssd-dbus", "sssd-ldap", "sssd-tools", "tuned", "xfsprogs"),
@@ -72,7 +72,7 @@ class Stack:
     def describe(self, **more: Any) -> None:
         """The hand-over of the cluster above, with something else."""
         bind = {"dn": "cn=reader,dc=example,dc=org", "password_file": str(self.password)}
-        loaded = load_cluster({**CLUSTER, "users_from": {"ldap": {**LDAP, "bind": bind}}, **more})
+        loaded = load_cluster({**CLUSTER, "directory": {"ldap": {**LDAP, "bind": bind}}, **more})
         assert loaded.cluster is not None, loaded.findings
         hosts = {name: Host(name, "127.0.0.1", KEY, "1", port) for name, port in self.machines.ports.items()}
         self.inventory.write_text(yaml.safe_dump(inventory(expand(loaded.cluster, "rack"), hosts)), encoding="utf-8")

@@ -37,7 +37,7 @@ def test_a_failed_converge_is_remembered_through_a_refresh_that_does_not_look(br
     """A plain Read clears the engine's memory of the failure, and the next up does nothing."""
 
     def resources_only(cluster: dict[str, Any]) -> None:
-        cluster["refresh"] = "resources"
+        cluster["refresh_scope"] = "resources"
 
     broken.edit(resources_only)
     assert not broken.pulumi("up").ok
@@ -46,7 +46,7 @@ def test_a_failed_converge_is_remembered_through_a_refresh_that_does_not_look(br
     assert not again.ok and "Refuse to go on" in again.output, again.output
 
     def everything(cluster: dict[str, Any]) -> None:
-        del cluster["refresh"]
+        del cluster["refresh_scope"]
 
     broken.edit(everything)
 

@@ -26,9 +26,9 @@ def own(lab: Project) -> Iterator[Project]:
     """The stack with a playbook of its own after the scheduler; without it afterwards."""
     (lab.folder / "site").mkdir()
     (lab.folder / "site" / "note.yml").write_text(PLAYBOOK.format(word="first"))
-    lab.edit(lambda cluster: cluster.update(phases={"after_scheduler": ["site/note.yml"]}))
+    lab.edit(lambda cluster: cluster.update(hooks={"after_scheduler": ["site/note.yml"]}))
     yield lab
-    lab.edit(lambda cluster: cluster.pop("phases"))
+    lab.edit(lambda cluster: cluster.pop("hooks"))
     lab.ssh("worker0", "rm -f /etc/site-note")
     lab.ssh("worker1", "rm -f /etc/site-note")
     lab.must("up")

@@ -56,7 +56,7 @@ def test_a_profile_suits_something(profile: compatibility.Profile) -> None:
         described = {
             "target": {"kind": "hosts", "os": system, "user": "root", "machines": machines},
             "network": {"cidr": "192.0.2.0/24"},
-            "access": {"allow": ["198.51.100.0/24"]},
+            "access": {"allowed_cidrs": ["198.51.100.0/24"]},
             "groups": {
                 "login": {"count": 1, "roles": ["login", "controller"], "cpus": 8, "memory": "16GiB"},
                 "worker": {"count": 1, "cpus": 8, "memory": "16GiB", "gpus": {"model": model, "count": 4}},

@@ -22,7 +22,7 @@ BAD = """\
 config:
   rackwright:cluster:
     target: {kind: lab}
-    level: smok
+    verify_level: smok
     network: {cidr: 10.77.0.0/24}
     access: {port: 22}
     groups:
@@ -71,10 +71,10 @@ def test_everything_that_is_wrong_comes_at_once(run: Run, bad: Path) -> None:
     assert ended.code == 2
     assert ended.err == ""
     assert ended.out == (
-        "level: `smok` is not one of checks, smoke, full\n  did you mean `smoke`?\n"
+        "verify_level: `smok` is not one of checks, smoke, full\n  did you mean `smoke`?\n"
         "groups.worker.memry: unknown key `memry`\n  did you mean `memory`?\n"
         "groups.worker.count: 70 nodes, but the group has 64 addresses\n"
-        "  add `capacity: 70`, which renumbers the groups after worker\n"
+        "  add `reserved_addresses: 70`, which renumbers the groups after worker\n"
         "groups (warning): 71 containers on one machine\n"
         "  reduce a count: with more than 48 containers, daemons may time out\n"
         "access.port: 22 is a privileged port\n  use a port like 2222\n"
@@ -99,7 +99,7 @@ def test_warnings_are_shown_and_refuse_nothing(run: Run, tmp_path: Path) -> None
     file.write_text(paths.stack_file("lab").read_text().replace("127.0.0.1", "0.0.0.0"))
     ended = run("validate", str(file))
     assert ended.code == 0
-    assert ended.out.startswith("access.listen (warning): 0.0.0.0 publishes the login node")
+    assert ended.out.startswith("access.bind_address (warning): 0.0.0.0 publishes the login node")
     assert ended.out.endswith("stack lab: valid, 4 nodes, 1 warning\n")
 
 
@@ -230,9 +230,9 @@ def test_a_missing_price_is_a_question_mark_and_a_least_sum(run: Run) -> None:
 def test_machines_of_one_s_own_are_compared_with_rented_ones(run: Run, tmp_path: Path) -> None:
     """With the same GPUs in EC2, or with another stack."""
     file = tmp_path / "Pulumi.budget-vms.yaml"
-    economics = "      economics: {machines: {login: {price_usd: 300, watts: 30}, worker: {price_usd: 3000, watts: 400},"
-    economics += " storage: {price_usd: 500, watts: 50}}, tariff_usd_per_kwh: 0.1, years: 4}\n"
-    text = paths.stack_file("budget-vms").read_text().replace("    level: smoke", economics + "    level: smoke")
+    economics = "      ownership_cost: {machines: {login: {price_usd: 300, watts: 30}, worker: {price_usd: 3000, watts: 400},"
+    economics += " storage: {price_usd: 500, watts: 50}}, electricity_usd_per_kwh: 0.1, years: 4}\n"
+    text = paths.stack_file("budget-vms").read_text().replace("    verify_level: smoke", economics + "    verify_level: smoke")
     file.write_text(text.replace("worker:  {count: 2,", "worker:  {count: 2, gpus: {model: l4, count: 1},"))
     ended = run("cost", str(file))
     assert ended.code == 0, ended.err

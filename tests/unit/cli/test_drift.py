@@ -217,15 +217,15 @@ def test_a_node_that_does_not_tell_what_it_has_is_unknown(night: Night) -> None:
 
 
 def test_where_nobody_wants_it_compared_there_is_nothing_to_accept(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notification, "policy", lambda stack: DriftPolicy(traces=False))
+    monkeypatch.setattr(notification, "policy", lambda stack: DriftPolicy(host_baseline=False))
     said = night("drift", "lab", "--update-baseline")
-    assert said.code == 2 and "traces: false" in said.err
+    assert said.code == 2 and "host_baseline: false" in said.err
 
 
 @pytest.mark.parametrize(("folder", "said"), [("metrics", ""), ("nowhere", "nowhere/rackwright-lab.prom: cannot write the metrics")])
 def test_prometheus_reads_it_where_the_stack_file_says(night: Night, tmp_path: Path, monkeypatch: Any, folder: str, said: str) -> None:
     (tmp_path / "metrics").mkdir()
-    monkeypatch.setattr(notification, "policy", lambda stack: DriftPolicy(metrics_folder=str(tmp_path / folder)))
+    monkeypatch.setattr(notification, "policy", lambda stack: DriftPolicy(textfile_directory=str(tmp_path / folder)))
     night.found = [(STOPPED,)]
     ended = night("drift", "lab")
     assert ended.code == 1 and said in ended.err

@@ -20,7 +20,7 @@ config:
       # One for each node:
       machines:
         login0: {address: 10.20.0.2, host_key: "SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}  # at the door
-    level: smoke
+    verify_level: smoke
     network: {cidr: 10.20.0.0/24}
     groups:
       login: {count: 1, roles: [login, controller, accounting], cpus: 2, memory: 2GiB}
@@ -89,7 +89,7 @@ def test_what_the_stack_would_be_wrong_with_is_told_and_nothing_is_written(take:
 
 
 def test_a_stack_with_nothing_but_its_groups_can_be_filled(take: Run, file: Path) -> None:
-    file.write_text(STACK[: STACK.index("      # One")] + STACK[STACK.index("    level") :])
+    file.write_text(STACK[: STACK.index("      # One")] + STACK[STACK.index("    verify_level") :])
     ended = take("name,address\nlogin0,10.20.0.2\nworker0,10.20.0.11\nworker1,10.20.0.12\n")
     assert ended.code == 0, ended.err
     cluster = load_stack(file).cluster
@@ -110,7 +110,7 @@ def test_a_group_that_cannot_take_them_is_told(take: Run, group: str, says: str)
 
 
 def test_a_lab_takes_no_machines(take: Run, file: Path) -> None:
-    target = STACK[STACK.index("    target") : STACK.index("    level")]
+    target = STACK[STACK.index("    target") : STACK.index("    verify_level")]
     file.write_text(STACK.replace(target, "    target: {kind: lab}\n"))
     ended = take("name,address\nworker0,10.20.0.11\n")
     assert ended.code == 2 and "target lab creates its own nodes (expected target hosts)" in ended.err

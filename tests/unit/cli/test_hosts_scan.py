@@ -22,12 +22,12 @@ config:
     target:
       kind: hosts
       os: debian-13
-      via: login0
+      jump_host: login0
       machines:
-        login0: {{address: 10.20.0.2, reach: 203.0.113.9, host_key: "{PRINT["login0"]}"}}
+        login0: {{address: 10.20.0.2, ssh_address: 203.0.113.9, host_key: "{PRINT["login0"]}"}}
         worker[0-1]: {{address: 10.20.0.11, rack: r1}}
         worker0: {{label: node001}}
-    level: smoke
+    verify_level: smoke
     network: {{cidr: 10.20.0.0/24}}
     groups:
       login: {{count: 1, roles: [login, controller, accounting], cpus: 2, memory: 2GiB}}
@@ -149,7 +149,7 @@ def test_keys_that_a_person_compared_are_written_each_to_its_machine(scan: Run, 
     assert f"  worker0: {PRINT['worker0']} (ssh-ed25519)" in ended.err
     written = STACK.replace("{label: node001}", f'{{label: node001, host_key: "{PRINT["worker0"]}"}}')
     line = f'        worker1: {{host_key: "{PRINT["worker1"]}"}}\n'
-    assert file.read_text() == written.replace("    level:", f"{line}    level:")
+    assert file.read_text() == written.replace("    verify_level:", f"{line}    verify_level:")
 
 
 @pytest.mark.parametrize("words", ["no", "", "y"])
@@ -189,7 +189,7 @@ def test_one_key_that_is_another_stops_them_all(scan: Run, file: Path, tmp_path:
 
 
 def test_a_stack_with_other_errors_is_not_looked_at(scan: Run, file: Path, rack: Rack) -> None:
-    file.write_text(STACK.replace("via: login0", "via: login1"))
+    file.write_text(STACK.replace("jump_host: login0", "jump_host: login1"))
     ended = scan()
     assert ended.code == 2 and "there is no node `login1`" in ended.err and not hasattr(rack, "asked")
 

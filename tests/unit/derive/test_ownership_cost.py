@@ -13,17 +13,17 @@ from rackwright.model import Cluster
 from rackwright.stackfile.load import load_cluster
 
 
-def owned(model: str = "a10g", **economics: Any) -> Cluster:
+def owned(model: str = "a10g", **inputs: Any) -> Cluster:
     """A head node and two workers with four GPUs each, in two racks."""
     target = {
         "kind": "hosts",
         "os": "ubuntu-24.04",
         "machines": {name: {"address": f"10.20.0.{2 + n}"} for n, name in enumerate(("head0", "worker0", "worker1"))},
-        "economics": {
+        "ownership_cost": {
             "machines": {"head": {"price_usd": 1000, "watts": 100}, "worker": {"price_usd": 12000, "watts": 1500}},
-            "tariff_usd_per_kwh": 0.20,
+            "electricity_usd_per_kwh": 0.20,
             "years": 3,
-            **economics,
+            **inputs,
         },
     }
     groups = {
@@ -92,7 +92,7 @@ def test_a_gpu_that_ec2_does_not_have_is_compared_with_nothing() -> None:
 
 def test_without_figures_there_is_no_reckoning_and_the_bill_says_so() -> None:
     """Nothing is invented."""
-    bare = owned().model_copy(update={"target": owned().target.model_copy(update={"economics": None})})
+    bare = owned().model_copy(update={"target": owned().target.model_copy(update={"ownership_cost": None})})
     assert balance(bare) is None
     assert not cost(bare).complete and cost(bare).usd_per_hour == 0
 

@@ -128,25 +128,25 @@ class TestHowItIsTold:
     def test_by_webhook(self, webhook, tmp_path):
         address, posted = webhook
         (tmp_path / "hook").write_text(f"{address}/services/secret\n")
-        assert notify.send(MESSAGE, notify.Channels(webhook_file=tmp_path / "hook")) == []
+        assert notify.send(MESSAGE, notify.Channels(webhook_url_file=tmp_path / "hook")) == []
         assert posted == [{"text": "rackwright: lab: drifted\nworker0\npage", "stack": "lab", "state": "drifted"}]
 
     def test_by_a_command_of_ones_own(self, tmp_path):
-        command = ("sh", "-c", f'{{ echo "$RACKWRIGHT_STACK $RACKWRIGHT_STATE"; cat; }} > {tmp_path}/told')
+        command = ("sh", "-c", f'{{ echo "$RACKWRIGHT_STACK $RACKWRIGHT_DRIFT_STATE"; cat; }} > {tmp_path}/told')
         assert notify.send(MESSAGE, notify.Channels(command=command)) == []
         assert (tmp_path / "told").read_text() == "lab drifted\nrackwright: lab: drifted\nworker0\npage\n"
 
     def test_a_way_that_fails_is_named_and_the_others_are_taken(self, webhook, tmp_path):
         address, posted = webhook
         (tmp_path / "hook").write_text(f"{address}/services/secret")
-        channels = notify.Channels(mail_to=("a@b.c",), mail_server="127.0.0.1:1", webhook_file=tmp_path / "hook", command=("false",))
+        channels = notify.Channels(mail_to=("a@b.c",), mail_server="127.0.0.1:1", webhook_url_file=tmp_path / "hook", command=("false",))
         wrong = notify.send(MESSAGE, channels)
         assert [line.split(":")[0] for line in wrong] == ["mail notification failed", "command notification failed"] and len(posted) == 1
 
     @pytest.mark.parametrize("held", ["{}/services/secret-wrong", "services/secret", "ftp://services/secret"])
     def test_where_a_webhook_is_stays_a_secret_also_when_it_fails(self, webhook, tmp_path, held):
         (tmp_path / "hook").write_text(held.format(webhook[0]))
-        (only,) = notify.send(MESSAGE, notify.Channels(webhook_file=tmp_path / "hook"))
+        (only,) = notify.send(MESSAGE, notify.Channels(webhook_url_file=tmp_path / "hook"))
         assert "webhook notification failed" in only and "secret" not in only
 
     def test_nobody_is_told_where_nobody_is_named(self):

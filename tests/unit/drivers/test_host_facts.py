@@ -57,7 +57,7 @@ def test_a_machine_as_declared_has_no_fault() -> None:
         ({"memory_mib": 15_000}, "has 15000 MiB of memory, declared are 16384"),
         ({"gpus": 1}, "has 1 NVIDIA GPUs, declared are 2"),
         ({"gpus": 3}, "has 3 NVIDIA GPUs, declared are 2"),
-        ({"container": "lxc"}, "is a container (lxc), declared is target.containers: false"),
+        ({"container": "lxc"}, "is a container (lxc), declared is target.machine_type: machine"),
         ({"init": "sh"}, "is not run by systemd but by sh"),
         ({"python": ""}, "has no python3"),
         ({"free_kib": 2**20}, "has 1024 MiB free on /, 4096 are needed"),

@@ -132,8 +132,8 @@ ROWS: list[tuple[dict[str, Any], list[str]]] = [
     ),
     ({"groups__worker__gpus__model": "a100"}, [f"{RELOAD} (groups.worker.gpus.model)"]),
     ({"groups__worker__rack": "r1"}, ["affects runs only; no node changes (groups.worker.rack)"]),
-    ({"groups__storage__capacity": 9}, ["changes nothing on any node (groups.storage.capacity)"]),
-    ({"groups__worker__capacity": 65}, ["renumbers group storage: refused (groups.worker.capacity)"]),
+    ({"groups__storage__reserved_addresses": 9}, ["changes nothing on any node (groups.storage.reserved_addresses)"]),
+    ({"groups__worker__reserved_addresses": 65}, ["renumbers group storage: refused (groups.worker.reserved_addresses)"]),
     (
         {"nodes__worker1": {"state": "out", "reason": "bad DIMM"}},
         [
@@ -150,7 +150,7 @@ ROWS: list[tuple[dict[str, Any], list[str]]] = [
             "keeps Slurm's queue of login0",
         ],
     ),
-    ({"access__allow": ["10.0.0.0/8"]}, ["sets access.allow in place (access.allow)"]),
+    ({"access__allowed_cidrs": ["10.0.0.0/8"]}, ["sets access.allowed_cidrs in place (access.allowed_cidrs)"]),
     (
         {"network__cidr": "10.80.0.0/24"},
         [
@@ -195,10 +195,10 @@ ROWS: list[tuple[dict[str, Any], list[str]]] = [
     ({"users__alice": None}, ["removes user alice, whose files stay (users.alice)"]),
     ({"users__alice__admin": True}, ["changes admin of user alice (users.alice.admin)"]),
     ({"users__alice__uid": 3000}, ["changes users.alice.uid from 2001 to 3000: refused (users.alice.uid)"]),
-    ({"level": "full"}, ["verifies at level full (level)"]),
+    ({"verify_level": "full"}, ["verifies at level full (verify_level)"]),
     (
-        {"phases": {"after_storage": ["site/archive.yml"]}},
-        ["runs phases.after_storage; its interruptions are unknown (phases.after_storage)"],
+        {"hooks": {"after_storage": ["site/archive.yml"]}},
+        ["runs hooks.after_storage; its interruptions are unknown (hooks.after_storage)"],
     ),
     ({"time_zone": "Europe/Berlin"}, ["sets time_zone in place (time_zone)"]),
     ({"target__os": "debian-12"}, ["changes target.os from debian-13 to debian-12: refused (target.os)"]),
@@ -230,7 +230,7 @@ STARTS_ANEW = "revalidates {}, and stops if a machine differs from its descripti
         (
             {"groups__worker__count": 1, "target__machines__worker1": None},
             [
-                "drains worker1, then releases it (leave: keep) (groups.worker.count)",
+                "drains worker1, then releases it (on_removal: keep) (groups.worker.count)",
                 f"{RELOAD} (target.machines.worker1, groups.worker.count)",
             ],
         ),
@@ -319,7 +319,7 @@ def clusters(draw: st.DrawFn) -> dict[str, Any]:
         **said,
         "users": draw(st.sampled_from([{}, {"alice": {"uid": 2001}}, {"alice": {"uid": 2001}, "bob": {"uid": 2002, "admin": True}}])),
         "nodes": {name: {"state": "out", "reason": "bad DIMM"} for name in sorted(out)},
-        "level": draw(st.sampled_from(["checks", "smoke"])),
+        "verify_level": draw(st.sampled_from(["checks", "smoke"])),
         "time_zone": draw(st.sampled_from(["Etc/UTC", "Europe/Berlin"])),
     }
 
@@ -357,5 +357,5 @@ def test_every_edited_field_is_the_reason_of_something(old: dict[str, Any], new:
 
 
 def test_a_playbook_that_is_taken_out_undoes_nothing() -> None:
-    own = edited(LAB, phases={"after_storage": ["site/archive.yml"]})
-    assert told(own, phases=None) == ["no longer runs phases.after_storage; its earlier changes stay (phases.after_storage)"]
+    own = edited(LAB, hooks={"after_storage": ["site/archive.yml"]})
+    assert told(own, hooks=None) == ["no longer runs hooks.after_storage; its earlier changes stay (hooks.after_storage)"]

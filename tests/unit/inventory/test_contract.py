@@ -148,7 +148,7 @@ def resolved(config: Path, name: str) -> dict[str, str]:
 
 def test_the_real_ssh_reads_it_so(tmp_path: Path) -> None:
     """A misspelt option would be an error at the first connection."""
-    plan = small(access={"port": 3333, "listen": "0.0.0.0"})
+    plan = small(access={"port": 3333, "bind_address": "0.0.0.0"})
     config = tmp_path / "ssh_config"
     config.write_text(rackwright_inventory.ssh_config(plan, hosts(plan)))
     login, second, worker = (resolved(config, name) for name in ("login0", "login1", "worker0"))

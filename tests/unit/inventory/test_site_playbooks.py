@@ -26,7 +26,7 @@ def lab(**after: list[str]) -> Cluster:
         "target": {"kind": "lab"},
         "network": {"cidr": "10.77.0.0/24"},
         "groups": {"login": {"count": 1, "roles": ["login", "controller"]}, "worker": {"count": 2}},
-        "phases": after,
+        "hooks": after,
     }
     loaded = load_cluster(described)
     assert loaded.cluster is not None, loaded.findings
@@ -70,12 +70,12 @@ def test_only_a_file_inside_the_project_is_there(project: Path, file: str) -> No
 
 @pytest.mark.parametrize("file", ["/etc/site.yml", "../site.yml", "site/../../x.yml", "x.yml", "site/x.sh", "site/.x.yml", ""])
 def test_a_path_that_cannot_be_inside_is_refused_at_once(file: str) -> None:
-    loaded = load_cluster({**lab().model_dump(mode="json", exclude_defaults=True), "phases": {"after_storage": [file]}})
-    assert any(finding.path.startswith("phases.after_storage") for finding in loaded.findings)
+    loaded = load_cluster({**lab().model_dump(mode="json", exclude_defaults=True), "hooks": {"after_storage": [file]}})
+    assert any(finding.path.startswith("hooks.after_storage") for finding in loaded.findings)
 
 
 def test_a_phase_that_does_not_exist_is_refused() -> None:
-    loaded = load_cluster({**lab().model_dump(mode="json", exclude_defaults=True), "phases": {"after_storag": ["site/x.yml"]}})
+    loaded = load_cluster({**lab().model_dump(mode="json", exclude_defaults=True), "hooks": {"after_storag": ["site/x.yml"]}})
     assert "after_storage" in "\n".join(map(str, loaded.findings))
 
 

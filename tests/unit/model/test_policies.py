@@ -106,7 +106,7 @@ def _excepted(field: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("more", "path", "kind", "change"),
     [
-        ({"level": "full"}, "level", Kind.CHANGED, UpdatePolicy.RUN),
+        ({"verify_level": "full"}, "verify_level", Kind.CHANGED, UpdatePolicy.RUN),
         ({"network": {"cidr": "10.78.0.0/24"}}, "network.cidr", Kind.CHANGED, UpdatePolicy.REPLACE),
         ({"users": {"bob": {"uid": 2002}}}, "users.bob", Kind.ADDED, UpdatePolicy.LIVE),
         ({"groups": {"login": LAB["groups"]["login"]}}, "groups.worker", Kind.REMOVED, UpdatePolicy.MEMBERS),
@@ -134,4 +134,4 @@ def test_another_target_is_one_edit() -> None:
 
 
 def test_what_was_not_edited_is_no_edit() -> None:
-    assert edits(described(), described(nodes={"worker1": {}}, level="smoke")) == ()
+    assert edits(described(), described(nodes={"worker1": {}}, verify_level="smoke")) == ()

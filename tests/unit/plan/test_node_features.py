@@ -87,7 +87,7 @@ def test_the_hand_over_of_everything_keeps_its_contract() -> None:
         scratch={"devices": ["/dev/vdb"], "format_empty_disks": True},
         rdma={"roce": {"devices": ["mlx5_0"]}},
         software={"containers": ["podman"], "tools": ["nvtop"], "pytorch": {"version": "2.8.0"}},
-        users_from={"ldap": {"uri": ["ldaps://ldap.example.org"], "base": "dc=example,dc=org"}},
+        directory={"ldap": {"uri": ["ldaps://ldap.example.org"], "base": "dc=example,dc=org"}},
         users={"alice": {"uid": 2001, "groups": ["research"]}},
         user_groups={"research": {"gid": 3001}},
     )

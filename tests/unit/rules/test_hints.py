@@ -113,7 +113,7 @@ def test_every_syntax_error_has_a_hint(text: str) -> None:
 
 def test_findings_beside_a_field_error_have_hints() -> None:
     """Rules go on where one part of the file is invalid."""
-    cluster = changed(LAB, ("access",), {"port": 22, "listen": "x"})
+    cluster = changed(LAB, ("access",), {"port": 22, "bind_address": "x"})
     found = rules.check(load_cluster(cluster, "lab"), date(2026, 12, 1))
     assert len(found) > 1 and all(finding.hint for finding in found)
 

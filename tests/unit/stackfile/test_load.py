@@ -48,7 +48,7 @@ def put(path: str, value: object) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("path", "value", "rule", "where", "cause", "hint"),
     [
-        ("leval", "smoke", "unknown-key", "leval", "unknown key `leval`", "did you mean `level`?"),
+        ("verify_leval", "smoke", "unknown-key", "verify_leval", "unknown key `verify_leval`", "did you mean `verify_level`?"),
         ("groups.worker.cout", 1, "unknown-key", "groups.worker.cout", "unknown key", "did you mean `count`?"),
         ("groups.worker.gpus.kind", 1, "unknown-key", "groups.worker.gpus.kind", "unknown key", "use one of: count, model"),
         ("target.mirrors", "x", "unknown-key", "target.mirrors", "unknown key", "did you mean `mirror`?"),
@@ -65,7 +65,7 @@ def put(path: str, value: object) -> dict[str, Any]:
         ("target", {}, "missing-key", "target.kind", "is missing", "add `kind:`"),
         ("target.kind", "lap", "choice", "target.kind", "`lap` is not one of lab, hosts", "did you mean `lab`?"),
         ("target.os", "debian-11", "choice", "target.os", "is not one of debian-12, debian-13", "did you mean"),
-        ("level", "smok", "choice", "level", "checks, smoke, full", "did you mean `smoke`?"),
+        ("verify_level", "smok", "choice", "verify_level", "checks, smoke, full", "did you mean `smoke`?"),
         ("groups.worker.roles", ["wroker"], "choice", "groups.worker.roles[0]", "`wroker` is not one of", "did you mean `worker`?"),
         ("groups.worker.roles", "worker", "value", "groups.worker.roles", "expected a list, found `worker`", "brackets"),
         ("groups.worker.count", "2", "value", "groups.worker.count", "expected a whole number, found `2`", "remove the quotes"),
@@ -82,8 +82,8 @@ def put(path: str, value: object) -> dict[str, Any]:
         ("network.cidr", "10.77.0.5/24", "network", "network.cidr", "inside a network", "write the network: 10.77.0.0/24"),
         ("network.cidr", "10.77.0.0/33", "network", "network.cidr", "not an IPv4 network", "address/prefix"),
         ("network.domain", "lab..internal", "domain", "network.domain", "not a domain name", "lab.internal"),
-        ("access.allow", ["10.0.0.0/8", "all"], "network", "access.allow[1]", "not an IPv4 network", "address/prefix"),
-        ("access.listen", "localhost", "address", "access.listen", "not an IPv4 address", "127.0.0.1"),
+        ("access.allowed_cidrs", ["10.0.0.0/8", "all"], "network", "access.allowed_cidrs[1]", "not an IPv4 network", "address/prefix"),
+        ("access.bind_address", "localhost", "address", "access.bind_address", "not an IPv4 address", "127.0.0.1"),
         ("access.port", 70000, "value", "access.port", "too large", "at most 65535"),
         ("storage.fs", {"kind": "moosefs", "mount": "mnt/x", "size": "1GiB"}, "mount", "storage.fs.mount", "not a mount point", "absolute"),
         (
@@ -149,8 +149,13 @@ def test_a_wrong_field_is_one_finding(path: str, value: object, rule: str, where
 
 def test_all_findings_come_at_once() -> None:
     """Nobody wants to run a tool five times for five mistakes."""
-    whole = put("groups.worker.cout", 1) | {"level": "smok", "access": {"port": 0}, "network": {}}
-    assert {finding.path for finding in load_cluster(whole).findings} == {"groups.worker.cout", "level", "access.port", "network.cidr"}
+    whole = put("groups.worker.cout", 1) | {"verify_level": "smok", "access": {"port": 0}, "network": {}}
+    assert {finding.path for finding in load_cluster(whole).findings} == {
+        "groups.worker.cout",
+        "verify_level",
+        "access.port",
+        "network.cidr",
+    }
 
 
 @pytest.mark.parametrize("value", [None, [], "lab", 3])
@@ -164,17 +169,17 @@ def test_rules_can_judge_what_is_left() -> None:
     """The wrong parts are left out, and their places are marked: where they are, and where they were meant to be."""
     whole = put("groups.worker.memory", "much")
     whole["groups"]["login"]["memry"] = "2GiB"
-    whole["access"] = {"allow": ["x", "10.0.0.0/8", "y"]}
+    whole["access"] = {"allowed_cidrs": ["x", "10.0.0.0/8", "y"]}
     loaded = load_cluster(whole)
     assert loaded.cluster is None
     assert loaded.rest is not None
     assert loaded.rest.groups["worker"].memory is None
-    assert [str(network) for network in loaded.rest.access.allow] == ["10.0.0.0/8"]
+    assert [str(network) for network in loaded.rest.access.allowed_cidrs] == ["10.0.0.0/8"]
     assert {str(place) for place in loaded.doubtful} == {
         "groups.worker.memory",
         "groups.login.memory",
-        "access.allow[0]",
-        "access.allow[2]",
+        "access.allowed_cidrs[0]",
+        "access.allowed_cidrs[2]",
     }
 
 
@@ -293,8 +298,8 @@ def test_a_description_from_elsewhere_is_refused(stacks: Path) -> None:
 
 def test_wrong_fields_from_the_engine_are_found_too(stacks: Path) -> None:
     """The program validates what it was given."""
-    (finding,) = load_configured("lab", put("level", "smok"), stacks / "Pulumi.lab.yaml").findings
-    assert finding.path == "level"
+    (finding,) = load_configured("lab", put("verify_level", "smok"), stacks / "Pulumi.lab.yaml").findings
+    assert finding.path == "verify_level"
 
 
 def test_members_merge_group_and_node(stacks: Path) -> None:

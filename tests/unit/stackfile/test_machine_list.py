@@ -32,12 +32,20 @@ def said(text: str) -> list[str]:
 
 
 def test_every_column_becomes_a_field_and_empty_cells_none() -> None:
-    head = "name,address,reach,port,user,host_key,serial,rack,os\n"
+    head = "name,address,ssh_address,port,user,host_key,serial,rack,os\n"
     rows, findings = read(
         f"{head}worker0,10.20.0.3,gate.example.org,2200,admin,{KEY},CZ1,r1,debian-12\n\nworker1, 10.20.0.4,,,,,,,\n", "m.csv"
     )
     assert findings == []
-    full = {"reach": "gate.example.org", "port": 2200, "user": "admin", "host_key": KEY, "serial": "CZ1", "rack": "r1", "os": "debian-12"}
+    full = {
+        "ssh_address": "gate.example.org",
+        "port": 2200,
+        "user": "admin",
+        "host_key": KEY,
+        "serial": "CZ1",
+        "rack": "r1",
+        "os": "debian-12",
+    }
     assert rows == [Row(2, "worker0", {"address": "10.20.0.3", **full}), Row(4, "worker1", {"address": "10.20.0.4"})]
 
 

@@ -37,7 +37,7 @@ def test_committed_stacks_keep_to_it(file: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "path"),
     [
-        ("level: smok", "level"),
+        ("verify_level: smok", "verify_level"),
         ("groups: {worker: {cout: 2, count: 2}}", "groups.worker"),
         ("groups: {worker: {count: 2, memory: 2GB}}", "groups.worker.memory"),
         ("groups: {Worker: {count: 2}}", "groups"),

@@ -12,7 +12,9 @@ _PATH = ("target", "image")
 
 def whole(image: str) -> str:
     """A stack file with an image, and comments about it."""
-    return f"# mine\nconfig:\n  rackwright:cluster:\n    target:\n      kind: aws   # cloud\n      image: {image}\n    level: smoke\n"
+    return (
+        f"# mine\nconfig:\n  rackwright:cluster:\n    target:\n      kind: aws   # cloud\n      image: {image}\n    verify_level: smoke\n"
+    )
 
 
 def put(text: str) -> str:

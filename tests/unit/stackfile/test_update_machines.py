@@ -21,7 +21,7 @@ config:
       kind: hosts     # exist already
 """
 TAIL = """\
-    level: smoke      # checks | smoke | full
+    verify_level: smoke      # checks | smoke | full
 
     network: {cidr: 10.20.0.0/24}
 """

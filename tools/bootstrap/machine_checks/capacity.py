@@ -255,5 +255,5 @@ def judge_port(stack: LabStack, port: int, error: int, is_held_by_stack: bool) -
         found = f"{place} is in use (expected a free port, found a listener)"
         return Finding(Level.ERROR, subject, found, "the login node is reached through it", (f"sudo ss -ltnp 'sport = :{port}'",), edit)
     found = f"{place} cannot be bound (expected a free port of this machine, found {os.strerror(error)})"
-    then = f"Change access.listen or access.port in stacks/Pulumi.{stack.name}.yaml."
+    then = f"Change access.bind_address or access.port in stacks/Pulumi.{stack.name}.yaml."
     return Finding(Level.ERROR, subject, found, "the login node is reached through it", then=then)

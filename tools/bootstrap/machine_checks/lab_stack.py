@@ -56,7 +56,7 @@ def parse_stack(name: str, text: str) -> LabStack:
         counted_nodes=sum(count for count in counts.values() if count is not None) if counts and None not in counts.values() else None,
         is_kubernetes=kind == "kubernetes",
         ports=tuple(range(port, port + published)),
-        listen=access.get("listen", "").strip().strip("\"'") or _LISTEN,
+        listen=access.get("bind_address", "").strip().strip("\"'") or _LISTEN,
     )
 
 

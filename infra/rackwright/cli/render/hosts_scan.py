@@ -9,7 +9,7 @@ from typing import Any
 from rackwright.cli.render.table import table
 from rackwright.drivers.host_facts import MEMORY_SHOWN, Declared, Facts
 from rackwright.drivers.preflight import PreflightResult
-from rackwright.model.targets.hosts import HostsTarget, Machine
+from rackwright.model.targets.hosts import HostsTarget, Machine, MachineType
 from rackwright.plan import Plan, PlanNode
 
 _WORDS = {"fit": "match", "do_not_fit": "differ", "not_reached": "unreachable", "out_and_not_looked_at": "out (not scanned)"}
@@ -28,7 +28,9 @@ def declared(plan: Plan, node: PlanNode) -> Declared:
 
     assert isinstance(plan.target, HostsTarget)
     gpus = node.gpus.count if node.gpus else 0
-    return Declared(node.os, node.cpus, node.memory_mib, gpus, plan.target.containers, machine(plan, node.name).serial)
+    return Declared(
+        node.os, node.cpus, node.memory_mib, gpus, plan.target.machine_type is MachineType.SYSTEM_CONTAINER, machine(plan, node.name).serial
+    )
 
 
 def text(plan: Plan, seen: Sequence[PreflightResult]) -> str:
@@ -52,7 +54,7 @@ def _row(plan: Plan, one: PreflightResult) -> list[object]:
     verdict = "yes" if one.fits else "no" if one.reached else "unknown"
     name = [word for word in (known.label, known.rack, known.serial) if word]
     has = _has(one.facts, declared(plan, node)) if one.facts else [None] * 5
-    return [one.name, name or None, known.reach or node.address, login, *has, key, verdict]
+    return [one.name, name or None, known.ssh_address or node.address, login, *has, key, verdict]
 
 
 def _has(found: Facts, said: Declared) -> list[str]:
@@ -78,7 +80,7 @@ def _machine(plan: Plan, one: PreflightResult) -> dict[str, Any]:
     return {
         "node": one.name,
         **{field: getattr(known, field) for field in ("label", "rack", "serial")},
-        "address": known.reach or node.address,
+        "address": known.ssh_address or node.address,
         "port": node.ssh_port,
         "user": node.user,
         "reached": one.reached,

@@ -35,7 +35,7 @@ def differences(stack: str, node: str, was: Kinds, now: Kinds) -> Iterator[Drift
 
 
 def subject(kind: str, name: str) -> str:
-    """Return the name of a trace, also used in `drift.allow`.
+    """Return the name of a trace, also used in `drift.ignore`.
 
     >>> subject("listening", "tcp 0.0.0.0 4444")
     'traces.listening tcp 0.0.0.0 4444'

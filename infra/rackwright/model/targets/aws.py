@@ -153,7 +153,7 @@ class AwsTarget(ConfigModel):
     default_memory: ClassVar[int] = 2**30
     costs_money: ClassVar[bool] = True
     baked: ClassVar[bool] = False
-    via: ClassVar[str | None] = None
+    jump_host: ClassVar[str | None] = None
 
     kind: Annotated[Literal["aws"], UpdatePolicy.FORBIDDEN] = Field(description="Amazon EC2 instances.")
     region: Annotated[str, UpdatePolicy.FORBIDDEN] = Field(pattern=rf"^{_REGION}$", description="AWS region, for example us-east-1.")

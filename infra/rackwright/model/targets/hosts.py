@@ -12,7 +12,7 @@ from pydantic import Field
 from rackwright.model import ranges
 from rackwright.model.base import ConfigModel
 from rackwright.model.ranges import MachineName
-from rackwright.model.targets.ownership_cost import Economics
+from rackwright.model.targets.ownership_cost import OwnershipCostInputs
 from rackwright.model.tier import Tier
 from rackwright.model.units import Address4, HostKey, Label, UserName
 from rackwright.model.update_policy import UpdatePolicy
@@ -47,6 +47,13 @@ class OnRemoval(StrEnum):
     CLEAN = "clean"
 
 
+class MachineType(StrEnum):
+    """Type of the machines: `machine` has its own kernel, `system-container` (LXC, OpenVZ) shares the kernel of its host."""
+
+    MACHINE = "machine"
+    SYSTEM_CONTAINER = "system-container"
+
+
 class Machine(ConfigModel):
     """One machine, or the common settings of several machines under a key like `worker[0-63]`."""
 
@@ -54,7 +61,7 @@ class Machine(ConfigModel):
         default=None,
         description="Address in the cluster's network, by which nodes reach each other. For a range, the first one; it counts up.",
     )
-    reach: Annotated[str | None, UpdatePolicy.ADOPT] = Field(
+    ssh_address: Annotated[str | None, UpdatePolicy.ADOPT] = Field(
         default=None,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$",
         description="Address or name for SSH from this machine. Default: `address`.",
@@ -107,41 +114,41 @@ class HostsTarget(ConfigModel):
     os: Annotated[HostsOs, UpdatePolicy.ADOPT] = Field(description="Operating system of every machine.")
     user: Annotated[UserName, UpdatePolicy.ADOPT] = Field(default="root", description="Login user: root, or a user with passwordless sudo.")
     port: Annotated[int, UpdatePolicy.ADOPT] = Field(default=SSH_PORT, ge=1, le=65535, description="SSH port of the machines.")
-    identity: Annotated[str | None, UpdatePolicy.NEW] = Field(
+    ssh_private_key_file: Annotated[str | None, UpdatePolicy.NEW] = Field(
         default=None,
         min_length=1,
         description="Path of the private key for the first login, for example ~/.ssh/id_ed25519. Default: the keys of the SSH agent. "
         "Later logins use the stack's own key.",
     )
-    via: Annotated[Label | None, UpdatePolicy.ADOPT] = Field(
+    jump_host: Annotated[Label | None, UpdatePolicy.ADOPT] = Field(
         default=None, description="Jump host: node through which all others are reached. Default: each node is reached directly."
     )
-    leave: Annotated[OnRemoval, UpdatePolicy.ADOPT] = Field(
+    on_removal: Annotated[OnRemoval, UpdatePolicy.ADOPT] = Field(
         default=OnRemoval.KEEP, description="Treatment of a machine that leaves the stack: `keep` or `clean` (removes the configuration)."
     )
-    containers: Annotated[bool, UpdatePolicy.ADOPT] = Field(
-        default=False,
-        description="The machines are system containers (LXC, OpenVZ) that share their host's kernel: "
-        "clock, kernel settings and cgroups are not configured.",
+    machine_type: Annotated[MachineType, UpdatePolicy.ADOPT] = Field(
+        default=MachineType.MACHINE,
+        description="Type of the machines: `machine` (physical or virtual, with its own kernel) or `system-container` (LXC, OpenVZ), which "
+        "shares its host's kernel: clock, kernel settings and cgroups are not configured.",
     )
     machines: Annotated[dict[MachineName, Machine], UpdatePolicy.MEMBERS] = Field(
         default={},
         description="Machines by node name, one for each node of `groups`. A key like worker[0-63] holds settings of several machines; "
         "a machine's own entry overrides them.",
     )
-    economics: Annotated[Economics | None, UpdatePolicy.RUN] = Field(
+    ownership_cost: Annotated[OwnershipCostInputs | None, UpdatePolicy.RUN] = Field(
         default=None, description="Cost of the machines, for `rackwright cost`."
     )
 
     @property
     def has_cgroups(self) -> bool:
         """Whether Slurm can create cgroups on the nodes."""
-        return not self.containers
+        return self.machine_type is MachineType.MACHINE
 
     @property
     def owns_kernel(self) -> bool:
         """Whether rackwright configures the nodes' clocks and kernel settings."""
-        return not self.containers
+        return self.machine_type is MachineType.MACHINE
 
     @cached_property
     def range_of(self) -> dict[str, str]:

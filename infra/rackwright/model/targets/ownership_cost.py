@@ -20,11 +20,11 @@ class MachineCost(ConfigModel):
     watts: Annotated[float, UpdatePolicy.RUN] = Field(ge=0, description="Power draw under load in watts, measured at the wall.")
 
 
-class Economics(ConfigModel):
+class OwnershipCostInputs(ConfigModel):
     """Inputs of `rackwright cost` for owned machines."""
 
     machines: Annotated[dict[Label, MachineCost], UpdatePolicy.RUN] = Field(description="Cost of one machine, by group name.")
-    tariff_usd_per_kwh: Annotated[float, UpdatePolicy.RUN] = Field(ge=0, description="Electricity price in USD per kilowatt-hour.")
+    electricity_usd_per_kwh: Annotated[float, UpdatePolicy.RUN] = Field(ge=0, description="Electricity price in USD per kilowatt-hour.")
     years: Annotated[float, UpdatePolicy.RUN] = Field(gt=0, le=20, description="Depreciation period in years.")
     utilisation: Annotated[float, UpdatePolicy.RUN] = Field(
         default=1.0, gt=0, le=1, description="Share of the GPU hours that jobs use. Default: 1, all of them."

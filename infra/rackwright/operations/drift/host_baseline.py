@@ -35,7 +35,7 @@ class Traces:
 
 
 async def empty() -> Traces:
-    """Return an empty result, for stacks with `drift.traces: false`."""
+    """Return an empty result, for stacks with `drift.host_baseline: false`."""
     return Traces()
 
 

@@ -39,15 +39,15 @@ def tell(message: notify.Message | None, found: DriftPolicy) -> None:
 
 def write_metrics(found: DriftReport, policy: DriftPolicy) -> None:
     """Write the Prometheus metrics if the stack file names a folder; print a failure on standard error."""
-    if policy.metrics_folder is None:
+    if policy.textfile_directory is None:
         return
     from rackwright.drift import metrics
 
-    file = Path(policy.metrics_folder) / f"rackwright-{found.stack}.prom"
+    file = Path(policy.textfile_directory) / f"rackwright-{found.stack}.prom"
     try:
         metrics.write(found, file)
     except OSError as error:
-        typer.echo(f"{file}: cannot write the metrics: {error.strerror or error} (`drift.metrics_folder` in the stack file)", err=True)
+        typer.echo(f"{file}: cannot write the metrics: {error.strerror or error} (`drift.textfile_directory` in the stack file)", err=True)
 
 
 def overdue(stack: str, kept: History, most: str) -> int:
@@ -81,7 +81,7 @@ def _channels(found: Notify) -> notify.Channels:
     return notify.Channels(
         mail_to=mail.to if mail else (),
         mail_from=(mail.sender or "") if mail else "",
-        mail_server=mail.server if mail else "localhost",
-        webhook_file=Path(found.webhook_file) if found.webhook_file else None,
+        mail_server=mail.smarthost if mail else "localhost",
+        webhook_url_file=Path(found.webhook_url_file) if found.webhook_url_file else None,
         command=found.command,
     )

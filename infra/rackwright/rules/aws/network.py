@@ -81,34 +81,34 @@ def network_kubernetes(case: RuleContext) -> Iterator[Violation]:
 @rule("access-open-to-internet", Severity.WARNING)
 def allow_anywhere(case: RuleContext) -> Iterator[Violation]:
     """A login node with a public address receives login attempts from the whole internet within minutes."""
-    if target(case) and _ANYBODY in case.cluster.access.allow:
-        yield Violation("access.allow", "permits the whole internet to reach the login nodes", _ALLOW_HINT)
+    if target(case) and _ANYBODY in case.cluster.access.allowed_cidrs:
+        yield Violation("access.allowed_cidrs", "permits the whole internet to reach the login nodes", _ALLOW_HINT)
 
 
 @rule("allow-private")
 def allow_private(case: RuleContext) -> Iterator[Violation]:
     """Login nodes have public addresses, and connections from the internet come from public addresses."""
-    allow = case.cluster.access.allow
+    allow = case.cluster.access.allowed_cidrs
     if target(case) and allow and all(any(network.subnet_of(private) for private in _PRIVATE) for network in allow):
         cause = "private ranges only: no one can connect from the internet, not even provisioning"
-        yield Violation("access.allow", cause, _ALLOW_HINT)
+        yield Violation("access.allowed_cidrs", cause, _ALLOW_HINT)
 
 
 @rule("allow-placeholder", Severity.WARNING, at_up=Severity.ERROR)
 def allow_placeholder(case: RuleContext) -> Iterator[Violation]:
     """A documentation range permits no connection: instances would be billed until provisioning times out."""
-    for network in case.cluster.access.allow if target(case) else ():
+    for network in case.cluster.access.allowed_cidrs if target(case) else ():
         if any(network.subnet_of(example) for example in _EXAMPLES):
-            yield Violation("access.allow", f"{network} is a documentation range (RFC 5737)", _ALLOW_HINT)
+            yield Violation("access.allowed_cidrs", f"{network} is a documentation range (RFC 5737)", _ALLOW_HINT)
 
 
 @rule("allow-many")
 def allow_many(case: RuleContext) -> Iterator[Violation]:
     """Each network is a rule of one security group."""
-    allow = case.cluster.access.allow
+    allow = case.cluster.access.allowed_cidrs
     if target(case) and len(allow) > _MOST_RULES:
         cause = f"{len(allow)} networks; a security group accepts at most {_MOST_RULES}"
-        yield Violation("access.allow", cause, "merge adjacent networks into wider ones")
+        yield Violation("access.allowed_cidrs", cause, "merge adjacent networks into wider ones")
 
 
 @rule("access-unpublished", Severity.WARNING)
@@ -116,7 +116,7 @@ def access_unpublished(case: RuleContext) -> Iterator[Violation]:
     """Where login nodes have addresses of their own, nothing is published on this machine."""
     access = case.cluster.access
     if target(case):
-        for key in ("port", "listen"):
+        for key in ("port", "bind_address"):
             if getattr(access, key) != type(access).model_fields[key].default:
                 cause = "has no effect on target aws: login nodes have their own addresses and SSH ports"
                 yield Violation(f"access.{key}", cause, "remove it")

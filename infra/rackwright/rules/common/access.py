@@ -55,18 +55,20 @@ def port_overflow(case: RuleContext) -> Iterator[Violation]:
 @rule("allow-empty")
 def allow_empty(case: RuleContext) -> Iterator[Violation]:
     """A firewall that admits no network blocks provisioning, too."""
-    if not case.cluster.access.allow:
-        yield Violation("access.allow", "must not be empty: not even provisioning could connect", "list networks, like [192.168.0.0/16]")
+    if not case.cluster.access.allowed_cidrs:
+        yield Violation(
+            "access.allowed_cidrs", "must not be empty: not even provisioning could connect", "list networks, like [192.168.0.0/16]"
+        )
 
 
 @rule("allow-overlap", Severity.WARNING)
 def allow_overlap(case: RuleContext) -> Iterator[Violation]:
     """A network inside another one adds nothing, and hides that the other one is open."""
-    for first, second in combinations(case.cluster.access.allow, 2):
+    for first, second in combinations(case.cluster.access.allowed_cidrs, 2):
         if first.overlaps(second):
             wider, narrower = (first, second) if first.prefixlen <= second.prefixlen else (second, first)
             yield Violation(
-                "access.allow", f"{narrower} is already part of {wider}", f"remove {narrower}, or {wider} if it is not intended"
+                "access.allowed_cidrs", f"{narrower} is already part of {wider}", f"remove {narrower}, or {wider} if it is not intended"
             )
 
 
@@ -74,17 +76,21 @@ def allow_overlap(case: RuleContext) -> Iterator[Violation]:
 def listen_everywhere(case: RuleContext) -> Iterator[Violation]:
     """The login node is then open to every network this machine is on."""
     access = case.cluster.access
-    if case.cluster.target.publishes_ports and access.listen.is_unspecified:
-        anybody = ", and access.allow permits every address" if _ANYBODY in access.allow else ""
-        cause = f"{access.listen} publishes the login node on every network of this machine{anybody}"
-        yield Violation("access.listen", cause, "use 127.0.0.1, or the one address that users connect to, and a short access.allow")
+    if case.cluster.target.publishes_ports and access.bind_address.is_unspecified:
+        anybody = ", and access.allowed_cidrs permits every address" if _ANYBODY in access.allowed_cidrs else ""
+        cause = f"{access.bind_address} publishes the login node on every network of this machine{anybody}"
+        yield Violation(
+            "access.bind_address", cause, "use 127.0.0.1, or the one address that users connect to, and a short access.allowed_cidrs"
+        )
 
 
 @rule("listen-on-cluster-address")
 def listen_inside(case: RuleContext) -> Iterator[Violation]:
     """The cluster's own addresses belong to its nodes."""
     access, cidr = case.cluster.access, case.cluster.network.cidr
-    if access.listen in cidr:
+    if access.bind_address in cidr:
         yield Violation(
-            "access.listen", f"{access.listen} is in the cluster's own network {cidr}", "use an address of this machine, like 127.0.0.1"
+            "access.bind_address",
+            f"{access.bind_address} is in the cluster's own network {cidr}",
+            "use an address of this machine, like 127.0.0.1",
         )

@@ -81,7 +81,9 @@ def group_capacity(case: RuleContext) -> Iterator[Violation]:
         capacity = capacity_of(name, group)
         if group.count > capacity:
             cause = f"{group.count} nodes, but the group has {capacity} addresses"
-            yield Violation(f"groups.{name}.count", cause, f"add `capacity: {group.count}`, which renumbers the groups after {name}")
+            yield Violation(
+                f"groups.{name}.count", cause, f"add `reserved_addresses: {group.count}`, which renumbers the groups after {name}"
+            )
 
 
 @rule("login-missing")
@@ -145,5 +147,9 @@ def lab_size(case: RuleContext) -> Iterator[Violation]:
 def rolling_batch(case: RuleContext) -> Iterator[Violation]:
     """A batch of all workers is no rolling replacement."""
     workers = len(case.having(Role.WORKER))
-    if workers > 1 and case.cluster.rolling.batch >= workers:
-        yield Violation("rolling.batch", f"a batch of {case.cluster.rolling.batch} includes all {workers} workers", "use a smaller batch")
+    if workers > 1 and case.cluster.rolling.max_unavailable >= workers:
+        yield Violation(
+            "rolling.max_unavailable",
+            f"a batch of {case.cluster.rolling.max_unavailable} includes all {workers} workers",
+            "use a smaller batch",
+        )

@@ -12,7 +12,7 @@ from rackwright.model.public_keys import fault_of, fingerprint
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.rules.registry import RuleContext, Violation, rule
 
-_OF_ONE: Final = ("reach", "host_key", "serial", "label")
+_OF_ONE: Final = ("ssh_address", "host_key", "serial", "label")
 """What no two machines share."""
 _PLACEHOLDER: Final = re.compile(r"SHA256:(PLACEHOLDER.*|(.)\2+=?)")
 
@@ -160,7 +160,9 @@ def machine_address_outside(case: RuleContext) -> Iterator[Violation]:
             path = _address(target, name)
             if machine.address is not None and machine.address not in cidr and path not in complained:
                 complained.add(path)
-                hint = "enter the address in the cluster's network, and as `reach:` the address at which this machine reaches the node"
+                hint = (
+                    "enter the address in the cluster's network, and as `ssh_address:` the address at which this machine reaches the node"
+                )
                 yield Violation(path, f"{machine.address} of {name} is not in network.cidr {cidr}", hint)
 
 
@@ -175,8 +177,8 @@ def _address(target: HostsTarget, name: str) -> str:
 def via_unknown(case: RuleContext) -> Iterator[Violation]:
     """The way to all others has to be one of them."""
     target = case.cluster.target
-    if isinstance(target, HostsTarget) and target.via is not None and target.via not in case.node_names:
-        yield Violation("target.via", f"there is no node `{target.via}`", did_you_mean(target.via, case.node_names))
+    if isinstance(target, HostsTarget) and target.jump_host is not None and target.jump_host not in case.node_names:
+        yield Violation("target.jump_host", f"there is no node `{target.jump_host}`", did_you_mean(target.jump_host, case.node_names))
 
 
 @rule("capacity-undeclared")

@@ -36,7 +36,7 @@ def network_too_small(case: RuleContext) -> Iterator[Violation]:
             prefix = 32 - (wanted + FIRST_OFFSET).bit_length() - (subnet.prefixlen - cluster.network.cidr.prefixlen)
             whose = "the groups" if subnet == cluster.network.cidr else f"the groups of the {tier} subnet"
             cause = f"{subnet} has {space(subnet)} addresses for nodes, but {whose} reserve {wanted}"
-            yield Violation("network.cidr", cause, f"use a /{prefix} or wider, or reduce the groups' capacity")
+            yield Violation("network.cidr", cause, f"use a /{prefix} or wider, or reduce the groups' `reserved_addresses`")
 
 
 @rule("network-too-wide", Severity.WARNING)
@@ -96,7 +96,7 @@ def stacks_port(case: RuleContext) -> Iterator[Violation]:
     mine = set(login_ports(case.cluster).values())
     for name, other in case.neighbours.items():
         shared = mine & set(login_ports(other).values())
-        if shared and other.access.listen == case.cluster.access.listen:
+        if shared and other.access.bind_address == case.cluster.access.bind_address:
             yield Violation(
                 "access.port", f"port {min(shared)} is also published by stack {name}: they cannot be up at once", "use another port"
             )

@@ -129,9 +129,9 @@ def pytorch_storage(case: RuleContext) -> Iterator[Violation]:
 @rule("ldap-encryption")
 def ldap_encryption(case: RuleContext) -> Iterator[Violation]:
     """An attacker on an unencrypted connection can grant logins and read the bind password."""
-    ldap = case.cluster.users_from.ldap if case.cluster.users_from else None
+    ldap = case.cluster.directory.ldap if case.cluster.directory else None
     for uri in ldap.uri if ldap else ():
         if ldap and uri.startswith("ldap:") and not ldap.start_tls:
-            yield Violation("users_from.ldap.uri", f"{uri} is not encrypted", "use ldaps://, or add `start_tls: true`")
+            yield Violation("directory.ldap.uri", f"{uri} is not encrypted", "use ldaps://, or add `start_tls: true`")
         elif ldap and uri.startswith("ldaps:") and ldap.start_tls:
-            yield Violation("users_from.ldap.start_tls", f"{uri} is already encrypted", "remove start_tls, or use ldap://")
+            yield Violation("directory.ldap.start_tls", f"{uri} is already encrypted", "remove start_tls, or use ldap://")

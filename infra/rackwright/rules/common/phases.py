@@ -14,22 +14,22 @@ _OURS: Final = ("benchmarks", "docs", "infra", "playbooks", "roles", "stacks", "
 @rule("site-playbook-missing")
 def site_playbook_missing(case: RuleContext) -> Iterator[Violation]:
     """The first converge would end in the middle, at the phase it follows."""
-    for after, files in case.cluster.phases.items():
+    for after, files in case.cluster.hooks.items():
         for index, file in enumerate(files):
             if file in case.absent:
                 hint = "create it, or correct the path, which is relative to the project's root and inside the project"
-                yield Violation(f"phases.{after}[{index}]", f"{file} is not a file of the project", hint)
+                yield Violation(f"hooks.{after}[{index}]", f"{file} is not a file of the project", hint)
 
 
 @rule("site-playbook-in-project-folder")
 def site_playbook_among_ours(case: RuleContext) -> Iterator[Violation]:
     """A file in a folder of the project would be lost, or run twice, with its next version."""
-    for after, files in case.cluster.phases.items():
+    for after, files in case.cluster.hooks.items():
         for index, file in enumerate(files):
             folder = file.split("/")[0]
             if folder in _OURS:
                 yield Violation(
-                    f"phases.{after}[{index}]", f"{folder}/ belongs to rackwright", "store your own playbooks in a folder like site/"
+                    f"hooks.{after}[{index}]", f"{folder}/ belongs to rackwright", "store your own playbooks in a folder like site/"
                 )
 
 
@@ -37,8 +37,8 @@ def site_playbook_among_ours(case: RuleContext) -> Iterator[Violation]:
 def site_playbook_twice(case: RuleContext) -> Iterator[Violation]:
     """A repeated entry may be a typing error for another playbook."""
     seen: set[str] = set()
-    for after, files in case.cluster.phases.items():
+    for after, files in case.cluster.hooks.items():
         for index, file in enumerate(files):
             if file in seen:
-                yield Violation(f"phases.{after}[{index}]", f"{file} is listed twice", "list each playbook once")
+                yield Violation(f"hooks.{after}[{index}]", f"{file} is listed twice", "list each playbook once")
             seen.add(file)

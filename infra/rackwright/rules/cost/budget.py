@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from rackwright.catalog.fsx import DeploymentType
-from rackwright.model.budget import StateBackendPolicy
 from rackwright.model.finding import Severity
 from rackwright.model.targets.aws import CapacityBlock, Spot
 from rackwright.model.units import format_seconds
@@ -109,7 +108,9 @@ def _said(purchase: object) -> bool:
 @rule("state-not-applicable", Severity.WARNING)
 def state_pointless(case: RuleContext) -> Iterator[Violation]:
     """Only stacks that bill refuse the state on this machine."""
-    if case.cluster.state is StateBackendPolicy.EMBEDDED_OK and not case.cluster.target.costs_money:
+    if case.cluster.allow_local_state and not case.cluster.target.costs_money:
         yield Violation(
-            "state", f"has no effect: target {case.cluster.target.kind} is not billed, so local state is always permitted", "remove it"
+            "allow_local_state",
+            f"has no effect: target {case.cluster.target.kind} is not billed, so local state is always permitted",
+            "remove it",
         )

@@ -46,20 +46,20 @@ def budget_total(case: RuleContext) -> Iterator[Violation]:
 @rule("economics-group")
 def economics_group(case: RuleContext) -> Iterator[Violation]:
     """Machines are priced by group."""
-    economics = case.cluster.target.economics if isinstance(case.cluster.target, HostsTarget) else None
-    for group in economics.machines if economics else ():
+    ownership = case.cluster.target.ownership_cost if isinstance(case.cluster.target, HostsTarget) else None
+    for group in ownership.machines if ownership else ():
         if group not in case.cluster.groups:
-            path = f"target.economics.machines.{group}"
+            path = f"target.ownership_cost.machines.{group}"
             yield Violation(path, f"there is no group `{group}`", did_you_mean(group, case.cluster.groups))
 
 
 @rule("economics-missing", Severity.WARNING)
 def economics_missing(case: RuleContext) -> Iterator[Violation]:
     """A group without figures would count as free."""
-    economics = case.cluster.target.economics if isinstance(case.cluster.target, HostsTarget) else None
-    for name, group in case.cluster.groups.items() if economics else ():
-        if economics is not None and group.count and name not in economics.machines:
-            path = "target.economics.machines"
+    ownership = case.cluster.target.ownership_cost if isinstance(case.cluster.target, HostsTarget) else None
+    for name, group in case.cluster.groups.items() if ownership else ():
+        if ownership is not None and group.count and name not in ownership.machines:
+            path = "target.ownership_cost.machines"
             yield Violation(path, f"group {name} is missing: its cost counts as zero", f"add `{name}: {{price_usd: …, watts: …}}`")
 
 

@@ -13,7 +13,7 @@ def way(target: HostsTarget, node: PlanNode) -> dict[str, Any]:
     machine = target.each[node.name]
     return {
         "name": node.name,
-        "address": machine.reach or node.address,
+        "address": machine.ssh_address or node.address,
         "port": node.ssh_port,
         "user": node.user,
         "host_key": machine.host_key,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pulumi
 
-from rackwright.model.targets.hosts import HostsTarget
+from rackwright.model.targets.hosts import HostsTarget, MachineType
 from rackwright.plan import Plan, PlanNode
 from rackwright.targets import resources
 from rackwright.targets.hosts.network import way
@@ -12,22 +12,22 @@ from rackwright.targets.hosts.network import way
 
 def host(plan: Plan, target: HostsTarget, node: PlanNode, access_key: pulumi.Input[str]) -> resources.Host:
     """One machine."""
-    through = target.via if node.name != target.via else None
+    through = target.jump_host if node.name != target.jump_host else None
     return resources.Host(
         node.name,
         stack=plan.stack,
         way=way(target, node),
         via=way(target, plan.node(through)) if through else None,
-        identity=target.identity,
+        identity=target.ssh_private_key_file,
         authorized_key=access_key,
         declared={
             "os": node.os,
             "cpus": node.cpus,
             "memory_mib": node.memory_mib,
             "gpus": node.gpus.count if node.gpus else 0,
-            "container": target.containers,
+            "container": target.machine_type is MachineType.SYSTEM_CONTAINER,
             "serial": target.each[node.name].serial,
             "out": not node.is_in,
         },
-        leave=target.leave.value,
+        leave=target.on_removal.value,
     )

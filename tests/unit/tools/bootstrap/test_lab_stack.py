@@ -20,7 +20,7 @@ def test_committed_stack_reads_like_yaml(name: str) -> None:
     stack = read_stack(CHECKOUT, name)
     assert stack.counted_nodes == sum(group["count"] for group in cluster["groups"].values())
     assert stack.ports == (cluster["access"]["port"],)
-    assert stack.listen == cluster["access"]["listen"]
+    assert stack.listen == cluster["access"]["bind_address"]
     assert stack.is_kubernetes is (cluster["scheduler"]["kind"] == "kubernetes")
 
 
@@ -30,7 +30,7 @@ config:
     target:
       kind: lab
     access:
-      listen: "0.0.0.0"   # on every address
+      bind_address: "0.0.0.0"   # on every address
       port: 2300
     groups:
       login:
