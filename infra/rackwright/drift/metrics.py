@@ -24,9 +24,9 @@ def as_text(found: DriftReport) -> str:
     seconds = _gauge(registry, "duration_seconds", "Duration of the scan of a layer", "layer")
     for layer in Layer:
         look = every.get(layer)
-        for weight in Category:
-            counted = sum(one.weight is weight for one in look.differences) if look else 0
-            differences.labels(found.stack, layer.value, weight.value).set(counted)
+        for category in Category:
+            counted = sum(one.category is category for one in look.differences) if look else 0
+            differences.labels(found.stack, layer.value, category.value).set(counted)
         unknown.labels(found.stack, layer.value).set(len(look.unknown) if look else 1)
         seconds.labels(found.stack, layer.value).set(look.seconds if look else 0.0)
     state = _gauge(registry, "state", "1 for the state after the last scan, 0 for the other states", "state")

@@ -124,7 +124,7 @@ def refresh_report(stack: str) -> Path:
 
 
 def drift(stack: str) -> Path:
-    """What the last look for drift found, `rackwright.drift/1`."""
+    """What the last look for drift found, `rackwright.drift/2`."""
     return folder(stack) / "drift.json"
 
 
