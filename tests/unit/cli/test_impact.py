@@ -110,7 +110,7 @@ def test_the_same_for_programs(up: Path, run: Run, change: Any) -> None:
     code, said, _ = run("impact", edit(up, change), "--json")
     told = json.loads(said)
     assert not list(SCHEMA.iter_errors(told))
-    assert (code, told["ends_work"], [finding["path"] for finding in told["findings"]]) == {
+    assert (code, told["disruptive"], [finding["path"] for finding in told["findings"]]) == {
         grown: (0, False, []),
         moved: (1, True, []),
         renumbered: (2, False, ["groups.worker.capacity"]),
