@@ -34,7 +34,7 @@ def accept(
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Continue after a phase that did not pass.")] = False,
     user: Annotated[str | None, typer.Option(help="User who submits the jobs (default: first user in the plan).")] = None,
     every: Annotated[bool, typer.Option("--all", help="List every result as well.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON (schema rackwright.acceptance/1).")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON (schema rackwright.acceptance/2).")] = False,
 ) -> None:
     """Run the acceptance test: jobs on idle nodes, phase by phase.
 

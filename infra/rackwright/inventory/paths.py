@@ -89,7 +89,7 @@ def report_html(stack: str) -> Path:
 
 
 def acceptance(stack: str) -> Path:
-    """The last acceptance, `rackwright.acceptance/1`."""
+    """The last acceptance, `rackwright.acceptance/2`."""
     return folder(stack) / "acceptance.json"
 
 
