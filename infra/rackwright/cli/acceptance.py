@@ -67,7 +67,7 @@ def _run(stack: str, options: list[str]) -> Path:
     Delete the report of an earlier run first, so that a report that exists afterwards belongs to this run.
     """
     partial = any(option.startswith("--phase") for option in options)
-    file = paths.acceptance_of_phases(stack) if partial else paths.acceptance(stack)
+    file = paths.partial_acceptance(stack) if partial else paths.acceptance(stack)
     file.unlink(missing_ok=True)
     try:
         status, said = asyncio.run(_accepted(stack, options))

@@ -72,7 +72,7 @@ def test_the_phases_look_once_and_then_the_nodes_are_asked(stack: Stack) -> None
     assert stack.plays == 1 and ways[0].message == "the phases looked" and "nodes answer as on" in ways[2].message
     assert [one.method for one in ways] == [ScanMethod.CHECK_MODE, ScanMethod.CACHED, ScanMethod.CACHED]
     assert stack.target == "lab"  # whose nodes share this machine
-    assert paths.answers("lab").stat().st_mode & 0o777 == 0o600
+    assert paths.check_mode_cache("lab").stat().st_mode & 0o777 == 0o600
 
 
 def test_one_other_answer_and_the_phases_look(stack: Stack) -> None:
@@ -117,7 +117,7 @@ def test_they_look_at_all_nodes_where_some_do_not_tell(stack: Stack, limited: an
 def test_a_node_that_is_lost_leaves_the_others_to_the_phases_and_nothing_is_kept(stack: Stack) -> None:
     lost = next(iter(stack.phases.root))
     stack.look(**{lost: "no route"})
-    assert stack.plays == 1 and lost not in stack.limit and not paths.answers("lab").exists()
+    assert stack.plays == 1 and lost not in stack.limit and not paths.check_mode_cache("lab").exists()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_node_that_is_lost_leaves_the_others_to_the_phases_and_nothing_is_kept
 )
 def test_only_what_was_well_is_kept(stack: Stack, applied: ansible.PlaybookResult) -> None:
     stack.applied = applied
-    assert stack.look().applied is applied and not paths.answers("lab").exists()
+    assert stack.look().applied is applied and not paths.check_mode_cache("lab").exists()
 
 
 @pytest.mark.parametrize("file", [paths.inventory, paths.secrets, paths.ssh_config])
@@ -155,7 +155,7 @@ def test_playbooks_of_the_users_own_are_always_asked(stack: Stack) -> None:
 
 def test_secrets_stay_in_their_file_and_are_asked_with_all_the_same(stack: Stack) -> None:
     stack.look()
-    assert SECRET not in paths.answers("lab").read_text(encoding="utf-8")
+    assert SECRET not in paths.check_mode_cache("lab").read_text(encoding="utf-8")
     assert "nodes answer as on" in stack.look().message
     assert all(SECRET in program for program in stack.programs.values())
 

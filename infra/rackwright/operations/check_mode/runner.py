@@ -77,7 +77,7 @@ class CheckModeResult:
 
 async def run(phases: PlaybookRun, lost: Mapping[str, str], say: ProgressCallback) -> CheckModeResult:
     """On every node that answers. `lost`: those that do not; then the phases look at the others."""
-    kept, inputs, root = recording.read(paths.answers(phases.stack)), phases.inputs, phases.root
+    kept, inputs, root = recording.read(paths.check_mode_cache(phases.stack)), phases.inputs, phases.root
     why = ""
     if kept and inputs and not lost and kept.usable(inputs, datetime.now(UTC)):
         others = await _others(phases, kept, root)
@@ -148,10 +148,10 @@ def _keep(phases: PlaybookRun, inputs: str, root: Mapping[str, bool], notes: Pat
     if found:
         recording.write(
             replace(found, calls=secret_placeholders.mask(found.calls, secret_placeholders.named(phases.secrets))),
-            paths.answers(phases.stack),
+            paths.check_mode_cache(phases.stack),
         )
     else:
-        paths.answers(phases.stack).unlink(missing_ok=True)
+        paths.check_mode_cache(phases.stack).unlink(missing_ok=True)
 
 
 def _applied(stack: str) -> str:

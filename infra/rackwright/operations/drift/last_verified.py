@@ -15,7 +15,7 @@ from rackwright.report.verdict import Verdict
 
 def last_verified(stack: str, plan: str) -> tuple[LastVerified, ...]:
     """Return the last verification of this plan that ran jobs on every node, and the last acceptance."""
-    verified, accepted = _verified(paths.proof_by_jobs(stack), plan), _accepted(paths.acceptance(stack))
+    verified, accepted = _verified(paths.report_with_jobs(stack), plan), _accepted(paths.acceptance(stack))
     by_jobs = verified.job_verdict if verified else None
     return (
         _last_verified("jobs on every node", verified, by_jobs),
