@@ -54,7 +54,7 @@ def _access(cluster: Cluster, nodes: tuple[PlanNode, ...]) -> Access:
     target = cluster.target
     through = [node.name for node in with_role(nodes, Role.LOGIN)] if target.owns_network else [target.via] if target.via else []
     return Access(
-        entry=tuple(through),
+        jump_hosts=tuple(through),
         port=cluster.access.port,
         listen=str(cluster.access.listen),
         allow=tuple(str(network) for network in cluster.access.allow),

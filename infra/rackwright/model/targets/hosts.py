@@ -92,7 +92,7 @@ class HostsTarget(ConfigModel):
     owns_network: ClassVar[bool] = False
     mtu: ClassVar[int] = 1500
     publishes_ports: ClassVar[bool] = False
-    sets_hostname: ClassVar[bool] = True
+    manage_hostname: ClassVar[bool] = True
     trusts_declared_hardware: ClassVar[bool] = False
     nests_containers: ClassVar[bool] = False
     boot_timeout: ClassVar[float] = 45.0
@@ -139,7 +139,7 @@ class HostsTarget(ConfigModel):
         return not self.containers
 
     @property
-    def owns_kernel(self) -> bool:
+    def manage_kernel(self) -> bool:
         """Whether rackwright configures the nodes' clocks and kernel settings."""
         return not self.containers
 
