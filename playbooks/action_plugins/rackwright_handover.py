@@ -11,7 +11,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 
 CLUSTER_KEYS = (
-    *("stack", "target", "time_zone", "baked_roles", "metadata_service"),
+    *("stack", "target", "time_zone", "preinstalled_roles", "metadata_service"),
     *("network", "access", "hosts", "users", "storage", "scheduler"),
 )
 NODE_KEYS = ("name", "group", "index", "roles", "fqdn", "address", "os", "gpus", "neuron_devices", "devices")
@@ -47,9 +47,9 @@ def cluster_problems(host: Mapping[str, Any]) -> list[str]:
     cluster = host.get("cluster") or {}
     found = [f"cluster.{key}: missing - write the inventory again with `rackwright inventory`" for key in missing(CLUSTER_KEYS, cluster)]
     known = {record["name"] for record in cluster.get("hosts", [])}
-    for entry in cluster.get("access", {}).get("entry", []):
+    for entry in cluster.get("access", {}).get("jump_hosts", []):
         if entry not in known:
-            found.append(f"cluster.access.entry: {entry} is not a host of the cluster, so logins would fail")
+            found.append(f"cluster.access.jump_hosts: {entry} is not a host of the cluster, so logins would fail")
     for filesystem in cluster.get("storage", []):
         strangers = sorted({*filesystem["servers"], *filesystem["clients"]} - known)
         found += [f"cluster.storage.{filesystem['name']}: {name} is not a host of the cluster" for name in strangers]

@@ -136,7 +136,7 @@ def runs_pods(declared: Inventory) -> bool:
 def compute_nodes(declared: Inventory) -> tuple[str, ...]:
     """All nodes of the plan that run jobs and are not out; a controller of Kubernetes runs none."""
     nodes = declared.cluster["scheduler"]["nodes"]
-    return tuple(node["name"] for node in nodes if node["name"] in declared.nodes and node.get("works", True))
+    return tuple(node["name"] for node in nodes if node["name"] in declared.nodes and node.get("runs_workloads", True))
 
 
 @dataclass(frozen=True, slots=True)

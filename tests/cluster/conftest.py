@@ -105,7 +105,7 @@ def from_outside(judge: Judge, node: SimpleNamespace, ask: Ask, cluster: SimpleN
     """Return a function that probes the checked node from outside; it raises UndeterminedError if a missing answer would prove nothing."""
 
     def said(outlook: Outlook, beside: Outlook) -> str:
-        entry = cluster.access.entry[0]
+        entry = cluster.access.jump_hosts[0]
         if not ask(beside, of=entry).startswith(SSH_SAYS):
             raise UndeterminedError(f"the control {entry} did not answer from there either, so a missing answer proves nothing")
         if not judge.place(node.name).speaks(node.name):

@@ -25,7 +25,7 @@ def test_default_drop(ask, expect):
 def test_blocks_external(node, cluster, ask, expect):
     """No service may be reachable from outside the cluster; on a jump host, SSH is the one exception."""
     ruleset = ask(RULESET)
-    is_entry = node.name in cluster.access.entry or not cluster.access.entry
+    is_entry = node.name in cluster.access.jump_hosts or not cluster.access.jump_hosts
     open_to = [node.ssh_port] if is_entry else []
     asked = [node.ssh_port, 111, 8080, *(port for one in ports() for port in (one.first, one.last))]
     outside = [STRANGER, cluster.network.gateway or STRANGER]
@@ -39,7 +39,7 @@ def test_blocks_external(node, cluster, ask, expect):
 def test_allows_login_node(node, cluster, ask, expect):
     """The jump host is the only route to the other nodes."""
     ruleset = ask(RULESET)
-    entries = {host.name: host.address for host in cluster.hosts if host.name in cluster.access.entry}
+    entries = {host.name: host.address for host in cluster.hosts if host.name in cluster.access.jump_hosts}
     found = [name for name, address in entries.items() if ruleset.admits(Packet(address, node.ssh_port, node.address))]
     expect(found, list(entries))
 

@@ -62,7 +62,7 @@ def differences(old: Recording, new: Recording, token: str) -> dict[str, DiffRes
 
 
 def subjects(found: tuple[Any, ...], *actions: Action) -> set[str]:
-    return {name for consequence in found if consequence.action in actions for name in consequence.subjects}
+    return {name for consequence in found if consequence.action in actions for name in consequence.affected}
 
 
 LAB_EDITS: list[tuple[str, Any]] = [

@@ -216,7 +216,7 @@ def test_without_the_plugin_the_role_applies_them_and_it_is_said_what_pulumi_wil
 def test_where_pulumi_made_them_a_missing_plugin_is_an_error(bare: dict[str, str]) -> None:
     """The role would apply them, and the engine, at the end, delete what it no longer finds in the program."""
     paths.prepare("lab-k8s")
-    paths.api_way("lab-k8s").write_text("{}")
+    paths.api_tunnel("lab-k8s").write_text("{}")
     with pytest.raises(pulumi.RunError, match="it made the objects of this cluster"):
         kubernetes.resolve_object_owner(by(ObjectApplier.PULUMI), bare)
 

@@ -101,7 +101,7 @@ def test_pods_of_a_job_stand_close_by_the_labels_that_the_plan_sets() -> None:
         keys = {term["podAffinityTerm"]["topologyKey"] for term in terms}
         levels = {level["nodeLabel"] for level in one(plan, "queues", "Topology")["spec"]["levels"]}
         assert "network.topology.nvidia.com/leaf" in keys and levels == keys | {"kubernetes.io/hostname"}
-        workers = [node for node in plan.scheduler.nodes if node.works and node.gpus]  # type: ignore[union-attr]
+        workers = [node for node in plan.scheduler.nodes if node.runs_workloads and node.gpus]  # type: ignore[union-attr]
         assert all(keys <= set(node.labels) for node in workers)
 
 

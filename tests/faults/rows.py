@@ -107,7 +107,7 @@ def variables(declared: Inventory, node: str) -> dict[str, str]:
         "QOS": qos["name"],
         "PRIORITY": str(qos["priority"]),
         "PARTITION": next((one["name"] for one in scheduler.get("partitions") or ()), ""),
-        "PROBE": scheduler.get("probe") or "",
+        "PROBE": scheduler.get("probe_image") or "",
         "LAST_WORKER": workers[-1],
         "GPU_TYPE": str(gpus.get("model", "")),
         "GPUS": str(gpus.get("count", 0)),

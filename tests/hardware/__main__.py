@@ -38,8 +38,8 @@ def main() -> int:
         return error.exit_code
     finally:
         transport.stop()
-    way = "job" if chosen.in_job else "ssh"
-    report = document(declared, chosen.section, seen, started=started, seconds=time.monotonic() - clock, way=way)
+    collected_via = "job" if chosen.in_job else "ssh"
+    report = document(declared, chosen.section, seen, started=started, seconds=time.monotonic() - clock, collected_via=collected_via)
     chosen.output.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return 0
 

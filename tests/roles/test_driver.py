@@ -20,7 +20,7 @@ def replaced(steps: Any) -> Callable[..., tuple[bool, str]]:
     """Whether the role installs over a loaded 570.1, and what it said, with an nvidia-smi that says and ends as told."""
 
     def run(says: str, status: int, *, rolled: bool = False) -> tuple[bool, str]:
-        cluster = {"software": {"sets": {"debian-12-open": SET}, "gpudirect": "off"}}
+        cluster = {"software": {"package_sets": {"debian-12-open": SET}, "gpudirect": "off"}}
         variables = {"node": NODE, "cluster": cluster, "rolled": ["login0"] if rolled else []}
         tools = {
             "nvidia-smi": f"echo '{says}'; exit {status}",
@@ -64,7 +64,7 @@ def test_another_release_of_doca_is_refused_and_not_passed_over(steps: Any, pack
     """Without it, a changed version would be written to the list of sources and reported as done."""
     node = {"name": "worker0", "os": "debian-12", "roles": ["worker"]}
     tools = {"dpkg-query": f"echo '{package}'; test -n '{package}'", "sed": f"echo '{release}'; test -n '{release}'"}
-    variables = {"node": node, "cluster": {"baked_roles": []}, "node_stack": {"rdma": {"doca": {"version": "3.2.3"}}}}
+    variables = {"node": node, "cluster": {"preinstalled_roles": []}, "node_stack": {"rdma": {"doca": {"version": "3.2.3"}}}}
     done = steps("doca_ofed", "release", variables=variables, tools=tools, words="--check")
     assert done.good is not refused, done.said
     assert ("worker0: DOCA-Host 3.2.1 is installed, 3.2.3 is declared" in done.said) is refused

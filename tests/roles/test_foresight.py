@@ -39,7 +39,7 @@ def test_nccl_tests_that_nobody_fetched_yet(steps: Any, archive: str) -> None:
     """Versions that exist nowhere, so that no folder of theirs does."""
     variables = {
         "node": {"name": "worker0", "os": "debian-12", "gpus": {"modules": "open"}},
-        "cluster": {"software": {"sets": {"debian-12-open": {"driver_from": "nvidia"}}, "nccl": {}}},
+        "cluster": {"software": {"package_sets": {"debian-12-open": {"driver_vendor": "nvidia"}}, "nccl": {}}},
         "nccl_versions": {"nccl-tests": "0.0.0", "cuda": "0.0", "nccl": "0.0.0"},
         "nccl_tests_source": archive,
     }
@@ -54,7 +54,7 @@ def test_nccl_tests_that_nobody_fetched_yet(steps: Any, archive: str) -> None:
 def test_pyxis_before_there_is_a_slurm(steps: Any) -> None:
     variables = {
         "node": {"name": "worker0", "os": "debian-12", "roles": ["worker"]},
-        "cluster": {"baked_roles": []},
+        "cluster": {"preinstalled_roles": []},
         "node_stack": {"containers": ["enroot"], "scratch": None},
     }
     done = steps("containers", "pyxis", variables=variables, tools=FRESH, words="--check")

@@ -145,8 +145,8 @@ def test_daemons_told_as_restarted_or_reloaded_are_those_whose_files_change(reco
         (unit, node): str(consequence.action)
         for consequence in impact(described("nothing"), described(name))
         if consequence.action in (Action.RELOAD, Action.RESTART)
-        for unit in consequence.words.split(" on ")[0].split(" ", 1)[1].split(" and ")
-        for node in consequence.subjects
+        for unit in consequence.message.split(" on ")[0].split(" ", 1)[1].split(" and ")
+        for node in consequence.affected
     }
     assert told == happens
 

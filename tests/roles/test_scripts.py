@@ -115,7 +115,7 @@ class Targets:
     def configure(self, *targets: dict[str, Any], **more: Any) -> tuple[int, str]:
         local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         given = {"lustre_server_targets": list(targets), "lustre_server_mgs": ["10.0.0.1@o2ib"], "node": {"name": "oss0", "os": "rocky-9"}}
-        (self.folder / "vars.json").write_text(json.dumps({**local, "cluster": {"baked_roles": []}, **given, **more}))
+        (self.folder / "vars.json").write_text(json.dumps({**local, "cluster": {"preinstalled_roles": []}, **given, **more}))
         done = ansible_runner.run(
             private_data_dir=str(self.folder / "runner"),
             playbook=str(HERE / "lustre.yml"),

@@ -34,7 +34,7 @@ def lab(os_name: str, power_saving: dict[str, Any] | None = None) -> dict[str, A
     """login0 with all server roles, two workers with eight GPUs each, in containers without control groups."""
     return {
         "cluster": {
-            "baked_roles": [],
+            "preinstalled_roles": [],
             "hosts": [
                 {"name": "login0", "fqdn": "login0.lab.internal", "address": "10.77.0.16"},
                 {"name": "worker0", "fqdn": "worker0.lab.internal", "address": "10.77.0.24"},
@@ -52,7 +52,7 @@ def lab(os_name: str, power_saving: dict[str, Any] | None = None) -> dict[str, A
                 "cluster_name": "lab",
                 "controllers": ["login0"],
                 "accounting": "login0",
-                "submit": ["login0"],
+                "submit_hosts": ["login0"],
                 "nodes": [{"name": f"worker{n}", "cpus": 8, "memory_mib": 2048, "gpus": 8, "gpu_type": "h100"} for n in (0, 1)],
                 "partitions": [{"name": "gpu", "nodes": ["worker0", "worker1"], "default": True, "max_time": None}],
                 "accounts": [{"name": "research"}],

@@ -21,7 +21,7 @@ def _profiles() -> str:
     rows.append(("for", *(profile.purpose for profile in known)))
     rows.append(("systems", *(", ".join(profile.systems) for profile in known)))
     rows.append(
-        ("driver packaged by", *({"nvidia": "NVIDIA", "canonical": "Canonical", "debian": "Debian"}[one.driver_from] for one in known))
+        ("driver packaged by", *({"nvidia": "NVIDIA", "canonical": "Canonical", "debian": "Debian"}[one.driver_vendor] for one in known))
     )
     rows += [(component, *(profile.versions.get(component, "none") for profile in known)) for component in COMPONENTS]
     return _table(rows)

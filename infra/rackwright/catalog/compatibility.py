@@ -70,7 +70,7 @@ class Profile:
 
     name: str
     purpose: str
-    driver_from: str
+    driver_vendor: str
     """Who packages the driver: nvidia, canonical or debian."""
     systems: tuple[str, ...]
     versions: Mapping[str, str]
@@ -120,7 +120,7 @@ def systems() -> Mapping[str, System]:
 def profiles() -> Mapping[str, Profile]:
     """All profiles, in the order in which they are proposed."""
     return {
-        name: Profile(name, row["for"], row["driver_from"], tuple(row["systems"]), row["versions"])
+        name: Profile(name, row["for"], row["driver_vendor"], tuple(row["systems"]), row["versions"])
         for name, row in _tables()["profiles"].items()
     }
 
@@ -190,7 +190,7 @@ def packages(profile: Profile, versions: Mapping[str, str], system: System, gpu_
     (on Rocky Linux it is the module stream).
     """
     rows = _tables("packages")
-    driver = rows["driver"][f"{profile.driver_from}-{system.family}"]
+    driver = rows["driver"][f"{profile.driver_vendor}-{system.family}"]
     libraries = rows["libraries"][_libraries(profile, system)]
     words = _words(versions, gpu_modules)
     named = {
@@ -204,7 +204,7 @@ def packages(profile: Profile, versions: Mapping[str, str], system: System, gpu_
 
 
 def _libraries(profile: Profile, system: System) -> str:
-    if profile.driver_from == "debian":
+    if profile.driver_vendor == "debian":
         return "debian-deb"
     return "nvidia-rpm" if system.family == "rocky" else "nvidia-deb"
 

@@ -34,12 +34,12 @@ def encapsulations(cni: Cni) -> tuple[Encapsulation, ...]:
     """Those that a network knows, its default first."""
     if cni is Cni.BRIDGE:
         return (Encapsulation.NONE,)
-    return tuple(Encapsulation(name) for name in _read()["between"][cni.value])
+    return tuple(Encapsulation(name) for name in _read()["required_ports"][cni.value])
 
 
-def between(cni: Cni, encapsulation: Encapsulation) -> tuple[str, ...]:
+def required_ports(cni: Cni, encapsulation: Encapsulation) -> tuple[str, ...]:
     """What nodes must take from each other, as `udp/8472` or the name of a protocol."""
-    return () if cni is Cni.BRIDGE else tuple(_read()["between"][cni.value][encapsulation.value])
+    return () if cni is Cni.BRIDGE else tuple(_read()["required_ports"][cni.value][encapsulation.value])
 
 
 def version(cni: Cni) -> str:

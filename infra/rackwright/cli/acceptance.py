@@ -34,7 +34,7 @@ def accept(
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Continue after a phase that did not pass.")] = False,
     user: Annotated[str | None, typer.Option(help="User who submits the jobs (default: first user in the plan).")] = None,
     every: Annotated[bool, typer.Option("--all", help="List every result as well.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON (schema rackwright.acceptance/1).")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON (schema rackwright.acceptance/2).")] = False,
 ) -> None:
     """Run the acceptance test: jobs on idle nodes, phase by phase.
 
@@ -67,7 +67,7 @@ def _run(stack: str, options: list[str]) -> Path:
     Delete the report of an earlier run first, so that a report that exists afterwards belongs to this run.
     """
     partial = any(option.startswith("--phase") for option in options)
-    file = paths.acceptance_of_phases(stack) if partial else paths.acceptance(stack)
+    file = paths.partial_acceptance(stack) if partial else paths.acceptance(stack)
     file.unlink(missing_ok=True)
     try:
         status, said = asyncio.run(_accepted(stack, options))

@@ -22,7 +22,7 @@ from rackwright.inventory.running_stack import require_up
 from rackwright.model.drift import DriftPolicy
 from rackwright.model.finding import did_you_mean
 from rackwright.operations.drift import host_baseline, notification
-from rackwright.operations.drift.last_verified import proofs
+from rackwright.operations.drift.last_verified import last_verified
 
 _KEPT: Final = timedelta(days=400)
 """Retention of scans and resolved differences: a year and a month, so that a year can be compared with the one before."""
@@ -39,7 +39,7 @@ def drift(
     update_baseline: Annotated[
         bool, typer.Option("--update-baseline", help="Take the nodes' current state as the new baseline (`traces.*`).")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the differences as JSON (schema rackwright.drift/1).")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the differences as JSON (schema rackwright.drift/2).")] = False,
 ) -> None:
     """Compare resources, configuration and behaviour of a running stack with its declaration.
 
@@ -59,7 +59,7 @@ def history(
     stack: Annotated[str, typer.Argument(help="Stack name.")],
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of scans to list.")] = 30,
     max_age: Annotated[str, typer.Option(help="Exit 3 and notify if no scan finished within this time (for example 26h).")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON (schema rackwright.history/1).")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON (schema rackwright.history/2).")] = False,
 ) -> None:
     """Show the history of drift: for each difference when it was first seen, whether it is still open, and when it was resolved."""
     from rackwright.drift import history_view
@@ -109,7 +109,7 @@ def _looked(stack: str, *, update_baseline: bool = False) -> tuple[DriftReport, 
     kept = History(paths.drift_history(stack))
     if policy.host_baseline:
         found = host_baseline.compared(found, traces, kept.seen(), update=update_baseline)
-    found = replace(found, proofs=proofs(stack, found.plan))
+    found = replace(found, last_verified=last_verified(stack, found.plan))
     found = found.with_looks(ignore_rules.applied(found.looks, _allowed(policy), date.today()))
     changes = kept.record(found)
     kept.forget(_KEPT, found.started)

@@ -20,7 +20,7 @@ def hardware(
     stack: Annotated[str, typer.Argument(help="Stack name.")],
     section: Annotated[Section, typer.Argument(help="Section to show.")] = Section.SUMMARY,
     job: Annotated[bool, typer.Option("--in-job", help="Query each worker from inside a Slurm job, as a user's program sees it.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON (schema rackwright.hardware/2).")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON (schema rackwright.hardware/3).")] = False,
 ) -> None:
     """Show each node's CPUs, memory, GPUs, fabric and storage, and compare them with the plan.
 

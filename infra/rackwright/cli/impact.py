@@ -14,13 +14,13 @@ from rackwright.inventory import applied, paths
 from rackwright.model.finding import Finding, Severity
 from rackwright.operations.stack import cluster_and_plan
 
-SCHEMA: Final = "rackwright.impact/1"
-_ENDS_WORK, _REFUSED = 1, 2
+SCHEMA: Final = "rackwright.impact/2"
+_DISRUPTIVE, _REFUSED = 1, 2
 
 
 def impact(
     stack: Annotated[str, typer.Argument(help="Stack name or path of a stack file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON (schema rackwright.impact/1).")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON (schema rackwright.impact/2).")] = False,
 ) -> None:
     """Preview what an edited stack file will change, most disruptive changes first.
 
@@ -40,7 +40,7 @@ def impact(
 
 def _exit_code(found: Sequence[PlannedChange]) -> int:
     actions = {consequence.action for consequence in found}
-    return _REFUSED if Action.REFUSE in actions else _ENDS_WORK if actions & DISRUPTIVE else 0
+    return _REFUSED if Action.REFUSE in actions else _DISRUPTIVE if actions & DISRUPTIVE else 0
 
 
 def _data(stack: str, was_applied: bool, found: Sequence[PlannedChange]) -> dict[str, Any]:
@@ -49,11 +49,12 @@ def _data(stack: str, was_applied: bool, found: Sequence[PlannedChange]) -> dict
         "schema": SCHEMA,
         "stack": stack,
         "applied": was_applied,
-        "ends_work": any(consequence.action in DISRUPTIVE for consequence in found),
+        "disruptive": any(consequence.action in DISRUPTIVE for consequence in found),
         "consequences": [consequence.to_data() for consequence in found],
         "findings": [_finding(consequence).to_data() for consequence in refused],
     }
 
 
 def _finding(refused: PlannedChange) -> Finding:
-    return Finding(Severity.ERROR, "edit-refused", refused.why[0] if refused.why else refused.subjects[0], refused.words, refused.hint)
+    path = refused.caused_by[0] if refused.caused_by else refused.affected[0]
+    return Finding(Severity.ERROR, "edit-refused", path, refused.message, refused.hint)

@@ -71,8 +71,8 @@ def _headline(plan: Plan) -> str:
 
 def _way_in(plan: Plan) -> str:
     if plan.access.ports:
-        return ", ".join(f"{name} on {plan.access.listen}:{plan.access.ports[name]}" for name in plan.access.entry)
-    return ", ".join(plan.access.entry) or "each machine directly"
+        return ", ".join(f"{name} on {plan.access.listen}:{plan.access.ports[name]}" for name in plan.access.jump_hosts)
+    return ", ".join(plan.access.jump_hosts) or "each machine directly"
 
 
 def _row(node: PlanNode) -> list[object]:

@@ -33,7 +33,7 @@ def roll(
     everything = found["all"]
     cluster, workers = everything["vars"]["cluster"], list(everything["children"]["role_worker"]["hosts"])
     chosen = _chosen(nodes, workers)
-    if reboot and not cluster["owns_kernel"]:
+    if reboot and not cluster["manage_kernel"]:
         raise InputError(
             "cannot reboot nodes that are containers: they have no kernel of their own",
             path="--reboot",

@@ -28,6 +28,6 @@ def _difference(check: Mapping[str, Any]) -> DriftItem:
         subject=key,
         declared=check["expected"],
         live=check["found"] or check["reason"],
-        weight=categories().of_check(key, check["subject"]),
+        category=categories().of_check(key, check["subject"]),
         remedy=check["remedy"],
     )

@@ -1,4 +1,4 @@
-"""Classes of differences by subject, from categories.yml."""
+"""Categories of differences by subject, from categories.yml."""
 
 from __future__ import annotations
 

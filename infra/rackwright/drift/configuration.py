@@ -25,7 +25,7 @@ def _difference(stack: str, task: Mapping[str, str]) -> DriftItem:
         subject=f"{task['phase']}.{task['task']}",
         declared=task["declared"] or _AS_DECLARED,
         live=task["live"] or task["detail"] or "would be changed",
-        weight=categories().configuration.get(task["role"], Category.BREAKING),
+        category=categories().configuration.get(task["role"], Category.BREAKING),
         remedy=_HEAL.format(stack=stack),
         written=tuple(task["detail"].split(", ")),
     )

@@ -1,4 +1,4 @@
-"""A difference between declared and live state: layer, class and remedy."""
+"""A difference between declared and live state: layer, category and remedy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Layer(StrEnum):
 
 
 class Category(StrEnum):
-    """Class of a difference (`class` in documents), in ascending rank."""
+    """Category of a difference, in ascending rank."""
 
     EXPECTED = "expected"
     """Caused by the plan, or allowed by the stack file until a date."""
@@ -66,7 +66,7 @@ class DriftItem:
     """Of the resources layer `<type>.<property>`, of the configuration `<phase>.<task>`, of the behaviour a check's key."""
     declared: str
     live: str
-    weight: Category
+    category: Category
     remedy: str
     written: tuple[str, ...] = field(default=(), compare=False)
     """Paths and units that a phase would change; not part of the document, because `live` shows them."""
@@ -75,22 +75,31 @@ class DriftItem:
     def id(self) -> str:
         """Return an id that is stable between scans, independent of the live value.
 
-        >>> Difference(Layer.BEHAVIOUR, "worker0", "munge.is_active", "active", "dead", Weight.BREAKING, "").id
+        >>> DriftItem(Layer.BEHAVIOUR, "worker0", "munge.is_active", "active", "dead", Category.BREAKING, "").id
         'behaviour:munge.is_active[worker0]'
         """
         return f"{self.layer.value}:{self.subject}[{self.node}]"
 
     def as_dict(self) -> dict[str, str]:
-        """In the shape of the contract `rackwright.drift/1`."""
+        """In the shape of the contract `rackwright.drift/2`."""
         return {
             "layer": self.layer.value,
             "node": self.node,
             "subject": self.subject,
             "declared": self.declared,
             "live": self.live,
-            "class": self.weight.value,
+            "category": self.category.value,
             "remedy": self.remedy,
         }
+
+
+class ScanMethod(StrEnum):
+    """Method of a scan of the configuration layer."""
+
+    CHECK_MODE = "check-mode"
+    """Playbooks ran in check mode."""
+    CACHED = "cached"
+    """Every module returned what it returned in the last clean run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,27 +111,28 @@ class LayerScan:
     differences: tuple[DriftItem, ...] = ()
     unknown: tuple[tuple[str, str], ...] = ()
     """(node, reason), each pair once."""
-    how: str = ""
+    method: ScanMethod | None = None
     """Method of the scan, if there is more than one."""
+    message: str = ""
+    """Reason for the method, and the nodes that it covers."""
 
     def as_dict(self) -> dict[str, Any]:
-        """In the shape of the contract `rackwright.drift/1`."""
+        """In the shape of the contract `rackwright.drift/2`."""
         return {
             "layer": self.layer.value,
             "seconds": round(self.seconds, 3),
             "unknown": [{"node": node, "reason": why} for node, why in self.unknown],
-            **({"how": self.how} if self.how else {}),
+            **({"method": self.method.value, "message": self.message} if self.method else {}),
         }
 
 
 def difference(data: Mapping[str, str]) -> DriftItem:
     """Return the difference from its document form; raise KeyError or ValueError if the data is invalid."""
-    named = {**data, "layer": Layer(data["layer"]), "weight": Category(data["class"])}
-    del named["class"]
+    named = {**data, "layer": Layer(data["layer"]), "category": Category(data["category"])}
     return DriftItem(**named)  # type: ignore[arg-type]
 
 
 def max_category(found: Iterable[DriftItem]) -> Category | None:
-    """Return the highest class; None without differences."""
+    """Return the highest category; None without differences."""
     order = list(Category)
-    return max((one.weight for one in found), key=order.index, default=None)
+    return max((one.category for one in found), key=order.index, default=None)

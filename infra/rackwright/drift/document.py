@@ -1,4 +1,4 @@
-"""Result of a drift scan as one document: `rackwright.drift/1`."""
+"""Result of a drift scan as one document: `rackwright.drift/2`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan, max_category
 
-SCHEMA: Final = "rackwright.drift/1"
+SCHEMA: Final = "rackwright.drift/2"
 
 
 class State(StrEnum):
@@ -37,7 +37,7 @@ class LastVerified:
     def __str__(self) -> str:
         """In a line.
 
-        >>> str(Proof("acceptance"))
+        >>> str(LastVerified("acceptance"))
         'proven by acceptance: not on record'
         """
         told = f"{self.verdict}, {self.when:%Y-%m-%d %H:%M} UTC" if self.when else "not on record"
@@ -57,7 +57,7 @@ class DriftReport:
     started: datetime
     seconds: float
     looks: tuple[LayerScan, ...]
-    proofs: tuple[LastVerified, ...] = ()
+    last_verified: tuple[LastVerified, ...] = ()
 
     def with_looks(self, looks: Iterable[LayerScan]) -> DriftReport:
         """Return the result with other layer results."""
@@ -65,10 +65,10 @@ class DriftReport:
 
     @property
     def differences(self) -> tuple[DriftItem, ...]:
-        """Return the differences of all layers, the most severe class first, then by node and subject."""
+        """Return the differences of all layers, the most severe category first, then by node and subject."""
         order = list(Category)
         every = [one for look in self.looks for one in look.differences]
-        return tuple(sorted(every, key=lambda one: (-order.index(one.weight), one.node, one.subject)))
+        return tuple(sorted(every, key=lambda one: (-order.index(one.category), one.node, one.subject)))
 
     @property
     def unknown(self) -> tuple[tuple[Layer, str, str], ...]:
@@ -80,7 +80,7 @@ class DriftReport:
         """Return the differences, grouped if they are the same on several nodes."""
         found: dict[tuple[str, ...], list[DriftItem]] = {}
         for one in self.differences:
-            found.setdefault((one.weight, one.layer, one.subject, one.declared, one.live), []).append(one)
+            found.setdefault((one.category, one.layer, one.subject, one.declared, one.live), []).append(one)
         return tuple(map(tuple, found.values()))
 
     @property
@@ -114,7 +114,7 @@ class DriftReport:
             "seconds": round(self.seconds, 3),
             "layers": [look.as_dict() for look in self.looks],
             "differences": [one.as_dict() for one in self.differences],
-            "totals": {weight.value: sum(one.weight is weight for one in self.differences) for weight in Category},
+            "totals": {category.value: sum(one.category is category for one in self.differences) for category in Category},
             "state": self.state.value,
-            "proofs": [one.as_dict() for one in self.proofs],
+            "last_verified": [one.as_dict() for one in self.last_verified],
         }

@@ -127,7 +127,7 @@ def _was_looked_at(drift: DriftReport, one: DriftItem) -> bool:
 
 
 def _keep(base: sqlite3.Connection, at: str, one: DriftItem, *, known: bool) -> None:
-    said = (one.declared, one.live, one.weight.value, one.remedy)
+    said = (one.declared, one.live, one.category.value, one.remedy)
     key = (one.layer.value, one.node, one.subject)
     if known:
         where = "healed IS NULL AND layer = ? AND node = ? AND subject = ?"
@@ -139,10 +139,10 @@ def _keep(base: sqlite3.Connection, at: str, one: DriftItem, *, known: bool) -> 
 def _seen(base: sqlite3.Connection, where: str) -> list[DriftRecord]:
     fields = "first, last, healed, layer, node, subject, declared, live, class, remedy"
     found = []
-    for first, last, healed, layer, node, subject, declared, live, weight, remedy in base.execute(
+    for first, last, healed, layer, node, subject, declared, live, category, remedy in base.execute(
         f"SELECT {fields} FROM differences WHERE {where}"
     ):
-        one = DriftItem(Layer(layer), node, subject, declared, live, Category(weight), remedy)
+        one = DriftItem(Layer(layer), node, subject, declared, live, Category(category), remedy)
         ended = datetime.fromisoformat(healed) if healed else None
         found.append(DriftRecord(one, datetime.fromisoformat(first), datetime.fromisoformat(last), ended))
     return found

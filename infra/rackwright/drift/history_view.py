@@ -1,4 +1,4 @@
-"""`rackwright drift-history` on a terminal and as `rackwright.history/1`: open and resolved differences, and the last scans."""
+"""`rackwright drift-history` on a terminal and as `rackwright.history/2`: open and resolved differences, and the last scans."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rich.text import Text
 from rackwright.drift.difference import where
 from rackwright.drift.history import DriftRecord, ScanRecord
 
-SCHEMA: Final = "rackwright.history/1"
+SCHEMA: Final = "rackwright.history/2"
 
 
 def as_dict(stack: str, looks: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> dict[str, Any]:
-    """Return the document `rackwright.history/1`."""
+    """Return the document `rackwright.history/2`."""
     return {
         "schema": SCHEMA,
         "stack": stack,
@@ -39,11 +39,11 @@ def as_dict(stack: str, looks: Sequence[ScanRecord], seen: Sequence[DriftRecord]
 
 def render(looks: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> RenderableType:
     """Return the differences, then the scans, the newest first."""
-    differences = _table("first seen", "until", "class", "difference", "node")
+    differences = _table("first seen", "until", "category", "difference", "node")
     for one in seen:
         until = f"resolved {_short(one.healed)}" if one.healed else "open"
         found = one.difference
-        differences.add_row(_short(one.first), until, found.weight.value, found.subject, where(found.node))
+        differences.add_row(_short(one.first), until, found.category.value, found.subject, where(found.node))
     passed = _table("scanned", "took", "differences", "state")
     for look in looks:
         passed.add_row(_short(look.started), f"{look.seconds:.1f} s", str(look.differences), look.state.value)

@@ -28,14 +28,14 @@ def applied(looks: Iterable[LayerScan], allowed: Sequence[Allowance], today: dat
     """The looks with allowed differences as expected ones, and one more difference for each allowance that has expired."""
     valid = [one for one in allowed if today <= one.until]
     expired = [_expired(one) for one in allowed if one.until < today]
-    found = [replace(look, differences=tuple(_weighed(one, valid) for one in look.differences)) for look in looks]
+    found = [replace(look, differences=tuple(_categorize(one, valid) for one in look.differences)) for look in looks]
     return tuple(replace(look, differences=(*look.differences, *expired)) if look.layer is Layer.CONFIGURATION else look for look in found)
 
 
-def _weighed(one: DriftItem, valid: Iterable[Allowance]) -> DriftItem:
+def _categorize(one: DriftItem, valid: Iterable[Allowance]) -> DriftItem:
     for allowance in valid:
         if allowance.covers(one):
-            return replace(one, weight=Category.EXPECTED, remedy=f"allowed until {allowance.until}: {allowance.reason}")
+            return replace(one, category=Category.EXPECTED, remedy=f"allowed until {allowance.until}: {allowance.reason}")
     return one
 
 
@@ -47,6 +47,6 @@ def _expired(allowance: Allowance) -> DriftItem:
         subject=f"drift.ignore {what}",
         declared=f"allowed until {allowance.until}: {allowance.reason}",
         live="expired",
-        weight=Category.BENIGN,
+        category=Category.BENIGN,
         remedy="remove the entry from `drift.ignore` in the stack file, or set a later date and a reason",
     )

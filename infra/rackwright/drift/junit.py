@@ -30,7 +30,7 @@ def _case(one: DriftItem) -> Case:
     return Case(
         f"drift.{one.layer.value}",
         f"{one.subject}[{one.node}]",
-        Outcome.SKIPPED if one.weight is Category.EXPECTED else Outcome.FAILURE,
-        message=f"{one.weight.value}: declared {one.declared}, live {one.live}",
+        Outcome.SKIPPED if one.category is Category.EXPECTED else Outcome.FAILURE,
+        message=f"{one.category.value}: declared {one.declared}, live {one.live}",
         text=one.remedy,
     )

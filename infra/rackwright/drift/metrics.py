@@ -16,27 +16,27 @@ _READABLE: Final = 0o644
 
 
 def as_text(found: DriftReport) -> str:
-    """Return the metrics of every layer and class, zero counts included, so that alerts always have a series."""
+    """Return the metrics of every layer and category, zero counts included, so that alerts always have a series."""
     registry = CollectorRegistry()
     every = {look.layer: look for look in found.looks}
-    differences = _gauge(registry, "differences", "Number of differences between declared and live state", "layer", "class")
-    unknown = _gauge(registry, "unknown", "Number of unknown results; a layer that was not scanned counts as one", "layer")
-    seconds = _gauge(registry, "duration_seconds", "Duration of the scan of a layer", "layer")
+    differences = _gauge(registry, "items", "Number of differences between declared and live state", "layer", "category")
+    unknown = _gauge(registry, "undetermined_items", "Number of unknown results; a layer that was not scanned counts as one", "layer")
+    seconds = _gauge(registry, "layer_scan_duration_seconds", "Duration of the scan of a layer", "layer")
     for layer in Layer:
         look = every.get(layer)
-        for weight in Category:
-            counted = sum(one.weight is weight for one in look.differences) if look else 0
-            differences.labels(found.stack, layer.value, weight.value).set(counted)
+        for category in Category:
+            counted = sum(one.category is category for one in look.differences) if look else 0
+            differences.labels(found.stack, layer.value, category.value).set(counted)
         unknown.labels(found.stack, layer.value).set(len(look.unknown) if look else 1)
         seconds.labels(found.stack, layer.value).set(look.seconds if look else 0.0)
     state = _gauge(registry, "state", "1 for the state after the last scan, 0 for the other states", "state")
     for one in State:
         state.labels(found.stack, one.value).set(found.state is one)
-    _gauge(registry, "last_run_duration_seconds", "Duration of the last scan").labels(found.stack).set(found.seconds)
+    _gauge(registry, "scan_duration_seconds", "Duration of the last scan").labels(found.stack).set(found.seconds)
     ended = found.started.timestamp() + found.seconds
-    _gauge(registry, "last_run_timestamp_seconds", "Time at which the last scan finished; subtract it from time() for its age").labels(
-        found.stack
-    ).set(ended)
+    _gauge(
+        registry, "last_completion_timestamp_seconds", "Time at which the last scan finished; subtract it from time() for its age"
+    ).labels(found.stack).set(ended)
     return generate_latest(registry).decode()
 
 

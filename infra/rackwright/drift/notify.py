@@ -54,11 +54,11 @@ def message(found: DriftReport, changes: HistoryDelta, page: Path) -> Message | 
 
     A clean first scan sends no message.
     """
-    new = [one for one in changes.new if one.weight is not Category.EXPECTED]
+    new = [one for one in changes.new if one.category is not Category.EXPECTED]
     if found.state is (changes.before or State.CLEAN) and not new:
         return None
     lines = [f"{found.stack}: {found.state.value}" + (f", was {changes.before.value}" if changes.before else "")]
-    lines += [f"new, {one.weight.value}: {one.subject} on {where(one.node)}{_live(one)}" for one in new[:_LISTED]]
+    lines += [f"new, {one.category.value}: {one.subject} on {where(one.node)}{_live(one)}" for one in new[:_LISTED]]
     lines += [f"and {len(new) - _LISTED} more"] if len(new) > _LISTED else []
     lines += [f"unknown: {where(node)}, {layer.value}: {why}" for layer, node, why in found.unknown[:_LISTED]]
     lines += [f"resolved: {one.subject} on {where(one.node)}" for one in changes.healed[:_LISTED]]

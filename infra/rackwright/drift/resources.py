@@ -76,7 +76,7 @@ def unmanaged_resources(there: Iterable[tuple[str, str]], known: frozenset[str])
             subject=f"{kind} {name}.stranger",
             declared="no resource of this name",
             live="has the stack's label",
-            weight=categories().resources["stranger"],
+            category=categories().resources["stranger"],
             remedy=f"find out who created it; run `podman {_REMOVED_BY[kind]} {name}` to remove it, or `rackwright down` removes it",
         )
         for kind, name in there
@@ -103,8 +103,8 @@ def _differences(stack: str, resource: Mapping[str, Any]) -> Iterator[DriftItem]
 
 
 def _one(stack: str, node: str, what: str, name: str, declared: str, live: str) -> DriftItem:
-    weight = categories().resources.get(name, Category.BREAKING)
-    return DriftItem(Layer.RESOURCES, node, f"{what}.{name}", declared, live, weight, _HEAL.format(stack=stack))
+    category = categories().resources.get(name, Category.BREAKING)
+    return DriftItem(Layer.RESOURCES, node, f"{what}.{name}", declared, live, category, _HEAL.format(stack=stack))
 
 
 def _shown(value: Any) -> str:

@@ -83,6 +83,6 @@ def _difference(group: Mapping[str, Any], door: FirewallRule) -> DriftItem:
         subject=f"securitygroup {group['urn'].rpartition('::')[2]}.{door.way} {door}",
         declared="no such rule",
         live="open",
-        weight=categories().resources["stranger"],
+        category=categories().resources["stranger"],
         remedy=f"find out who added it; run `aws ec2 revoke-security-group-{door.way} --group-id {door.group}` with the rule to remove it",
     )

@@ -32,6 +32,6 @@ def _difference(instance: Mapping[str, Any], state: str, may_sleep: Collection[s
         subject="instance.status",
         declared="running, or stopped to save power" if sleeps else "running",
         live=state,
-        weight=Category.EXPECTED if sleeps else categories().resources["status"],
+        category=Category.EXPECTED if sleeps else categories().resources["status"],
         remedy="no action needed: Slurm starts the instance when a job needs it" if sleeps else start,
     )

@@ -1,4 +1,4 @@
-"""A drift document on a terminal of 80 columns: unknown results, differences by class, one row per layer, and the state."""
+"""A drift document on a terminal of 80 columns: unknown results, differences by category, one row per layer, and the state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def render(found: DriftReport, changes: HistoryDelta | None = None) -> Renderabl
     parts += [
         _layers(found),
         *_ways(found),
-        *map(_proof, found.proofs),
+        *map(_last_verified, found.last_verified),
         _conclusion(found),
     ]
     if changes and changes.before is not None:
@@ -45,9 +45,11 @@ def _silence(layer: Layer, why: str, nodes: Sequence[str]) -> RenderableType:
 
 
 def _difference(alike: Sequence[DriftItem]) -> RenderableType:
-    one, colour = alike[0], _COLOURS[alike[0].weight]
+    one, colour = alike[0], _COLOURS[alike[0].category]
     names = where_all(each.node for each in alike)
-    title = Text.assemble((f"{one.weight.value}  ", colour), (one.subject, f"bold {colour}"), f"  {names}", (f"  {one.layer.value}", "dim"))
+    title = Text.assemble(
+        (f"{one.category.value}  ", colour), (one.subject, f"bold {colour}"), f"  {names}", (f"  {one.layer.value}", "dim")
+    )
     table = Table.grid(padding=(0, 1))
     for name, value in (("declared", one.declared), ("live", one.live), ("remedy", one.remedy)):
         if value:
@@ -58,22 +60,22 @@ def _difference(alike: Sequence[DriftItem]) -> RenderableType:
 def _layers(found: DriftReport) -> RenderableType:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("layer")
-    for weight in reversed(Category):
-        table.add_column(weight.value, justify="right")
+    for category in reversed(Category):
+        table.add_column(category.value, justify="right")
     table.add_column("unknown", justify="right")
     table.add_column("took", justify="right")
     for look in found.looks:
-        counts = [_count(one.weight is weight for one in look.differences) for weight in reversed(Category)]
+        counts = [_count(one.category is category for one in look.differences) for category in reversed(Category)]
         table.add_row(look.layer.value, *counts, _count(True for _ in look.unknown), f"{look.seconds:.1f} s")
     return table
 
 
 def _ways(found: DriftReport) -> list[RenderableType]:
-    """Return the method by which a layer was scanned, if there is more than one."""
-    return [Text(f"  {look.layer.value}: {look.how}", style="dim") for look in found.looks if look.how]
+    """Return the reason for the method by which a layer was scanned, if there is more than one."""
+    return [Text(f"  {look.layer.value}: {look.message}", style="dim") for look in found.looks if look.message]
 
 
-def _proof(one: LastVerified) -> RenderableType:
+def _last_verified(one: LastVerified) -> RenderableType:
     """Return the last verdict that jobs proved; a scan runs no jobs."""
     return Text(f"  {one}", style="dim")
 

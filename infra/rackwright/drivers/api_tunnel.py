@@ -37,20 +37,20 @@ _open: dict[str, tuple[Way, asyncio.Server]] = {}
 def recorded(stack: str) -> Way | None:
     """The stack's way, where its API was reached before."""
     with contextlib.suppress(OSError, ValueError, TypeError):
-        return Way(**json.loads(paths.api_way(stack).read_text(encoding="utf-8")))
+        return Way(**json.loads(paths.api_tunnel(stack).read_text(encoding="utf-8")))
     return None
 
 
 async def record(stack: str, way: Way) -> None:
     """Keep the way for later operations, and open it."""
     paths.prepare(stack)
-    paths.api_way(stack).write_text(json.dumps(asdict(way)) + "\n", encoding="utf-8")
+    paths.api_tunnel(stack).write_text(json.dumps(asdict(way)) + "\n", encoding="utf-8")
     await open_tunnel(stack)
 
 
 async def forget(stack: str) -> None:
     """Close it for good."""
-    paths.api_way(stack).unlink(missing_ok=True)
+    paths.api_tunnel(stack).unlink(missing_ok=True)
     if stack in _open:
         _open.pop(stack)[1].close()
 

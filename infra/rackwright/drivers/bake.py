@@ -127,7 +127,7 @@ def _inventory(folder: Path, baking: ImageBuild) -> dict[str, Any]:
                 "bake_roles": list(BAKED[baking.scheduler]),
                 "cluster": {
                     "target": "lab",
-                    "baked_roles": [],
+                    "preinstalled_roles": [],
                     "simulated": ["gpu", "fabric"],
                     "scheduler": {"kind": baking.scheduler, "bundled": baking.bundle is not None},
                 },

@@ -18,7 +18,7 @@ from rackwright.drivers.process import CompletedProcess, OnCancel, run
 from rackwright.errors import RackwrightError
 
 STACK_LABEL: Final = "rackwright.stack"
-PASSING_LABEL: Final = "rackwright.passing"
+EPHEMERAL_LABEL: Final = "rackwright.ephemeral"
 """Of a container that is gone when its question is answered (tests/cluster/harness/machine.py)."""
 NODE_LABEL: Final = "rackwright.node"
 SPEC_LABEL: Final = "rackwright.spec"
@@ -128,11 +128,11 @@ async def exit_status(name: str) -> int | None:
     return int(said) if ended.ok and said.lstrip("-").isdigit() else None
 
 
-async def stack_leftovers(stack: str, *, passing: bool = True) -> list[str]:
-    """All containers, volumes, networks and secrets that still belong to the stack, as `kind name`; `passing`: those of checks, too."""
+async def stack_leftovers(stack: str, *, ephemeral: bool = True) -> list[str]:
+    """All containers, volumes, networks and secrets that still belong to the stack, as `kind name`; `ephemeral`: those of checks, too."""
     label = f"label={STACK_LABEL}={stack}"
     containers = await _listing("ps", "--all", "--filter", label, "--format", "{{.Names}} {{.Labels}}")
-    lasting = [line for line in containers.splitlines() if passing or f"{PASSING_LABEL}:" not in line]
+    lasting = [line for line in containers.splitlines() if ephemeral or f"{EPHEMERAL_LABEL}:" not in line]
     found = [f"container {line.partition(' ')[0]}" for line in lasting]
     for kind in ("volume", "network"):
         found += [f"{kind} {name}" for name in (await _listing(kind, "ls", "--filter", label, "--format", "{{.Name}}")).split()]

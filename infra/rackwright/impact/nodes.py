@@ -79,7 +79,7 @@ def removed(step: Transition) -> Iterator[PlannedChange]:
     for (works, why), names in alike(out, lambda node: (_takes_jobs(node), step.why(("nodes", node.name, "state")))).items():
         scheduler = f"{_SCHEDULERS[step.new.plan.scheduler.kind]}, " if works else ""
         words = f"removes {named(names)} from {scheduler}phases and checks{', without draining first' if works else ''}"
-        yield PlannedChange(Action.TAKE_OUT, tuple(names), why, words)
+        yield PlannedChange(Action.EXCLUDE, tuple(names), why, words)
 
 
 def _takes_jobs(node: PlanNode) -> bool:

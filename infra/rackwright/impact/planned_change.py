@@ -27,7 +27,7 @@ class Action(StrEnum):
     REFUSE = "refuse"
     DESTROY = "destroy"
     REPLACE = "replace"
-    TAKE_OUT = "take-out"
+    EXCLUDE = "exclude"
     DRAIN = "drain"
     REMOVE = "remove"
     RECABLE = "recable"
@@ -39,10 +39,10 @@ class Action(StrEnum):
     CHANGE = "change"
     KEEP = "keep"
     NOTE = "note"
-    REPEAT = "repeat"
+    REAPPLY = "reapply"
 
 
-DISRUPTIVE: Final = frozenset({Action.DESTROY, Action.REPLACE, Action.TAKE_OUT})
+DISRUPTIVE: Final = frozenset({Action.DESTROY, Action.REPLACE, Action.EXCLUDE})
 """Actions that end jobs or sessions, or delete data, without waiting for jobs."""
 
 
@@ -51,22 +51,26 @@ class PlannedChange:
     """One thing that `up` will do."""
 
     action: Action
-    subjects: tuple[str, ...]
+    affected: tuple[str, ...]
     """Nodes, users, groups or file systems."""
-    why: tuple[str, ...]
+    caused_by: tuple[str, ...]
     """Paths of the fields that were edited."""
-    words: str
+    message: str
     hint: str = ""
 
     def __str__(self) -> str:
-        shown = [*self.why[:_CAUSES], *([f"and {len(self.why) - _CAUSES} more"] if len(self.why) > _CAUSES else [])]
-        return self.words + (f" ({', '.join(shown)})" if shown else "") + (f"\n  {self.hint}" if self.hint else "")
+        shown = [*self.caused_by[:_CAUSES], *([f"and {len(self.caused_by) - _CAUSES} more"] if len(self.caused_by) > _CAUSES else [])]
+        return self.message + (f" ({', '.join(shown)})" if shown else "") + (f"\n  {self.hint}" if self.hint else "")
 
     def to_data(self) -> dict[str, Any]:
         """As `impact --json` prints it."""
         return {
-            "action": self.action.value, "subjects": list(self.subjects), "why": list(self.why), "words": self.words, "hint": self.hint
-        }  # fmt: skip
+            "action": self.action.value,
+            "affected": list(self.affected),
+            "caused_by": list(self.caused_by),
+            "message": self.message,
+            "hint": self.hint,
+        }
 
 
 @dataclass(frozen=True)

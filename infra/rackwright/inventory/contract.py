@@ -1,4 +1,4 @@
-"""(plan, hosts) -> Ansible inventory, `rackwright.inventory/6`. Each host has one variable of its own, `node`: the plan's record."""
+"""(plan, hosts) -> Ansible inventory, `rackwright.inventory/7`. Each host has one variable of its own, `node`: the plan's record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rackwright.plan.fabric import netlist, wiring
 from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.plan.schema import PlanNode, Slurm
 
-SCHEMA: Final = "rackwright.inventory/6"
+SCHEMA: Final = "rackwright.inventory/7"
 _ALWAYS: Final = ("base", "volumes", "sshd", "firewall", "gpu", "fabric", "storage_server", "storage_client")
 BAKED: Final[Mapping[str, tuple[str, ...]]] = {
     "slurm": (*_ALWAYS, "munge", "slurm_controller", "slurm_accounting", "slurm_worker", "slurm_login"),
@@ -31,7 +31,7 @@ def inventory(
     hosts: Mapping[str, Host],
     *,
     sources: Mapping[str, str] | None = None,
-    baked_roles: Iterable[str] | None = None,
+    preinstalled_roles: Iterable[str] | None = None,
     bundle: str | None = None,
     addons: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def inventory(
     One node that was made from an older image is enough for the roles to install on all: where nothing is missing that changes nothing.
     """
     whole = plan.target.baked and all(host.baked for host in hosts.values())
-    baked = (BAKED[plan.scheduler.kind] if whole else ()) if baked_roles is None else baked_roles
+    baked = (BAKED[plan.scheduler.kind] if whole else ()) if preinstalled_roles is None else preinstalled_roles
     present = [node for node in plan.nodes if node.name in hosts]
     known = {node.name for node in present}
     groups: dict[str, Any] = {group: {"hosts": {name: {} for name in names if name in known}} for group, names in plan.groups.items()}
@@ -56,12 +56,12 @@ def _node(node: PlanNode, host: Host) -> dict[str, Any]:
     return {**node.model_dump(mode="json"), "devices": dict(host.devices)}
 
 
-def _variables(plan: Plan, baked_roles: tuple[str, ...], sources: Mapping[str, str]) -> dict[str, Any]:
+def _variables(plan: Plan, preinstalled_roles: tuple[str, ...], sources: Mapping[str, str]) -> dict[str, Any]:
     return {
         "ansible_python_interpreter": "/usr/bin/python3",
         "ansible_ssh_common_args": f"-F {shlex.quote(str(paths.ssh_config(plan.stack)))}",
         "handover": {"schema": SCHEMA, "stack": plan.stack, "target": plan.target.kind},
-        "cluster": _cluster(plan, baked_roles, sources),
+        "cluster": _cluster(plan, preinstalled_roles, sources),
         "node_stack": _node_stack(plan),
         "fabric": _fabric(plan),
     }
@@ -75,7 +75,7 @@ def _node_stack(plan: Plan) -> dict[str, Any]:
     return data
 
 
-def _cluster(plan: Plan, baked_roles: tuple[str, ...], sources: Mapping[str, str]) -> dict[str, Any]:
+def _cluster(plan: Plan, preinstalled_roles: tuple[str, ...], sources: Mapping[str, str]) -> dict[str, Any]:
     data = plan.to_data()
     return {
         "stack": plan.stack,
@@ -83,13 +83,13 @@ def _cluster(plan: Plan, baked_roles: tuple[str, ...], sources: Mapping[str, str
         "target": plan.target.kind,
         "level": data["level"],
         "time_zone": plan.time_zone,
-        "baked_roles": list(baked_roles),
+        "preinstalled_roles": list(preinstalled_roles),
         "simulated": list(plan.simulated),
-        "sets_hostname": plan.target.sets_hostname,
-        "owns_kernel": plan.target.owns_kernel,
+        "manage_hostname": plan.target.manage_hostname,
+        "manage_kernel": plan.target.manage_kernel,
         "metadata_service": plan.target.metadata_service,
         "network": data["network"],
-        "access": {key: data["access"][key] for key in ("entry", "port", "listen", "allow")},
+        "access": {key: data["access"][key] for key in ("jump_hosts", "port", "listen", "allow")},
         "hosts": [{"name": node.name, "fqdn": node.fqdn, "address": node.address} for node in plan.nodes if node.is_in],
         "rolling": data["rolling"],
         "users": data["users"],
@@ -131,7 +131,7 @@ def _fabric(plan: Plan) -> dict[str, Any] | None:
 
 def is_baked(cluster: Mapping[str, Any]) -> bool:
     """Whether the nodes of a handed-over cluster have all that the roles install."""
-    return set(cluster["baked_roles"]) >= set(BAKED[cluster["scheduler"]["kind"]])
+    return set(cluster["preinstalled_roles"]) >= set(BAKED[cluster["scheduler"]["kind"]])
 
 
 @cache

@@ -45,7 +45,7 @@ def ssh_endpoint(plan: Plan, host: Host) -> SshEndpoint:
     published = plan.access.ports.get(host.name)
     if published is not None:
         return SshEndpoint(_dialable(plan.access.listen), published, None)
-    through = None if host.name in plan.access.entry else next(iter(plan.access.entry), None)
+    through = None if host.name in plan.access.jump_hosts else next(iter(plan.access.jump_hosts), None)
     return SshEndpoint(host.address, host.port, through)
 
 

@@ -73,7 +73,7 @@ def report(stack: str) -> Path:
     return folder(stack) / "report.json"
 
 
-def proof_by_jobs(stack: str) -> Path:
+def report_with_jobs(stack: str) -> Path:
     """The last verification that ran jobs on every node: a later one that only looks takes it off no record."""
     return folder(stack) / "report.jobs.json"
 
@@ -89,11 +89,11 @@ def report_html(stack: str) -> Path:
 
 
 def acceptance(stack: str) -> Path:
-    """The last acceptance, `rackwright.acceptance/1`."""
+    """The last acceptance, `rackwright.acceptance/2`."""
     return folder(stack) / "acceptance.json"
 
 
-def acceptance_of_phases(stack: str) -> Path:
+def partial_acceptance(stack: str) -> Path:
     """The last acceptance of some phases only."""
     return folder(stack) / "acceptance.partial.json"
 
@@ -105,7 +105,7 @@ def fabric_picture(stack: str) -> Path:
 
 def applied(stack: str) -> Path:
     """What was applied last, `rackwright.applied/1`."""
-    return folder(stack) / "plan.json"
+    return folder(stack) / "applied.json"
 
 
 def results(stack: str) -> Path:
@@ -124,7 +124,7 @@ def refresh_report(stack: str) -> Path:
 
 
 def drift(stack: str) -> Path:
-    """What the last look for drift found, `rackwright.drift/1`."""
+    """What the last look for drift found, `rackwright.drift/2`."""
     return folder(stack) / "drift.json"
 
 
@@ -138,14 +138,14 @@ def drift_junit(stack: str) -> Path:
     return folder(stack) / "drift.junit.xml"
 
 
-def traces(stack: str) -> Path:
-    """What nodes had when all was well there, `rackwright.traces/1`."""
-    return folder(stack) / "traces.json"
+def host_baseline(stack: str) -> Path:
+    """What nodes had when all was well there, `rackwright.host-baseline/1`."""
+    return folder(stack) / "host-baseline.json"
 
 
-def answers(stack: str) -> Path:
-    """What nodes answered the phases when all was as declared, `rackwright.answers/1` (0600)."""
-    return folder(stack) / "answers.json"
+def check_mode_cache(stack: str) -> Path:
+    """What nodes answered the phases when all was as declared, `rackwright.check-mode-cache/1` (0600)."""
+    return folder(stack) / "check-mode-cache.json"
 
 
 def drift_history(stack: str) -> Path:
@@ -178,9 +178,9 @@ def power_log(stack: str) -> Path:
     return folder(stack) / "power.log"
 
 
-def api_way(stack: str) -> Path:
+def api_tunnel(stack: str) -> Path:
     """How the stack's Kubernetes API is reached from this machine; there only while Pulumi applies what the cluster holds."""
-    return folder(stack) / "api-way.json"
+    return folder(stack) / "api-tunnel.json"
 
 
 def socket_folder(stack: str) -> Path:

@@ -15,7 +15,7 @@ from rackwright.catalog.checks import Feature, Level
 from rackwright.errors import InputError
 from rackwright.yaml_loader import load_yaml
 
-HANDOVER: Final = "rackwright.inventory/6"
+HANDOVER: Final = "rackwright.inventory/7"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Inventory:
             Feature.LAB: self.target == "lab",
             Feature.SLURM: slurm,
             Feature.HEALTH: slurm and bool(scheduler.get("health_interval_s")),
-            Feature.SUBMIT: slurm and bool(scheduler.get("submit")),
+            Feature.SUBMIT: slurm and bool(scheduler.get("submit_hosts")),
             Feature.CONSTRAINED_MEMORY: slurm and "memory" in (scheduler.get("constrains") or ()),
             Feature.CONSTRAINED_CORES: slurm and "cores" in (scheduler.get("constrains") or ()),
             Feature.CONSTRAINED_DEVICES: slurm and "devices" in (scheduler.get("constrains") or ()),
@@ -106,7 +106,7 @@ class Inventory:
             Feature.STORAGE: bool(cluster.get("storage")),
             Feature.NFS: any(one["kind"] == "nfs" for one in cluster.get("storage") or ()),
             Feature.JOBS_ON_STORAGE: slurm and bool(cluster.get("storage")),
-            Feature.JOBS: bool(scheduler.get("submit")) and (slurm or any(one["users"] for one in scheduler["namespaces"])),
+            Feature.JOBS: bool(scheduler.get("submit_hosts")) and (slurm or any(one["users"] for one in scheduler["namespaces"])),
             Feature.JOBS_SHARE: bool(cluster.get("storage")) and (slurm or (kubernetes and bool(scheduler["folders"]))),
             # A pod gets its adapters from a device plugin, which no plan includes yet.
             Feature.JOBS_ON_FABRIC: slurm and self.fabric is not None,
@@ -121,13 +121,13 @@ class Inventory:
             Feature.POD_NETWORK: kubernetes and scheduler["cni"] != "bridge",
             Feature.FLANNEL: kubernetes and scheduler["cni"] == "flannel",
             Feature.VXLAN: kubernetes and scheduler["cni"] == "flannel" and scheduler["network"]["encapsulation"] == "vxlan",
-            Feature.POLICIES: kubernetes and scheduler["network"]["enforces"] and bool(scheduler["namespaces"]),
+            Feature.POLICIES: kubernetes and scheduler["network"]["enforces_network_policy"] and bool(scheduler["namespaces"]),
             Feature.VIRTUAL_ADDRESS: kubernetes and bool(scheduler["virtual_address"]),
             Feature.ADDONS: bool(addons),
             Feature.ADDON_HOOKS: bool(addons & {"jobset", "kueue"}),
             Feature.QUEUES: "kueue" in addons,
             Feature.MEASUREMENTS: "metrics-server" in addons,
-            Feature.TUNING: any("tuning" in node.get("carries", ()) for node in nodes),
+            Feature.TUNING: any("tuning" in node.get("features", ()) for node in nodes),
         }
         return frozenset(feature for feature, present in has.items() if present)
 
@@ -162,10 +162,10 @@ def from_inventory(inventory: Mapping[str, Any]) -> Inventory:
     groups = {name: tuple(group.get("hosts") or ()) for name, group in children.items()}
     out = {name: record for name, record in records.items() if name in groups["out"]}
     nodes = {name: record for name, record in records.items() if name in groups["nodes"]}
-    entry = tuple(name for name in cluster["access"]["entry"] if name in nodes)
+    entry = tuple(name for name in cluster["access"]["jump_hosts"] if name in nodes)
     groups["@entry"] = entry
     groups["@insiders"] = tuple(name for name in nodes if name not in entry)
-    groups["@submit"] = tuple(name for name in (cluster.get("scheduler") or {}).get("submit") or () if name in nodes)
+    groups["@submit"] = tuple(name for name in (cluster.get("scheduler") or {}).get("submit_hosts") or () if name in nodes)
     groups["@control"] = tuple(name for name in (cluster.get("scheduler") or {}).get("controllers") or () if name in nodes)[:1]
     groups["@observer"] = _observer(fabric, groups.get("fabric", ()))
     return Inventory(

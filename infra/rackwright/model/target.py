@@ -43,9 +43,9 @@ class LabTarget(ConfigModel):
     """Whether login nodes are published on addresses of this machine."""
     has_cgroups: ClassVar[bool] = False
     """Whether Slurm can create cgroups on the nodes."""
-    sets_hostname: ClassVar[bool] = False
+    manage_hostname: ClassVar[bool] = False
     """Whether a role sets the host names; lab nodes are created with theirs."""
-    owns_kernel: ClassVar[bool] = False
+    manage_kernel: ClassVar[bool] = False
     """Whether nodes have their own kernels, so that rackwright configures their clocks and kernel settings."""
     trusts_declared_hardware: ClassVar[bool] = True
     """Whether CPUs and memory are taken from the stack file and not from the node."""

@@ -56,7 +56,7 @@ def _access(cluster: Cluster, nodes: tuple[PlanNode, ...]) -> Access:
         [node.name for node in with_role(nodes, Role.LOGIN)] if target.owns_network else [target.jump_host] if target.jump_host else []
     )
     return Access(
-        entry=tuple(through),
+        jump_hosts=tuple(through),
         port=cluster.access.port,
         listen=str(cluster.access.bind_address),
         allow=tuple(str(network) for network in cluster.access.allowed_cidrs),

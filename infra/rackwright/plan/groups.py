@@ -35,7 +35,7 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
         "kubernetes_worker": lambda node: not slurm and Role.WORKER in node.roles,
         "kubernetes_login": lambda node: not slurm and Role.LOGIN in node.roles,
     }
-    members |= {f"with_{part}": lambda node, part=part: part in node.carries for part in PARTS}  # type: ignore[misc]
+    members |= {f"with_{part}": lambda node, part=part: part in node.features for part in PARTS}  # type: ignore[misc]
     groups = {group: tuple(node.name for node in nodes if node.is_in and belongs(node)) for group, belongs in members.items()}
     return groups | {"out": tuple(node.name for node in nodes if not node.is_in)}
 

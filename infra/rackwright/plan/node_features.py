@@ -16,12 +16,12 @@ PARTS: Final = ("directory", "tuning", "scratch", "doca", "efa", "roce", "contai
 
 def expand_node_stack(cluster: Cluster) -> NodeStack:
     """What was asked for, of what the target lets a role do."""
-    owns_kernel, software = cluster.target.owns_kernel, cluster.software
+    manage_kernel, software = cluster.target.manage_kernel, cluster.software
     return NodeStack(
         directory=cluster.directory,
-        tuning=cluster.tuning if owns_kernel else None,
-        scratch=cluster.scratch if owns_kernel else None,
-        rdma=cluster.rdma if owns_kernel else None,
+        tuning=cluster.tuning if manage_kernel else None,
+        scratch=cluster.scratch if manage_kernel else None,
+        rdma=cluster.rdma if manage_kernel else None,
         containers=software.containers if software else (),
         tools=software.tools if software else (),
         pytorch=_pytorch(cluster),

@@ -37,7 +37,7 @@ def _slurm(cluster: Cluster, declared: DeclaredSlurm, stack: str, nodes: Sequenc
         cluster_name=stack,
         controllers=_controllers([node.name for node in with_role(nodes, Role.CONTROLLER)], declared.backup_controllers),
         accounting=accounting[0].name if accounting else None,
-        submit=tuple(node.name for node in with_role(nodes, Role.LOGIN)),
+        submit_hosts=tuple(node.name for node in with_role(nodes, Role.LOGIN)),
         nodes=tuple(_scheduled(node) for node in workers),
         partitions=_partitions(declared.partitions, workers),
         accounts=_accounts(declared.accounts),

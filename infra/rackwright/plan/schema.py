@@ -68,7 +68,7 @@ class PlanNode(ConfigModel):
     rack: str | None
     rails: tuple[str, ...] = ()
     """Device names of its HCAs on the fabric, by rail; of a subnet manager apart from the fabric's nodes its only one."""
-    carries: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
     """Parts of the node stack that it has; it is in the group `with_<part>` of each."""
     state: State
     reason: str | None
@@ -91,7 +91,7 @@ class Network(ConfigModel):
 class Access(ConfigModel):
     """The way in: the nodes through which all others are reached (none: each is reached directly), and the ports they are published on."""
 
-    entry: tuple[str, ...]
+    jump_hosts: tuple[str, ...]
     port: int
     listen: str
     allow: tuple[str, ...]
@@ -199,7 +199,7 @@ class Slurm(ConfigModel):
     cluster_name: str
     controllers: tuple[str, ...]
     accounting: str | None
-    submit: tuple[str, ...]
+    submit_hosts: tuple[str, ...]
     nodes: tuple[SchedulerNode, ...]
     partitions: tuple[Partition, ...]
     accounts: tuple[Account, ...]
@@ -262,7 +262,7 @@ class Plan(ConfigModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
 
-    contract: Literal["rackwright.plan/1"] = Field(default="rackwright.plan/1", alias="schema")
+    contract: Literal["rackwright.plan/2"] = Field(default="rackwright.plan/2", alias="schema")
     stack: str
     target: Target
     simulated: tuple[str, ...]

@@ -20,7 +20,7 @@ class SoftwareSet(ConfigModel):
     """Folder in NVIDIA's CUDA repository; None where nothing comes from there."""
     key: str | None
     """The file in that folder that holds its signing key."""
-    driver_from: str
+    driver_vendor: str
     """Who packages the driver: nvidia, canonical or debian."""
     modules: GpuModules
     packages: Mapping[str, tuple[str, ...]]
@@ -33,7 +33,7 @@ class SoftwareStack(ConfigModel):
     profile: str
     versions: Mapping[str, str]
     """By component; `nccl-cuda` is the CUDA release that NCCL is built for."""
-    sets: Mapping[str, SoftwareSet]
+    package_sets: Mapping[str, SoftwareSet]
     """By `<operating system>-<flavour of the kernel modules>`."""
     gpudirect: GpuDirect
     nccl: Mapping[str, str]
@@ -67,18 +67,18 @@ def expand_software(cluster: Cluster, declared_nodes: Iterable[DeclaredNode]) ->
     return SoftwareStack(
         profile=profile.name,
         versions=dict(sorted(versions.items())),
-        sets={f"{os}-{flavour}": _set(profile, versions, os, flavour) for os, flavour in sorted(kinds)},
+        package_sets={f"{os}-{flavour}": _set(profile, versions, os, flavour) for os, flavour in sorted(kinds)},
         gpudirect=declared.gpudirect or direct,
         nccl=dict(sorted(declared.nccl.environment.items())),
     )
 
 
 def _set(profile: compatibility.Profile, versions: Mapping[str, str], os: str, flavour: GpuModules) -> SoftwareSet:
-    system, archive = compatibility.systems()[os], profile.driver_from == "debian"
+    system, archive = compatibility.systems()[os], profile.driver_vendor == "debian"
     return SoftwareSet(
         repository=None if archive else system.nvidia,
         key=None if archive else system.key,
-        driver_from=profile.driver_from,
+        driver_vendor=profile.driver_vendor,
         modules=flavour,
         packages=compatibility.packages(profile, versions, system, flavour),
     )

@@ -14,7 +14,7 @@ from rackwright.report.document import SCHEMA as REPORT_SCHEMA
 from rackwright.report.document import Report, report_from_dict
 from rackwright.report.verdict import Verdict
 
-SCHEMA: Final = "rackwright.acceptance/1"
+SCHEMA: Final = "rackwright.acceptance/2"
 
 
 class PhaseState(StrEnum):
@@ -38,10 +38,10 @@ class PhaseReport:
     reason: str
     """Reason why the phase was skipped or did not run; empty if it ran."""
     seconds: float
-    folder: str
+    artifacts: str
     """Folder of the phase's files; empty if there are none."""
     jobs: tuple[Mapping[str, Any], ...] = ()
-    figures: tuple[Mapping[str, Any], ...] = ()
+    measurements: tuple[Mapping[str, Any], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the phase as data in the format of the contract."""
@@ -53,9 +53,9 @@ class PhaseReport:
             "verdict": self.verdict.value if self.verdict else None,
             "reason": self.reason,
             "seconds": round(self.seconds, 3),
-            "folder": self.folder,
+            "artifacts": self.artifacts,
             "jobs": [dict(job) for job in self.jobs],
-            "figures": [dict(figure) for figure in self.figures],
+            "measurements": [dict(measurement) for measurement in self.measurements],
         }
 
 
@@ -72,7 +72,7 @@ class Acceptance:
     phases: tuple[PhaseReport, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the data in the format of the contract `rackwright.acceptance/1`, an extension of a report."""
+        """Return the data in the format of the contract `rackwright.acceptance/2`, an extension of a report."""
         phases = [phase.as_dict() for phase in self.phases]
         return {**self.report.as_dict(), "schema": SCHEMA, "run": self.run, "user": self.user, "results": self.results, "phases": phases}
 
@@ -92,7 +92,8 @@ def acceptance_from_dict(data: Mapping[str, Any]) -> Acceptance:
 
 def _phase(data: Mapping[str, Any]) -> PhaseReport:
     verdict = Verdict(data["verdict"]) if data["verdict"] else None
-    more = {"state": PhaseState(data["state"]), "verdict": verdict, "jobs": tuple(data["jobs"]), "figures": tuple(data["figures"])}
+    lists = {name: tuple(data[name]) for name in ("jobs", "measurements")}
+    more = {"state": PhaseState(data["state"]), "verdict": verdict, **lists}
     return PhaseReport(**{**data, **more})
 
 

@@ -32,9 +32,9 @@ def load(home: Path) -> Mapping[str, float]:
 def keep(home: Path, told: Acceptance) -> None:
     """Write the figures of a run that passed, where none are kept yet and there are any. Remove the file to begin anew."""
     figures = {
-        f"{phase.name}.{figure['check']}[{figure['node']}] {figure['name']}": figure["value"]
+        f"{phase.name}.{measured['check']}[{measured['node']}] {measured['name']}": measured["value"]
         for phase in told.phases
-        for figure in phase.figures
+        for measured in phase.measurements
     }
     if figures and not (home / _FILE).exists():
         document = {"schema": _SCHEMA, "run": told.run, "plan": told.report.plan, "figures": figures}

@@ -59,8 +59,8 @@ class Course:
         self._settle(asked, played)
         verdict = worst(self.results[id_].verdict for id_ in mine)
         told = PhaseReport(number, phase.name, phase.title, PhaseState.RAN, verdict, "", time.monotonic() - began, "")
-        told = replace(told, jobs=files.jobs_of(played, self.redact), figures=files.figures_of(played))
-        self.phases.append(replace(told, folder=self._keep(stage, played, told, [self.results[id_] for id_ in mine])))
+        told = replace(told, jobs=files.jobs_of(played, self.redact), measurements=files.measurements_of(played))
+        self.phases.append(replace(told, artifacts=self._keep(stage, played, told, [self.results[id_] for id_ in mine])))
         if verdict in (Verdict.FAILED, Verdict.UNKNOWN) and not self.keep_going:
             self.stopped = f"phase {number} ({phase.title})"
         self.record(ended=False)

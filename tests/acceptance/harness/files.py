@@ -35,14 +35,14 @@ def jobs_of(played: Played, redact: Redactor) -> tuple[dict[str, Any], ...]:
             "nodes": list(output.job.nodes),
             "command": commands[name],
             "status": output.status,
-            "trouble": redact(output.trouble),
+            "error": redact(output.trouble),
             "seconds": round(output.seconds, 3),
         }
         for name, output in played.outputs.items()
     )
 
 
-def figures_of(played: Played) -> tuple[dict[str, Any], ...]:
+def measurements_of(played: Played) -> tuple[dict[str, Any], ...]:
     """Every number that was measured, with its check and node."""
     return tuple(
         {"check": finding.check, "node": finding.node, "name": figure.name, "value": figure.value, "unit": figure.unit}

@@ -19,7 +19,7 @@ from cluster.harness.transport import local_slowness
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
 
-PASSING: Final = "rackwright.passing"
+EPHEMERAL: Final = "rackwright.ephemeral"
 """The label of a container that is gone when its question is answered; a look for drift beside it knows it by that (drivers/podman.py)."""
 _ENGINE: Final = 30.0
 """Seconds podman may take for a short container: some on a machine that is busy with a look at 64 nodes."""
@@ -143,7 +143,7 @@ def _stranger_sees(declared: Inventory, names: Sequence[str], patience: float) -
         "--label",
         label,
         "--label",
-        f"{PASSING}=check",
+        f"{EPHEMERAL}=check",
         *limits,
         "--entrypoint",
         "/usr/bin/python3",

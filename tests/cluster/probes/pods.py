@@ -121,12 +121,14 @@ def parse_pods(text: str) -> Pods:
 
 def _request(place: Place) -> dict[str, Any]:
     scheduler = place.declared.cluster["scheduler"]
-    workers = [one for one in scheduler["nodes"] if one["works"] and one["name"] in place.declared.nodes and place.speaks(one["name"])]
+    workers = [
+        one for one in scheduler["nodes"] if one["runs_workloads"] and one["name"] in place.declared.nodes and place.speaks(one["name"])
+    ]
     inside = [one for one in scheduler["nodes"] if one["name"] in place.declared.nodes]
     mount = _shared(place, {one["name"] for one in workers} | {place.node["name"]})
     return {
         "token": os.urandom(4).hex(),
-        "image": scheduler["probe"],
+        "image": scheduler["probe_image"],
         "nodes": [
             {"name": one["name"], "gpus": one["gpus"], "first": gpus_to_ask([one["gpus"]])[0], "taints": list(one["taints"])}
             for one in workers
@@ -160,7 +162,9 @@ def _namespaces(scheduler: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _policies(scheduler: Mapping[str, Any]) -> list[dict[str, Any]]:
     """NetworkPolicies of the first namespace that has some, where the network is to hold pods to them: all namespaces have the same."""
-    made = [one for one in scheduler["objects"] if one["kind"] == "NetworkPolicy"] if scheduler["network"]["enforces"] else []
+    made = (
+        [one for one in scheduler["objects"] if one["kind"] == "NetworkPolicy"] if scheduler["network"]["enforces_network_policy"] else []
+    )
     first = next((one["metadata"]["namespace"] for one in made), None)
     return [{"name": one["metadata"]["name"], "spec": one["spec"]} for one in made if one["metadata"]["namespace"] == first]
 
@@ -192,7 +196,7 @@ def _packed() -> str:
 def _command(place: Place) -> str:
     if place.declared.cluster["scheduler"]["kind"] != "kubernetes":
         raise UndeterminedError("the cluster does not run Kubernetes")
-    if not place.declared.cluster["scheduler"]["probe"]:
+    if not place.declared.cluster["scheduler"]["probe_image"]:
         raise UndeterminedError("no image for the checks: only the bundle contains it")
     return f"python3 -I -S -c {shlex.quote(_BOOT)} {_packed()} {shlex.quote(json.dumps(_request(place)))}"
 

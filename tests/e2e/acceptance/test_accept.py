@@ -154,4 +154,4 @@ def test_the_report_is_in_words_for_other_programs(lab: Project) -> None:
         timeout=HANG_SECONDS,
     )
     report = json.loads(said.stdout)
-    assert (said.returncode, report["schema"], report["verdict"]) == (0, "rackwright.acceptance/1", "passed")
+    assert (said.returncode, report["schema"], report["verdict"]) == (0, "rackwright.acceptance/2", "passed")

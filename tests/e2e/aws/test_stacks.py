@@ -94,7 +94,7 @@ def test_drift_names_what_another_hand_did_in_the_account(tmp_path: Path, aws_ac
     found = looked(project)
     told = {(one.node, one.subject): one for one in found.differences}
     assert (lost, "instance.exists") in told and found.unknown == (), told
-    assert told["", "securitygroup entry-rules.ingress tcp 23 from 0.0.0.0/0"].weight is Category.SECURITY
+    assert told["", "securitygroup entry-rules.ingress tcp 23 from 0.0.0.0/0"].category is Category.SECURITY
     assert told[login, "instance.status"].live in ("stopping", "stopped")
     assert len(told) == 3, told
     project.must("destroy")

@@ -93,7 +93,7 @@ def test_every_node_is_for_the_same(lab_of_it: Project, aws: Plan, name: str) ->
 
 def test_slurm_counts_the_same(lab_of_it: Project, aws: Plan) -> None:
     here, there = (one["vars"]["cluster"]["scheduler"] for one in (handed_over(lab_of_it), of(aws)))
-    for key in ("controllers", "accounting", "submit", "partitions"):
+    for key in ("controllers", "accounting", "submit_hosts", "partitions"):
         assert here[key] == there[key], key
     assert lab_of_it.ssh("worker1", "sinfo -h -o %G").output.strip() == "gpu:a10g:1"
 

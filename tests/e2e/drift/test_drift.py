@@ -77,7 +77,7 @@ def test_a_look_at_a_healthy_cluster_finds_nothing_in_any_layer(healthy: Project
 
 
 def test_a_second_look_asks_the_nodes_what_the_phases_asked_them_and_takes_no_other_answer_for_the_same(healthy: Project) -> None:
-    ways = [_how(healthy), _how(healthy)]
+    ways = [_message(healthy), _message(healthy)]
     assert "nodes answer as on" in ways[1], ways
     assert healthy.ssh("worker1", "echo '192.0.2.9 somebody' >> /etc/hosts").ok
     said = healthy.rackwright("drift", healthy.stack, "--json")
@@ -85,11 +85,13 @@ def test_a_second_look_asks_the_nodes_what_the_phases_asked_them_and_takes_no_ot
     healthy.must("up", "--refresh")
 
 
-def _how(project: Project) -> str:
-    """By what the configuration was told."""
+def _message(project: Project) -> str:
+    """By what method the configuration was scanned, and why."""
     said = project.rackwright("drift", project.stack, "--json")
     assert said.ok, said.end
-    return next(layer["how"] for layer in json.loads(said.output[said.output.index("{") :])["layers"] if layer["layer"] == "configuration")
+    return next(
+        layer["message"] for layer in json.loads(said.output[said.output.index("{") :])["layers"] if layer["layer"] == "configuration"
+    )
 
 
 @pytest.mark.essential
@@ -120,6 +122,6 @@ def test_what_the_stack_file_allows_until_a_day_is_expected(healthy: Project) ->
     assert healthy.ssh("worker1", "sudo systemctl stop munge").ok
     said = healthy.rackwright("drift", healthy.stack, "--json")
     found = json.loads(said.output[said.output.index("{") :])
-    assert {one["class"] for one in found["differences"] if one["node"] == "worker1"} == {"expected"}, said.end
+    assert {one["category"] for one in found["differences"] if one["node"] == "worker1"} == {"expected"}, said.end
     healthy.edit(lambda cluster: cluster.pop("drift"))
     healthy.must("up", "--refresh")

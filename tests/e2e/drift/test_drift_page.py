@@ -44,8 +44,8 @@ CONTRAST = """() => {
 """Every element with text of its own -> its contrast with what is behind it (WCAG 2.2, relative luminance)."""
 
 
-def differs(node: str, layer: Layer, weight: Category, subject: str) -> DriftItem:
-    return DriftItem(layer, node, subject, "active", "a value that is long " * 6, weight, f"`rackwright up lab` on {node}")
+def differs(node: str, layer: Layer, category: Category, subject: str) -> DriftItem:
+    return DriftItem(layer, node, subject, "active", "a value that is long " * 6, category, f"`rackwright up lab` on {node}")
 
 
 FOUND = (
@@ -162,7 +162,7 @@ def test_light_and_dark_are_two(opened: Any) -> None:
 
 def test_a_box_leaves_out_what_it_names_and_brings_it_back(opened: Any) -> None:
     seen = opened()
-    for box, left in (("#layer-configuration", 2), ("#class-benign", 2)):
+    for box, left in (("#layer-configuration", 2), ("#category-benign", 2)):
         seen.page.uncheck(box)
         assert len(seen.articles()) == left
         seen.page.check(box)

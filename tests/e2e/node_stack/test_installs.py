@@ -97,9 +97,9 @@ class Node:
 
     def apply(self, role: str, stack: dict[str, Any], *words: str, **more: Any) -> int:
         """The role, as a phase applies it; how much it changed."""
-        record = {"name": "node0", "os": self.os, "roles": ["login"], "carries": [], "rails": []}
+        record = {"name": "node0", "os": self.os, "roles": ["login"], "features": [], "rails": []}
         host = {"ansible_host": "127.0.0.1", "ansible_port": self.port, "ansible_user": "root", "node": record}
-        cluster = {"stack": "rack", "baked_roles": [], "owns_kernel": True}
+        cluster = {"stack": "rack", "preinstalled_roles": [], "manage_kernel": True}
         shared = {
             "ansible_ssh_use_tty": False,
             "cluster": cluster,

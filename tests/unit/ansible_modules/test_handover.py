@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-SCHEMA = "rackwright.inventory/6"
+SCHEMA = "rackwright.inventory/7"
 
 
 def load() -> Any:
@@ -39,10 +39,10 @@ def good() -> tuple[dict[str, list[str]], dict[str, dict[str, Any]]]:
         "stack": "lab",
         "target": "lab",
         "time_zone": "Etc/UTC",
-        "baked_roles": [],
+        "preinstalled_roles": [],
         "metadata_service": False,
         "network": {},
-        "access": {"entry": ["login0"]},
+        "access": {"jump_hosts": ["login0"]},
         "hosts": [{"name": "login0", "address": "10.0.0.1"}, {"name": "worker0", "address": "10.0.0.2"}],
         "users": [],
         "storage": [{"name": "sharedfs", "servers": ["login0"], "clients": ["login0", "worker0"]}],
@@ -78,11 +78,14 @@ def everywhere(variables: dict[str, dict[str, Any]], key: str, value: Any) -> No
         (lambda groups, _: groups.pop("nodes"), "inventory: the group `nodes` is missing"),
         (
             lambda _, hosts: everywhere(hosts, "handover", {"schema": "rackwright.inventory/9"}),
-            "handover.schema: expected rackwright.inventory/6, found rackwright.inventory/9",
+            "handover.schema: expected rackwright.inventory/7, found rackwright.inventory/9",
         ),
-        (lambda _, hosts: hosts["login0"].pop("handover"), "handover.schema: expected rackwright.inventory/6, found none"),
+        (lambda _, hosts: hosts["login0"].pop("handover"), "handover.schema: expected rackwright.inventory/7, found none"),
         (lambda _, hosts: hosts["login0"]["cluster"].pop("storage"), "cluster.storage: missing"),
-        (lambda _, hosts: hosts["login0"]["cluster"]["access"].update(entry=["login9"]), "cluster.access.entry: login9 is not a host"),
+        (
+            lambda _, hosts: hosts["login0"]["cluster"]["access"].update(jump_hosts=["login9"]),
+            "cluster.access.jump_hosts: login9 is not a host",
+        ),
         (
             lambda _, hosts: hosts["login0"]["cluster"]["storage"][0].update(servers=["storage0"]),
             "cluster.storage.sharedfs: storage0 is not a host",

@@ -69,4 +69,4 @@ def test_a_containerd_that_refuses_is_heard(run: Any, ctr: Path) -> None:
 def test_only_workers_make_it_and_only_where_nobody_names_another() -> None:
     tasks = yaml.safe_load((Path(image.__file__).parents[2] / "roles/kubernetes/tasks/images.yml").read_text())
     task = next(one for one in tasks if "rackwright_jobs_image" in one)
-    assert task["when"] == ["kubernetes_cluster.makes_jobs", "'worker' in kubernetes_node.roles"]
+    assert task["when"] == ["kubernetes_cluster.builds_acceptance_image", "'worker' in kubernetes_node.roles"]

@@ -188,7 +188,7 @@ def test_a_node_that_is_out_is_shown_with_its_reason(run: Run, tmp_path: Path) -
 def test_the_plan_for_programs(run: Run) -> None:
     """The whole of it."""
     told = json.loads(run("plan", "lab", "--json").out)
-    assert told["schema"] == "rackwright.plan/1"
+    assert told["schema"] == "rackwright.plan/2"
     assert told == json.loads((Path(__file__).parents[2] / "golden" / "plan" / "lab.json").read_text())
 
 

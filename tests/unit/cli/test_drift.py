@@ -244,11 +244,11 @@ def verification(kind: str, plan: str) -> str:
 
 def test_what_only_jobs_prove_is_as_old_as_it_is(night: Night) -> None:
     night.found = [()]
-    assert [one["when"] for one in json.loads(night("drift", "lab", "--json").out)["proofs"]] == [None, None]
+    assert [one["when"] for one in json.loads(night("drift", "lab", "--json").out)["last_verified"]] == [None, None]
     for plan, when in (("1" * 12, None), ("0" * 12, "2026-11-23T02:00:01+00:00")):
         night.found = [()]
-        paths.proof_by_jobs("lab").write_text(verification("job", plan))
-        told = json.loads(night("drift", "lab", "--json").out)["proofs"][0]
+        paths.report_with_jobs("lab").write_text(verification("job", plan))
+        told = json.loads(night("drift", "lab", "--json").out)["last_verified"][0]
         assert told == {"of": "jobs on every node", "verdict": "passed" if when else None, "when": when}
 
 

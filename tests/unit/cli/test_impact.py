@@ -111,7 +111,7 @@ def test_the_same_for_programs(up: Path, run: Run, change: Any) -> None:
     code, said, _ = run("impact", edit(up, change), "--json")
     told = json.loads(said)
     assert not list(SCHEMA.iter_errors(told))
-    assert (code, told["ends_work"], [finding["path"] for finding in told["findings"]]) == {
+    assert (code, told["disruptive"], [finding["path"] for finding in told["findings"]]) == {
         grown: (0, False, []),
         moved: (1, True, []),
         renumbered: (2, False, ["groups.worker.reserved_addresses"]),
@@ -150,8 +150,8 @@ def test_the_record_gives_back_what_was_applied(tmp_path: Path, stack: str) -> N
     assert cluster is not None
     plan = expand(cluster, stack)
     said = applied.document(applied.wire(cluster), json.dumps(plan.to_data(), sort_keys=True), settled=True)
-    (tmp_path / "plan.json").write_text(json.dumps(said))
-    found = applied.read(tmp_path / "plan.json")
+    (tmp_path / "applied.json").write_text(json.dumps(said))
+    found = applied.read(tmp_path / "applied.json")
     assert found is not None
     assert (found.cluster, found.plan, found.settled) == (cluster, plan, True)
     assert list(found.cluster.groups) == list(cluster.groups), "addresses follow their order"

@@ -72,11 +72,11 @@ def test_a_node_that_runs_no_jobs_is_refused(stack: Stack) -> None:
 
 
 def test_a_container_is_not_rebooted_and_a_machine_is(stack: Stack) -> None:
-    assert '"owns_kernel": false' in stack.described or '"owns_kernel": true' in stack.described
-    stack.described = stack.described.replace('"owns_kernel": true', '"owns_kernel": false')
+    assert '"manage_kernel": false' in stack.described or '"manage_kernel": true' in stack.described
+    stack.described = stack.described.replace('"manage_kernel": true', '"manage_kernel": false')
     code, _, err = stack.roll("--reboot")
     assert code == 2 and "they have no kernel of their own" in err and not stack.asked
-    stack.described = stack.described.replace('"owns_kernel": false', '"owns_kernel": true')
+    stack.described = stack.described.replace('"manage_kernel": false', '"manage_kernel": true')
     assert stack.roll("--reboot")[0] == 0
     assert stack.asked[0][0].reboot
 

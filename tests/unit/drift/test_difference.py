@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from rackwright.catalog.checks import checks
 from rackwright.drift import behaviour, configuration
 from rackwright.drift.categories import categories
-from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan, difference, max_category
+from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan, ScanMethod, difference, max_category
 from rackwright.drift.document import DriftReport, State
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,7 +26,7 @@ def drift(*looks):
     return DriftReport("lab", "0" * 12, datetime(2026, 11, 23, 3, 0, tzinfo=UTC), 5.0, looks)
 
 
-def one(weight=Category.BREAKING, **changes):
+def one(category=Category.BREAKING, **changes):
     """A difference."""
     said = {
         "layer": Layer.BEHAVIOUR,
@@ -36,7 +36,7 @@ def one(weight=Category.BREAKING, **changes):
         "live": "dead",
         "remedy": "start it",
     }
-    return DriftItem(**{**said, **changes}, weight=weight)
+    return DriftItem(**{**said, **changes}, category=category)
 
 
 def check(verdict, **changes):
@@ -83,7 +83,7 @@ def test_a_difference_is_the_same_whatever_the_live_value_is():
 def test_what_was_written_is_read():
     assert difference(one().as_dict()) == one()
     with pytest.raises(ValueError, match="harmless"):
-        difference({**one().as_dict(), "class": "harmless"})
+        difference({**one().as_dict(), "category": "harmless"})
 
 
 class TestBehaviour:
@@ -109,7 +109,7 @@ class TestConfiguration:
     def test_a_task_that_would_change_something_is_a_difference(self):
         found = configuration.look("lab", 3.0, [self.TASK], [])
         (only,) = found.differences
-        assert (only.node, only.subject, only.live, only.weight) == (
+        assert (only.node, only.subject, only.live, only.category) == (
             "worker0",
             "scheduler.Run slurmd",
             "/etc/default/slurmd",
@@ -152,3 +152,13 @@ def test_a_document_is_as_its_schema_says():
     found = drift(LayerScan(Layer.BEHAVIOUR, 1.0, (one(),), (("worker1", "silent"),))).as_dict()
     assert list(schema.iter_errors(found)) == []
     assert list(schema.iter_errors({**found, "state": "fine"})) != []
+
+
+def test_a_layer_names_its_method_and_the_reason_together():
+    schema = Draft202012Validator(json.loads(files("rackwright.drift").joinpath("drift.schema.json").read_text(encoding="utf-8")))
+    found = drift(LayerScan(Layer.CONFIGURATION, 1.0, (), (), ScanMethod.CACHED, "nodes answer as before")).as_dict()
+    layer = found["layers"][0]
+    assert (layer["method"], layer["message"]) == ("cached", "nodes answer as before")
+    assert list(schema.iter_errors(found)) == []
+    for wrong in ({**layer, "method": "guessed"}, {name: value for name, value in layer.items() if name != "message"}):
+        assert list(schema.iter_errors({**found, "layers": [wrong]})) != []

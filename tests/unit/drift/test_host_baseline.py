@@ -116,7 +116,7 @@ class TestCompared:
     WAS = {"etc": {"/etc/hosts": "a", "/etc/ssh/sshd_config": "b"}, "units": {"munge.service": "running"}, "node": {"life": "1"}}
 
     @pytest.mark.parametrize(
-        ("kind", "name", "value", "weight"),
+        ("kind", "name", "value", "category"),
         [
             ("etc", "/etc/hosts", "c", Category.BENIGN),
             ("etc", "/etc/ssh/sshd_config", "c", Category.SECURITY),
@@ -124,10 +124,10 @@ class TestCompared:
             ("units", "munge.service", None, Category.BREAKING),
         ],
     )
-    def test_what_changed_came_or_went_is_named_with_what_it_means(self, kind, name, value, weight):
+    def test_what_changed_came_or_went_is_named_with_what_it_means(self, kind, name, value, category):
         part = {key: one for key, one in {**self.WAS[kind], name: value}.items() if one is not None}
         (only,) = differences("lab", "worker0", self.WAS, {**self.WAS, kind: part})
-        assert (only.node, only.subject, only.live, only.weight) == ("worker0", f"traces.{kind} {name}", value or "nothing", weight)
+        assert (only.node, only.subject, only.live, only.category) == ("worker0", f"traces.{kind} {name}", value or "nothing", category)
         assert "rackwright drift lab --update-baseline" in only.remedy
 
     def test_the_same_is_no_difference(self):

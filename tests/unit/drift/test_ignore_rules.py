@@ -27,7 +27,7 @@ def found(*allowed: Allowance) -> list[DriftItem]:
 
 def test_it_is_expected_through_its_last_day_and_says_why() -> None:
     (only,) = found(allowance())
-    assert only.weight is Category.EXPECTED and "disk on order" in only.remedy and only.live == "ro"
+    assert only.category is Category.EXPECTED and "disk on order" in only.remedy and only.live == "ro"
 
 
 @pytest.mark.parametrize("other", [{"subject": "munge.*"}, {"node": "login0"}])
@@ -38,7 +38,7 @@ def test_it_covers_nothing_else(other: dict[str, str]) -> None:
 def test_an_expired_one_covers_nothing_and_is_a_difference_itself() -> None:
     expired, still = found(allowance(until=date(2026, 11, 22)))
     assert still == OPEN
-    assert (expired.live, expired.weight, expired.node) == ("expired", Category.BENIGN, "")
+    assert (expired.live, expired.category, expired.node) == ("expired", Category.BENIGN, "")
 
 
 def test_an_expired_one_is_named_even_where_nothing_differs() -> None:

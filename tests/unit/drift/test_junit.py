@@ -15,8 +15,8 @@ def suites(*looks):
     return {suite.get("name"): suite for suite in ElementTree.fromstring(text)}
 
 
-def differs(weight, declared="active"):
-    return DriftItem(Layer.BEHAVIOUR, "worker0", f"munge.{weight.value}", declared, "dead", weight, "start it")
+def differs(category, declared="active"):
+    return DriftItem(Layer.BEHAVIOUR, "worker0", f"munge.{category.value}", declared, "dead", category, "start it")
 
 
 def counts(suite):

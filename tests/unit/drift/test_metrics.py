@@ -27,11 +27,11 @@ def values(*looks: LayerScan) -> dict[tuple[str, ...], float]:
     return found
 
 
-def test_differences_are_counted_by_layer_and_class_also_where_there_are_none() -> None:
+def test_differences_are_counted_by_layer_and_category_also_where_there_are_none() -> None:
     found = values(*QUIET, LayerScan(Layer.BEHAVIOUR, 2.0, (STOPPED, STOPPED)))
-    assert found["differences", "behaviour", "breaking"] == 2
-    assert sum(value for name, value in found.items() if name[0] == "differences") == 2
-    assert sum(name[0] == "differences" for name in found) == len(Layer) * len(Category)
+    assert found["items", "behaviour", "breaking"] == 2
+    assert sum(value for name, value in found.items() if name[0] == "items") == 2
+    assert sum(name[0] == "items" for name in found) == len(Layer) * len(Category)
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,13 @@ def test_one_state_is_one(last: LayerScan, state: str) -> None:
 
 def test_a_layer_that_nobody_looked_at_is_not_zero() -> None:
     found = values(*QUIET)
-    assert found["unknown", "behaviour"] == 1 and found["state", "unknown"] == 1
+    assert found["undetermined_items", "behaviour"] == 1 and found["state", "unknown"] == 1
 
 
 def test_its_age_and_how_long_it_took_can_be_told() -> None:
     found = values(*QUIET, LayerScan(Layer.BEHAVIOUR, 2.0))
-    assert found["last_run_timestamp_seconds",] == BEGAN.timestamp() + 5
-    assert (found["last_run_duration_seconds",], found["duration_seconds", "configuration"]) == (5.0, 4.0)
+    assert found["last_completion_timestamp_seconds",] == BEGAN.timestamp() + 5
+    assert (found["scan_duration_seconds",], found["layer_scan_duration_seconds", "configuration"]) == (5.0, 4.0)
 
 
 def test_the_exporters_user_may_read_it(tmp_path) -> None:

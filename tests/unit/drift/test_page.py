@@ -28,8 +28,8 @@ def node(*roles, gpus=0):
 NODES = {"login0": node("login"), "worker0": node("worker", gpus=8), "worker1": node("worker", gpus=8), "storage0": node("storage")}
 
 
-def differs(on, subject="munge.service_runs", weight=Category.BREAKING, layer=Layer.BEHAVIOUR, **told):
-    return DriftItem(layer, on, subject, **{"declared": "active", "live": "dead", "weight": weight, "remedy": "`start` it", **told})
+def differs(on, subject="munge.service_runs", category=Category.BREAKING, layer=Layer.BEHAVIOUR, **told):
+    return DriftItem(layer, on, subject, **{"declared": "active", "live": "dead", "category": category, "remedy": "`start` it", **told})
 
 
 def shown(*differences, unknown=(), nodes=NODES, looks=(), seen=()):
@@ -88,15 +88,15 @@ def test_a_verdict_that_is_not_whole_is_no_green_one():
 
 
 @pytest.mark.parametrize(
-    ("weight", "colour"), [(Category.SECURITY, "security"), (Category.BREAKING, "breaking"), (Category.EXPECTED, "expected")]
+    ("category", "colour"), [(Category.SECURITY, "security"), (Category.BREAKING, "breaking"), (Category.EXPECTED, "expected")]
 )
-def test_a_node_has_the_colour_of_its_heaviest_difference(weight, colour):
-    html = shown(differs("worker0", weight=weight), differs("worker0", "tuning.x", Category.EXPECTED))
+def test_a_node_has_the_colour_of_its_heaviest_difference(category, colour):
+    html = shown(differs("worker0", category=category), differs("worker0", "tuning.x", Category.EXPECTED))
     assert (part(html, "worker0"), part(html, "worker1")) == (colour, "clean")
 
 
 def test_a_node_that_said_nothing_is_unknown_even_where_what_differs_is_expected():
-    html = shown(differs("worker0", weight=Category.EXPECTED), unknown=(("worker0", "unreachable"),))
+    html = shown(differs("worker0", category=Category.EXPECTED), unknown=(("worker0", "unreachable"),))
     assert part(html, "worker0") == "unknown"
 
 
@@ -120,11 +120,11 @@ def test_what_nodes_share_is_not_drawn_as_well_while_one_of_them_is_silent(silen
 
 
 def test_every_box_hides_what_it_is_about_and_nothing_else():
-    html = shown(differs("worker0"), differs("login0", weight=Category.SECURITY))
+    html = shown(differs("worker0"), differs("login0", category=Category.SECURITY))
     boxes = set(re.findall(r'<input type="\w+" id="([\w-]+)"', html))
     rules = set(re.findall(r"body:has\(#([\w-]+):", html))
     assert boxes - {"node-all"} <= rules
-    assert {"layer-behaviour", "class-security", "class-breaking", "node-0", "node-1"} <= boxes and "class-benign" not in boxes
+    assert {"layer-behaviour", "category-security", "category-breaking", "node-0", "node-1"} <= boxes and "category-benign" not in boxes
     assert 'body:has(#node-1:checked) article[data-node]:not([data-node~="worker0"]){display:none}' in html
 
 

@@ -39,7 +39,7 @@ def test_a_paused_node_differs_in_its_status():
 
 def test_a_deleted_node_is_gone():
     (only,) = found(event("delete", old={"hostname": "worker0"}))
-    assert (only.node, only.subject, only.live, only.weight) == ("worker0", "node.exists", "missing", Category.BREAKING)
+    assert (only.node, only.subject, only.live, only.category) == ("worker0", "node.exists", "missing", Category.BREAKING)
 
 
 def test_a_network_is_of_no_node():
@@ -56,7 +56,7 @@ def test_another_host_key_is_a_matter_of_security_and_no_secret_is_shown():
             new={"hostname": "worker0", "host_key": {**secret, "ciphertext": "b"}},
         )
     )
-    assert (only.weight, only.declared, only.live) == (Category.SECURITY, "(secret)", "(secret)")
+    assert (only.category, only.declared, only.live) == (Category.SECURITY, "(secret)", "(secret)")
 
 
 @pytest.mark.parametrize("token", ["rackwright:ansible:Converge", "rackwright:test:Verification", "pulumi:pulumi:Stack"])
@@ -77,7 +77,7 @@ def test_what_carries_the_label_and_is_not_on_record_is_a_stranger():
     (only,) = resources.unmanaged_resources(
         [("container", "lab-worker0"), ("container", "lab-miner"), ("secret", "rackwright.lab.key")], known
     )
-    assert (only.subject, only.weight) == ("container lab-miner.stranger", Category.SECURITY)
+    assert (only.subject, only.category) == ("container lab-miner.stranger", Category.SECURITY)
 
 
 def test_a_log_that_was_cut_off_has_no_end_and_so_proves_nothing():

@@ -41,7 +41,7 @@ def test_another_network_at_the_same_port_is_a_door():
     (only,) = security_group_rules.differences(
         [group({**SSH, "cidrBlocks": ["192.0.2.0/24", "0.0.0.0/0"]}), rule(**DECLARED, cidrIpv4="192.0.2.0/24")]
     )
-    assert (only.node, only.subject, only.weight) == ("", "securitygroup entry-rules.ingress tcp 22 from 0.0.0.0/0", Category.SECURITY)
+    assert (only.node, only.subject, only.category) == ("", "securitygroup entry-rules.ingress tcp 22 from 0.0.0.0/0", Category.SECURITY)
     assert "revoke-security-group-ingress --group-id sg-1" in only.remedy
 
 

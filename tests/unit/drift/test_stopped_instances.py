@@ -31,7 +31,7 @@ def test_one_that_runs_or_is_gone_is_no_matter_of_its_state(read):
 @pytest.mark.parametrize("state", ["stopping", "stopped", "shutting-down"])
 def test_one_that_somebody_stopped_breaks_the_cluster(state):
     (only,) = stopped_instances.differences([instance(state)], ("gpu1",))
-    assert (only.layer, only.node, only.subject, only.live, only.weight) == (
+    assert (only.layer, only.node, only.subject, only.live, only.category) == (
         Layer.RESOURCES,
         "gpu0",
         "instance.status",
@@ -42,8 +42,8 @@ def test_one_that_somebody_stopped_breaks_the_cluster(state):
 
 
 @pytest.mark.parametrize(
-    ("state", "weight"), [("stopped", Category.EXPECTED), ("stopping", Category.EXPECTED), ("shutting-down", Category.BREAKING)]
+    ("state", "category"), [("stopped", Category.EXPECTED), ("stopping", Category.EXPECTED), ("shutting-down", Category.BREAKING)]
 )
-def test_one_that_saves_power_is_expected_and_one_that_comes_to_its_end_is_not(state, weight):
+def test_one_that_saves_power_is_expected_and_one_that_comes_to_its_end_is_not(state, category):
     (only,) = stopped_instances.differences([instance(state)], ("gpu0",))
-    assert only.weight is weight
+    assert only.category is category

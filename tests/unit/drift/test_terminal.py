@@ -20,8 +20,8 @@ def shown(*looks: LayerScan) -> str:
     return caught.get()
 
 
-def differs(node: str, weight: Category = Category.BREAKING) -> DriftItem:
-    return DriftItem(Layer.BEHAVIOUR, node, "munge.is_active", "active", "dead", weight, "start it")
+def differs(node: str, category: Category = Category.BREAKING) -> DriftItem:
+    return DriftItem(Layer.BEHAVIOUR, node, "munge.is_active", "active", "dead", category, "start it")
 
 
 def test_it_names_subject_node_both_sides_and_what_now() -> None:
@@ -40,7 +40,7 @@ def test_what_many_nodes_have_in_common_is_said_once() -> None:
             silent,
         )
     )
-    assert text.count("munge.is_active  worker[0-2,4]") == 2, "once for each weight"
+    assert text.count("munge.is_active  worker[0-2,4]") == 2, "once for each category"
     assert text.count("no answer") == 1 and "worker[5-8]" in text
 
 

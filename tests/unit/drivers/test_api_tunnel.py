@@ -120,7 +120,7 @@ def test_a_later_operation_opens_the_way_before_anybody_asks(ssh: Path) -> None:
     """A refresh runs no program, and Pulumi's provider looks for the API as soon as it is configured."""
     port = free()
     paths.prepare("lab")
-    paths.api_way("lab").write_text(json.dumps({"port": port, "through": "login0", "endpoint": "10.77.0.16:6443"}))
+    paths.api_tunnel("lab").write_text(json.dumps({"port": port, "through": "login0", "endpoint": "10.77.0.16:6443"}))
 
     async def act() -> None:
         await api_tunnel.open_tunnel("lab")
@@ -144,7 +144,7 @@ def test_after_the_deletion_nobody_listens(ssh: Path) -> None:
         await access.delete(operation([]), RecordedState("x", inputs(port), {}))
         with pytest.raises(OSError):
             await asyncio.open_connection("127.0.0.1", port)
-        assert not paths.api_way("lab").exists()
+        assert not paths.api_tunnel("lab").exists()
 
     played(act)
 

@@ -71,13 +71,13 @@ def test_a_listing_that_keeps_failing_is_told(store: Store) -> None:
 
 def test_a_container_of_a_check_is_the_stacks_and_no_stranger(monkeypatch: pytest.MonkeyPatch) -> None:
     async def listed(*words: str, **_: object) -> CompletedProcess:
-        rows = "lab-worker0 map[rackwright.stack:lab]\nodd_name map[rackwright.passing:check rackwright.stack:lab]\n"
+        rows = "lab-worker0 map[rackwright.stack:lab]\nodd_name map[rackwright.ephemeral:check rackwright.stack:lab]\n"
         return CompletedProcess(words, 0, rows if words[0] == "ps" else "", "")
 
     monkeypatch.setattr(podman, "podman", listed)
     assert asyncio.run(podman.stack_leftovers("lab")) == ["container lab-worker0", "container odd_name"]
-    assert asyncio.run(podman.stack_leftovers("lab", passing=False)) == ["container lab-worker0"]
+    assert asyncio.run(podman.stack_leftovers("lab", ephemeral=False)) == ["container lab-worker0"]
 
 
 def test_checks_mark_their_containers_as_drift_knows_them() -> None:
-    assert machine.PASSING == podman.PASSING_LABEL
+    assert machine.EPHEMERAL == podman.EPHEMERAL_LABEL

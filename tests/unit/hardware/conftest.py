@@ -48,9 +48,9 @@ def inventory():
     names = [node["name"] for node in nodes]
     workers = names[1:]
     cluster = {
-        "level": "smoke", "simulated": [], "access": {"entry": ["login0"]},
+        "level": "smoke", "simulated": [], "access": {"jump_hosts": ["login0"]},
         "storage": [{"name": "s", "mount": "/mnt/sharedfs", "kind": "moosefs", "clients": names, "servers": []}],
-        "scheduler": {"kind": "slurm", "submit": ["login0"], "nodes": [{"name": name, "gpus": 8} for name in workers],
+        "scheduler": {"kind": "slurm", "submit_hosts": ["login0"], "nodes": [{"name": name, "gpus": 8} for name in workers],
                       "partitions": [{"name": "gpu", "nodes": workers}], "config_overrides": False},
         "users": [{"name": "alice"}],
     }  # fmt: skip
@@ -58,7 +58,7 @@ def inventory():
     return {
         "all": {
             "vars": {
-                "handover": {"schema": "rackwright.inventory/6", "stack": "rack", "target": "hosts"},
+                "handover": {"schema": "rackwright.inventory/7", "stack": "rack", "target": "hosts"},
                 "cluster": cluster,
                 "fabric": {"kind": "infiniband", "rate_gbps": 400, "link_layer": "InfiniBand", "simulated": False, "subnet_manager": None},
             },

@@ -38,7 +38,7 @@ def asked(seen, section):
 def report(declared, seen, section=Section.SUMMARY):
     """A report, as JSON gives it back, true to its schema."""
     seen = {name: asked(one, section) for name, one in seen.items()}
-    found = json.loads(json.dumps(document(declared, section, seen, started=STARTED, seconds=1.5, way="ssh")))
+    found = json.loads(json.dumps(document(declared, section, seen, started=STARTED, seconds=1.5, collected_via="ssh")))
     SCHEMA.validate(found)
     return found
 

@@ -285,7 +285,7 @@ def test_a_stack_that_was_never_applied_is_made() -> None:
 def test_a_run_that_did_not_end_well_is_done_again() -> None:
     now = described(LAB)
     [found] = impact(ClusterPlan(now.cluster, now.plan, settled=False), now)
-    assert (found.action, found.words) == (Action.REPEAT, "applies all phases again: the last run did not succeed")
+    assert (found.action, found.message) == (Action.REAPPLY, "applies all phases again: the last run did not succeed")
 
 
 def test_many_names_are_shown_as_first_and_last() -> None:
@@ -339,11 +339,11 @@ def test_every_node_that_comes_or_goes_is_named_once_and_workers_are_drained(old
     now = {node.name: node for node in after.plan.nodes}
 
     def subjects(*actions: Action) -> list[str]:
-        return sorted(name for consequence in found if consequence.action in actions for name in consequence.subjects)
+        return sorted(name for consequence in found if consequence.action in actions for name in consequence.affected)
 
     assert subjects(Action.DRAIN) == sorted(n for n in names if n not in now and n.startswith("worker") and names[n].is_in)
     assert subjects(Action.REMOVE) == sorted(n for n in names if n not in now and not (n.startswith("worker") and names[n].is_in))
-    assert subjects(Action.TAKE_OUT) == sorted(n for n in names if n in now and names[n].is_in and not now[n].is_in)
+    assert subjects(Action.EXCLUDE) == sorted(n for n in names if n in now and names[n].is_in and not now[n].is_in)
     assert subjects(Action.ADD) == sorted(n for n in now if now[n].is_in and not (n in names and names[n].is_in))
 
 
@@ -351,7 +351,7 @@ def test_every_node_that_comes_or_goes_is_named_once_and_workers_are_drained(old
 @given(clusters(), clusters())
 def test_every_edited_field_is_the_reason_of_something(old: dict[str, Any], new: dict[str, Any]) -> None:
     before, after = described(old), described(new)
-    reasons = {path for consequence in impact(before, after) for path in consequence.why}
+    reasons = {path for consequence in impact(before, after) for path in consequence.caused_by}
     untold = [str(edit) for edit in edits(before.cluster, after.cluster) if not any(f"{edit}.".startswith(f"{path}.") for path in reasons)]
     assert untold == []
 

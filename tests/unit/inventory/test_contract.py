@@ -129,15 +129,19 @@ def test_a_node_that_is_out_can_be_reached_but_is_in_no_other_group() -> None:
 def test_a_node_from_an_older_image_has_the_roles_install_again() -> None:
     plan = lab()
     made = hosts(plan)
-    assert rackwright_inventory.inventory(plan, made)["all"]["vars"]["cluster"]["baked_roles"] == list(rackwright_inventory.BAKED["slurm"])
+    assert rackwright_inventory.inventory(plan, made)["all"]["vars"]["cluster"]["preinstalled_roles"] == list(
+        rackwright_inventory.BAKED["slurm"]
+    )
     made["worker1"] = dataclasses.replace(made["worker1"], baked=False)
-    assert rackwright_inventory.inventory(plan, made)["all"]["vars"]["cluster"]["baked_roles"] == []
+    assert rackwright_inventory.inventory(plan, made)["all"]["vars"]["cluster"]["preinstalled_roles"] == []
 
 
-def test_baked_roles_are_what_the_image_holds() -> None:
+def test_preinstalled_roles_are_what_the_image_holds() -> None:
     """An image that was pulled bare holds none."""
     plan = lab()
-    assert rackwright_inventory.inventory(plan, hosts(plan), baked_roles=["base"])["all"]["vars"]["cluster"]["baked_roles"] == ["base"]
+    assert rackwright_inventory.inventory(plan, hosts(plan), preinstalled_roles=["base"])["all"]["vars"]["cluster"][
+        "preinstalled_roles"
+    ] == ["base"]
 
 
 def resolved(config: Path, name: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rackwright.drift.difference import ScanMethod
 from rackwright.drivers import ansible
 from rackwright.inventory import paths
 from rackwright.operations.check_mode import runner as looking
@@ -67,22 +68,23 @@ def stack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Stack:
 
 
 def test_the_phases_look_once_and_then_the_nodes_are_asked(stack: Stack) -> None:
-    ways = [stack.look().how for _ in range(3)]
-    assert stack.plays == 1 and ways[0] == "the phases looked" and "nodes answer as on" in ways[2]
+    ways = [stack.look() for _ in range(3)]
+    assert stack.plays == 1 and ways[0].message == "the phases looked" and "nodes answer as on" in ways[2].message
+    assert [one.method for one in ways] == [ScanMethod.CHECK_MODE, ScanMethod.CACHED, ScanMethod.CACHED]
     assert stack.target == "lab"  # whose nodes share this machine
-    assert paths.answers("lab").stat().st_mode & 0o777 == 0o600
+    assert paths.check_mode_cache("lab").stat().st_mode & 0o777 == 0o600
 
 
 def test_one_other_answer_and_the_phases_look(stack: Stack) -> None:
     stack.look()
     stack.answer = "b"
-    assert "answer otherwise to `Look`" in stack.look().how and stack.plays == 2
+    assert "answer otherwise to `Look`" in stack.look().message and stack.plays == 2
 
 
 def test_a_silent_node_is_no_answer(stack: Stack) -> None:
     stack.look()
     stack.silent = next(iter(stack.phases.root))
-    assert stack.silent in stack.look().how and stack.limits[-1] == []
+    assert stack.silent in stack.look().message and stack.limits[-1] == []
 
 
 CHANGED = ansible.PlaybookResult(changed=[ansible.TaskResult("worker1", "base", "Write")])
@@ -93,9 +95,10 @@ def test_where_one_node_answers_otherwise_the_phases_look_at_that_and_at_the_con
     stack.other, stack.limited = "worker1", CHANGED
     found = stack.look()
     assert found.applied is CHANGED and stack.limits == [[], ["login0", "worker1"]]
-    assert found.how == "the phases looked at login0,worker1: worker1 answers otherwise to `Look`"
+    assert found.message == "the phases looked at login0,worker1: worker1 answers otherwise to `Look`"
+    assert found.method is ScanMethod.CHECK_MODE
     stack.other = ""
-    assert "nodes answer as on" in stack.look().how, "what was kept holds still"
+    assert "nodes answer as on" in stack.look().message, "what was kept holds still"
 
 
 @pytest.mark.parametrize(
@@ -108,13 +111,13 @@ def test_they_look_at_all_nodes_where_some_do_not_tell(stack: Stack, limited: an
     stack.other, stack.limited, stack.applied = "worker1", limited, CHANGED
     found = stack.look()
     assert found.applied is CHANGED and stack.limits[1:] == [["login0", "worker1"], []]
-    assert found.how == "the phases looked: worker1 answers otherwise to `Look`"
+    assert found.message == "the phases looked: worker1 answers otherwise to `Look`"
 
 
 def test_a_node_that_is_lost_leaves_the_others_to_the_phases_and_nothing_is_kept(stack: Stack) -> None:
     lost = next(iter(stack.phases.root))
     stack.look(**{lost: "no route"})
-    assert stack.plays == 1 and lost not in stack.limit and not paths.answers("lab").exists()
+    assert stack.plays == 1 and lost not in stack.limit and not paths.check_mode_cache("lab").exists()
 
 
 @pytest.mark.parametrize(
@@ -129,31 +132,31 @@ def test_a_node_that_is_lost_leaves_the_others_to_the_phases_and_nothing_is_kept
 )
 def test_only_what_was_well_is_kept(stack: Stack, applied: ansible.PlaybookResult) -> None:
     stack.applied = applied
-    assert stack.look().applied is applied and not paths.answers("lab").exists()
+    assert stack.look().applied is applied and not paths.check_mode_cache("lab").exists()
 
 
 @pytest.mark.parametrize("file", [paths.inventory, paths.secrets, paths.ssh_config])
 def test_another_hand_over_is_another_question(stack: Stack, file: Any) -> None:
     stack.look()
     file("lab").write_text(file("lab").read_text() + "\n# more\n")
-    assert stack.look().how == "the phases looked" and stack.plays == 2
+    assert stack.look().message == "the phases looked" and stack.plays == 2
 
 
 def test_an_up_that_applied_something_asks_anew(stack: Stack) -> None:
     stack.look()
     os.utime(paths.applied("lab"), (1, 1))
-    assert stack.look().how == "the phases looked" and stack.plays == 2
+    assert stack.look().message == "the phases looked" and stack.plays == 2
 
 
 def test_playbooks_of_the_users_own_are_always_asked(stack: Stack) -> None:
     stack.phases = looking.PlaybookRun("lab", paths.inventory("lab"), paths.secrets("lab"), site=str(paths.site("lab")))
-    assert {stack.look().how for _ in range(2)} == {"the phases looked"} and stack.plays == 2
+    assert {stack.look().message for _ in range(2)} == {"the phases looked"} and stack.plays == 2
 
 
 def test_secrets_stay_in_their_file_and_are_asked_with_all_the_same(stack: Stack) -> None:
     stack.look()
-    assert SECRET not in paths.answers("lab").read_text(encoding="utf-8")
-    assert "nodes answer as on" in stack.look().how
+    assert SECRET not in paths.check_mode_cache("lab").read_text(encoding="utf-8")
+    assert "nodes answer as on" in stack.look().message
     assert all(SECRET in program for program in stack.programs.values())
 
 

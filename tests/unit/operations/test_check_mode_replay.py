@@ -41,14 +41,14 @@ def both() -> recording.Record:
 
 class TestTheRecord:
     def test_it_is_read_as_it_was_written_and_is_its_owners_alone(self, tmp_path):
-        recording.write(both(), tmp_path / "answers.json")
-        assert recording.read(tmp_path / "answers.json") == both()
-        assert (tmp_path / "answers.json").stat().st_mode & 0o777 == 0o600
+        recording.write(both(), tmp_path / "check-mode-cache.json")
+        assert recording.read(tmp_path / "check-mode-cache.json") == both()
+        assert (tmp_path / "check-mode-cache.json").stat().st_mode & 0o777 == 0o600
 
-    @pytest.mark.parametrize("text", ["", "{", '{"schema": "rackwright.answers/0"}'])
+    @pytest.mark.parametrize("text", ["", "{", '{"schema": "rackwright.check-mode-cache/0"}'])
     def test_what_another_version_or_nobody_wrote_is_no_record(self, tmp_path, text):
-        (tmp_path / "answers.json").write_text(text)
-        assert recording.read(tmp_path / "answers.json") is None and recording.read(tmp_path / "none") is None
+        (tmp_path / "check-mode-cache.json").write_text(text)
+        assert recording.read(tmp_path / "check-mode-cache.json") is None and recording.read(tmp_path / "none") is None
 
     @pytest.mark.parametrize(
         "odd",

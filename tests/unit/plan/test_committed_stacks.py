@@ -103,10 +103,10 @@ def test_every_node_is_in_the_inventory_group_of_its_own_group_and_roles_alone(s
 @of_each_stack
 def test_groups_and_services_name_planned_nodes_only(stack: str) -> None:
     plan = plan_of(stack)
-    named: set[str] = {*plan.access.entry, *plan.access.ports, *(volume.node for volume in plan.volumes)}
+    named: set[str] = {*plan.access.jump_hosts, *plan.access.ports, *(volume.node for volume in plan.volumes)}
     named |= {name for members in plan.groups.values() for name in members}
     named |= {name for storage in plan.storage for name in (*storage.servers, *storage.clients)}
-    named |= {*plan.scheduler.controllers, *plan.scheduler.submit, *(node.name for node in plan.scheduler.nodes)}
+    named |= {*plan.scheduler.controllers, *plan.scheduler.submit_hosts, *(node.name for node in plan.scheduler.nodes)}
     if plan.fabric and plan.fabric.subnet_manager:
         named.add(plan.fabric.subnet_manager)
     assert named <= plan.by_name.keys()
@@ -119,7 +119,7 @@ def test_every_worker_is_counted_by_the_scheduler_with_its_own_hardware(stack: s
         counted = {node.name: (node.cpus, node.gpus, node.gpu_type) for node in plan.scheduler.nodes}
         own = {node.name: (node.cpus, node.gpus.count if node.gpus else 0, node.gpus.model if node.gpus else None) for node in plan.nodes}
     else:
-        counted = {node.name: (node.address, node.gpus) for node in plan.scheduler.nodes if node.works}
+        counted = {node.name: (node.address, node.gpus) for node in plan.scheduler.nodes if node.runs_workloads}
         own = {node.name: (node.address, node.gpus.count if node.gpus else 0) for node in plan.nodes}
     assert counted == {name: own[name] for name in plan.groups["role_worker"]}
 

@@ -93,7 +93,7 @@ def test_a_node_that_is_out_is_in_group_out_alone(groups: dict[str, Any], data: 
     assert [node.address for node in plan.nodes] == [node.address for node in without.nodes]
     assert plan.access.ports == without.access.ports
     assert plan.volumes == without.volumes
-    scheduled = {*plan.scheduler.controllers, *plan.scheduler.submit, *(node.name for node in plan.scheduler.nodes)}
+    scheduled = {*plan.scheduler.controllers, *plan.scheduler.submit_hosts, *(node.name for node in plan.scheduler.nodes)}
     assert not out & scheduled
 
 

@@ -40,15 +40,15 @@ def having(plan: Plan, part: str) -> list[str]:
 
 def test_nobody_carries_what_nobody_asked_for() -> None:
     plan = planned(LAB)
-    assert {node.carries for node in plan.nodes} == {()}
+    assert {node.features for node in plan.nodes} == {()}
     assert all(having(plan, part) == [] for part in PARTS)
     assert not any(plan.node_stack.model_dump().values())
 
 
 def test_parts_of_a_kernel_are_left_out_in_containers() -> None:
     asked = {"tuning": {}, "scratch": {"devices": ["/dev/vdb"]}, "rdma": {"ipoib": True}}
-    assert {node.carries for node in planned(LAB, **asked).nodes} == {()}
-    assert planned(HOSTS, **asked).node("worker0").carries == ("tuning", "scratch", "roce")
+    assert {node.features for node in planned(LAB, **asked).nodes} == {()}
+    assert planned(HOSTS, **asked).node("worker0").features == ("tuning", "scratch", "roce")
 
 
 def test_nodes_that_run_jobs_have_it_unless_groups_are_named() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rackwright.catalog.networks import between, encapsulations, overhead
+from rackwright.catalog.networks import encapsulations, overhead, required_ports
 from rackwright.inventory import paths
 from rackwright.model.scheduler.kubernetes import Cni, Encapsulation
 from rackwright.plan import expand
@@ -53,7 +53,9 @@ def test_every_network_says_what_nodes_take_and_what_it_costs(cni: Cni) -> None:
     assert encapsulations(cni)
     for encapsulation in encapsulations(cni):
         assert overhead(encapsulation) == 0 if encapsulation is Encapsulation.NONE else overhead(encapsulation) >= 20
-        assert bool(between(cni, encapsulation)) is (cni is not Cni.BRIDGE and (cni, encapsulation) != (Cni.FLANNEL, Encapsulation.NONE))
+        assert bool(required_ports(cni, encapsulation)) is (
+            cni is not Cni.BRIDGE and (cni, encapsulation) != (Cni.FLANNEL, Encapsulation.NONE)
+        )
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_flannel_comes_before_what_needs_a_network() -> None:
 def test_namespaces_have_policies_where_they_hold(cni: str, policies: int) -> None:
     cluster = planned(cni=cni)
     found = [made["metadata"]["name"] for made in cluster.objects if made["kind"] == "NetworkPolicy"]
-    assert len(found) == policies and cluster.network.enforces is bool(policies)
+    assert len(found) == policies and cluster.network.enforces_network_policy is bool(policies)
     assert not found or found[0] == "default-deny"
 
 

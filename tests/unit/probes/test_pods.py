@@ -154,13 +154,13 @@ def test_words_for_no_gpu(said):
     assert parse_devices(json.dumps({"visible": said, "files": []})).visible == ()
 
 
-NODE = {"works": True, "gpus": 8, "address": "10.0.0.1", "taints": ["gpu=yes:NoSchedule"]}
+NODE = {"runs_workloads": True, "gpus": 8, "address": "10.0.0.1", "taints": ["gpu=yes:NoSchedule"]}
 SCHEDULER = {
     "kind": "kubernetes",
-    "probe": "rackwright.local/probe:1",
-    "network": {"enforces": False},
+    "probe_image": "rackwright.local/probe:1",
+    "network": {"enforces_network_policy": False},
     "folders": [{"path": "/mnt/s/kubernetes/research"}],
-    "nodes": [{"name": "login0", **NODE, "works": False}, {"name": "w0", **NODE}, {"name": "w1", **NODE}],
+    "nodes": [{"name": "login0", **NODE, "runs_workloads": False}, {"name": "w0", **NODE}, {"name": "w1", **NODE}],
     "namespaces": [{"name": "research"}],
     "objects": [
         {"kind": "Namespace", "metadata": {"name": "research", "labels": {"pod-security.kubernetes.io/enforce": "baseline"}}},
@@ -194,7 +194,7 @@ class TestWhatIsAsked:
         policy = {"kind": "NetworkPolicy", "metadata": {"name": "default-deny", "namespace": "research"}, "spec": {"podSelector": {}}}
         other = {**policy, "metadata": {"name": "default-deny", "namespace": "teaching"}}
         objects = [*SCHEDULER["objects"], policy, other]
-        found = request(place(objects=objects, network={"enforces": True}))["policies"]
+        found = request(place(objects=objects, network={"enforces_network_policy": True}))["policies"]
         assert found == [{"name": "default-deny", "spec": {"podSelector": {}}}]
         assert request(place(objects=objects))["policies"] == []
 
@@ -205,7 +205,7 @@ class TestWhatIsAsked:
 
     def test_without_an_image_nothing_is_told(self):
         with pytest.raises(UndeterminedError, match="no image for the checks"):
-            PODS.command_at(place(probe=None))
+            PODS.command_at(place(probe_image=None))
 
     def test_what_ended_is_looked_for_by_its_name(self):
         where = place()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rackwright.drift.difference import ScanMethod
 from rackwright.drivers import ansible, rolling_update
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
@@ -211,7 +212,7 @@ class TestSettled:
             return found.pop(0) if found else ansible.PlaybookResult()
 
         async def look(*_: object) -> CheckModeResult:
-            return CheckModeResult(await play(), "the phases looked")
+            return CheckModeResult(await play(), ScanMethod.CHECK_MODE, "the phases looked")
 
         monkeypatch.setattr(converge.ansible, "play", play)
         monkeypatch.setattr(converge, "run", look)
@@ -283,7 +284,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
         return ansible.PlaybookResult(rolls=list(waits), failed=list(found["failed"]), status=2 if found["failed"] else 0)
 
     async def look(*_: object) -> CheckModeResult:
-        return CheckModeResult(await site(), "the phases looked")
+        return CheckModeResult(await site(), ScanMethod.CHECK_MODE, "the phases looked")
 
     async def reach(*_: object, **__: object) -> dict[str, str]:
         return {}

@@ -30,7 +30,7 @@ def _inventory():
     nodes = [
         _node("login0", "login", "controller", "accounting"),
         _node("worker0", "worker", gpus=gpus),
-        _node("worker1", "worker", gpus={**gpus, "simulated": False, "nvswitch": True}, neuron_devices=1, carries=["tuning"]),
+        _node("worker1", "worker", gpus={**gpus, "simulated": False, "nvswitch": True}, neuron_devices=1, features=["tuning"]),
         _node("storage0", "storage"),
     ]
     everybody = [node["name"] for node in nodes]
@@ -45,7 +45,7 @@ def _inventory():
         "stack": "lab", "target": "lab", "level": "smoke", "time_zone": "Etc/UTC", "simulated": ["gpu", "fabric"], "metadata_service": True,
         "network": {"cidr": "10.77.0.0/24", "gateway": "10.77.0.1"},
         "software": {"versions": {"driver": "580.173.02", "cuda": "13.0", "nccl": "2.28.9", "dcgm": "4.6.0"}, "nccl": {}},
-        "access": {"entry": ["login0"], "port": 2222, "listen": "127.0.0.1", "allow": ["0.0.0.0/0"]},
+        "access": {"jump_hosts": ["login0"], "port": 2222, "listen": "127.0.0.1", "allow": ["0.0.0.0/0"]},
         "hosts": [{"name": name, "fqdn": f"{name}.lab.internal", "address": "10.77.0.16"} for name in everybody],
         "users": [{"name": "alice", "uid": 2001, "gid": 2001, "shell": "/bin/bash", "admin": False, "ssh_keys": []}],
         "user_groups": [{"name": "research", "gid": 3001}],
@@ -56,7 +56,7 @@ def _inventory():
               "folder": "/srv/rackwright/n", "size_mib": 5120, "mode": "1777"},
         ],
         "scheduler": {
-            "kind": "slurm", "cluster_name": "lab", "controllers": ["login0"], "accounting": "login0", "submit": ["login0"],
+            "kind": "slurm", "cluster_name": "lab", "controllers": ["login0"], "accounting": "login0", "submit_hosts": ["login0"],
             "nodes": [{"name": name, "cpus": 8, "memory_mib": 2048, "gpus": 8, "gpu_type": "h100"} for name in ("worker0", "worker1")],
             "partitions": [{"name": "gpu", "nodes": ["worker0", "worker1"], "default": True, "max_time": None}], "config_overrides": True,
             "constrains": ["cores", "memory", "devices"],
@@ -72,7 +72,7 @@ def _inventory():
     return {
         "all": {
             "vars": {
-                "handover": {"schema": "rackwright.inventory/6", "stack": "lab", "target": "lab"},
+                "handover": {"schema": "rackwright.inventory/7", "stack": "lab", "target": "lab"},
                 "cluster": cluster,
                 "node_stack": _NODE_STACK,
                 "fabric": fabric,
@@ -98,13 +98,14 @@ def inventory():
 
 
 _KUBERNETES = {
-    "kind": "kubernetes", "cluster_name": "lab", "version": "1.34.1", "bundled": True, "controllers": ["login0"], "submit": ["login0"],
-    "endpoint": "10.77.0.10:6443", "virtual_address": "10.77.0.10", "pods": "10.244.0.0/16", "services": "10.245.0.0/16", "cni": "bridge",
-    "network": {"encapsulation": "none", "mtu": 1500, "enforces": False},
+    "kind": "kubernetes", "cluster_name": "lab", "version": "1.34.1", "bundled": True, "controllers": ["login0"],
+    "submit_hosts": ["login0"], "endpoint": "10.77.0.10:6443", "virtual_address": "10.77.0.10",
+    "pods": "10.244.0.0/16", "services": "10.245.0.0/16", "cni": "bridge",
+    "network": {"encapsulation": "none", "mtu": 1500, "enforces_network_policy": False},
     "nodes": [
-        {"name": "login0", "controls": True, "works": False, "gpus": 0},
-        {"name": "worker0", "controls": False, "works": True, "gpus": 8},
-        {"name": "worker1", "controls": False, "works": True, "gpus": 8},
+        {"name": "login0", "is_control_plane": True, "runs_workloads": False, "gpus": 0},
+        {"name": "worker0", "is_control_plane": False, "runs_workloads": True, "gpus": 8},
+        {"name": "worker1", "is_control_plane": False, "runs_workloads": True, "gpus": 8},
     ],
     "namespaces": [{"name": "research", "users": ["alice"], "gpus": 12, "cpus": None, "memory_mib": None, "pods": None}],
     "addons": [

@@ -76,7 +76,7 @@ def test_every_check_can_be_owed(owed, kubernetes_inventory):
     """Each row is reached by a lab with Slurm or one with Kubernetes, of one network or another: none has a need that nothing meets."""
     found, scheduler = [owed], kubernetes_inventory["all"]["vars"]["cluster"]["scheduler"]
     for cni in ("bridge", "flannel", "calico"):
-        scheduler |= {"cni": cni, "network": {"encapsulation": "vxlan", "mtu": 1450, "enforces": cni == "calico"}}
+        scheduler |= {"cni": cni, "network": {"encapsulation": "vxlan", "mtu": 1450, "enforces_network_policy": cni == "calico"}}
         found.append(manifest(from_inventory(kubernetes_inventory), checks(), Level.SMOKE))
     assert {item.spec.key for one in found for item in one.expected.values()} == set(checks())
 

@@ -48,7 +48,7 @@ def test_the_lab_has_every_part(declared):
         (("scheduler", "qos"), {Feature.QOS}),
         (("scheduler", "constrains"), CONSTRAINED),
         (("network", "gateway"), {Feature.GATEWAY}),
-        (("access", "entry"), {Feature.ENTRY}),
+        (("access", "jump_hosts"), {Feature.ENTRY}),
         (("metadata_service",), {Feature.METADATA_SERVICE}),
     ],
 )
@@ -98,7 +98,7 @@ def test_networks_have_parts_in_place_of_routes(kubernetes_inventory, cni, encap
     routed = from_inventory(kubernetes_inventory).features
     kubernetes_inventory["all"]["vars"]["cluster"]["scheduler"] |= {
         "cni": cni,
-        "network": {"encapsulation": encapsulation, "mtu": 1450, "enforces": enforces},
+        "network": {"encapsulation": encapsulation, "mtu": 1450, "enforces_network_policy": enforces},
     }
     assert from_inventory(kubernetes_inventory).features == (routed - {Feature.POD_ROUTES}) | has
 

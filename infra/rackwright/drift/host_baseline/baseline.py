@@ -1,4 +1,4 @@
-"""Baseline of each node in a known good state, saved between scans: `rackwright.traces/1`."""
+"""Baseline of each node in a known good state, saved between scans: `rackwright.host-baseline/1`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 from rackwright.drift import store
 from rackwright.drift.host_baseline.compare import INSTANCE_KEY, NOTHING, Kinds, subject
 
-SCHEMA: Final = "rackwright.traces/1"
+SCHEMA: Final = "rackwright.host-baseline/1"
 
 
 @dataclass(frozen=True, slots=True)

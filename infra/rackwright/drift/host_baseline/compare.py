@@ -31,7 +31,7 @@ def differences(stack: str, node: str, was: Kinds, now: Kinds) -> Iterator[Drift
         for name in sorted({*was[kind], *now[kind]} - {INSTANCE_KEY}):
             before, after = was[kind].get(name, NOTHING), now[kind].get(name, NOTHING)
             if before != after:
-                yield DriftItem(Layer.BEHAVIOUR, node, subject(kind, name), before, after, _weight(kind, name), _remedy(stack, node))
+                yield DriftItem(Layer.BEHAVIOUR, node, subject(kind, name), before, after, _category(kind, name), _remedy(stack, node))
 
 
 def subject(kind: str, name: str) -> str:
@@ -43,7 +43,7 @@ def subject(kind: str, name: str) -> str:
     return f"traces.{kind} {name}"
 
 
-def _weight(kind: str, name: str) -> Category:
+def _category(kind: str, name: str) -> Category:
     return Category.SECURITY if kind == "etc" and name.startswith(_GUARDED) else categories().traces[kind]
 
 

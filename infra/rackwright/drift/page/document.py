@@ -16,7 +16,7 @@ from rackwright.drift.page.state import MARKS, counted
 
 _SAID: Final = {State.CLEAN: "as declared", State.DRIFTED: "not as declared", State.UNKNOWN: "partly unknown"}
 _MOST_NODES: Final = 16
-"""Maximum number of nodes in the filter; with more, only layers and classes can be filtered."""
+"""Maximum number of nodes in the filter; with more, only layers and categories can be filtered."""
 
 
 Nodes = Mapping[str, Mapping[str, Any]]
@@ -52,14 +52,14 @@ def _head(found: DriftReport, simulated: Sequence[str]) -> list[str]:
         f"<p>{', '.join(counts) or 'no differences'}</p>",
         f'<p class="dim">scanned {when}, {found.seconds:.1f} s, plan {escape(found.plan)}</p>',
     ]
-    told += [f'<p class="dim">{escape(str(one))}</p>' for one in found.proofs]
+    told += [f'<p class="dim">{escape(str(one))}</p>' for one in found.last_verified]
     if simulated:
         told.append(f'<p class="dim">simulated here: {escape(", ".join(simulated))}</p>')
     return told
 
 
 def _layers(looks: Iterable[LayerScan]) -> str:
-    heads = "".join(f'<th scope="col" class="count">{weight.value}</th>' for weight in reversed(Category))
+    heads = "".join(f'<th scope="col" class="count">{category.value}</th>' for category in reversed(Category))
     rows = []
     for look in looks:
         counts = "".join(f'<td class="count {word if count else "dim"}">{count}</td>' for word, count in counted(look.differences).items())
@@ -90,9 +90,9 @@ def _difference(alike: Sequence[DriftItem]) -> str:
     one, nodes = alike[0], [each.node for each in alike]
     rows = [("was", "declared", one.declared), ("is", "live", one.live), ("now", "remedy", one.remedy)]
     told = "".join(f'<dt>{name}</dt><dd class="{kind}">{_text(text)}</dd>' for kind, name, text in rows if text)
-    marks = f'data-layer="{one.layer.value}" data-class="{one.weight.value}" data-node="{escape(" ".join(map(_mark, nodes)))}"'
-    head = f"<h3>{one.weight.value}: {escape(one.subject)}</h3><p>{escape(where_all(nodes))}, {one.layer.value}</p>"
-    return f'<article class="{one.weight.value}" {marks}>{head}<dl>{told}</dl></article>'
+    marks = f'data-layer="{one.layer.value}" data-category="{one.category.value}" data-node="{escape(" ".join(map(_mark, nodes)))}"'
+    head = f"<h3>{one.category.value}: {escape(one.subject)}</h3><p>{escape(where_all(nodes))}, {one.layer.value}</p>"
+    return f'<article class="{one.category.value}" {marks}>{head}<dl>{told}</dl></article>'
 
 
 def _mark(node: str) -> str:
@@ -117,13 +117,15 @@ def _counted(name: str) -> list[tuple[int, str]]:
 
 
 def _filters(found: DriftReport) -> list[str]:
-    """Return checkboxes for layers and classes, and radio buttons for nodes; they work with CSS only."""
-    present = {one.weight for one in found.differences}
+    """Return checkboxes for layers and categories, and radio buttons for nodes; they work with CSS only."""
+    present = {one.category for one in found.differences}
     layers = [_box("checkbox", f"layer-{layer.value}", layer.value, on=True) for layer in Layer]
-    classes = [_box("checkbox", f"class-{weight.value}", weight.value, on=True) for weight in reversed(Category) if weight in present]
+    categories = [
+        _box("checkbox", f"category-{category.value}", category.value, on=True) for category in reversed(Category) if category in present
+    ]
     names = [_box("radio", f"node-{index}", where(name)) for index, name in enumerate(_chosen(found))]
     nodes = [_box("radio", "node-all", "all", on=True), *names] if names else []
-    groups = [("layer", layers), ("class", classes), ("node", nodes)]
+    groups = [("layer", layers), ("category", categories), ("node", nodes)]
     return [f"<fieldset><legend>{name}</legend>{''.join(boxes)}</fieldset>" for name, boxes in groups if len(boxes) > 1]
 
 
@@ -136,7 +138,7 @@ def _rules(found: DriftReport) -> str:
     """Return the CSS rules of the boxes."""
     unchecked = "body:has(#{0}:not(:checked)) article[data-{1}={2}]{{display:none}}"
     rules = [unchecked.format(f"layer-{layer.value}", "layer", layer.value) for layer in Layer]
-    rules += [unchecked.format(f"class-{weight.value}", "class", weight.value) for weight in Category]
+    rules += [unchecked.format(f"category-{category.value}", "category", category.value) for category in Category]
     rules += [
         f'body:has(#node-{index}:checked) article[data-node]:not([data-node~="{escape(_mark(name))}"]){{display:none}}'
         for index, name in enumerate(_chosen(found))
@@ -151,7 +153,7 @@ def _past(looks: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> list[str]
     most = max(1, *(look.differences for look in looks))
     bars = [f'<li class="{one.state.value}" style="height:{max(8, round(100 * one.differences / most))}%"></li>' for one in reversed(looks)]
     rows = [_row(one) for one in seen]
-    heads = "".join(f'<th scope="col">{name}</th>' for name in ("first seen", "until", "class", "difference", "node"))
+    heads = "".join(f'<th scope="col">{name}</th>' for name in ("first seen", "until", "category", "difference", "node"))
     table = f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
     listed = "".join(f"<li>{_told(look)}</li>" for look in looks)
     return [
@@ -169,5 +171,5 @@ def _told(look: ScanRecord) -> str:
 def _row(one: DriftRecord) -> str:
     found = one.difference
     until = f"resolved {one.healed.strftime('%Y-%m-%d %H:%M')}" if one.healed else "open"
-    cells = (one.first.strftime("%Y-%m-%d %H:%M"), until, found.weight.value, found.subject, where(found.node))
+    cells = (one.first.strftime("%Y-%m-%d %H:%M"), until, found.category.value, found.subject, where(found.node))
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"

@@ -15,14 +15,14 @@ MARKS: Final = {CLEAN: "✓", UNKNOWN: "?", "drifted": "✗", "security": "✗",
 
 
 def of_node(found: DriftReport, node: str) -> str:
-    """Return the most severe class of the node's differences; unknown without differences if a result is missing."""
-    weight = max_category(one for one in found.differences if one.node == node)
+    """Return the most severe category of the node's differences; unknown without differences if a result is missing."""
+    category = max_category(one for one in found.differences if one.node == node)
     silent = bool(found.missing) or any(name in (node, CLUSTER) for _, name, _ in found.unknown)
-    return _word(weight, silent=silent)
+    return _word(category, silent=silent)
 
 
 def of_subject(found: DriftReport, subject: str, nodes: Collection[str]) -> str:
-    """Return the most severe class of a subject, like `fabric`; unknown without differences if one of its nodes is unreachable."""
+    """Return the most severe category of a subject, like `fabric`; unknown without differences if one of its nodes is unreachable."""
     here = [one for one in found.differences if one.layer is Layer.BEHAVIOUR and one.subject.startswith(f"{subject}.")]
     mute = {node for layer, node, _ in found.unknown if layer is Layer.BEHAVIOUR}
     silent = Layer.BEHAVIOUR in found.missing or not mute.isdisjoint({CLUSTER, *nodes})
@@ -30,12 +30,12 @@ def of_subject(found: DriftReport, subject: str, nodes: Collection[str]) -> str:
 
 
 def counted(every: Iterable[DriftItem]) -> dict[str, int]:
-    """Return the number of differences of each class, the most severe first."""
+    """Return the number of differences of each category, the most severe first."""
     every = list(every)
-    return {weight.value: sum(one.weight is weight for one in every) for weight in reversed(Category)}
+    return {category.value: sum(one.category is category for one in every) for category in reversed(Category)}
 
 
-def _word(weight: Category | None, *, silent: bool) -> str:
-    if weight in (None, Category.EXPECTED) and silent:
+def _word(category: Category | None, *, silent: bool) -> str:
+    if category in (None, Category.EXPECTED) and silent:
         return UNKNOWN
-    return weight.value if weight else CLEAN
+    return category.value if category else CLEAN

@@ -142,8 +142,8 @@ class AwsTarget(ConfigModel):
     """Amazon EC2 user guide: Network maximum transmission unit, jumbo frames within a VPC."""
     publishes_ports: ClassVar[bool] = False
     has_cgroups: ClassVar[bool] = True
-    sets_hostname: ClassVar[bool] = True
-    owns_kernel: ClassVar[bool] = True
+    manage_hostname: ClassVar[bool] = True
+    manage_kernel: ClassVar[bool] = True
     trusts_declared_hardware: ClassVar[bool] = False
     nests_containers: ClassVar[bool] = False
     boot_timeout: ClassVar[float] = 900.0

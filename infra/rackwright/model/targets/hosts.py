@@ -99,7 +99,7 @@ class HostsTarget(ConfigModel):
     owns_network: ClassVar[bool] = False
     mtu: ClassVar[int] = 1500
     publishes_ports: ClassVar[bool] = False
-    sets_hostname: ClassVar[bool] = True
+    manage_hostname: ClassVar[bool] = True
     trusts_declared_hardware: ClassVar[bool] = False
     nests_containers: ClassVar[bool] = False
     boot_timeout: ClassVar[float] = 45.0
@@ -146,7 +146,7 @@ class HostsTarget(ConfigModel):
         return self.machine_type is MachineType.MACHINE
 
     @property
-    def owns_kernel(self) -> bool:
+    def manage_kernel(self) -> bool:
         """Whether rackwright configures the nodes' clocks and kernel settings."""
         return self.machine_type is MachineType.MACHINE
 

@@ -1,4 +1,4 @@
-"""What nodes answered the phases when all was as declared, kept between looks: `rackwright.answers/1`."""
+"""What nodes answered the phases when all was as declared, kept between looks: `rackwright.check-mode-cache/1`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from rackwright.files import write_atomic
 
-SCHEMA: Final = "rackwright.answers/1"
+SCHEMA: Final = "rackwright.check-mode-cache/1"
 MAX_AGE: Final = timedelta(days=7)
 """After which the phases look themselves again, whatever nodes answer: certificates that near their end, say, are seen by the clock."""
 

@@ -14,6 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+from rackwright.drift.difference import ScanMethod
 from rackwright.drivers import ansible, remote_exec
 from rackwright.drivers.ansible_child import private_tempdir
 from rackwright.inventory import paths
@@ -67,35 +68,38 @@ class PlaybookRun:
 
 @dataclass(frozen=True, slots=True)
 class CheckModeResult:
-    """What the phases would change, and how it was found out."""
+    """What the phases would change, the method by which it was found, and the reason for the method."""
 
     applied: ansible.PlaybookResult
-    how: str
+    method: ScanMethod
+    message: str
 
 
 async def run(phases: PlaybookRun, lost: Mapping[str, str], say: ProgressCallback) -> CheckModeResult:
     """On every node that answers. `lost`: those that do not; then the phases look at the others."""
-    kept, inputs, root = recording.read(paths.answers(phases.stack)), phases.inputs, phases.root
+    kept, inputs, root = recording.read(paths.check_mode_cache(phases.stack)), phases.inputs, phases.root
     why = ""
     if kept and inputs and not lost and kept.usable(inputs, datetime.now(UTC)):
         others = await _others(phases, kept, root)
         if not others:
             when = f"{kept.when:%Y-%m-%d %H:%M} UTC"
             return CheckModeResult(
-                ansible.PlaybookResult(), f"nodes answer as on {when}, when the phases looked and would have changed nothing"
+                ansible.PlaybookResult(),
+                ScanMethod.CACHED,
+                f"nodes answer as on {when}, when the phases looked and would have changed nothing",
             )
         why = f": {_told(others)}"
         limit = phases.enough(node for node, _ in others)  # A rack of which one node differs is not played whole to name that.
         if len(limit) < len(root):
             some = await _played(phases, limit, say)
             if (some.changed or some.rolls) and not some.reasons:
-                return CheckModeResult(some, f"the phases looked at {compressed(limit)}{why}")
+                return CheckModeResult(some, ScanMethod.CHECK_MODE, f"the phases looked at {compressed(limit)}{why}")
     with private_tempdir(paths.folder(phases.stack)) as folder:  # Notes hold secrets until they are kept: a killed look's go with the next.
         notes = Path(folder) / "notes"
         applied = await _played(phases, [name for name in root if name not in lost], say, notes)
         if inputs and not (lost or applied.reasons or applied.changed or applied.rolls):
             _keep(phases, inputs, root, notes)
-    return CheckModeResult(applied, f"the phases looked{why}")
+    return CheckModeResult(applied, ScanMethod.CHECK_MODE, f"the phases looked{why}")
 
 
 def _told(others: Iterable[tuple[str, str]]) -> str:
@@ -144,10 +148,10 @@ def _keep(phases: PlaybookRun, inputs: str, root: Mapping[str, bool], notes: Pat
     if found:
         recording.write(
             replace(found, calls=secret_placeholders.mask(found.calls, secret_placeholders.named(phases.secrets))),
-            paths.answers(phases.stack),
+            paths.check_mode_cache(phases.stack),
         )
     else:
-        paths.answers(phases.stack).unlink(missing_ok=True)
+        paths.check_mode_cache(phases.stack).unlink(missing_ok=True)
 
 
 def _applied(stack: str) -> str:

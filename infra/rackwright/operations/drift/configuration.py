@@ -40,7 +40,7 @@ def _read(stack: str, found: CheckModeResult, lost: Mapping[str, str], began: fl
     failed = [asdict(one) for one in (*applied.unreachable, *applied.failed)]
     told = configuration.look(stack, time.monotonic() - began, changed, failed)
     silent = tuple(lost.items()) + (((CLUSTER, applied.message),) if applied.status and applied.message and not failed else ())
-    return LayerScan(Layer.CONFIGURATION, told.seconds, told.differences, (*silent, *told.unknown), found.how)
+    return LayerScan(Layer.CONFIGURATION, told.seconds, told.differences, (*silent, *told.unknown), found.method, found.message)
 
 
 def _masked(told: Mapping[str, str], mask: Redactor) -> dict[str, str]:

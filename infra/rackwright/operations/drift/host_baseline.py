@@ -65,7 +65,7 @@ async def _silently(_text: str) -> None:
 
 def compared(found: DriftReport, now: Traces, past: Iterable[DriftRecord], *, update: bool) -> DriftReport:
     """Return the scan with each node's differences from its baseline added. With `update`, take the current state as the new baseline."""
-    file = paths.traces(found.stack)
+    file = paths.host_baseline(found.stack)
     kept = baseline.Baseline("") if update else baseline.read(file)
     still = {(one.difference.node, one.difference.subject) for one in past if one.healed is None}
     well = set(now.nodes) if update else _well(found, now.nodes)
@@ -84,7 +84,7 @@ def compared(found: DriftReport, now: Traces, past: Iterable[DriftRecord], *, up
 
 def _well(found: DriftReport, names: Iterable[str]) -> set[str]:
     """Return the nodes that were scanned completely and have no unexpected difference."""
-    bad = {node for _, node, _ in found.unknown} | {one.node for one in found.differences if one.weight is not Category.EXPECTED}
+    bad = {node for _, node, _ in found.unknown} | {one.node for one in found.differences if one.category is not Category.EXPECTED}
     return set() if found.missing or any(node == CLUSTER for _, node, _ in found.unknown) else set(names) - bad
 
 

@@ -13,14 +13,17 @@ from rackwright.report.document import Report
 from rackwright.report.verdict import Verdict
 
 
-def proofs(stack: str, plan: str) -> tuple[LastVerified, ...]:
+def last_verified(stack: str, plan: str) -> tuple[LastVerified, ...]:
     """Return the last verification of this plan that ran jobs on every node, and the last acceptance."""
-    verified, accepted = _verified(paths.proof_by_jobs(stack), plan), _accepted(paths.acceptance(stack))
+    verified, accepted = _verified(paths.report_with_jobs(stack), plan), _accepted(paths.acceptance(stack))
     by_jobs = verified.job_verdict if verified else None
-    return (_proof("jobs on every node", verified, by_jobs), _proof("acceptance", accepted, accepted.verdict if accepted else None))
+    return (
+        _last_verified("jobs on every node", verified, by_jobs),
+        _last_verified("acceptance", accepted, accepted.verdict if accepted else None),
+    )
 
 
-def _proof(of: str, report: Report | None, verdict: Verdict | None) -> LastVerified:
+def _last_verified(of: str, report: Report | None, verdict: Verdict | None) -> LastVerified:
     if report is None or verdict is None:
         return LastVerified(of)
     return LastVerified(of, verdict.value, report.started + timedelta(seconds=report.seconds))

@@ -115,7 +115,7 @@ async def _strangers(stack: str, events: Sequence[Mapping[str, Any]]) -> tuple[D
     """Return unmanaged podman objects with the lab's label: neither in the Pulumi state nor created by the checks of this scan."""
     if not any(event.get("resOutputsEvent", {}).get("metadata", {}).get("type") == _LAB for event in events):
         return ()
-    kinds = [(kind, name) for kind, _, name in (item.partition(" ") for item in await podman.stack_leftovers(stack, passing=False))]
+    kinds = [(kind, name) for kind, _, name in (item.partition(" ") for item in await podman.stack_leftovers(stack, ephemeral=False))]
     return resources.unmanaged_resources(kinds, resources.recorded(events))
 
 

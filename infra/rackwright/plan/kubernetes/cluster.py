@@ -51,7 +51,7 @@ def expand_kubernetes(
         version=declared.version,
         bundled=bundled,
         controllers=tuple(node.name for node in controllers),
-        submit=tuple(node.name for node in nodes if node.is_in and Role.LOGIN in node.roles),
+        submit_hosts=tuple(node.name for node in nodes if node.is_in and Role.LOGIN in node.roles),
         endpoint=f"{declared.control_plane_vip or first}:{API_PORT}",
         virtual_address=str(declared.control_plane_vip) if declared.control_plane_vip else None,
         pods=str(declared.pod_cidr),
@@ -64,9 +64,9 @@ def expand_kubernetes(
         drain_timeout_s=declared.drain_timeout,
         objects_by=declared.apply_with,
         addons=tuple(_addon(name) for name in AddonName if name in declared.addons),
-        probe=own_image("probe") if bundled else None,
+        probe_image=own_image("probe") if bundled else None,
         jobs=declared.acceptance_image or own_image("jobs"),
-        makes_jobs=declared.acceptance_image is None,
+        builds_acceptance_image=declared.acceptance_image is None,
     )
     return expanded.model_copy(update={"objects": objects(expanded, nodes, storage), "folders": folders(expanded, storage)})
 
@@ -76,8 +76,8 @@ def _node(cluster: Cluster, declared: Declared, cni: Cni, node: PlanNode, labels
     return KubernetesNode(
         name=node.name,
         address=node.address,
-        controls=Role.CONTROLLER in node.roles,
-        works=works,
+        is_control_plane=Role.CONTROLLER in node.roles,
+        runs_workloads=works,
         gpus=node.gpus.count if node.gpus and works else 0,
         pods=str(pod_range(declared.pod_cidr, cluster.network.cidr, node.address)) if cni is Cni.BRIDGE else None,
         labels={**labels, **_own_labels(node)},

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from rackwright.catalog.networks import between, encapsulations, flannel_image, overhead, version
+from rackwright.catalog.networks import encapsulations, flannel_image, overhead, required_ports, version
 from rackwright.model.scheduler.kubernetes import Cni, Encapsulation
 from rackwright.model.scheduler.kubernetes import Kubernetes as Declared
 from rackwright.plan.kubernetes.schema import Kubernetes, Manifest, PodNetwork
@@ -35,8 +35,8 @@ def pod_network(declared: Declared, cni: Cni, nodes: str, target_mtu: int) -> Po
         nodes=nodes,
         node_mtu=node_mtu,
         mtu=node_mtu - overhead(encapsulation),
-        between=between(cni, encapsulation) if encapsulation in encapsulations(cni) else (),
-        enforces=cni in ENFORCING,
+        required_ports=required_ports(cni, encapsulation) if encapsulation in encapsulations(cni) else (),
+        enforces_network_policy=cni in ENFORCING,
         manifests=tuple(Manifest(file=one.file, sha256=one.sha256) for one in declared.cni_manifests),
     )
 

@@ -106,7 +106,7 @@ def _namespace(namespace: Namespace, cluster: Kubernetes, storage: Sequence[Stor
             "spec": {"hard": hard},
         }
     yield _limits(name)
-    if cluster.network.enforces:
+    if cluster.network.enforces_network_policy:
         yield from policies(name, cluster.pods, cluster.network.nodes)
     if namespace.claim_mib is not None and storage:
         yield from _claim(namespace, storage[0])

@@ -45,7 +45,7 @@ def queues(cluster: Kubernetes, nodes: Sequence[PlanNode], labels: dict[str, str
 
 def workers(cluster: Kubernetes) -> tuple[KubernetesNode, ...]:
     """Nodes with GPUs that users' pods run on."""
-    return tuple(node for node in cluster.nodes if node.works and node.gpus)
+    return tuple(node for node in cluster.nodes if node.runs_workloads and node.gpus)
 
 
 def products(there: Sequence[KubernetesNode]) -> tuple[str, ...]:

@@ -13,9 +13,9 @@ class KubernetesNode(ConfigModel):
 
     name: str
     address: str
-    controls: bool
+    is_control_plane: bool
     """Whether it is one of the control plane."""
-    works: bool
+    runs_workloads: bool
     """Whether users' pods may run on it."""
     gpus: int
     pods: str | None
@@ -76,9 +76,9 @@ class PodNetwork(ConfigModel):
     """Largest packet, in bytes, between nodes."""
     mtu: int
     """The same between pods: without what encapsulation takes."""
-    between: tuple[str, ...]
+    required_ports: tuple[str, ...]
     """What nodes must take from each other, as `udp/8472`."""
-    enforces: bool
+    enforces_network_policy: bool
     """Whether NetworkPolicies hold."""
     manifests: tuple[Manifest, ...]
 
@@ -92,7 +92,7 @@ class Kubernetes(ConfigModel):
     bundled: bool
     """Whether binaries and images come from the bundle rather than from the vendor's repository and registry."""
     controllers: tuple[str, ...]
-    submit: tuple[str, ...]
+    submit_hosts: tuple[str, ...]
     """Nodes on which users find kubectl."""
     endpoint: str
     """Where the API answers, `address:port`."""
@@ -105,11 +105,11 @@ class Kubernetes(ConfigModel):
     nodes: tuple[KubernetesNode, ...]
     namespaces: tuple[Namespace, ...]
     drain_timeout_s: int
-    probe: str | None
+    probe_image: str | None
     """Image of the pods of the checks; None without the bundle, which alone contains it."""
     jobs: str
     """Image of the acceptance's jobs."""
-    makes_jobs: bool
+    builds_acceptance_image: bool
     """Whether workers make it themselves."""
     objects: tuple[dict[str, Any], ...] = ()
     """What is applied to the cluster beyond kubeadm's own, in this order: the one source for the roles and for Pulumi."""

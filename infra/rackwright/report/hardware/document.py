@@ -1,4 +1,4 @@
-"""The hardware report as data in the format of the contract `rackwright.hardware/2` (hardware.schema.json)."""
+"""The hardware report as data in the format of the contract `rackwright.hardware/3` (hardware.schema.json)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rackwright.report.hardware.compare import Difference, differences, planned,
 from rackwright.report.hardware.facts import Facts, Part
 from rackwright.report.verdict import Verdict, worst
 
-SCHEMA: Final = "rackwright.hardware/2"
+SCHEMA: Final = "rackwright.hardware/3"
 
 
 class Section(StrEnum):
@@ -47,7 +47,7 @@ class Seen:
 
 
 def document(
-    declared: Inventory, section: Section, seen: Mapping[str, Seen], *, started: datetime, seconds: float, way: str
+    declared: Inventory, section: Section, seen: Mapping[str, Seen], *, started: datetime, seconds: float, collected_via: str
 ) -> dict[str, Any]:
     """Return the report of the queried nodes. A node that is unreachable or has an unreadable part is unknown."""
     simulated = simulated_parts(declared)
@@ -58,7 +58,7 @@ def document(
         "plan": declared.plan,
         "target": declared.target,
         "section": section.value,
-        "way": way,
+        "collected_via": collected_via,
         "started": started.isoformat(timespec="seconds"),
         "seconds": round(seconds, 2),
         "simulated": sorted(simulated.intersection(section.parts)),

@@ -144,7 +144,7 @@ def _conclusion(report: Mapping[str, Any]) -> Text:
         if (names := [node["name"] for node in nodes if node["verdict"] == of])
     ]
     seen = sum(not node["reason"] for node in nodes)
-    how = "in jobs" if report["way"] == "job" else "over SSH"
+    how = "in jobs" if report["collected_via"] == "job" else "over SSH"
     return Text.assemble(
         (
             f"{_MARKS[verdict]} {report['stack']}: {_ABOUT[Section(report['section'])]} {'; '.join(said) or 'as planned'}",

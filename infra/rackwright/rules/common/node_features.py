@@ -27,7 +27,7 @@ def part_group_unknown(case: RuleContext) -> Iterator[Violation]:
 def part_kernel(case: RuleContext) -> Iterator[Violation]:
     """A container's kernel is the machine's, and so are its settings, disks and network cards."""
     for part in ("tuning", "scratch", "rdma"):
-        if getattr(case.cluster, part) and not case.cluster.target.owns_kernel:
+        if getattr(case.cluster, part) and not case.cluster.target.manage_kernel:
             yield Violation(part, "has no effect: containers use the machine's kernel", "configure the machine instead, or remove it")
 
 

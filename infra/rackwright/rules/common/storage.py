@@ -88,7 +88,7 @@ def nfs_servers(case: RuleContext) -> Iterator[Violation]:
 def nfs_kernel(case: RuleContext) -> Iterator[Violation]:
     """NFS is served and mounted by the kernel, and a container has none of its own."""
     for name, declared in case.cluster.storage.items():
-        if isinstance(declared, Nfs) and not case.cluster.target.owns_kernel:
+        if isinstance(declared, Nfs) and not case.cluster.target.manage_kernel:
             cause = "containers cannot serve or mount NFS, which runs in the kernel, and they share the machine's kernel"
             yield Violation(f"storage.{name}.kind", cause, "use kind moosefs; nfs needs nodes with their own kernel")
 

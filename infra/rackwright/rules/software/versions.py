@@ -124,7 +124,7 @@ def driver_branch(choice: VersionSelection) -> Iterator[Conflict]:
 
 def _is_archive(choice: VersionSelection) -> bool:
     """Whether the driver is the one that Debian's release is made with: there is no other in that archive."""
-    return choice.profile.driver_from == "debian" and "driver" not in choice.software.versions
+    return choice.profile.driver_vendor == "debian" and "driver" not in choice.software.versions
 
 
 @rule("software-archive-branch", Severity.WARNING)
@@ -205,7 +205,7 @@ def nccl_cuda(choice: VersionSelection) -> Iterator[Conflict]:
 def fabric_manager(choice: VersionSelection) -> Iterator[Conflict]:
     """Fabric Manager refuses a driver that is not its twin, and without it no program runs on GPUs behind NVSwitch."""
     twin, driver = choice.versions["fabric-manager"], choice.versions["driver"]
-    if choice.nvswitch and choice.profile.driver_from == "debian":
+    if choice.nvswitch and choice.profile.driver_vendor == "debian":
         yield "software.profile", f"eight GPUs on NVSwitch need Fabric Manager, which profile {choice.profile.name} does not have"
     if twin != driver:
         yield (

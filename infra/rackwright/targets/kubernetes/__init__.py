@@ -51,7 +51,7 @@ def resolve_object_owner(plan: Plan, environ: Mapping[str, str]) -> Plan:
     if cluster is None or plugins.is_there("kubernetes", environ):
         return plan
     missing = f"the kubernetes plugin {plugins.wanted('kubernetes')} is not installed"
-    if paths.api_way(plan.stack).exists():
+    if paths.api_tunnel(plan.stack).exists():
         raise pulumi.RunError(
             f"stacks/Pulumi.{plan.stack}.yaml: scheduler.apply_with: pulumi: {missing}, and it made the objects of this cluster\n"
             f"  run `{plugins.command('kubernetes')}`: without it nobody may say whether they are as declared"

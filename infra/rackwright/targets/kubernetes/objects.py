@@ -78,7 +78,7 @@ def _access(
     return ApiTunnel(
         "kubernetes-access",
         controller=controller,
-        through=cluster.submit[0],
+        through=cluster.submit_hosts[0],
         endpoint=cluster.endpoint,
         port=port(stack),
         incarnation=hosts[controller]["incarnation"],
