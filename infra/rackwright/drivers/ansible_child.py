@@ -17,7 +17,7 @@ from rackwright import layout
 from rackwright.drivers.task_diff import sides
 from rackwright.yaml_loader import load_yaml
 
-ROLL: Final = "rackwright_roll"
+ROLL: Final = "rackwright_requires_drain"
 """The fact by which a role says that it can go on only while the node has no jobs, and why."""
 _LONGEST_DETAIL: Final = 12
 """Lines of a failure worth showing."""
