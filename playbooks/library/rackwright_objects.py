@@ -20,7 +20,7 @@ options:
   objects: {type: list, elements: dict, required: true, description: Objects to apply.}
   prune: {type: list, elements: dict, default: [], description: C(apiVersion) and C(kind) of objects to delete if not declared.}
   kubeconfig: {type: path, default: /etc/kubernetes/admin.conf, description: Kubeconfig of the administrator.}
-  patience: {type: int, default: 30, description: "Timeout for the API to accept an object, in seconds."}
+  timeout: {type: int, default: 30, description: "Timeout for the API to accept an object, in seconds."}
 """
 
 RETURN = r"""
@@ -37,7 +37,7 @@ def main() -> None:
             "objects": {"type": "list", "elements": "dict", "required": True},
             "prune": {"type": "list", "elements": "dict", "default": []},
             "kubeconfig": {"type": "path", "default": "/etc/kubernetes/admin.conf"},
-            "patience": {"type": "int", "default": 30},
+            "timeout": {"type": "int", "default": 30},
         },
         supports_check_mode=True,
     )
@@ -49,7 +49,7 @@ def main() -> None:
     applying = None
     try:
         config.load_kube_config(config_file=module.params["kubeconfig"])
-        applying = Applying(dynamic.DynamicClient(api_client.ApiClient()), module.check_mode, module.params["patience"])
+        applying = Applying(dynamic.DynamicClient(api_client.ApiClient()), module.check_mode, module.params["timeout"])
         for wanted in module.params["objects"]:
             applying.apply(wanted)
         for kind in module.params["prune"]:

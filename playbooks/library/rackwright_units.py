@@ -34,23 +34,24 @@ options:
       enabled: {type: bool, description: Whether the unit starts at boot; unchanged if omitted. A masked unit is unmasked.}
       state:
         description:
-          - C(started), C(stopped); C(absent-ok) is C(stopped) for a unit that may be missing.
-          - C(ran) is for a oneshot unit. It is started if C(ready) fails, and the module waits for its end.
-        choices: [started, stopped, absent-ok, ran]
+          - C(started), C(stopped).
+          - C(completed) is for a oneshot unit. It is started if C(readiness) fails, and the module waits for its end.
+        choices: [started, stopped, completed]
         default: started
+      missing_ok: {type: bool, default: false, description: Whether a unit declared C(stopped) may be missing.}
       config:
         description: Files and directories that the daemon reads at its start; the unit file and its drop-ins are always included.
         type: list
       reload: {type: bool, default: false, description: Whether changed C(config) triggers a reload; a changed unit file always restarts.}
-      ready:
+      readiness:
         description: Readiness probe after a start, one of C(tcp) ([host, port]), C(command) ([argv]), C(path).
         type: dict
-      alive:
+      liveness:
         description:
-          - Liveness probe, in the format of C(ready), used in every run and in check mode. A running unit that fails it is restarted.
+          - Liveness probe, in the format of C(readiness), used in every run and in check mode. A running unit that fails it is restarted.
           - No answer within 5 s is an error, because a restart seldom fixes a hang.
         type: dict
-      ready_timeout: {type: int, default: 30, description: "Timeout of C(ready), in seconds."}
+      readiness_timeout: {type: int, default: 30, description: "Timeout of C(readiness), in seconds."}
       wait:
         description:
           - C(false) queues the start and continues; the module waits for its result and readiness at the end of the task.
@@ -83,16 +84,23 @@ PROBE = {
 UNIT = {
     "name": {"type": "str", "required": True},
     "enabled": {"type": "bool"},
-    "state": {"type": "str", "choices": ["started", "stopped", "absent-ok", "ran"], "default": "started"},
+    "state": {"type": "str", "choices": ["started", "stopped", "completed"], "default": "started"},
+    "missing_ok": {"type": "bool", "default": False},
     "config": {"type": "list", "elements": "path", "default": []},
     "reload": {"type": "bool", "default": False},
-    "ready": PROBE,
-    "alive": PROBE,
-    "ready_timeout": {"type": "int", "default": 30},
+    "readiness": PROBE,
+    "liveness": PROBE,
+    "readiness_timeout": {"type": "int", "default": 30},
     "wait": {"type": "bool", "default": True},
 }
 ARGUMENTS = {
-    "units": {"type": "list", "elements": "dict", "required": True, "options": UNIT, "required_if": [("state", "ran", ["ready"])]},
+    "units": {
+        "type": "list",
+        "elements": "dict",
+        "required": True,
+        "options": UNIT,
+        "required_if": [("state", "completed", ["readiness"])],
+    },
     "daemon_reload_on": {"type": "list", "elements": "path", "default": []},
     **TREE_ARGUMENTS,
 }
@@ -161,7 +169,7 @@ class Units:
         if not live.exists:
             self.missing(unit)
             return
-        if unit["state"] == "ran":
+        if unit["state"] == "completed":
             self.run_once(unit)
             return
         if unit["state"] != "started":
@@ -177,15 +185,15 @@ class Units:
 
     def run_once(self, unit: dict[str, Any]) -> None:
         """Start a oneshot unit if its work is not done."""
-        done, said = probe(unit["ready"])
+        done, said = probe(unit["readiness"])
         if not done and self.noted(unit["name"], "start", said):
             self.carry_out({**unit, "wait": True}, "start")
 
     def missing(self, unit: dict[str, Any]) -> None:
-        """Handle a missing unit: ignored if absent-ok, a change in check mode, otherwise UnitError."""
-        if unit["state"] == "absent-ok":
+        """Handle a missing unit: ignored if declared stopped with missing_ok, a change in check mode, otherwise UnitError."""
+        if unit["state"] == "stopped" and unit["missing_ok"]:
             return
-        if self.noted(unit["name"], "start" if unit["state"] in ("started", "ran") else "stop", "the unit does not exist yet"):
+        if self.noted(unit["name"], "start" if unit["state"] in ("started", "completed") else "stop", "the unit does not exist yet"):
             raise UnitError(f"{unit['name']}: unit not found - check that its package is installed")
 
     def judge(self, unit: dict[str, Any], live: Live, digests: Digests) -> tuple[str, str]:
@@ -195,8 +203,8 @@ class Units:
         for path in self.pending:
             if not action and concerns(path, unit, live):
                 return "reload" if unit["reload"] else "restart", f"{path} would change"
-        if not action and unit["alive"]:
-            answered, said = probe(unit["alive"])
+        if not action and unit["liveness"]:
+            answered, said = probe(unit["liveness"])
             if answered is None:
                 raise UnitError(f"{unit['name']}: runs, but {said} - check what the unit waits for, such as the server of a mount")
             if not answered:
@@ -207,7 +215,7 @@ class Units:
         """Stamp a unit that was started by others, and wait for one whose previous run was killed while waiting."""
         if self.check or read_stamp(self.stamps, unit["name"]).get("invocation") == live.invocation:
             return
-        if unit["ready"]:
+        if unit["readiness"]:
             self.await_ready(unit)
         write_stamp(self.stamps, unit["name"], live.invocation, digests)
 
@@ -222,12 +230,12 @@ class Units:
         self.changed_units.append(unit)
         if done.returncode:
             raise self.failure(unit, f"{action} failed")
-        if unit["wait"] and unit["ready"]:
+        if unit["wait"] and unit["readiness"]:
             self.await_ready(unit)
 
     def await_unit(self, unit: dict[str, Any]) -> None:
         """Wait for a queued start."""
-        until = time.monotonic() + unit["ready_timeout"]
+        until = time.monotonic() + unit["readiness_timeout"]
         for _ in ticks(until):
             live = self.systemd.show([unit["name"]])[unit["name"]]
             if live.active == "failed":
@@ -235,23 +243,23 @@ class Units:
             if live.active in UP:
                 break
         else:
-            raise self.failure(unit, f"not running after {unit['ready_timeout']} s")
-        if unit["ready"]:
+            raise self.failure(unit, f"not running after {unit['readiness_timeout']} s")
+        if unit["readiness"]:
             self.await_ready(unit)
 
     def await_ready(self, unit: dict[str, Any]) -> None:
         """Wait until the unit is ready. Raise UnitError at once if it has failed."""
         said = ""
         looked = time.monotonic()
-        for now in ticks(looked + unit["ready_timeout"]):
-            answered, said = probe(unit["ready"])
+        for now in ticks(looked + unit["readiness_timeout"]):
+            answered, said = probe(unit["readiness"])
             if answered:
                 return
             if now - looked > 0.5:
                 looked = now
                 if self.systemd.show([unit["name"]])[unit["name"]].active == "failed":
                     raise self.failure(unit, "failed before it was ready")
-        raise self.failure(unit, f"runs, but after {unit['ready_timeout']} s {said}")
+        raise self.failure(unit, f"runs, but after {unit['readiness_timeout']} s {said}")
 
     def failure(self, unit: dict[str, Any], what: str) -> UnitError:
         """Return the error with the last lines of the unit's journal."""

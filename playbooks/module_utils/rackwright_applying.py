@@ -35,10 +35,10 @@ def bare(found: dict[str, Any]) -> dict[str, Any]:
 class Applying:
     """Execute one task."""
 
-    def __init__(self, client: Any, check: bool, patience: int) -> None:
+    def __init__(self, client: Any, check: bool, timeout: int) -> None:
         self.client = client
         self.check = check
-        self.patience = patience
+        self.timeout = timeout
         self.applied: list[str] = []
         self.pruned: list[str] = []
         self.absent: list[str] = []
@@ -95,7 +95,7 @@ class Applying:
 
     def _kind(self, wanted: dict[str, Any]) -> Any:
         """Return the resource of a kind as `known` does, but wait for a new definition. Raise ObjectsError after the timeout."""
-        for _ in ticks(time.monotonic() + (0 if self.check else self.patience)):
+        for _ in ticks(time.monotonic() + (0 if self.check else self.timeout)):
             found = self.known(wanted)
             if found is not None or self.check:
                 return found
@@ -104,7 +104,7 @@ class Applying:
     def _registered(self, kind: Any, name: str) -> dict[str, Any] | None:
         """Return a node, and wait for its registration; None after the timeout."""
         found = self._get(kind, name, None)
-        for _ in ticks(time.monotonic() + (0 if self.check else self.patience)):
+        for _ in ticks(time.monotonic() + (0 if self.check else self.timeout)):
             if found is not None:
                 break
             found = self._get(kind, name, None)
@@ -124,7 +124,7 @@ class Applying:
         from kubernetes.dynamic.exceptions import DynamicApiError
 
         refused = ""
-        for _ in ticks(time.monotonic() + self.patience):
+        for _ in ticks(time.monotonic() + self.timeout):
             try:
                 done = self.client.patch(
                     kind,

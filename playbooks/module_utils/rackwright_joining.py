@@ -9,7 +9,7 @@ RUNTIME = "unix:///run/containerd/containerd.sock"
 ZONE = "topology.kubernetes.io/zone"
 
 
-def invitation(said: str) -> dict[str, str] | None:
+def join_credentials(said: str) -> dict[str, str] | None:
     """Return token and CA digest from the join command that kubeadm prints; None without one."""
     token = re.search(r"--token (\S+)", said)
     authority = re.search(r"--discovery-token-ca-cert-hash (\S+)", said)
@@ -28,7 +28,7 @@ def certificate_key(said: str) -> str | None:
 
 def joining(params: dict[str, Any]) -> dict[str, Any]:
     """JoinConfiguration (kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4); the authority is pinned."""
-    invited = params["invitation"]
+    invited = params["join_credentials"]
     document = {
         "apiVersion": "kubeadm.k8s.io/v1beta4",
         "kind": "JoinConfiguration",

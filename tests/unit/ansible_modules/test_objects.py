@@ -164,7 +164,7 @@ class TestApplied:
 
     def test_one_that_stays_busy_is_told(self, run: Any, server: Server) -> None:
         server.errors = [DynamicApiError(503, "busy")] * 99
-        assert "503 busy" in run(objects, {"objects": [wanted("a")], "patience": 5})["msg"]
+        assert "503 busy" in run(objects, {"objects": [wanted("a")], "timeout": 5})["msg"]
 
     def test_without_the_client_it_says_what_is_missing(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "kubernetes", None)
@@ -179,7 +179,7 @@ class TestNodes:
         assert told["applied"] == ["Node w1"] and told["absent"] == []
 
     def test_one_that_never_does_is_told_and_the_rest_goes_on(self, run: Any, server: Server) -> None:
-        told = run(objects, {"objects": [wanted("w1", kind="Node", namespace=None), wanted("a")], "patience": 5})
+        told = run(objects, {"objects": [wanted("w1", kind="Node", namespace=None), wanted("a")], "timeout": 5})
         assert told["absent"] == ["w1"] and told["applied"] == ["ConfigMap research/a"] and not told["failed"]
         assert server.looks > 3
 

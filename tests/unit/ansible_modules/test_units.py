@@ -13,7 +13,8 @@ from ansible.module_utils import rackwright_systemd
 from ansible.modules import rackwright_units as units
 
 DEFAULTS: dict[str, Any] = {
-    "enabled": None, "state": "started", "config": [], "reload": False, "ready": None, "alive": None, "ready_timeout": 1, "wait": True,
+    "enabled": None, "state": "started", "missing_ok": False, "config": [], "reload": False,
+    "readiness": None, "liveness": None, "readiness_timeout": 1, "wait": True,
 }  # fmt: skip
 UP: dict[str, str] = {"LoadState": "loaded", "ActiveState": "active", "SubState": "running", "UnitFileState": "enabled"}
 DOWN = {**UP, "ActiveState": "inactive", "SubState": "dead"}
@@ -108,7 +109,7 @@ def test_a_unit_that_does_its_work_and_ends_is_started_only_where_the_work_is_no
     node: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab, work = node(d_service={**DOWN, "UnitFileState": "disabled"}), tmp_path / "work"
-    wanted = unit(state="ran", enabled=True, ready={"tcp": None, "command": None, "path": str(work)})
+    wanted = unit(state="completed", enabled=True, readiness={"tcp": None, "command": None, "path": str(work)})
     assert lab.converge(wanted, check=True) == [("d.service", "enable"), ("d.service", "start")]
     assert lab.manager.calls == []
     work.touch()
@@ -199,7 +200,7 @@ def test_a_crashed_and_restarted_daemon_is_not_restarted_again(node: Any, tmp_pa
         ({**UP, "ActiveState": "failed"}, {}, "start"),
         ({**UP, "ActiveState": "activating", "SubState": "auto-restart"}, {}, "start"),
         (UP, {"state": "stopped"}, "stop"),
-        (UP, {"state": "absent-ok"}, "stop"),
+        (UP, {"state": "stopped", "missing_ok": True}, "stop"),
         (UP, {"enabled": False}, "disable"),
         ({**UP, "UnitFileState": "enabled-runtime"}, {"enabled": True}, "enable"),
     ],
@@ -224,9 +225,11 @@ def test_a_masked_unit_is_unmasked_to_be_started(node: Any) -> None:
 def test_an_unknown_unit_is_an_error_a_change_in_check_mode_and_fine_where_declared_so(node: Any) -> None:
     lab = node()
     assert lab.converge(unit(), check=True) == [("d.service", "start")]
-    assert lab.converge(unit(state="absent-ok", enabled=False)) == []
+    assert lab.converge(unit(state="stopped", missing_ok=True, enabled=False)) == []
     with pytest.raises(units.UnitError, match="unit not found"):
         lab.converge(unit())
+    with pytest.raises(units.UnitError, match="unit not found"):
+        lab.converge(unit(missing_ok=True))
 
 
 def test_a_unit_that_does_not_start_is_reported_with_its_last_words_and_again_next_time(node: Any) -> None:
@@ -239,7 +242,7 @@ def test_a_unit_that_does_not_start_is_reported_with_its_last_words_and_again_ne
 
 
 def test_an_unready_unit_is_an_error_now_and_still_one_in_the_next_run(node: Any, tmp_path: Path) -> None:
-    lab, wanted = node(d_service=DOWN), unit(ready=command("test", "-e", f"{tmp_path}/ready"), ready_timeout=0)
+    lab, wanted = node(d_service=DOWN), unit(readiness=command("test", "-e", f"{tmp_path}/ready"), readiness_timeout=0)
     for _ in range(2):
         with pytest.raises(units.UnitError, match="after 0 s `test -e"):
             lab.converge(wanted)
@@ -279,12 +282,12 @@ def test_units_that_need_not_be_waited_for_start_together(node: Any) -> None:
 
 
 def test_a_unit_that_runs_but_is_dead_is_restarted_one_that_hangs_is_an_error(node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab, dead = node(d_service=UP), unit(alive=command("sh", "-c", "echo no >&2; exit 1"))
+    lab, dead = node(d_service=UP), unit(liveness=command("sh", "-c", "echo no >&2; exit 1"))
     assert lab.converge(dead, check=True) == [("d.service", "restart")] == lab.converge(dead)
     assert "no" in lab.last.actions[0]["reason"]
     monkeypatch.setattr("ansible.module_utils.rackwright_probe.ANSWER_TIMEOUT", 0.05)
     with pytest.raises(units.UnitError, match="did not answer within"):
-        lab.converge(unit(alive=command("sleep", "5")), check=True)
+        lab.converge(unit(liveness=command("sleep", "5")), check=True)
 
 
 def test_files_of_other_units_newer_than_the_manager_cause_a_reload(node: Any, tmp_path: Path) -> None:

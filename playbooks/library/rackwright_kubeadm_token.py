@@ -9,31 +9,34 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.rackwright_etcd_members import Members, without_majority
-from ansible.module_utils.rackwright_joining import certificate_key, invitation
+from ansible.module_utils.rackwright_joining import certificate_key, join_credentials
 from ansible.module_utils.rackwright_kubeadm_commands import FOLDER, KubeadmError, kubectl, run
 
 DOCUMENTATION = r"""
-module: rackwright_kubeadm_invitation
+module: rackwright_kubeadm_token
 short_description: Create join tokens and remove etcd members
 options:
   state:
     description:
-      - C(inviting) creates a join token that is valid for 15 minutes. Old Node objects and etcd members of nodes in C(returning) are
+      - C(created) creates a join token that is valid for 15 minutes. Old Node objects and etcd members of nodes in C(returning) are
         deleted first. If controllers are among them, the control plane's certificates are uploaded, encrypted with a new key. Without
         C(returning) the module does nothing.
-      - C(withdrawn) deletes the uploaded certificates.
-      - C(forgotten) removes the members of C(controllers) from etcd.
-    choices: [inviting, withdrawn, forgotten]
+      - C(revoked) deletes the uploaded certificates.
+      - C(member_removed) removes the members of C(controllers) from etcd.
+    choices: [created, revoked, member_removed]
     required: true
   config: {type: path, description: Configuration file of kubeadm., default: /etc/kubernetes/rackwright/kubeadm.yaml}
-  controllers: {type: dict, default: {}, description: "Controllers of the plan (C(inviting)) or to remove (C(forgotten)), name to address."}
-  returning: {type: list, elements: str, default: [], description: Nodes about to join (C(inviting)).}
+  controllers:
+    type: dict
+    default: {}
+    description: Controllers of the plan (C(created)) or to remove (C(member_removed)), name to address.
+  returning: {type: list, elements: str, default: [], description: Nodes about to join (C(created)).}
 """
 
 RETURN = r"""
 actions: {description: "Actions that were, or in check mode would be, executed.", returned: always, type: list}
-trouble: {description: Reason why there is no join token (C(inviting))., returned: on failure, type: str}
-invitation: {description: Token and digest of the CA certificate (C(inviting)); null if not needed., returned: success, type: dict}
+trouble: {description: Reason why there is no join token (C(created))., returned: on failure, type: str}
+join_credentials: {description: Token and digest of the CA certificate (C(created)); null if not needed., returned: success, type: dict}
 certificate_key: {description: "Key of the uploaded certificates, if controllers join.", returned: success, type: str}
 """
 
@@ -49,7 +52,7 @@ class Host:
         self.actions: list[str] = []
         self.members = Members(run, KubeadmError, FOLDER)
 
-    def inviting(self) -> tuple[dict[str, str] | None, str | None]:
+    def created(self) -> tuple[dict[str, str] | None, str | None]:
         """Create a join token for nodes that will join; return it with the certificate key that controllers among them need."""
         returning = self.params["returning"]
         if not returning:
@@ -62,17 +65,17 @@ class Host:
         for member in self.members.gone(controllers) if controllers else ():
             self.members.remove(member)
         said = run("kubeadm", "token", "create", "--ttl", LIFETIME, "--description", "rackwright: nodes that join", "--print-join-command")
-        invited = invitation(said)
+        invited = join_credentials(said)
         if not invited:
             raise KubeadmError("kubeadm token create: no join command in its output - check the kubeadm version")
-        return invited, self.laid_down() if controllers else None
+        return invited, self.upload_certificates() if controllers else None
 
-    def withdrawn(self) -> None:
+    def revoked(self) -> None:
         """Delete the uploaded certificates; kubeadm itself keeps them for two hours."""
         if not self.check:
             kubectl("--namespace=kube-system", "delete", "secret", "kubeadm-certs", "--ignore-not-found")
 
-    def forgotten(self) -> None:
+    def member_removed(self) -> None:
         """Remove etcd members whose nodes are removed or gone."""
         leaving = self.members.gone(self.params["controllers"])
         if leaving and not self.check:
@@ -82,7 +85,7 @@ class Host:
             if not self.check:
                 self.members.remove(member)
 
-    def laid_down(self) -> str:
+    def upload_certificates(self) -> str:
         """Upload the certificates as an encrypted secret; return the key, which only kubeadm's output contains."""
         said = run("kubeadm", "init", "phase", "upload-certs", "--upload-certs", "--config", self.params["config"])
         key = certificate_key(said)
@@ -95,29 +98,29 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["inviting", "withdrawn", "forgotten"], "required": True},
+            "state": {"type": "str", "choices": ["created", "revoked", "member_removed"], "required": True},
             "config": {"type": "path", "default": f"{FOLDER}/rackwright/kubeadm.yaml"},
             "controllers": {"type": "dict", "default": {}},
             "returning": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
-    host, state, drawn = Host(module.params, module.check_mode), module.params["state"], (None, None)
+    host, state, credentials = Host(module.params, module.check_mode), module.params["state"], (None, None)
     try:
-        if state == "inviting":
-            drawn = host.inviting()
-        elif state == "withdrawn":
-            host.withdrawn()
+        if state == "created":
+            credentials = host.created()
+        elif state == "revoked":
+            host.revoked()
         else:
-            host.forgotten()
+            host.member_removed()
     except KubeadmError as error:
-        if state != "inviting":
+        if state != "created":
             module.fail_json(msg=str(error), actions=host.actions)
         told = without_majority(module.params["controllers"]) or str(error)
         # no_log hides the result of the task, and would hide the error as well.
-        module.exit_json(changed=False, actions=host.actions, invitation=None, certificate_key=None, trouble=told)
-    changed = bool(host.actions) and state != "inviting"
-    module.exit_json(changed=changed, actions=host.actions, invitation=drawn[0], certificate_key=drawn[1])
+        module.exit_json(changed=False, actions=host.actions, join_credentials=None, certificate_key=None, trouble=told)
+    changed = bool(host.actions) and state != "created"
+    module.exit_json(changed=changed, actions=host.actions, join_credentials=credentials[0], certificate_key=credentials[1])
 
 
 if __name__ == "__main__":
