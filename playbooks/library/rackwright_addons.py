@@ -11,8 +11,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.rackwright_addon_removal import Removal, unfinished
-from ansible.module_utils.rackwright_applying import Applying, ObjectsError, told
 from ansible.module_utils.rackwright_probe import ticks
+from ansible.module_utils.rackwright_server_side_apply import Applying, ObjectsError, told
 
 DOCUMENTATION = r"""
 module: rackwright_addons

@@ -18,8 +18,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.rackwright_certificates import certificates, ends_within
 from ansible.module_utils.rackwright_etcd_members import without_majority
-from ansible.module_utils.rackwright_joining import RUNTIME, joining
 from ansible.module_utils.rackwright_kubeadm_commands import FOLDER, KubeadmError, kubectl, run
+from ansible.module_utils.rackwright_kubeadm_config import RUNTIME, joining
 from ansible.module_utils.rackwright_probe import ticks
 from ansible.module_utils.rackwright_static_pods import StaticPods, StaticPodsError
 

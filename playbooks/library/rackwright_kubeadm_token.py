@@ -9,8 +9,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.rackwright_etcd_members import Members, without_majority
-from ansible.module_utils.rackwright_joining import certificate_key, join_credentials
 from ansible.module_utils.rackwright_kubeadm_commands import FOLDER, KubeadmError, kubectl, run
+from ansible.module_utils.rackwright_kubeadm_config import certificate_key, join_credentials
 
 DOCUMENTATION = r"""
 module: rackwright_kubeadm_token

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ansible.module_utils.rackwright_applying import Applying, ObjectsError, told
 from ansible.module_utils.rackwright_probe import ticks
+from ansible.module_utils.rackwright_server_side_apply import Applying, ObjectsError, told
 
 LABEL = "rackwright.addon/name"
 _RBAC = "rbac.authorization.k8s.io/v1"

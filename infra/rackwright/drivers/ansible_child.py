@@ -133,7 +133,7 @@ def run(request: dict[str, Any]) -> int:
             limit=",".join(request["limit"]) or None,
             event_handler=reporter.handle,
             quiet=True,
-            envvars={"RACKWRIGHT_HIDDEN": str(hidden)},
+            envvars={"RACKWRIGHT_NO_LOG_CHANGES": str(hidden)},
             settings={"pexpect_timeout": 1, "suppress_ansible_output": True},
         )
         reporter.hidden(hidden.read_text(encoding="utf-8").splitlines() if hidden.exists() else ())

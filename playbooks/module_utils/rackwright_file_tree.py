@@ -60,7 +60,7 @@ class Tree:
         self.changed_paths: list[str] = []
         self.diffs: list[dict[str, str]] = []
 
-    def bring_about(self, wanted: dict[str, Any]) -> None:
+    def apply(self, wanted: dict[str, Any]) -> None:
         """Apply all declared paths, parents before their content."""
         try:
             for spec in wanted["directories"]:

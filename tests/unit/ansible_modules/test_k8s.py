@@ -1,4 +1,4 @@
-"""rackwright_objects: what it applies and deletes, against a stand-in for the official client and its server."""
+"""rackwright_k8s: what it applies and deletes, against a stand-in for the official client and its server."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible.module_utils import rackwright_applying as applying
-from ansible.modules import rackwright_objects as objects
+from ansible.module_utils import rackwright_server_side_apply as applying
+from ansible.modules import rackwright_k8s as objects
 
 
 class NotFoundError(Exception):

@@ -11,11 +11,11 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.rackwright_block import DiskError, call, hides, is_block_device, signatures
+from ansible.module_utils.rackwright_block_device import DiskError, call, hides, is_block_device, signatures
 from ansible.module_utils.rackwright_probe import ticks
 
 DOCUMENTATION = r"""
-module: rackwright_disks
+module: rackwright_data_disks
 short_description: Format empty data disks of a node
 options:
   disks:
@@ -50,7 +50,7 @@ class Disks:
         self.timeout = timeout
         self.formatted: list[str] = []
 
-    def bring_about(self, disks: list[dict[str, str]]) -> None:
+    def apply(self, disks: list[dict[str, str]]) -> None:
         """Format the empty disks. All disks are inspected before the first is written to."""
         blank = [disk for disk in disks if self.is_blank(disk)]
         for disk in blank:
@@ -94,7 +94,7 @@ def main() -> None:
     disks = Disks(bool(module.check_mode), module.params["timeout"])
     told: dict[str, Any] = {}
     try:
-        disks.bring_about(module.params["disks"])
+        disks.apply(module.params["disks"])
     except DiskError as error:
         module.fail_json(msg=str(error), changed=bool(disks.formatted), formatted=disks.formatted)
     told.update(changed=bool(disks.formatted), formatted=disks.formatted)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
-module: rackwright_kubernetes_drain
+module: rackwright_k8s_drain
 short_description: Drain and uncordon Kubernetes nodes
 options:
   nodes: {type: list, elements: str, required: true, description: Names of the nodes.}

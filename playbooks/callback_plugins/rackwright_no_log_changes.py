@@ -12,13 +12,13 @@ from typing import Any, Final
 from ansible.plugins.callback import CallbackBase
 
 DOCUMENTATION = """
-name: rackwright_hidden
+name: rackwright_no_log_changes
 type: aggregate
 short_description: records changed tasks with hidden results
-description: Writes host and task, without the result, to the file in RACKWRIGHT_HIDDEN.
+description: Writes host and task, without the result, to the file in RACKWRIGHT_NO_LOG_CHANGES.
 """
 
-_FILE: Final = "RACKWRIGHT_HIDDEN"
+_FILE: Final = "RACKWRIGHT_NO_LOG_CHANGES"
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
@@ -26,7 +26,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
-    CALLBACK_NAME = "rackwright_hidden"
+    CALLBACK_NAME = "rackwright_no_log_changes"
     CALLBACK_NEEDS_ENABLED = True
 
     _play = ""

@@ -1,4 +1,4 @@
-"""rackwright_disks, on files in place of disks: wipefs and mkfs.ext4 are the real ones."""
+"""rackwright_data_disks, on files in place of disks: wipefs and mkfs.ext4 are the real ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.modules import rackwright_disks as disks
+from ansible.modules import rackwright_data_disks as disks
 
 
 @pytest.fixture(autouse=True)

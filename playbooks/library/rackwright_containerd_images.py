@@ -13,7 +13,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
-module: rackwright_images
+module: rackwright_containerd_images
 short_description: Import container images of a bundle into containerd
 description:
   - An archive is imported if one of its images is missing in containerd's namespace C(k8s.io), which the kubelet uses.

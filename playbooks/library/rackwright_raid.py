@@ -10,10 +10,10 @@ import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.rackwright_block import DiskError, call, hides, is_block_device, signatures
+from ansible.module_utils.rackwright_block_device import DiskError, call, hides, is_block_device, signatures
 
 DOCUMENTATION = r"""
-module: rackwright_array
+module: rackwright_raid
 short_description: Assemble disks of a node into one device with a file system
 options:
   name: {description: Name of the array; its device is C(/dev/md/<name>)., type: str, required: true}
@@ -60,7 +60,7 @@ class Array:
         """Return the device to mount."""
         return f"/dev/md/{self.wanted['name']}" if self.joined else str(self.wanted["devices"][0])
 
-    def bring_about(self) -> None:
+    def apply(self) -> None:
         """Create or assemble the array, and format it. All disks are inspected before the first is written to."""
         if self.joined and not is_block_device(self.device):
             self.assemble_or_make()
@@ -139,7 +139,7 @@ def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     array = Array(module.params, bool(module.check_mode))
     try:
-        array.bring_about()
+        array.apply()
     except DiskError as error:
         module.fail_json(msg=str(error), changed=bool(array.changes) and not array.check, device=array.device, changes=array.changes)
     told: dict[str, Any] = {"changed": bool(array.changes), "device": array.device, "changes": array.changes}

@@ -19,13 +19,13 @@ from rackwright import layout
 from rackwright.operations.check_mode.remote_replay import digest
 
 DOCUMENTATION = """
-name: rackwright_answers
+name: rackwright_module_recorder
 type: aggregate
 short_description: records calls and results of modules
-description: Writes to the file in RACKWRIGHT_ANSWERS.
+description: Writes to the file in RACKWRIGHT_MODULE_RECORDING.
 """
 
-_FILE: Final = "RACKWRIGHT_ANSWERS"
+_FILE: Final = "RACKWRIGHT_MODULE_RECORDING"
 _MODULE_FOLDERS: Final = (("ansible", "modules"), Path(layout.MODULES).parts)
 
 
@@ -88,7 +88,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
-    CALLBACK_NAME = "rackwright_answers"
+    CALLBACK_NAME = "rackwright_module_recorder"
     CALLBACK_NEEDS_ENABLED = True
 
     _listening = False

@@ -1,4 +1,4 @@
-"""rackwright_units: what it does to units, against a service manager that is told in a few lines how its units are."""
+"""rackwright_systemd_units: what it does to units, against a service manager that is told in a few lines how its units are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils import rackwright_systemd
-from ansible.modules import rackwright_units as units
+from ansible.modules import rackwright_systemd_units as units
 
 DEFAULTS: dict[str, Any] = {
     "enabled": None, "state": "started", "missing_ok": False, "config": [], "reload": False,
@@ -65,7 +65,7 @@ class Manager(units.Systemd):  # type: ignore[misc]
         told = (self.live.get(name, {"LoadState": "not-found", "ActiveState": "inactive"}) for name in names)
         return subprocess.CompletedProcess(words, 0, "\n\n".join("\n".join(f"{k}={v}" for k, v in each.items()) for each in told), "")
 
-    def last_words(self, name: str) -> str:
+    def journal_tail(self, name: str) -> str:
         return f"last words of {name}"
 
 
@@ -82,7 +82,7 @@ class Node:
         run = units.Units(self.manager, check, str(self.stamps))
         run.pending = pending
         self.last = run
-        run.bring_about(list(wanted), reload_on or [])
+        run.apply(list(wanted), reload_on or [])
         return [(done["unit"], done["action"]) for done in run.actions]
 
 

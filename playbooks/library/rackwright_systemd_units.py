@@ -11,13 +11,13 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.rackwright_file_tree import TREE_ARGUMENTS, PathError, Tree
 from ansible.module_utils.rackwright_probe import probe, ticks
-from ansible.module_utils.rackwright_stamp import Digests, changed_at, digest, files_under, read_stamp, remove_stamp, write_stamp
+from ansible.module_utils.rackwright_start_digest import Digests, changed_at, digest, files_under, read_stamp, remove_stamp, write_stamp
 from ansible.module_utils.rackwright_systemd import Live, Systemd, UnitError
-from ansible.module_utils.rackwright_tree import TREE_ARGUMENTS, PathError, Tree
 
 DOCUMENTATION = r"""
-module: rackwright_units
+module: rackwright_systemd_units
 short_description: Manage systemd units of a role and their files, in order, in one task
 description:
   - C(files), C(directories), C(links) and C(absent) are those of M(rackwright_files) and are applied before the units are queried.
@@ -122,7 +122,7 @@ class Units:
         self.live: dict[str, Live] = {}
         self.changed_units: list[dict[str, Any]] = []
 
-    def bring_about(self, units: list[dict[str, Any]], reload_on: list[str]) -> None:
+    def apply(self, units: list[dict[str, Any]], reload_on: list[str]) -> None:
         """Bring all units into their declared state."""
         names = [unit["name"] for unit in units]
         self.live = self.systemd.show(names)
@@ -135,7 +135,7 @@ class Units:
                 self.await_unit(unit)
         self.stamp_changed()
 
-    def noted(self, unit: str, action: str, reason: str) -> bool:
+    def record_action(self, unit: str, action: str, reason: str) -> bool:
         """Record an action; return True outside check mode."""
         self.actions.append({"unit": unit, "action": action, "reason": reason})
         return not self.check
@@ -146,7 +146,7 @@ class Units:
         if reload_on and not stale:
             loaded_at = self.systemd.loaded_at()
             stale = [path for path in reload_on if changed_at(path) > loaded_at]
-        if stale and self.noted(stale[0], "daemon-reload", "unit files are newer than what systemd holds"):
+        if stale and self.record_action(stale[0], "daemon-reload", "unit files are newer than what systemd holds"):
             self.systemd.must("daemon-reload")
             self.live = self.systemd.show(names)
 
@@ -156,7 +156,7 @@ class Units:
             names = [unit["name"] for unit in units if boot_step(unit, self.live[unit["name"]]) == word]
             reason = "the unit is masked" if wanted is None else f"the unit is declared {'' if wanted else 'not '}to start at boot"
             for name in names:
-                self.noted(name, word, reason)
+                self.record_action(name, word, reason)
             if names and not self.check:
                 self.systemd.must(word, "--", *names)
             if names and word == "unmask" and not self.check:
@@ -173,30 +173,32 @@ class Units:
             self.run_once(unit)
             return
         if unit["state"] != "started":
-            if live.active not in ("inactive", "failed") and self.noted(name, "stop", f"the unit is {live.active}"):
+            if live.active not in ("inactive", "failed") and self.record_action(name, "stop", f"the unit is {live.active}"):
                 self.systemd.must("stop", "--", name)
             return
         digests = digests_of(unit, live)
-        action, reason = self.judge(unit, live, digests)
+        action, reason = self.decide_action(unit, live, digests)
         if not action:
             self.adopt(unit, live, digests)
-        elif self.noted(name, action, reason):
+        elif self.record_action(name, action, reason):
             self.carry_out(unit, action)
 
     def run_once(self, unit: dict[str, Any]) -> None:
         """Start a oneshot unit if its work is not done."""
         done, said = probe(unit["readiness"])
-        if not done and self.noted(unit["name"], "start", said):
+        if not done and self.record_action(unit["name"], "start", said):
             self.carry_out({**unit, "wait": True}, "start")
 
     def missing(self, unit: dict[str, Any]) -> None:
         """Handle a missing unit: ignored if declared stopped with missing_ok, a change in check mode, otherwise UnitError."""
         if unit["state"] == "stopped" and unit["missing_ok"]:
             return
-        if self.noted(unit["name"], "start" if unit["state"] in ("started", "completed") else "stop", "the unit does not exist yet"):
+        if self.record_action(
+            unit["name"], "start" if unit["state"] in ("started", "completed") else "stop", "the unit does not exist yet"
+        ):
             raise UnitError(f"{unit['name']}: unit not found - check that its package is installed")
 
-    def judge(self, unit: dict[str, Any], live: Live, digests: Digests) -> tuple[str, str]:
+    def decide_action(self, unit: dict[str, Any], live: Live, digests: Digests) -> tuple[str, str]:
         """Return action and reason for a unit declared started; empty if it is as declared."""
         stamp = read_stamp(self.stamps, unit["name"])
         action, reason = needed_action(unit, live, digests, stamp)
@@ -264,7 +266,7 @@ class Units:
     def failure(self, unit: dict[str, Any], what: str) -> UnitError:
         """Return the error with the last lines of the unit's journal."""
         live = self.systemd.show([unit["name"]])[unit["name"]]
-        lines = self.systemd.last_words(unit["name"]) or "(the journal is empty)"
+        lines = self.systemd.journal_tail(unit["name"]) or "(the journal is empty)"
         return UnitError(f"{unit['name']}: {what} ({live.active}, {live.result}); last lines of its journal:\n{lines}")
 
     def stamp_changed(self) -> None:
@@ -332,9 +334,9 @@ def main() -> None:
     wanted = [{**unit, "name": full_name(unit["name"])} for unit in module.params["units"]]
     tree, units, failure = Tree(check), Units(Systemd(), check), ""
     try:
-        tree.bring_about(module.params)
+        tree.apply(module.params)
         units.pending = tuple(tree.changed_paths) if check else ()
-        units.bring_about(wanted, module.params["daemon_reload_on"])
+        units.apply(wanted, module.params["daemon_reload_on"])
     except (PathError, UnitError) as error:
         failure = str(error)
     told = report(tree, units)

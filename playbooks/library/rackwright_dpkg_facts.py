@@ -10,7 +10,7 @@ import subprocess
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
-module: rackwright_packages
+module: rackwright_dpkg_facts
 short_description: What dpkg has on record of some packages
 options:
   names:

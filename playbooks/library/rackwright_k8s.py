@@ -7,10 +7,10 @@ there.
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.rackwright_applying import Applying, ObjectsError
+from ansible.module_utils.rackwright_server_side_apply import Applying, ObjectsError
 
 DOCUMENTATION = r"""
-module: rackwright_objects
+module: rackwright_k8s
 short_description: Apply and prune Kubernetes objects
 description:
   - Objects are applied in the given order, with the field manager C(rackwright). In check mode, a server-side dry run reports changes.

@@ -1,4 +1,4 @@
-"""rackwright_array, on files in place of disks: wipefs and mkfs are the real ones, mdadm's array is a file of its own."""
+"""rackwright_raid, on files in place of disks: wipefs and mkfs are the real ones, mdadm's array is a file of its own."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils import rackwright_block as block
-from ansible.modules import rackwright_array as array
+from ansible.module_utils import rackwright_block_device as block
+from ansible.modules import rackwright_raid as array
 
 SIZE = 16 * 2**20
 
