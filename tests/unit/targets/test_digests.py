@@ -35,7 +35,7 @@ EDITS = {
     "roles/base/tasks/main.yml": {"converge", "check mode"},
     "roles/base/tasks/install.yml": {"converge", "bake slurm", "bake kubernetes", "check mode"},
     "roles/sshd/defaults/main.yml": {"converge", "check mode"},
-    "roles/slurm_worker/files/rackwright_health.py": {"converge", "check mode"},
+    "roles/slurm_worker/files/rackwright_node_health.py": {"converge", "check mode"},
     "roles/slurm_worker/vars/main.yml": {"converge", "bake slurm", "check mode"},
     "playbooks/site.yml": {"converge", "check mode"},
     "playbooks/library/rackwright_dpkg_facts.py": {"converge", "bake slurm", "bake kubernetes", "check mode"},

@@ -1,17 +1,17 @@
 #!/usr/bin/python3
 """Node health check: run the cluster's passive checks that need no other node, and drain or resume the node in Slurm.
 
-usage: rackwright-health            check; drain the node if a check fails, with the check's id as the reason; lift that drain, and no
-                                    other, when all checks pass. Slurm runs it every few minutes (HealthCheckProgram). On a slow node it
-                                    pauses after a check for nine times the check's duration
-       rackwright-health --now      the same, without a pause
-       rackwright-health-prolog     the same before a job: a node that is not as declared does not start the job (Prolog)
-       rackwright-health --rolled   check a node of a rolling update before it is resumed: the id of a failed check replaces rackwright's
-                                    own drain reason; nothing is lifted
-       rackwright-health --look     check and report each result; change nothing
-       rackwright-health --foresee  report what a health check would do to the node, `drained` or `back in service`; change nothing
+usage: rackwright-node-health            check; drain the node if a check fails, with the check's id as the reason; lift that drain, and
+                                         no other, when all checks pass. Slurm runs it every few minutes (HealthCheckProgram). On a slow
+                                         node it pauses after a check for nine times the check's duration
+       rackwright-node-health --now      the same, without a pause
+       rackwright-node-health-prolog     the same before a job: a node that is not as declared does not start the job (Prolog)
+       rackwright-node-health --rolled   check a node of a rolling update before it is resumed: the id of a failed check replaces
+                                         rackwright's own drain reason; nothing is lifted
+       rackwright-node-health --report   check and report each result; change nothing
+       rackwright-node-health --check    report what a health check would do to the node, `drained` or `back in service`; change nothing
 
-Exit codes: 0 as declared, 1 not as declared, 2 usage or configuration error, 3 unknown; of --foresee 0 or 2.
+Exit codes: 0 as declared, 1 not as declared, 2 usage or configuration error, 3 unknown; of --check 0 or 2.
 An unknown check drains the node after 30 s without an answer, because a hanging tool indicates a broken GPU. If this program itself waits
 for a processor, the missing answer does not indicate a broken GPU, and the limit is 10 min. On a slow node all limits are longer.
 """
@@ -34,8 +34,8 @@ from typing import Any, NamedTuple
 LIBRARY = "/usr/local/lib/rackwright/health"
 EXPECTED = "/etc/rackwright/health.json"
 RECORD = "/var/lib/rackwright/health.json"
-LOCK = "/run/rackwright-health.lock"
-BEGAN = "/run/rackwright-health.prolog"  # its mtime is the time of the last check before a job
+LOCK = "/run/rackwright-node-health.lock"
+BEGAN = "/run/rackwright-node-health.prolog"  # its mtime is the time of the last check before a job
 ECHO = 300.0  # seconds after that during which each check queries slurmctld for such a drain: slurmd repeats a failed prolog every 15 s
 BUDGET = 1.8  # seconds for all tools together: with the start of Python, a health check ends within 2
 PATIENCE = 30.0  # seconds without an answer until a check counts as failed
@@ -265,7 +265,7 @@ def act(slurm: Slurm, wrong: list[list[str]], held: bool, rolled: bool) -> bool:
             print("back in service")
         return held and rolled
     except OSError as error:
-        print(f"rackwright-health: {error} - the next health check retries", file=sys.stderr)
+        print(f"rackwright-node-health: {error} - the next health check retries", file=sys.stderr)
         return True
 
 
@@ -307,7 +307,7 @@ def run(expected: dict[str, Any], before_a_job: bool, rolled: bool, rests: bool)
     return 1 if wrong else 3 if unsure and not before_a_job else 0
 
 
-def foresee(expected: dict[str, Any]) -> int:
+def check_only(expected: dict[str, Any]) -> int:
     """Report what a health check would do now; unknown results do nothing."""
     now = time.time()
     wrong, _ = weighed(*look(expected), remembered()["unsure"], now)
@@ -326,7 +326,7 @@ def tell(findings: tuple[Finding, ...]) -> int:
 def main(name: str, words: list[str]) -> int:
     """Run the program by its name and options; return the exit code."""
     os.environ.update(LC_ALL="C.UTF-8", PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-    if words not in ([], ["--now"], ["--look"], ["--rolled"], ["--foresee"]):
+    if words not in ([], ["--now"], ["--report"], ["--rolled"], ["--check"]):
         print((__doc__ or "").strip(), file=sys.stderr)
         return 2
     try:
@@ -335,10 +335,10 @@ def main(name: str, words: list[str]) -> int:
     except (OSError, ValueError) as error:
         print(f"{EXPECTED}: {error} - run `rackwright up` to write the file", file=sys.stderr)
         return 2
-    if words == ["--look"]:
+    if words == ["--report"]:
         return tell(look(expected)[0])
-    if words == ["--foresee"]:
-        return foresee(expected)
+    if words == ["--check"]:
+        return check_only(expected)
     before_a_job = name.endswith("prolog")
     return run(expected, before_a_job, words == ["--rolled"], rests=not words and not before_a_job)
 
