@@ -35,7 +35,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         given = self._task.args["name"]
         names = [given] if isinstance(given, str) else list(given)
         known = {"names": [name.partition("=")[0] for name in names]}
-        asked = self._execute_module(module_name="rackwright_packages", module_args=known, task_vars=task_vars)
+        asked = self._execute_module(module_name="rackwright_dpkg_facts", module_args=known, task_vars=task_vars)
         if not missing(names, asked.get("told", "")):
             return {**result, "changed": False}
         return {**result, **self._execute_module(module_name="ansible.builtin.apt", module_args=self._task.args, task_vars=task_vars)}

@@ -11,8 +11,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.rackwright_addon_removal import Removal, unfinished
-from ansible.module_utils.rackwright_applying import Applying, ObjectsError, told
 from ansible.module_utils.rackwright_probe import ticks
+from ansible.module_utils.rackwright_server_side_apply import Applying, ObjectsError, told
 
 DOCUMENTATION = r"""
 module: rackwright_addons
@@ -27,7 +27,7 @@ options:
   addons: {type: list, elements: dict, required: true, description: "Add-ons with C(name), C(namespace) and C(deployment), in order."}
   folder: {type: path, default: /opt/rackwright/kubernetes/addons, description: Parent of the add-ons' folders with C(manifests.yaml).}
   kubeconfig: {type: path, default: /etc/kubernetes/admin.conf, description: Kubeconfig of the administrator.}
-  patience: {type: int, default: 180, description: "Timeout of start and of deletion, in seconds."}
+  timeout: {type: int, default: 180, description: "Timeout of start and of deletion, in seconds."}
 """
 
 RETURN = r"""
@@ -71,7 +71,7 @@ def trouble(applying: Applying, addon: dict[str, Any], objects: list[dict[str, A
     return "" if wanted else f"{addon['name']}: no Deployment among its objects"
 
 
-def install(applying: Applying, addon: dict[str, Any], folder: str, patience: int) -> None:
+def install(applying: Applying, addon: dict[str, Any], folder: str, timeout: int) -> None:
     """Apply the objects of an add-on, and wait until it is available."""
     import time
 
@@ -81,18 +81,18 @@ def install(applying: Applying, addon: dict[str, Any], folder: str, patience: in
     if applying.check and len(applying.applied) > before:
         return
     said = ""
-    for _ in ticks(time.monotonic() + patience):
+    for _ in ticks(time.monotonic() + timeout):
         said = trouble(applying, addon, objects)
         if not said:
             return
-    raise ObjectsError(f"{addon['name']}: after {patience} s {said} - see `kubectl -n {addon['namespace']} describe pods`")
+    raise ObjectsError(f"{addon['name']}: after {timeout} s {said} - see `kubectl -n {addon['namespace']} describe pods`")
 
 
 def run(module: AnsibleModule, applying: Applying) -> dict[str, Any]:
     """Execute the state of the task."""
     params = module.params
     names = [one["name"] for one in params["addons"]]
-    removal = Removal(applying, params["patience"])
+    removal = Removal(applying, params["timeout"])
     if params["state"] == "present":
         waiting = [line for name in removal.strangers(names) for line in unfinished(applying, name)]
         if waiting:
@@ -101,7 +101,7 @@ def run(module: AnsibleModule, applying: Applying) -> dict[str, Any]:
                 " - wait for that work or delete it, then apply again"
             )
         for addon in params["addons"]:
-            install(applying, addon, params["folder"], params["patience"])
+            install(applying, addon, params["folder"], params["timeout"])
         return {}
     said = [one for name in names for one in described(params["folder"], name)]
     removal.run(names, said)
@@ -116,7 +116,7 @@ def main() -> None:
             "addons": {"type": "list", "elements": "dict", "required": True},
             "folder": {"type": "path", "default": "/opt/rackwright/kubernetes/addons"},
             "kubeconfig": {"type": "path", "default": "/etc/kubernetes/admin.conf"},
-            "patience": {"type": "int", "default": 180},
+            "timeout": {"type": "int", "default": 180},
         },
         supports_check_mode=True,
     )
@@ -128,7 +128,7 @@ def main() -> None:
     applying = None
     try:
         config.load_kube_config(config_file=module.params["kubeconfig"])
-        applying = Applying(dynamic.DynamicClient(api_client.ApiClient()), module.check_mode, module.params["patience"])
+        applying = Applying(dynamic.DynamicClient(api_client.ApiClient()), module.check_mode, module.params["timeout"])
         found = {"removed": [], "kept": [], **run(module, applying)}
     except ObjectsError as error:
         module.fail_json(msg=str(error), applied=applying.applied if applying else [])

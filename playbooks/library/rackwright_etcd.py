@@ -30,26 +30,26 @@ short_description: Save and restore etcd snapshots
 options:
   state:
     description:
-      - C(saved) writes a snapshot to C(path) and verifies it. It needs one running member, not a majority.
-      - C(looked) returns the last step of an interrupted restore on this controller.
-      - C(prepared) unpacks the snapshot in C(path) beside the data, for the members C(members). Files that are not snapshots, and
+      - C(snapshot) writes a snapshot to C(path) and verifies it. It needs one running member, not a majority.
+      - C(queried) returns the last step of an interrupted restore on this controller.
+      - C(staged) unpacks the snapshot in C(path) beside the data, for the members C(members). Files that are not snapshots, and
         snapshots of another cluster, are refused. No service is stopped, and no data is changed.
-      - C(stopped) stops the static pods, C(swapped) replaces the data with the unpacked snapshot, C(started) starts the static pods.
-      - C(awaited) waits until the API and the other components are ready; if they are not, the module returns C(trouble) and does not fail.
-      - C(kept) commits the restore, after which it is never rolled back; C(ended) then deletes the previous data.
-      - C(undone) restores the previous data and starts the static pods.
-    choices: [saved, looked, prepared, stopped, swapped, started, awaited, kept, ended, undone]
+      - C(stopped) stops the static pods, C(restored) replaces the data with the unpacked snapshot, C(started) starts the static pods.
+      - C(ready) waits until the API and the other components are ready; if they are not, the module returns C(trouble) and does not fail.
+      - C(committed) commits the restore, after which it is never rolled back; C(cleaned) then deletes the previous data.
+      - C(rolled_back) restores the previous data and starts the static pods.
+    choices: [snapshot, queried, staged, stopped, restored, started, ready, committed, cleaned, rolled_back]
     required: true
-  path: {type: path, description: "Snapshot file on this node (C(saved), C(prepared))."}
-  name: {type: str, description: "Name of this controller (C(prepared), C(awaited))."}
-  members: {type: dict, default: {}, description: "Members of the restored etcd, name to address (C(prepared))."}
+  path: {type: path, description: "Snapshot file on this node (C(snapshot), C(staged))."}
+  name: {type: str, description: "Name of this controller (C(staged), C(ready))."}
+  members: {type: dict, default: {}, description: "Members of the restored etcd, name to address (C(staged))."}
   token: {type: str, default: restored, description: "Cluster token of this restore; members with different tokens ignore each other."}
-  timeout: {type: int, default: 180, description: "Timeout for the components to become ready, in seconds (C(awaited))."}
+  timeout: {type: int, default: 180, description: "Timeout for the components to become ready, in seconds (C(ready))."}
 """
 
 RETURN = r"""
 snapshot: {description: "Status of the snapshot from etcdutl, with hash, revision, totalKey, totalSize.", returned: success, type: dict}
-stage: {description: "C(prepared), C(swapped) or C(kept) after an interrupted restore; empty otherwise.", returned: success, type: str}
+stage: {description: "C(staged), C(restored) or C(committed) after an interrupted restore; empty otherwise.", returned: success, type: str}
 trouble: {description: "Component that does not become ready or does not stop; empty on success.", returned: success, type: str}
 """
 
@@ -133,42 +133,42 @@ class Restore:
             with open(f"{DATA}/{MARKER}", encoding="utf-8") as stream:
                 return str(json.load(stream)["stage"])
         except FileNotFoundError:
-            return "swapped" if os.path.isdir(self.before) else ""
+            return "restored" if os.path.isdir(self.before) else ""
         except (ValueError, KeyError):
-            return "swapped" if os.path.isdir(self.before) else "prepared"
+            return "restored" if os.path.isdir(self.before) else "staged"
 
-    def prepared(self) -> dict[str, Any]:
+    def staged(self) -> dict[str, Any]:
         """Unpack the snapshot beside the data, on the same volume: a mount point cannot be replaced, and a rename cannot cross volumes."""
         path, members, name = self.params["path"], self.params["members"], self.params["name"]
         found = examined(path)
         if not is_of_this_cluster(path):
             raise EtcdError(f"{path}: snapshot of another cluster, the CA certificate differs - nothing was changed; use another file")
         shutil.rmtree(self.fresh, ignore_errors=True)
-        self._mark("prepared")
+        self._mark("staged")
         all_of_them = ",".join(f"{one}=https://{address}:2380" for one, address in members.items())
         own = [f"--name={name}", f"--initial-advertise-peer-urls=https://{members[name]}:2380"]
         whose = [f"--initial-cluster={all_of_them}", f"--initial-cluster-token={self.params['token']}", *own]
         run("etcdutl", "snapshot", "restore", path, f"--data-dir={self.fresh}", f"--bump-revision={BUMP}", "--mark-compacted", *whose)
         return found
 
-    def swapped(self) -> None:
+    def restored(self) -> None:
         """Replace the data. The marker is written first, so that an interrupted swap is rolled back."""
-        self._mark("swapped")
+        self._mark("restored")
         os.rename(self.data, self.before)
         os.rename(f"{self.fresh}/member", self.data)
 
-    def kept(self) -> None:
+    def committed(self) -> None:
         """Commit the restore: later runs complete it."""
-        self._mark("kept")
+        self._mark("committed")
 
-    def ended(self) -> None:
+    def cleaned(self) -> None:
         """Delete the previous data, then the marker."""
         for folder in (self.before, self.fresh):
             shutil.rmtree(folder, ignore_errors=True)
         self._unmark()
         self.pods.start()
 
-    def undone(self) -> None:
+    def rolled_back(self) -> None:
         """Restore the previous data."""
         if os.path.isdir(self.before):
             self.pods.stop()
@@ -178,7 +178,7 @@ class Restore:
         self._unmark()
         self.pods.start()
 
-    def awaited(self) -> str:
+    def ready(self) -> str:
         """Wait for etcd, the API, the other components and this node's static pods; return what is not ready, empty if all are."""
         said = ""
         for _ in ticks(time.monotonic() + self.params["timeout"]):
@@ -215,16 +215,16 @@ class Restore:
 def done(state: str, params: dict[str, Any], check: bool) -> dict[str, Any]:
     """Execute the state, and return the task's result."""
     restore = Restore(params)
-    if state == "looked":
+    if state == "queried":
         return {"changed": False, "stage": restore.stage()}
     if check:
-        return {"changed": state in ("ended", "undone")}
-    if state == "saved":
+        return {"changed": state in ("cleaned", "rolled_back")}
+    if state == "snapshot":
         return {"changed": False, "snapshot": save(params["path"])}
-    if state == "prepared":
-        return {"changed": False, "snapshot": restore.prepared()}
-    if state == "awaited":
-        return {"changed": False, "trouble": restore.awaited()}
+    if state == "staged":
+        return {"changed": False, "snapshot": restore.staged()}
+    if state == "ready":
+        return {"changed": False, "trouble": restore.ready()}
     if state == "stopped":
         try:
             restore.pods.stop()
@@ -234,12 +234,12 @@ def done(state: str, params: dict[str, Any], check: bool) -> dict[str, Any]:
         restore.pods.start()
     else:
         getattr(restore, state)()
-    return {"changed": state in ("swapped", "ended", "undone"), "trouble": ""}
+    return {"changed": state in ("restored", "cleaned", "rolled_back"), "trouble": ""}
 
 
 def main() -> None:
     """Run the module."""
-    states = ["saved", "looked", "prepared", "stopped", "swapped", "started", "awaited", "kept", "ended", "undone"]
+    states = ["snapshot", "queried", "staged", "stopped", "restored", "started", "ready", "committed", "cleaned", "rolled_back"]
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": states, "required": True},
@@ -249,7 +249,7 @@ def main() -> None:
             "token": {"type": "str", "default": "restored", "no_log": False},
             "timeout": {"type": "int", "default": 180},
         },
-        required_if=[("state", "saved", ["path"]), ("state", "prepared", ["path", "name", "members"]), ("state", "awaited", ["name"])],
+        required_if=[("state", "snapshot", ["path"]), ("state", "staged", ["path", "name", "members"]), ("state", "ready", ["name"])],
         supports_check_mode=True,
     )
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.rackwright_tree import TREE_ARGUMENTS, PathError, Tree
+from ansible.module_utils.rackwright_file_tree import TREE_ARGUMENTS, PathError, Tree
 
 DOCUMENTATION = r"""
 module: rackwright_files
@@ -62,7 +62,7 @@ def main() -> None:
     told: dict[str, Any] = {"invocation": {"module_args": {"paths": [spec["path"] for spec in module.params["files"]]}}}
     failure = ""
     try:
-        tree.bring_about(module.params)
+        tree.apply(module.params)
     except PathError as error:
         failure = str(error)
     told.update(changed=bool(tree.changed_paths), changed_paths=tree.changed_paths)

@@ -18,8 +18,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.rackwright_certificates import certificates, ends_within
 from ansible.module_utils.rackwright_etcd_members import without_majority
-from ansible.module_utils.rackwright_joining import RUNTIME, joining
 from ansible.module_utils.rackwright_kubeadm_commands import FOLDER, KubeadmError, kubectl, run
+from ansible.module_utils.rackwright_kubeadm_config import RUNTIME, joining
 from ansible.module_utils.rackwright_probe import ticks
 from ansible.module_utils.rackwright_static_pods import StaticPods, StaticPodsError
 
@@ -29,14 +29,14 @@ short_description: Manage the membership of a node in a Kubernetes cluster
 options:
   state:
     description:
-      - C(first) creates the cluster on this node, or recreates it from etcd's data and the CA if they exist and the node is new. If the
-        cluster exists, its static pods and uploaded configuration follow C(config), and control plane certificates that expire soon are
+      - C(initialized) creates the cluster on this node, or recreates it from etcd's data and the CA if they exist and the node is new. If
+        the cluster exists, its static pods and uploaded configuration follow C(config), and control plane certificates that expire soon are
         renewed. The kubelet renews its own certificate. An API that does not answer is an error.
-      - C(joined) joins the node with C(invitation), with C(control_plane) as another controller. A node that is a controller already
+      - C(joined) joins the node with C(join_credentials), with C(control_plane) as another controller. A node that is a controller already
         follows C(config) and renews its certificates like the first one. Data of an earlier membership is deleted before a join.
-      - C(looked) returns whether the node has joined, and for a controller whether its API answers.
-      - C(left) resets the node with kubeadm; a member of etcd is removed from it.
-    choices: [first, joined, left, looked]
+      - C(queried) returns whether the node has joined, and for a controller whether its API answers.
+      - C(reset) resets the node with kubeadm; a member of etcd is removed from it.
+    choices: [initialized, joined, reset, queried]
     required: true
   config: {type: path, description: Configuration file of kubeadm on a controller., default: /etc/kubernetes/rackwright/kubeadm.yaml}
   name: {type: str, description: Name of the node (C(joined)).}
@@ -44,18 +44,18 @@ options:
   endpoint: {type: str, description: "Endpoint of the API, as C(address:port)."}
   taints: {type: list, elements: str, default: [], description: "Taints at registration (C(joined)), as C(key=value:Effect)."}
   labels: {type: dict, default: {}, description: "Labels at registration (C(joined)), so that pods that select them start at once."}
-  control_plane: {type: bool, default: false, description: "Whether the node is a control plane node (C(joined), C(looked))."}
-  controllers: {type: dict, default: {}, description: "Controllers of the plan, name to address (C(first))."}
-  invitation: {type: dict, description: "Invitation of M(rackwright_kubeadm_invitation); contains C(certificate_key) for a controller."}
-  tolerated: {type: list, elements: str, default: [], description: Preflight errors of kubeadm to ignore.}
+  control_plane: {type: bool, default: false, description: "Whether the node is a control plane node (C(joined), C(queried))."}
+  controllers: {type: dict, default: {}, description: "Controllers of the plan, name to address (C(initialized))."}
+  join_credentials: {type: dict, description: "Credentials of M(rackwright_kubeadm_token); contains C(certificate_key) for a controller."}
+  ignore_preflight_errors: {type: list, elements: str, default: [], description: Preflight errors of kubeadm to ignore.}
   renew_before: {type: int, default: 45, description: Remaining days of a certificate at which a controller renews all of its own.}
   timeout: {type: int, default: 180, description: "Timeout of the API, in seconds."}
 """
 
 RETURN = r"""
 joined: {description: "Whether the node has joined, as a complete controller if it is one.", returned: always, type: bool}
-serves: {description: Whether the local API of a controller is ready (C(looked))., returned: always, type: bool}
-remembers: {description: Revision of etcd's data on a recreated controller (C(looked)); 0 without data., returned: always, type: int}
+serves: {description: Whether the local API of a controller is ready (C(queried))., returned: always, type: bool}
+remembers: {description: Revision of etcd's data on a recreated controller (C(queried)); 0 without data., returned: always, type: int}
 actions: {description: "Actions that were, or in check mode would be, executed.", returned: always, type: list}
 """
 
@@ -117,7 +117,7 @@ def remembered() -> int:
         return 0
 
 
-def looked(control_plane: bool) -> dict[str, Any]:
+def query(control_plane: bool) -> dict[str, Any]:
     """Return the membership of this node."""
     if not control_plane:
         return {"joined": is_joined()}
@@ -134,7 +134,7 @@ class Membership:
         self.actions: list[str] = []
         self.pods = static_pods()
 
-    def first(self) -> None:
+    def initialized(self) -> None:
         """Maintain the primary controller; create the cluster if there is none."""
         if not self._resumed():
             return
@@ -159,21 +159,21 @@ class Membership:
         self.actions.append(f"join {self.params['endpoint']}{' as a controller' if controls else ''}")
         if self.check:
             return
-        if not self.params["invitation"]:
+        if not self.params["join_credentials"]:
             raise KubeadmError("kubeadm join: no join token - check that the API of the primary controller answers")
         self._forget_earlier_life()
         handle, path = tempfile.mkstemp(suffix=".json")  # Readable by root only, because it contains the token.
         try:
             with os.fdopen(handle, "w") as stream:
                 json.dump(joining(self.params), stream)
-            run("kubeadm", "join", "--config", path, *self._tolerate(), patience=420)
+            run("kubeadm", "join", "--config", path, *self._tolerate(), timeout=420)
         finally:
             os.unlink(path)
         if controls:
             self._wait()
             self._remember()
 
-    def left(self) -> None:
+    def reset(self) -> None:
         """Reset the node: stop what it ran, and delete its pod network interfaces."""
         if not os.path.exists(f"{FOLDER}/kubelet.conf"):
             return
@@ -336,13 +336,13 @@ class Membership:
         raise KubeadmError(lost or f"the API did not answer within {self.params['timeout']} s: {said}")
 
     def _tolerate(self, *more: str) -> list[str]:
-        names = [*self.params["tolerated"], *more]
+        names = [*self.params["ignore_preflight_errors"], *more]
         return [f"--ignore-preflight-errors={','.join(names)}"] if names else []
 
 
 def main() -> None:
     """Run the module."""
-    states = ["first", "joined", "left", "looked"]
+    states = ["initialized", "joined", "reset", "queried"]
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": states, "required": True},
@@ -354,16 +354,16 @@ def main() -> None:
             "labels": {"type": "dict", "default": {}},
             "control_plane": {"type": "bool", "default": False},
             "controllers": {"type": "dict", "default": {}},
-            "invitation": {"type": "dict", "no_log": True},
-            "tolerated": {"type": "list", "elements": "str", "default": []},
+            "join_credentials": {"type": "dict", "no_log": True},
+            "ignore_preflight_errors": {"type": "list", "elements": "str", "default": []},
             "renew_before": {"type": "int", "default": 45},
             "timeout": {"type": "int", "default": 180},
         },
         supports_check_mode=True,
     )
     membership, state = Membership(module.params, module.check_mode), module.params["state"]
-    if state == "looked":
-        module.exit_json(changed=False, actions=[], **looked(module.params["control_plane"]))
+    if state == "queried":
+        module.exit_json(changed=False, actions=[], **query(module.params["control_plane"]))
     try:
         getattr(membership, state)()
     except (KubeadmError, StaticPodsError) as error:

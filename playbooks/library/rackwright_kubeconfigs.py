@@ -21,24 +21,24 @@ short_description: Generate and write kubeconfigs of the cluster's users
 options:
   state:
     description:
-      - C(looked) returns the C(users) without a kubeconfig on this node that is valid for C(renew_before) and uses C(endpoint).
-      - C(drawn) generates a kubeconfig for each of C(users); runs on a controller and changes nothing there.
-      - C(given) writes the generated kubeconfigs to the users' home directories, mode 0600.
-    choices: [looked, drawn, given]
+      - C(queried) returns the C(users) without a kubeconfig on this node that is valid for C(renew_before) and uses C(endpoint).
+      - C(generated) generates a kubeconfig for each of C(users); runs on a controller and changes nothing there.
+      - C(installed) writes the generated kubeconfigs to the users' home directories, mode 0600.
+    choices: [queried, generated, installed]
     required: true
   users: {type: list, elements: str, default: [], description: Names of users.}
-  endpoint: {type: str, description: Endpoint of the API (C(looked)).}
-  authority: {type: str, default: "", description: "CA certificate of the cluster in PEM, if known (C(looked))."}
-  namespaces: {type: dict, default: {}, description: Default namespace of each user (C(drawn)).}
-  drawn: {type: dict, default: {}, description: Kubeconfigs by user (C(given)).}
-  days: {type: int, default: 180, description: Validity of a new certificate in days (C(drawn)).}
-  renew_before: {type: int, default: 45, description: Remaining days at which a certificate is renewed (C(looked)).}
-  config: {type: path, default: /etc/kubernetes/rackwright/kubeadm.yaml, description: Configuration file of kubeadm (C(drawn)).}
+  endpoint: {type: str, description: Endpoint of the API (C(queried)).}
+  authority: {type: str, default: "", description: "CA certificate of the cluster in PEM, if known (C(queried))."}
+  namespaces: {type: dict, default: {}, description: Default namespace of each user (C(generated)).}
+  kubeconfigs: {type: dict, default: {}, description: Kubeconfigs by user (C(installed)).}
+  days: {type: int, default: 180, description: Validity of a new certificate in days (C(generated)).}
+  renew_before: {type: int, default: 45, description: Remaining days at which a certificate is renewed (C(queried)).}
+  config: {type: path, default: /etc/kubernetes/rackwright/kubeadm.yaml, description: Configuration file of kubeadm (C(generated)).}
 """
 
 RETURN = r"""
-wanting: {description: Users who need one (C(looked))., returned: always, type: list}
-drawn: {description: Kubeconfigs by user (C(drawn))., returned: always, type: dict}
+wanting: {description: Users who need one (C(queried))., returned: always, type: list}
+kubeconfigs: {description: Kubeconfigs by user (C(generated))., returned: always, type: dict}
 """
 
 DAY = 86400
@@ -86,7 +86,7 @@ def is_good(path: str, endpoint: str, authority: str, before: int) -> bool:
     return done.returncode == 0
 
 
-def draw(user: str, config: str, days: int, namespace: str) -> str:
+def generate(user: str, config: str, days: int, namespace: str) -> str:
     """Generate a kubeconfig."""
     command = ["kubeadm", "kubeconfig", "user", "--client-name", user, "--config", config, "--validity-period", f"{days * 24}h"]
     try:
@@ -100,7 +100,7 @@ def draw(user: str, config: str, days: int, namespace: str) -> str:
     return re.sub(r"^(\s*)user: (\S+)\n(?=\s*name:)", rf"\1namespace: {namespace}\n\1user: \2\n", text, count=1, flags=re.MULTILINE)
 
 
-def give(user: str, text: str) -> None:
+def install(user: str, text: str) -> None:
     """Write the kubeconfig so that only its user can read it."""
     account, path = home(user), path_of(user)
     folder = os.path.dirname(path)
@@ -119,33 +119,33 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["looked", "drawn", "given"], "required": True},
+            "state": {"type": "str", "choices": ["queried", "generated", "installed"], "required": True},
             "users": {"type": "list", "elements": "str", "default": []},
             "endpoint": {"type": "str"},
             "authority": {"type": "str", "default": ""},
             "namespaces": {"type": "dict", "default": {}},
-            "drawn": {"type": "dict", "default": {}, "no_log": True},
+            "kubeconfigs": {"type": "dict", "default": {}, "no_log": True},
             "days": {"type": "int", "default": 180},
             "renew_before": {"type": "int", "default": 45},
             "config": {"type": "path", "default": "/etc/kubernetes/rackwright/kubeadm.yaml"},
         },
         supports_check_mode=True,
     )
-    asked, wanting, drawn = module.params, [], {}
+    asked, wanting, kubeconfigs = module.params, [], {}
     try:
-        if asked["state"] == "looked":
+        if asked["state"] == "queried":
             before = asked["renew_before"] * DAY
             wanting = [user for user in asked["users"] if not is_good(path_of(user), asked["endpoint"], asked["authority"], before)]
-        elif asked["state"] == "drawn" and not module.check_mode:
+        elif asked["state"] == "generated" and not module.check_mode:
             names = asked["namespaces"]
-            drawn = {user: draw(user, asked["config"], asked["days"], names.get(user, "default")) for user in asked["users"]}
-        elif asked["state"] == "given":
-            for user, text in sorted(asked["drawn"].items()):
-                give(user, text)
+            kubeconfigs = {user: generate(user, asked["config"], asked["days"], names.get(user, "default")) for user in asked["users"]}
+        elif asked["state"] == "installed":
+            for user, text in sorted(asked["kubeconfigs"].items()):
+                install(user, text)
     except KubeconfigError as error:
         module.fail_json(msg=str(error))
-    changed = bool(asked["drawn"]) if asked["state"] == "given" else bool(wanting)
-    module.exit_json(changed=changed, wanting=wanting, drawn=drawn)
+    changed = bool(asked["kubeconfigs"]) if asked["state"] == "installed" else bool(wanting)
+    module.exit_json(changed=changed, wanting=wanting, kubeconfigs=kubeconfigs)
 
 
 if __name__ == "__main__":

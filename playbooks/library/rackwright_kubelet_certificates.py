@@ -27,7 +27,7 @@ description:
 options:
   nodes: {type: list, elements: dict, required: true, description: Nodes with C(name) and C(address).}
   authority: {type: path, default: /etc/kubernetes/pki/ca.crt, description: CA certificate that must have signed the certificates.}
-  patience: {type: int, default: 60, description: "Timeout for all kubelets to serve their certificates, in seconds."}
+  timeout: {type: int, default: 60, description: "Timeout for all kubelets to serve their certificates, in seconds."}
 """
 
 RETURN = r"""
@@ -114,7 +114,7 @@ def main() -> None:
         argument_spec={
             "nodes": {"type": "list", "elements": "dict", "required": True},
             "authority": {"type": "path", "default": "/etc/kubernetes/pki/ca.crt"},
-            "patience": {"type": "int", "default": 60},
+            "timeout": {"type": "int", "default": 60},
         },
         supports_check_mode=True,
     )
@@ -123,7 +123,7 @@ def main() -> None:
     approved: list[str] = []
     wrong: dict[str, str] = {}
     try:
-        for _ in ticks(time.monotonic() + (0 if module.check_mode else params["patience"])):
+        for _ in ticks(time.monotonic() + (0 if module.check_mode else params["timeout"])):
             approved += approve(addresses, module.check_mode)
             wrong = unverified(params["nodes"], params["authority"])
             if not wrong or module.check_mode:

@@ -118,7 +118,7 @@ def sacctmgr(*words: str) -> str:
     return done.stdout
 
 
-def bring_about(wanted: dict[str, Any], check: bool) -> list[str]:
+def apply(wanted: dict[str, Any], check: bool) -> list[str]:
     """Query the accounting, add missing entries, and return them."""
     listing = sacctmgr("--noheader", "--parsable2", "show", "association", "format=Cluster,Account,User")
     lacking = missing(parse_associations(listing), wanted["cluster"], wanted["account"], wanted["users"])
@@ -162,7 +162,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     try:
-        added = bring_about(module.params, bool(module.check_mode))
+        added = apply(module.params, bool(module.check_mode))
     except AccountingError as error:
         if module.check_mode:
             module.exit_json(changed=True, added=[], msg=f"cannot be queried in check mode, because a run starts slurmdbd first: {error}")

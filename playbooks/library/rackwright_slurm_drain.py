@@ -286,7 +286,7 @@ class Service:
         return lost + ([] if self.check else ready)
 
 
-def bring_about(service: Service, wanted: dict[str, Any]) -> None:
+def apply(service: Service, wanted: dict[str, Any]) -> None:
     """Bring the nodes into the declared state."""
     if not wanted["nodes"]:
         return
@@ -305,7 +305,7 @@ def main() -> None:
     told: dict[str, Any] = {}
     failure = ""
     try:
-        bring_about(service, module.params)
+        apply(service, module.params)
     except SlurmError as error:
         failure = str(error)
     told.update(actions=service.actions, changed_hosts=service.changed_hosts(), held=service.held, changed=bool(service.actions))

@@ -219,7 +219,7 @@ def carry_out(step: Step) -> None:
         raise UserError(f"{step.what}: {step.command[0]} failed: {(done.stderr or done.stdout).strip()}")
 
 
-def bring_about(wanted: dict[str, Any], check: bool) -> list[str]:
+def apply(wanted: dict[str, Any], check: bool) -> list[str]:
     """Apply the changes; return their descriptions."""
     database, known, known_groups = read_database(), read_known(wanted["known"]), read_known(wanted["known_groups"])
     declared = [user["name"] for user in wanted["users"]]
@@ -243,7 +243,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     try:
-        actions = bring_about(module.params, bool(module.check_mode))
+        actions = apply(module.params, bool(module.check_mode))
     except UserError as error:
         module.fail_json(msg=str(error))
     told: dict[str, Any] = {"changed": bool(actions), "changes": actions}

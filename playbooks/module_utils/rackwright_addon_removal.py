@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ansible.module_utils.rackwright_applying import Applying, ObjectsError, told
 from ansible.module_utils.rackwright_probe import ticks
+from ansible.module_utils.rackwright_server_side_apply import Applying, ObjectsError, told
 
 LABEL = "rackwright.addon/name"
 _RBAC = "rbac.authorization.k8s.io/v1"
@@ -66,11 +66,11 @@ def _items(applying: Applying, kind: dict[str, str], label: str = "") -> list[di
 
 
 class Removal:
-    """Remove add-ons. `patience`: seconds for deleted objects to disappear."""
+    """Remove add-ons. `timeout`: seconds for deleted objects to disappear."""
 
-    def __init__(self, applying: Applying, patience: int) -> None:
+    def __init__(self, applying: Applying, timeout: int) -> None:
         self.applying = applying
-        self.patience = patience
+        self.timeout = timeout
         self.removed: list[str] = []
         self.kept: list[str] = []
 
@@ -123,11 +123,11 @@ class Removal:
             return
         definitions = [one for one in _items(self.applying, DEFINITION, LABEL) if one["metadata"]["labels"][LABEL] in leaving]
         going: list[str] = []
-        for _ in ticks(time.monotonic() + self.patience):
+        for _ in ticks(time.monotonic() + self.timeout):
             going = [told(one) for each in definitions for one in _items(self.applying, _kind_of(each)) if self._goes(one)]
             if not going:
                 return
-        raise ObjectsError(f"still present {self.patience} s after deletion: {', '.join(going)} - check the finalizers, then apply again")
+        raise ObjectsError(f"still present {self.timeout} s after deletion: {', '.join(going)} - check the finalizers, then apply again")
 
     def _definitions(self, said: list[dict[str, Any]]) -> None:
         for one in self._unsaid(DEFINITION, said):

@@ -24,14 +24,14 @@ def complaint(text: str) -> str:
     return "; ".join((errors or [line for line in lines if not line.startswith(hints)][-3:])[:5]) or "no output"
 
 
-def run(*words: str, patience: int = 240) -> str:
+def run(*words: str, timeout: int = 240) -> str:
     """Return the output of a command. Raise KubeadmError if it fails."""
     try:
-        done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=patience)
+        done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=timeout)
     except FileNotFoundError:
         raise KubeadmError(f"{words[0]}: command not found - check that the install steps ran on this node") from None
     except subprocess.TimeoutExpired:
-        raise KubeadmError(f"{' '.join(words[:3])}: not finished after {patience} s - see `journalctl -u kubelet`") from None
+        raise KubeadmError(f"{' '.join(words[:3])}: not finished after {timeout} s - see `journalctl -u kubelet`") from None
     if done.returncode:
         raise KubeadmError(f"{' '.join(words[:3])}: {complaint(done.stdout + done.stderr)} - see `journalctl -u kubelet`")
     return done.stdout
@@ -39,4 +39,4 @@ def run(*words: str, patience: int = 240) -> str:
 
 def kubectl(*words: str) -> str:
     """Run kubectl as the cluster's administrator, against the local API."""
-    return run("kubectl", f"--kubeconfig={FOLDER}/admin.conf", f"--server={HERE}", "--request-timeout=10s", *words, patience=60)
+    return run("kubectl", f"--kubeconfig={FOLDER}/admin.conf", f"--server={HERE}", "--request-timeout=10s", *words, timeout=60)

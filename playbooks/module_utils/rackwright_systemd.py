@@ -81,7 +81,7 @@ class Systemd:
         if done.returncode:
             raise UnitError(f"systemctl {' '.join(words)}: {done.stderr.strip()}")
 
-    def last_words(self, name: str) -> str:
+    def journal_tail(self, name: str) -> str:
         """Return the last journal lines of the unit."""
         command = ("journalctl", "--no-pager", "--quiet", "--output=cat", "--lines=15", f"--unit={name}")
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

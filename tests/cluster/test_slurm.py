@@ -10,7 +10,7 @@ from cluster.probes.slurm_states import works
 from cluster.probes.units import CONTROLLER, NODE_DAEMON, UNITS
 from rackwright.errors import UndeterminedError
 
-HEALTH = "/usr/local/sbin/rackwright-health"
+HEALTH = "/usr/local/sbin/rackwright-node-health"
 
 
 def test_controller_runs(ask, expect):

@@ -20,5 +20,5 @@ def test_starts_with_the_node(ask, expect):
 
 def test_single_holder(ask, members, expect):
     """If two controllers hold the address, nodes reach either at random; if none does, no worker reaches the API."""
-    holders = [name for name in members("kubernetes_control") if ask(HELD, of=name)]
+    holders = [name for name in members("kube_control_plane") if ask(HELD, of=name)]
     expect(", ".join(holders) or "no controller", "one controller", holds=len(holders) == 1)

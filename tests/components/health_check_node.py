@@ -14,7 +14,7 @@ import yaml
 from support.hang import ENDLESS_SECONDS
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = ROOT / "roles/slurm_worker/files/rackwright_health.py"
+PROGRAM = ROOT / "roles/slurm_worker/files/rackwright_node_health.py"
 BUDGET = "BUDGET = 1.8 "
 GPU = "{index}, NVIDIA H100 80GB HBM3, 81559, 580.173.02, 0, 1980, 0x1, Enabled"
 SCONTROL = """#!/bin/sh
@@ -43,7 +43,7 @@ class Node:
         text = text.replace("import time\n", f"import time\n\ntime.time = lambda: float(open({str(folder / 'clock')!r}).read())\n")
         text = text.replace(BUDGET, "BUDGET = 600.0 ")
         self.set_clock(time.time())
-        for name in ("rackwright-health", "rackwright-health-prolog"):
+        for name in ("rackwright-node-health", "rackwright-node-health-prolog"):
             self.tool(name, text)
         for place, source in laid_down().items():
             path = folder / place.lstrip("/")
@@ -85,7 +85,7 @@ class Node:
 
     def limit_look(self) -> None:
         """Give a look the time that it has on a node."""
-        for name in ("rackwright-health", "rackwright-health-prolog"):
+        for name in ("rackwright-node-health", "rackwright-node-health-prolog"):
             self.edit(self.folder / "bin" / name, "BUDGET = 600.0 ", BUDGET)
 
     def waited(self, seconds: float) -> None:
@@ -104,7 +104,7 @@ class Node:
         told = {"node": record, "cluster": {"storage": [], **cluster}, "checks": rows}
         (self.folder / "etc/rackwright/health.json").write_text(json.dumps(told))
 
-    def look(self, *words: str, name: str = "rackwright-health") -> subprocess.CompletedProcess[str]:
+    def look(self, *words: str, name: str = "rackwright-node-health") -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-I", "-S", str(self.folder / "bin" / name), *words]
         usual = {**os.environ, "RACKWRIGHT_SLOWNESS": "1"}  # What else this machine does now must not change the limits.
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=ENDLESS_SECONDS / 2, env=usual)

@@ -36,7 +36,7 @@ def test_a_check_of_the_nodes_own_needs_only_the_node(key: str, node: Node) -> N
     node.expect([{"check": key, "limit": checks()[key].limit}])
     for name in ("nvidia-smi", "stat", "df", "grep", "cat"):
         node.tool(name, "#!/bin/sh\nexit 9\n")
-    said = node.look("--look").stdout
+    said = node.look("--report").stdout
     assert key in said and "has no attribute" not in said and "KeyError" not in said and "No module" not in said, said
 
 
@@ -69,7 +69,7 @@ def test_another_reason_takes_the_place_of_its_own(node: Node) -> None:
 def test_slurms_own_drain_for_a_look_before_a_job_keeps_no_node_out(node: Node) -> None:
     """It comes after the look that failed, and again and again where the job was cancelled meanwhile."""
     assert node.look().returncode == 0
-    assert node.look(name="rackwright-health-prolog").returncode == 0
+    assert node.look(name="rackwright-node-health-prolog").returncode == 0
     node.slurm("State=IDLE+DRAIN Reason=Prolog error [slurm@2026-11-22T04:07:48]")
     node.updates()
     assert node.look().returncode == 0
@@ -78,9 +78,9 @@ def test_slurms_own_drain_for_a_look_before_a_job_keeps_no_node_out(node: Node) 
 
 def test_that_drain_may_come_after_the_looks_that_follow(node: Node) -> None:
     """slurmd repeats it every 15 s, and slurmctld may be away for longer; looks go on meanwhile."""
-    assert node.look(name="rackwright-health-prolog").returncode == 0
+    assert node.look(name="rackwright-node-health-prolog").returncode == 0
     began = node.now - 90
-    os.utime(node.folder / "run/rackwright-health.prolog", (began, began))
+    os.utime(node.folder / "run/rackwright-node-health.prolog", (began, began))
     for _ in range(3):
         assert node.look().returncode == 0
     node.slurm("State=IDLE+DRAIN Reason=Prolog error [slurm@2026-11-22T04:07:48]")
@@ -157,12 +157,12 @@ def test_what_the_kernel_counts_reads_as_expected() -> None:
 
 def test_before_a_job_a_bad_node_says_no_and_a_slow_one_does_not(node: Node) -> None:
     node.gpus(7)
-    said = node.look(name="rackwright-health-prolog")
+    said = node.look(name="rackwright-node-health-prolog")
     assert (said.returncode, said.stderr) == (1, "gpu.count_matches_plan: expected 8, found 7\n")
     assert len(node.updates()) == 1
     node.record.unlink()
     node.hang()
-    assert node.look(name="rackwright-health-prolog").returncode == 0
+    assert node.look(name="rackwright-node-health-prolog").returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -176,18 +176,18 @@ def test_to_a_job_that_is_over_it_says_nothing(node: Node, monkeypatch: pytest.M
     monkeypatch.setenv("SLURM_JOB_ID", "57")
     node.tool("scontrol", SCONTROL.format(folder=node.folder).replace(f"cat {node.folder}/job", says))
     node.gpus(7)
-    assert node.look(name="rackwright-health-prolog").returncode == status
+    assert node.look(name="rackwright-node-health-prolog").returncode == status
     assert "--oneliner show job 57" in (node.folder / "asked").read_text()
     assert node.updates() == ["State=DRAIN Reason=rackwright: gpu.count_matches_plan: expected 8, found 7"]
 
 
 def test_jobs_that_start_together_share_a_look(node: Node) -> None:
-    node.look(name="rackwright-health-prolog")
+    node.look(name="rackwright-node-health-prolog")
     node.gpus(7)
-    assert node.look(name="rackwright-health-prolog").returncode == 0
+    assert node.look(name="rackwright-node-health-prolog").returncode == 0
     told = json.loads(node.record.read_text())
     node.record.write_text(json.dumps({**told, "at": told["at"] - 2}))
-    assert node.look(name="rackwright-health-prolog").returncode == 1
+    assert node.look(name="rackwright-node-health-prolog").returncode == 1
 
 
 def test_a_drain_that_slurm_did_not_take_is_tried_again(node: Node) -> None:
@@ -202,7 +202,7 @@ def test_a_drain_that_slurm_did_not_take_is_tried_again(node: Node) -> None:
 
 def test_looking_by_hand_changes_nothing(node: Node) -> None:
     node.gpus(7)
-    said = node.look("--look")
+    said = node.look("--report")
     assert said.returncode == 1
     assert said.stdout.splitlines() == ["failed  gpu.count_matches_plan: expected 8, found 7", "passed  gpu.devices_are_distinct"]
     assert not (node.folder / "asked").exists() and not node.record.exists()
@@ -210,15 +210,15 @@ def test_looking_by_hand_changes_nothing(node: Node) -> None:
 
 def test_what_a_look_would_do_can_be_told_beforehand(node: Node) -> None:
     """For Ansible's check mode: a drain that is to be lifted is a change that is still to come."""
-    assert (node.look("--foresee").stdout, node.updates()) == ("", [])
+    assert (node.look("--check").stdout, node.updates()) == ("", [])
     node.gpus(7)
-    said = node.look("--foresee")
+    said = node.look("--check")
     assert (said.returncode, said.stdout) == (0, "drained: gpu.count_matches_plan: expected 8, found 7\n")
     node.look()
-    assert node.look("--foresee").stdout == ""
+    assert node.look("--check").stdout == ""
     node.gpus(8)
     node.updates()
-    assert node.look("--foresee").stdout == "back in service\n"
+    assert node.look("--check").stdout == "back in service\n"
     assert node.updates() == []
     assert node.look().stdout == "back in service\n" and node.updates() == ["State=RESUME"]
 
@@ -226,7 +226,7 @@ def test_what_a_look_would_do_can_be_told_beforehand(node: Node) -> None:
 def test_what_cannot_be_told_foresees_nothing_and_is_told_like_that(node: Node) -> None:
     """A look that happened to get no answer in time would otherwise differ from one that did."""
     node.hang()
-    said = node.look("--foresee")
+    said = node.look("--check")
     assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
 
 
@@ -287,7 +287,7 @@ def test_a_rolled_node_that_cannot_tell_is_named(node: Node) -> None:
 class TestRest:
     """A slow node rests between Slurm's looks."""
 
-    def looked(self, node: Node, *words: str, ago: float, took: float, name: str = "rackwright-health") -> bool:
+    def looked(self, node: Node, *words: str, ago: float, took: float, name: str = "rackwright-node-health") -> bool:
         """Return whether another look looks, so long after one that took so long."""
         node.look()
         node.remembers(at=node.now - ago, took=took)
@@ -306,4 +306,4 @@ class TestRest:
 
     def test_converge_and_jobs_do_not_wait(self, node: Node) -> None:
         assert self.looked(node, "--now", ago=20, took=10)
-        assert self.looked(node, ago=20, took=10, name="rackwright-health-prolog")
+        assert self.looked(node, ago=20, took=10, name="rackwright-node-health-prolog")

@@ -25,7 +25,7 @@ _STACKS: Final = {
     ),
 }
 """The committed stack for a check, by what it needs: the first with one of its parts."""
-LOOK_AGAIN: Final = "! [ -x /usr/local/sbin/rackwright-health ] || /usr/local/sbin/rackwright-health || exit 1"
+LOOK_AGAIN: Final = "! [ -x /usr/local/sbin/rackwright-node-health ] || /usr/local/sbin/rackwright-node-health || exit 1"
 """After a fault: the node sees that it is well again, and lifts its drain before Slurm asks it the next time."""
 HELPERS: Final = Path(__file__).with_name("helpers.sh").read_text(encoding="utf-8")
 _ASKING_NAMES: Final = (Path(__file__).parents[1] / "cluster" / "harness" / "names_side.py").read_text(encoding="utf-8")

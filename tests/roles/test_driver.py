@@ -21,7 +21,7 @@ def replaced(steps: Any) -> Callable[..., tuple[bool, str]]:
 
     def run(says: str, status: int, *, rolled: bool = False) -> tuple[bool, str]:
         cluster = {"software": {"package_sets": {"debian-12-open": SET}, "gpudirect": "off"}}
-        variables = {"node": NODE, "cluster": cluster, "rolled": ["login0"] if rolled else []}
+        variables = {"node": NODE, "cluster": cluster, "nodes_in_maintenance": ["login0"] if rolled else []}
         tools = {
             "nvidia-smi": f"echo '{says}'; exit {status}",
             "cat": 'case $1 in */nvidia/version) echo 570.1;; *) exec /bin/cat "$@";; esac',

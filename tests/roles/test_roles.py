@@ -57,7 +57,7 @@ def test_installing_is_a_step_of_its_own(role: Path) -> None:
     ]
     assert imported[0] == "install.yml"
     text = (role / "tasks" / "install.yml").read_text(encoding="utf-8")
-    for word in ("rackwright_units", "ansible.builtin.systemd", "ansible.builtin.service", "cluster.", "secrets"):
+    for word in ("rackwright_systemd_units", "ansible.builtin.systemd", "ansible.builtin.service", "cluster.", "secrets"):
         assert word not in text, word
 
 

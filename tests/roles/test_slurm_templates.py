@@ -111,12 +111,12 @@ ACCOUNTING = ["etc/slurm/slurmdbd.conf", "etc/mysql/mariadb.conf.d/90-rackwright
 UNIT = "etc/systemd/system/slurmd.service.d/rackwright.conf"
 FILES = [
     *(("lab", "slurm_controller", path) for path in CONTROLLER),
-    *(("lab", "slurm_accounting", path) for path in ACCOUNTING),
+    *(("lab", "slurmdbd", path) for path in ACCOUNTING),
     ("lab", "slurm_worker", "etc/default/slurmd"),
     ("lab", "slurm_worker", "etc/rackwright/health.json"),
     ("lab", "slurm_login", "etc/default/sackd"),
     *(("lab-debian-12", "slurm_controller", path) for path in [*CONTROLLER, "etc/systemd/system/slurmctld.service.d/rackwright.conf"]),
-    ("lab-debian-12", "slurm_accounting", "etc/slurm/slurmdbd.conf"),
+    ("lab-debian-12", "slurmdbd", "etc/slurm/slurmdbd.conf"),
     ("lab-debian-12", "slurm_worker", UNIT),
     ("lab-power-saving", "slurm_controller", "etc/slurm/slurm.conf"),
     ("lab-power-saving", "slurm_controller", "usr/local/libexec/rackwright/slurm-power"),

@@ -117,7 +117,7 @@ async def _take(event: dict[str, Any], applied: PlaybookResult, on_progress: Cal
 
 def _noted(answers: Path | None) -> dict[str, str]:
     """What makes the callback take notes of answers."""
-    return {} if answers is None else {"RACKWRIGHT_ANSWERS": str(answers)}
+    return {} if answers is None else {"RACKWRIGHT_MODULE_RECORDING": str(answers)}
 
 
 def _environment(root: Path) -> dict[str, str]:
@@ -135,5 +135,5 @@ def _environment(root: Path) -> dict[str, str]:
         "ANSIBLE_STRATEGY_PLUGINS": str(strategies),
         "ANSIBLE_STRATEGY": "mitogen_linear",
         "ANSIBLE_CALLBACK_PLUGINS": str(root / layout.CALLBACK_PLUGINS),
-        "ANSIBLE_CALLBACKS_ENABLED": "rackwright_answers,rackwright_hidden",
+        "ANSIBLE_CALLBACKS_ENABLED": "rackwright_module_recorder,rackwright_no_log_changes",
     }

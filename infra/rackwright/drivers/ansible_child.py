@@ -17,7 +17,7 @@ from rackwright import layout
 from rackwright.drivers.task_diff import sides
 from rackwright.yaml_loader import load_yaml
 
-ROLL: Final = "rackwright_roll"
+ROLL: Final = "rackwright_requires_drain"
 """The fact by which a role says that it can go on only while the node has no jobs, and why."""
 _LONGEST_DETAIL: Final = 12
 """Lines of a failure worth showing."""
@@ -133,7 +133,7 @@ def run(request: dict[str, Any]) -> int:
             limit=",".join(request["limit"]) or None,
             event_handler=reporter.handle,
             quiet=True,
-            envvars={"RACKWRIGHT_HIDDEN": str(hidden)},
+            envvars={"RACKWRIGHT_NO_LOG_CHANGES": str(hidden)},
             settings={"pexpect_timeout": 1, "suppress_ansible_output": True},
         )
         reporter.hidden(hidden.read_text(encoding="utf-8").splitlines() if hidden.exists() else ())

@@ -111,7 +111,7 @@ async def _answer(folder: Path) -> None:
 async def _install(folder: Path, baking: ImageBuild, status: Say) -> None:
     inventory = folder / "inventory.json"
     inventory.write_text(json.dumps(_inventory(folder, baking)))
-    applied = await ansible.play(paths.project_root(), "bake.yml", inventory=inventory, on_progress=status)
+    applied = await ansible.play(paths.project_root(), "build-image.yml", inventory=inventory, on_progress=status)
     if applied.reasons:
         raise RackwrightError("baking the node image failed:\n" + "\n".join(applied.reasons))
 

@@ -51,7 +51,7 @@ class Roll:
         done = RollingUpdateResult()
         for group in batches(nodes, self.batch):
             await say(f"rolling {', '.join(group)} ({len(done.nodes)} of {len(nodes)} done)")
-            for playbook, limit in (("roll-out.yml", ()), (self.site, group), ("roll-in.yml", ())):
+            for playbook, limit in (("drain-nodes.yml", ()), (self.site, group), ("resume-nodes.yml", ())):
                 applied = await self._play(playbook, group, limit, progress)
                 done.changed += applied.changed
                 if applied.reasons:
@@ -61,13 +61,13 @@ class Roll:
         return done
 
     async def _play(self, playbook: str, group: Sequence[str], limit: Sequence[str], progress: Say) -> ansible.PlaybookResult:
-        """One playbook for a group of nodes; roles see in `rolled` that these may be taken apart now."""
+        """One playbook for a group of nodes; roles see in `nodes_in_maintenance` that these may be taken apart now."""
         return await ansible.play(
             self.root,
             playbook,
             inventory=self.inventory,
             extra_vars=[self.secrets],
-            values={"rolled": list(group), "roll_reboot": self.reboot},
+            values={"nodes_in_maintenance": list(group), "roll_reboot": self.reboot},
             limit=limit,
             skip_tags=self.skip_tags,
             on_progress=progress,

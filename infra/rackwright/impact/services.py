@@ -23,7 +23,7 @@ _SLURMD_RESTARTED: Final = ("debian-12", "ubuntu-22.04", "ubuntu-24.04")
 _WITHOUT_SACKD: Final = (*_SLURMD_RESTARTED, "rocky-9")
 _CAUSES: Final = (UpdatePolicy.RESTART, UpdatePolicy.MEMBERS, UpdatePolicy.REPLACE, UpdatePolicy.ADOPT, UpdatePolicy.RECABLE)
 _BUFFER: Final = (64, 4096, 8)
-"""MiB at least and at most, and share of memory, that the accounting database keeps (roles/slurm_accounting)."""
+"""MiB at least and at most, and share of memory, that the accounting database keeps (roles/slurmdbd)."""
 
 
 @dataclass(frozen=True)

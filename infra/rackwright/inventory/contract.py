@@ -18,10 +18,10 @@ from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.plan.schema import PlanNode, Slurm
 
 SCHEMA: Final = "rackwright.inventory/7"
-_ALWAYS: Final = ("base", "volumes", "sshd", "firewall", "gpu", "fabric", "storage_server", "storage_client")
+_ALWAYS: Final = ("base", "volumes", "sshd", "firewall", "gpu", "fabric", "moosefs_server", "moosefs_client")
 BAKED: Final[Mapping[str, tuple[str, ...]]] = {
-    "slurm": (*_ALWAYS, "munge", "slurm_controller", "slurm_accounting", "slurm_worker", "slurm_login"),
-    "kubernetes": (*_ALWAYS, "containerd", "keepalived", "kubernetes", "kubernetes_control", "kubernetes_login"),
+    "slurm": (*_ALWAYS, "munge", "slurm_controller", "slurmdbd", "slurm_worker", "slurm_login"),
+    "kubernetes": (*_ALWAYS, "containerd", "keepalived", "kubernetes", "kube_control_plane", "kubernetes_client"),
 }
 """Roles whose install steps a baked image already holds, by the scheduler it is for."""
 

@@ -31,7 +31,7 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
         "storage_client": lambda node: node.name in clients,
         "slurm": lambda node: slurm and bool(SCHEDULED.intersection(node.roles)),
         "kubernetes": lambda node: not slurm and bool(CARRIES.intersection(node.roles)),
-        "kubernetes_control": lambda node: not slurm and Role.CONTROLLER in node.roles,
+        "kube_control_plane": lambda node: not slurm and Role.CONTROLLER in node.roles,
         "kubernetes_worker": lambda node: not slurm and Role.WORKER in node.roles,
         "kubernetes_login": lambda node: not slurm and Role.LOGIN in node.roles,
     }

@@ -43,7 +43,11 @@ def bake(root: Path, scheduler: str) -> str:
     """Return the digest of what goes into the node image of a scheduler: base, install steps and their facts, nothing that configures."""
     installs = [f"{layout.ROLES}/{role}/tasks/install*.yml" for role in BAKED[scheduler]]
     facts = [f"{layout.ROLES}/{role}/vars/*.yml" for role in BAKED[scheduler] if (root / layout.ROLES / role / "vars").is_dir()]
-    steps = [f"{layout.PLAYBOOKS}/bake.yml", f"{layout.ACTION_PLUGINS}/rackwright_apt.py", f"{layout.MODULES}/rackwright_packages.py"]
+    steps = [
+        f"{layout.PLAYBOOKS}/build-image.yml",
+        f"{layout.ACTION_PLUGINS}/rackwright_apt.py",
+        f"{layout.MODULES}/rackwright_dpkg_facts.py",
+    ]
     built = _bundle(root) if scheduler == "kubernetes" else []
     return _digest(root, [*installs, *facts, *steps, f"{layout.PACKAGE}/drivers/base_image.py", *built])
 

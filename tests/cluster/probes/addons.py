@@ -48,7 +48,7 @@ def _running(one: dict[str, Any]) -> Running:
 
 DEPLOYMENTS = Probe(
     "addon-deployments",
-    on="kubernetes_control",
+    on="kube_control_plane",
     command=lambda place: f"{sent('api_side.py')} {asks('objects', *map(deployment, _planned(place)))}",
     parse=cache(parse_deployments),
 )
@@ -59,7 +59,7 @@ def _queues(place: Place) -> str:
     return f"{sent('api_side.py')} {asks('objects', *map(path_of, planned))}"
 
 
-QUEUES = Probe("addon-queues", on="kubernetes_control", command=_queues, parse=cache(parse_objects))
+QUEUES = Probe("addon-queues", on="kube_control_plane", command=_queues, parse=cache(parse_objects))
 
 
 def parse_hooks(text: str) -> dict[str, str]:
@@ -82,7 +82,7 @@ def _added(name: str, one: dict[str, Any]) -> str:
 
 HOOKS = Probe(
     "addon-hooks",
-    on="kubernetes_control",
+    on="kube_control_plane",
     command=lambda place: f"{sent('api_side.py')} {asks('hooks', *(one['name'] for one in _planned(place) if one['name'] in HOOKED))}",
     parse=cache(parse_hooks),
 )
@@ -104,5 +104,5 @@ def parse_measurements(text: str) -> Measured:
 
 
 MEASUREMENTS = Probe(
-    "addon-measurements", on="kubernetes_control", command=f"{sent('api_side.py')} measurements", parse=cache(parse_measurements)
+    "addon-measurements", on="kube_control_plane", command=f"{sent('api_side.py')} measurements", parse=cache(parse_measurements)
 )

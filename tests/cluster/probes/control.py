@@ -41,7 +41,7 @@ def parse_etcd(text: str) -> Etcd:
     return Etcd(**{**found, "alarms": tuple(found["alarms"]), "data": tuple(found["data"])})
 
 
-ETCD = Probe("etcd", on="kubernetes_control", command=f"{sent('control_side.py')} etcd", parse=parse_etcd)
+ETCD = Probe("etcd", on="kube_control_plane", command=f"{sent('control_side.py')} etcd", parse=parse_etcd)
 
 
 def parse_held(text: str) -> bool:
@@ -55,7 +55,7 @@ def parse_held(text: str) -> bool:
 
 HELD = Probe(
     "virtual-address",
-    on="kubernetes_control",
+    on="kube_control_plane",
     command=lambda place: f"ip -json -4 address show to {place.declared.cluster['scheduler']['virtual_address'] or '0.0.0.0'}/32",
     parse=parse_held,
 )
@@ -79,7 +79,7 @@ def parse_secrets(text: str) -> Secrets:
     return Secrets(dict(found["kinds"]), tuple(found["clear"]), str(found["next"]))
 
 
-SECRETS = Probe("kubernetes-secrets", on="kubernetes_control", command=f"{sent('control_side.py')} secrets", parse=parse_secrets)
+SECRETS = Probe("kubernetes-secrets", on="kube_control_plane", command=f"{sent('control_side.py')} secrets", parse=parse_secrets)
 
 
 def parse_manifests(text: str) -> dict[str, str]:
@@ -90,7 +90,7 @@ def parse_manifests(text: str) -> dict[str, str]:
     return found
 
 
-MANIFESTS = Probe("kubernetes-manifests", on="kubernetes_control", command=f"{sent('control_side.py')} manifests", parse=parse_manifests)
+MANIFESTS = Probe("kubernetes-manifests", on="kube_control_plane", command=f"{sent('control_side.py')} manifests", parse=parse_manifests)
 
 
 @dataclass(frozen=True)
@@ -111,4 +111,4 @@ def parse_audit(text: str) -> Audit:
     return Audit(**{**found, "told": tuple(found["told"])})
 
 
-AUDIT = Probe("kubernetes-audit", on="kubernetes_control", command=f"{sent('control_side.py')} audit", parse=parse_audit)
+AUDIT = Probe("kubernetes-audit", on="kube_control_plane", command=f"{sent('control_side.py')} audit", parse=parse_audit)

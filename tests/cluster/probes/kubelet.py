@@ -146,7 +146,7 @@ def parse_free(text: str) -> dict[str, int]:
 
 
 def _free(place: Place) -> str:
-    etcd = " /var/lib/etcd" if place.node["name"] in place.declared.groups["kubernetes_control"] else ""
+    etcd = " /var/lib/etcd" if place.node["name"] in place.declared.groups["kube_control_plane"] else ""
     return f'for d in {_FOLDERS}{etcd}; do echo "$d $(df --output=pcent $d | tail -n 1)"; done'
 
 

@@ -63,7 +63,7 @@ def _node(one: Mapping[str, Any]) -> Node:
     return Node(**{**one, "taints": tuple(one["taints"]), "addresses": tuple(one["addresses"]), "conditions": conditions})
 
 
-NODES = Probe("kubernetes-nodes", on="kubernetes_control", command=f"{sent('api_side.py')} nodes", parse=cache(parse_nodes))
+NODES = Probe("kubernetes-nodes", on="kube_control_plane", command=f"{sent('api_side.py')} nodes", parse=cache(parse_nodes))
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def parse_pods(text: str) -> tuple[Pod, ...]:
     return found
 
 
-PODS = Probe("kubernetes-pods", on="kubernetes_control", command=f"{sent('api_side.py')} pods", parse=cache(parse_pods))
+PODS = Probe("kubernetes-pods", on="kube_control_plane", command=f"{sent('api_side.py')} pods", parse=cache(parse_pods))
 
 
 def parse_kubelets(text: str) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def parse_kubelets(text: str) -> dict[str, Any]:
 
 KUBELETS = Probe(
     "kubernetes-kubelets",
-    on="kubernetes_control",
+    on="kube_control_plane",
     command=lambda place: f"{sent('api_side.py')} {asks('kubelets', *place.declared.groups['kubernetes'])}",
     parse=cache(parse_kubelets),
 )
@@ -154,7 +154,7 @@ def parse_objects(text: str) -> dict[str, Any]:
     return found
 
 
-OBJECTS = Probe("kubernetes-objects", on="kubernetes_control", command=_objects, parse=cache(parse_objects))
+OBJECTS = Probe("kubernetes-objects", on="kube_control_plane", command=_objects, parse=cache(parse_objects))
 
 
 def parse_tokens(text: str) -> dict[str, str]:
@@ -165,7 +165,7 @@ def parse_tokens(text: str) -> dict[str, str]:
     return found
 
 
-TOKENS = Probe("kubernetes-tokens", on="kubernetes_control", command=f"{sent('api_side.py')} tokens", parse=parse_tokens)
+TOKENS = Probe("kubernetes-tokens", on="kube_control_plane", command=f"{sent('api_side.py')} tokens", parse=parse_tokens)
 
 
 def parse_health(text: str) -> dict[str, str]:
@@ -180,4 +180,4 @@ def parse_health(text: str) -> dict[str, str]:
     return {name: words for name, _, words in (line[3:].partition(" ") for line in lines if line.startswith("[-]"))}
 
 
-HEALTH = Probe("kubernetes-health", on="kubernetes_control", command=f"{sent('api_side.py')} health", parse=parse_health)
+HEALTH = Probe("kubernetes-health", on="kube_control_plane", command=f"{sent('api_side.py')} health", parse=parse_health)

@@ -97,7 +97,7 @@ def units_of(place: Place) -> list[str]:
         "kubernetes": (CONTAINERD, KUBELET),
     }
     if (place.declared.cluster.get("scheduler") or {}).get("virtual_address"):
-        by_group["kubernetes_control"] = (KEEPALIVED,)
+        by_group["kube_control_plane"] = (KEEPALIVED,)
     needed = [unit for group, units in by_group.items() if name in members.get(group, ()) for unit in units]
     servers = [unit for one in place.declared.cluster.get("storage") or () for unit in servers_of(one, name)]
     return [FIREWALL, *needed, *servers]

@@ -13,7 +13,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-POWER = runpy.run_path(str(Path(__file__).parents[3] / "roles/power_ec2/files/ec2_power.py"))
+POWER = runpy.run_path(str(Path(__file__).parents[3] / "roles/slurm_power_ec2/files/ec2_power.py"))
 
 
 @cache

@@ -69,9 +69,9 @@ def unfit(healthy: Project, request: pytest.FixtureRequest) -> Iterator[tuple[Pr
     """A worker that is no longer as declared and has found out, and the check by which it knows."""
     broken, mended = FAULTS[request.param]
     wait_until(lambda: usable(healthy), lambda: "worker1 is not idle")
-    healthy.ssh("worker1", f"{broken}; rackwright-health")
+    healthy.ssh("worker1", f"{broken}; rackwright-node-health")
     yield healthy, request.param
-    healthy.ssh("worker1", f"{mended} && rackwright-health")
+    healthy.ssh("worker1", f"{mended} && rackwright-node-health")
     wait_until(lambda: usable(healthy), lambda: "worker1 is not idle")
 
 
@@ -115,7 +115,7 @@ def stuck(healthy: Project) -> Iterator[Project]:
     healthy.as_user("sbatch --hold --job-name=somebodys --output=/dev/null --wrap='true'")
     yield healthy
     healthy.as_user("scancel --name=somebodys")
-    healthy.ssh("worker1", "rm /usr/local/sbin/nvidia-smi && rackwright-health")
+    healthy.ssh("worker1", "rm /usr/local/sbin/nvidia-smi && rackwright-node-health")
 
 
 def test_an_interrupted_acceptance_cancels_its_jobs_and_no_others(stuck: Project) -> None:

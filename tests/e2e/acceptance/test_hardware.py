@@ -35,4 +35,4 @@ def test_a_gpu_that_is_gone_is_a_difference(healthy: Project) -> None:
             differing = {node["name"]: node["differences"] for node in looked(healthy, 1, *options)["nodes"] if node["differences"]}
             assert differing == {"worker1": [{"subject": "GPUs", "planned": "8", "found": "7"}]}
     finally:
-        healthy.ssh("worker1", "rackwright-gpu-fault clear && rackwright-health")
+        healthy.ssh("worker1", "rackwright-gpu-fault clear && rackwright-node-health")

@@ -5,4 +5,4 @@ from __future__ import annotations
 from pathlib import Path
 from runpy import run_path
 
-ActionModule = run_path(str(Path(__file__).with_name("rackwright_units.py")))["ActionModule"]
+ActionModule = run_path(str(Path(__file__).with_name("rackwright_systemd_units.py")))["ActionModule"]

@@ -9,7 +9,7 @@ import pytest
 from ansible.module_utils import rackwright_etcd_members, rackwright_kubeadm_commands
 from ansible.module_utils import rackwright_static_pods as static_pods
 from ansible.modules import rackwright_kubeadm as kubeadm
-from ansible.modules import rackwright_kubeadm_invitation
+from ansible.modules import rackwright_kubeadm_token
 
 INVITED = {"token": "abcdef.0123456789abcdef", "authority": "sha256:12"}
 KEY = "0a" * 32
@@ -95,7 +95,7 @@ class Machine:
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """A node whose kubeadm, kubectl and etcdctl are stand-ins."""
     made = Machine(tmp_path)
-    for module in (kubeadm, rackwright_kubeadm_commands, rackwright_kubeadm_invitation):
+    for module in (kubeadm, rackwright_kubeadm_commands, rackwright_kubeadm_token):
         monkeypatch.setattr(module, "FOLDER", str(made.kubernetes))
     monkeypatch.setattr(kubeadm, "KUBELET", str(made.folder / "kubelet"))
     monkeypatch.setattr(kubeadm, "MANIFESTS", str(made.kubernetes / "manifests"))

@@ -139,7 +139,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def asked(state: str, folder: Path, *wanted: dict[str, str]) -> dict[str, Any]:
-    return {"state": state, "addons": list(wanted), "folder": str(folder), "patience": 5}
+    return {"state": state, "addons": list(wanted), "folder": str(folder), "timeout": 5}
 
 
 class TestInstalled:

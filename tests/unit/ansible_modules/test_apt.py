@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.modules import rackwright_packages
+from ansible.modules import rackwright_dpkg_facts
 
 NAMES = ["munge", "chrony", "slurmd"]
 
@@ -61,7 +61,7 @@ def test_another_version_is_missing(name: str, found: bool) -> None:
 def test_dpkg_answers_the_question() -> None:
     """As it is, here."""
     names = ["dpkg=1.*", "dpkg=0.*", "no-such-package"]
-    told = rackwright_packages.recorded([name.partition("=")[0] for name in names])
+    told = rackwright_dpkg_facts.recorded([name.partition("=")[0] for name in names])
     assert apt.missing(names, told) == ["dpkg=0.*", "no-such-package"]
 
 
@@ -73,7 +73,7 @@ class Connection(apt.ActionModule):  # type: ignore[misc, name-defined]
         self.told, self.asked = told, []
 
     def _execute_module(self, **given: Any) -> dict[str, Any]:
-        if given["module_name"] == "rackwright_packages":
+        if given["module_name"] == "rackwright_dpkg_facts":
             assert all("=" not in name for name in given["module_args"]["names"])
             return {"changed": False, "told": self.told}
         self.asked.append(given)

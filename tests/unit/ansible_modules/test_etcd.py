@@ -65,7 +65,7 @@ def step(run: Any, state: str, **more: Any) -> dict[str, Any]:
 def prepared(run: Any, node: Path, content: str = f"snapshot of {AUTHORITY} and more", **more: Any) -> dict[str, Any]:
     """The step that unpacks a file of this content."""
     (node / "file").write_text(content)
-    given = {"state": "prepared", "path": str(node / "file"), "name": "login0", "members": MEMBERS, "token": "t1"}
+    given = {"state": "staged", "path": str(node / "file"), "name": "login0", "members": MEMBERS, "token": "t1"}
     told: dict[str, Any] = run(etcd, given, **more)
     return told
 
@@ -90,7 +90,7 @@ def has_nothing_but_data(node: Path) -> bool:
 
 class TestSaved:
     def test_is_read_back_and_for_its_owner_alone(self, run: Any, node: Path) -> None:
-        told = run(etcd, {"state": "saved", "path": str(node / "new")})
+        told = run(etcd, {"state": "snapshot", "path": str(node / "new")})
         assert told["snapshot"] == {"hash": 1, "totalKey": 7} and not told["changed"]
         assert (node / "new").stat().st_mode & 0o777 == 0o600
         save, status = (node / "said").read_text().splitlines()
@@ -99,18 +99,18 @@ class TestSaved:
 
     def test_half_a_snapshot_is_an_error(self, run: Any, node: Path) -> None:
         (node / "etcdctl").write_text('#!/bin/sh\necho half > "$3"\n')
-        told = run(etcd, {"state": "saved", "path": str(node / "new")})
+        told = run(etcd, {"state": "snapshot", "path": str(node / "new")})
         assert told["failed"] and "not a complete etcd snapshot" in told["msg"]
 
     def test_check_mode_makes_none(self, run: Any, node: Path) -> None:
-        assert not run(etcd, {"state": "saved", "path": str(node / "new")}, check=True)["failed"] and not (node / "new").exists()
+        assert not run(etcd, {"state": "snapshot", "path": str(node / "new")}, check=True)["failed"] and not (node / "new").exists()
 
 
 class TestRestored:
     def test_takes_the_place_of_what_is_there(self, run: Any, node: Path) -> None:
-        up_to(run, node, "stopped", "swapped", "started")
-        assert step(run, "awaited") == {"changed": False, "failed": False, "trouble": ""}
-        assert not step(run, "kept")["failed"] and step(run, "ended")["changed"]
+        up_to(run, node, "stopped", "restored", "started")
+        assert step(run, "ready") == {"changed": False, "failed": False, "trouble": ""}
+        assert not step(run, "committed")["failed"] and step(run, "cleaned")["changed"]
         assert (node / "data" / "member" / "db").read_text().startswith("snapshot of") and has_nothing_but_data(node)
         assert len(list((node / "k" / "manifests").iterdir())) == 4
 
@@ -142,11 +142,11 @@ class TestRestored:
     @pytest.mark.parametrize("part", ["kube-apiserver", "kube-controller-manager", "kube-scheduler"])
     def test_it_is_not_ready_before_every_part_is(self, run: Any, node: Path, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
         monkeypatch.setattr(etcd, "is_well", lambda one: f"{one} returns status 500" if one == part else "")
-        assert step(run, "awaited")["trouble"] == f"{part} returns status 500"
+        assert step(run, "ready")["trouble"] == f"{part} returns status 500"
 
     def test_it_is_not_ready_before_the_api_says_so_of_its_pods(self, run: Any, node: Path) -> None:
         (node / "silent").touch()
-        assert "refused" in step(run, "awaited")["trouble"]
+        assert "refused" in step(run, "ready")["trouble"]
 
     def test_check_mode_touches_nothing(self, run: Any, node: Path) -> None:
         assert not prepared(run, node, check=True)["failed"] and is_as_before(node) and has_nothing_but_data(node)
@@ -155,43 +155,43 @@ class TestRestored:
 class TestCutOff:
     @pytest.mark.parametrize(
         ("states", "stage"),
-        [((), "prepared"), (("stopped",), "prepared"), (("stopped", "swapped"), "swapped"), (("stopped", "swapped", "started"), "swapped")],
-        ids=["unpacked", "stopped", "swapped", "started"],
+        [((), "staged"), (("stopped",), "staged"), (("stopped", "restored"), "restored"), (("stopped", "restored", "started"), "restored")],
+        ids=["unpacked", "stopped", "restored", "started"],
     )
     def test_before_it_is_decided_it_can_be_undone(self, run: Any, node: Path, states: tuple[str, ...], stage: str) -> None:
         up_to(run, node, *states)
-        assert step(run, "looked")["stage"] == stage
-        assert step(run, "undone")["changed"] and is_as_before(node) and has_nothing_but_data(node)
-        assert step(run, "looked")["stage"] == ""
+        assert step(run, "queried")["stage"] == stage
+        assert step(run, "rolled_back")["changed"] and is_as_before(node) and has_nothing_but_data(node)
+        assert step(run, "queried")["stage"] == ""
 
     def test_once_it_is_decided_it_is_ended(self, run: Any, node: Path) -> None:
-        up_to(run, node, "stopped", "swapped", "started", "kept")
-        assert step(run, "looked")["stage"] == "kept"
-        step(run, "ended")
+        up_to(run, node, "stopped", "restored", "started", "committed")
+        assert step(run, "queried")["stage"] == "committed"
+        step(run, "cleaned")
         assert (node / "data" / "member" / "db").read_text().startswith("snapshot of") and has_nothing_but_data(node)
 
     def test_in_the_middle_of_the_swap_it_is_undone(self, run: Any, node: Path) -> None:
-        up_to(run, node, "stopped", "swapped")
+        up_to(run, node, "stopped", "restored")
         (node / "data" / "member").rename(node / "data" / "lost")
         shutil.rmtree(node / "data" / "lost")
-        step(run, "undone")
+        step(run, "rolled_back")
         assert is_as_before(node)
 
     def test_in_the_middle_of_undoing_it_is_undone(self, run: Any, node: Path) -> None:
-        up_to(run, node, "stopped", "swapped")
+        up_to(run, node, "stopped", "restored")
         shutil.rmtree(node / "data" / "member")
         (node / "data" / "before").rename(node / "data" / "member")
-        assert step(run, "looked")["stage"] == "swapped"
-        step(run, "undone")
+        assert step(run, "queried")["stage"] == "restored"
+        step(run, "rolled_back")
         assert is_as_before(node) and has_nothing_but_data(node)
 
     def test_one_of_an_older_version_is_known_by_what_it_put_aside(self, run: Any, node: Path) -> None:
         (node / "data" / "before").mkdir()
-        assert step(run, "looked")["stage"] == "swapped"
+        assert step(run, "queried")["stage"] == "restored"
 
     def test_where_none_was_there_is_nothing_to_end(self, run: Any, node: Path) -> None:
-        assert step(run, "looked")["stage"] == ""
+        assert step(run, "queried")["stage"] == ""
 
     def test_check_mode_only_tells(self, run: Any, node: Path) -> None:
-        up_to(run, node, "stopped", "swapped")
-        assert run(etcd, {"state": "undone"}, check=True)["changed"] and step(run, "looked")["stage"] == "swapped"
+        up_to(run, node, "stopped", "restored")
+        assert run(etcd, {"state": "rolled_back"}, check=True)["changed"] and step(run, "queried")["stage"] == "restored"

@@ -159,7 +159,7 @@ def test_a_mount_point_that_cannot_be_renamed_over_is_rewritten(run: Any, tmp_pa
     def busy(source: str, destination: str) -> None:
         raise OSError(16, "Device or resource busy", destination)
 
-    monkeypatch.setattr("ansible.module_utils.rackwright_tree.os.replace", busy)
+    monkeypatch.setattr("ansible.module_utils.rackwright_file_tree.os.replace", busy)
     before = target.stat().st_ino
     assert run(files, {"files": [{"path": str(target), "content": "short\n", "mode": "0600"}]})["changed"]
     assert target.read_text() == "short\n"

@@ -25,7 +25,7 @@ def first(run: Any, machine: Machine) -> Any:
     """Runs state=first."""
 
     def once(check: bool = False, **more: Any) -> dict[str, Any]:
-        asked = {"state": "first", "config": str(machine.config), "tolerated": ["HTTPProxyCIDR"], "timeout": 1, **more}
+        asked = {"state": "initialized", "config": str(machine.config), "ignore_preflight_errors": ["HTTPProxyCIDR"], "timeout": 1, **more}
         told: dict[str, Any] = run(kubeadm, asked, check=check)
         return told
 
@@ -163,7 +163,7 @@ class TestCertificates:
 
 
 def joining(**more: Any) -> dict[str, Any]:
-    return {"state": "joined", "name": "w1", "address": "10.1.0.25", "endpoint": "10.1.0.16:6443", "invitation": INVITED, **more}
+    return {"state": "joined", "name": "w1", "address": "10.1.0.25", "endpoint": "10.1.0.16:6443", "join_credentials": INVITED, **more}
 
 
 class TestJoined:
@@ -209,12 +209,12 @@ class TestJoined:
         assert [line.split()[1] for line in machine.said()] == ["reset", "join"]
 
     def test_a_controller_brings_the_certificates_key(self, run: Any, machine: Machine) -> None:
-        run(kubeadm, joining(control_plane=True, invitation={**INVITED, "certificate_key": "k"}))
+        run(kubeadm, joining(control_plane=True, join_credentials={**INVITED, "certificate_key": "k"}))
         control = json.loads((machine.folder / "document").read_text())["controlPlane"]
         assert control == {"localAPIEndpoint": {"advertiseAddress": "10.1.0.25", "bindPort": 6443}, "certificateKey": "k"}
 
     def test_without_an_invitation_it_does_not_try(self, run: Any, machine: Machine) -> None:
-        told = run(kubeadm, joining(invitation=None))
+        told = run(kubeadm, joining(join_credentials=None))
         assert (
             told["failed"]
             and "no join token - check that the API of the primary controller answers" in told["msg"]
@@ -228,7 +228,11 @@ class TestJoined:
 def becoming(**more: Any) -> dict[str, Any]:
     """The arguments of a controller that joins."""
     return joining(
-        name="control1", address="10.1.0.17", control_plane=True, timeout=1, **{"invitation": {**INVITED, "certificate_key": KEY}, **more}
+        name="control1",
+        address="10.1.0.17",
+        control_plane=True,
+        timeout=1,
+        **{"join_credentials": {**INVITED, "certificate_key": KEY}, **more},
     )
 
 
@@ -237,14 +241,14 @@ class TestFurtherControllers:
         told = run(kubeadm, becoming(config=str(machine.config)))
         assert told["actions"] == ["join 10.1.0.16:6443 as a controller"] and told["joined"] and KEY not in str(told)
         machine.said()
-        assert not run(kubeadm, becoming(config=str(machine.config), invitation=None))["changed"] and machine.said() == []
+        assert not run(kubeadm, becoming(config=str(machine.config), join_credentials=None))["changed"] and machine.said() == []
 
     def test_a_manifest_that_somebody_edited_is_written_again_and_nothing_is_uploaded(self, run: Any, machine: Machine) -> None:
         run(kubeadm, becoming(config=str(machine.config)))
-        assert not run(kubeadm, becoming(config=str(machine.config), invitation=None))["changed"]
+        assert not run(kubeadm, becoming(config=str(machine.config), join_credentials=None))["changed"]
         machine.said()
         (machine.kubernetes / "manifests" / "etcd.yaml").write_text("edited")
-        assert run(kubeadm, becoming(config=str(machine.config), invitation=None))["actions"] == ["rewrite the static pods: etcd"]
+        assert run(kubeadm, becoming(config=str(machine.config), join_credentials=None))["actions"] == ["rewrite the static pods: etcd"]
         assert machine.said() == [f"kubeadm init phase {phase} --config {machine.config}" for phase in ("control-plane all", "etcd local")]
 
     def test_what_its_disks_kept_of_an_earlier_life_is_thrown_away(self, run: Any, machine: Machine) -> None:
@@ -257,7 +261,7 @@ class TestFurtherControllers:
     def test_one_that_was_cut_off_before_its_end_begins_anew(self, run: Any, machine: Machine) -> None:
         run(kubeadm, becoming())
         (machine.kubernetes / "rackwright" / "applied.json").unlink()
-        assert run(kubeadm, {"state": "looked", "control_plane": True})["joined"] is False
+        assert run(kubeadm, {"state": "queried", "control_plane": True})["joined"] is False
         machine.said()
         assert run(kubeadm, becoming())["changed"] and [line.split()[1] for line in machine.said()] == ["reset", "join"]
 
@@ -290,11 +294,11 @@ class TestFurtherControllers:
 class TestLeftAndLooked:
     def test_leaves_once(self, run: Any, machine: Machine) -> None:
         machine.has("kubelet.conf", "rackwright/applied.json")
-        assert run(kubeadm, {"state": "left"}, check=True)["changed"] and machine.said() == []
-        told = run(kubeadm, {"state": "left"})
+        assert run(kubeadm, {"state": "reset"}, check=True)["changed"] and machine.said() == []
+        told = run(kubeadm, {"state": "reset"})
         assert told["actions"] == ["leave the cluster"] and not told["joined"]
         assert machine.said()[0].startswith("kubeadm reset --force") and not (machine.kubernetes / "rackwright" / "applied.json").exists()
-        assert not run(kubeadm, {"state": "left"})["changed"] and machine.said() == []
+        assert not run(kubeadm, {"state": "reset"})["changed"] and machine.said() == []
 
     @pytest.mark.parametrize(
         ("files", "joined"),
@@ -303,5 +307,5 @@ class TestLeftAndLooked:
     )
     def test_tells_whether_it_is_one(self, run: Any, machine: Machine, files: list[str], joined: bool) -> None:
         machine.has(*files)
-        told = run(kubeadm, {"state": "looked"})
+        told = run(kubeadm, {"state": "queried"})
         assert told["joined"] is joined and not told["changed"] and machine.said() == []

@@ -50,7 +50,7 @@ def put(folder: Path, days: int = 90, endpoint: str = ENDPOINT, authority: str =
 
 
 def wanting(run: Any, **more: Any) -> list[str]:
-    told = run(kubeconfigs, {"state": "looked", "users": ["alice"], "endpoint": ENDPOINT, "authority": AUTHORITY, **more})
+    told = run(kubeconfigs, {"state": "queried", "users": ["alice"], "endpoint": ENDPOINT, "authority": AUTHORITY, **more})
     assert not told["failed"] and told["changed"] is bool(told["wanting"])
     found: list[str] = told["wanting"]
     return found
@@ -87,7 +87,7 @@ class TestLooked:
         assert wanting(run) == ["alice"]
 
     def test_a_user_who_is_not_there_is_an_error(self, run: Any, homes: Path) -> None:
-        told = run(kubeconfigs, {"state": "looked", "users": ["carol"], "endpoint": ENDPOINT})
+        told = run(kubeconfigs, {"state": "queried", "users": ["carol"], "endpoint": ENDPOINT})
         assert told["failed"] and "carol: user not found on this node" in told["msg"]
 
 
@@ -101,10 +101,10 @@ class TestDrawn:
         return tmp_path
 
     def test_lasts_as_long_as_asked_and_works_in_the_users_namespace(self, run: Any, kubeadm: Path) -> None:
-        told = run(kubeconfigs, {"state": "drawn", "users": ["alice", "bob"], "days": 2, "namespaces": {"alice": "research"}})
-        assert told["drawn"]["alice"].startswith("apiVersion: v1\n")
-        assert "    namespace: research\n    user: alice\n" in told["drawn"]["alice"]
-        assert "    namespace: default\n" in told["drawn"]["bob"]
+        told = run(kubeconfigs, {"state": "generated", "users": ["alice", "bob"], "days": 2, "namespaces": {"alice": "research"}})
+        assert told["kubeconfigs"]["alice"].startswith("apiVersion: v1\n")
+        assert "    namespace: research\n    user: alice\n" in told["kubeconfigs"]["alice"]
+        assert "    namespace: default\n" in told["kubeconfigs"]["bob"]
         assert (
             "kubeconfig user --client-name alice --config /etc/kubernetes/rackwright/kubeadm.yaml --validity-period 48h"
             in (kubeadm / "said").read_text()
@@ -112,18 +112,18 @@ class TestDrawn:
         assert not told["changed"]
 
     def test_check_mode_signs_nothing(self, run: Any, kubeadm: Path) -> None:
-        assert run(kubeconfigs, {"state": "drawn", "users": ["alice"]}, check=True)["drawn"] == {}
+        assert run(kubeconfigs, {"state": "generated", "users": ["alice"]}, check=True)["kubeconfigs"] == {}
         assert not (kubeadm / "said").exists()
 
     def test_an_authority_that_is_away_is_an_error(self, run: Any, kubeadm: Path) -> None:
         (kubeadm / "kubeadm").write_text("#!/bin/sh\necho 'error: ca.key: no such file' >&2; exit 1\n")
-        told = run(kubeconfigs, {"state": "drawn", "users": ["alice"]})
+        told = run(kubeconfigs, {"state": "generated", "users": ["alice"]})
         assert told["failed"] and "ca.key: no such file - check that the CA key" in told["msg"]
 
 
 class TestGiven:
     def test_its_user_alone_reads_it(self, run: Any, homes: Path) -> None:
-        told = run(kubeconfigs, {"state": "given", "drawn": {"alice": "text"}})
+        told = run(kubeconfigs, {"state": "installed", "kubeconfigs": {"alice": "text"}})
         path = homes / "alice" / ".kube" / "config"
         assert told["changed"] and path.read_text() == "text"
         assert path.stat().st_mode & 0o777 == 0o600 and path.parent.stat().st_mode & 0o777 == 0o700
@@ -134,12 +134,12 @@ class TestGiven:
         path.parent.mkdir()
         path.write_text("old")
         path.chmod(0o644)
-        run(kubeconfigs, {"state": "given", "drawn": {"alice": "new"}})
+        run(kubeconfigs, {"state": "installed", "kubeconfigs": {"alice": "new"}})
         assert path.read_text() == "new" and path.stat().st_mode & 0o777 == 0o600
         path.with_name("config.rackwright").symlink_to(elsewhere)
         with pytest.raises(OSError, match="symbolic links"):
-            kubeconfigs.give("alice", "stolen")
+            kubeconfigs.install("alice", "stolen")
         assert not elsewhere.exists()
 
     def test_nothing_was_drawn(self, run: Any, homes: Path) -> None:
-        assert not run(kubeconfigs, {"state": "given", "drawn": {}})["changed"]
+        assert not run(kubeconfigs, {"state": "installed", "kubeconfigs": {}})["changed"]

@@ -87,14 +87,14 @@ def test_check_mode_only_tells(run: Any, play: Any, tmp_path: Path) -> None:
 )
 def test_anything_else_is_left_for_a_person(run: Any, play: Any, tmp_path: Path, made: dict[str, str], user: str) -> None:
     played = play(Played(request(tmp_path, **made), user))
-    told = run(certificates, {"nodes": NODES, "patience": 0})
+    told = run(certificates, {"nodes": NODES, "timeout": 0})
     assert told["failed"] and "worker0: self-signed certificate" in told["msg"] and "kubectl get csr" in told["msg"]
     assert played.approved == []
 
 
 def test_requests_for_other_signers_are_not_its_business(run: Any, play: Any, tmp_path: Path) -> None:
     played = play(Played(request(tmp_path), signer="kubernetes.io/kube-apiserver-client"))
-    assert run(certificates, {"nodes": NODES, "patience": 0})["failed"] and played.approved == []
+    assert run(certificates, {"nodes": NODES, "timeout": 0})["failed"] and played.approved == []
 
 
 def test_a_kubelet_that_nobody_reaches_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def test_what_a_node_has_while_something_differs_there_is_not_what_it_has_when_a
 
 def test_a_file_that_a_phase_would_write_again_is_named_by_the_phase_alone(night: Night) -> None:
     night.traces = [has(), Traces({"worker0": {**has().nodes["worker0"], "listening": {"/etc/a": "1", "/etc/b": "1"}}})]
-    task = {"host": "worker0", "phase": "storage", "role": "storage_client", "task": "Mount", "detail": "/etc/a, a.mount"}
+    task = {"host": "worker0", "phase": "storage", "role": "moosefs_client", "task": "Mount", "detail": "/etc/a, a.mount"}
     written = configuration.look("lab", 1.0, [{**task, "live": "/etc/a: mine\n… and 3 more lines", "declared": ""}], []).differences
     night.found = [(), written]
     night("drift", "lab", "--json")

@@ -12,7 +12,7 @@ import pytest
 from rackwright.drivers import ansible, rolling_update
 from rackwright.drivers.rolling_update import Roll, RollingUpdateResult
 
-STEPS = ["roll-out.yml", "site.yml", "roll-in.yml"]
+STEPS = ["drain-nodes.yml", "site.yml", "resume-nodes.yml"]
 
 
 async def said(_: str) -> None:
@@ -25,9 +25,15 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str], list[s
     found: list[tuple[str, list[str], list[str], bool]] = []
 
     async def play(_: Path, playbook: str, *, values: dict[str, Any], limit: Sequence[str], **__: object) -> ansible.PlaybookResult:
-        found.append((playbook, values["rolled"], list(limit), values["roll_reboot"]))
-        bad = ("w2" in values["rolled"] and playbook == "roll-in.yml") or ("busy" in values["rolled"] and playbook == "roll-out.yml")
-        failed = [ansible.TaskResult(values["rolled"][0], "roll-in", "See that it is", "gpu.count_matches_plan: expected 8, found 7")]
+        found.append((playbook, values["nodes_in_maintenance"], list(limit), values["roll_reboot"]))
+        bad = ("w2" in values["nodes_in_maintenance"] and playbook == "resume-nodes.yml") or (
+            "busy" in values["nodes_in_maintenance"] and playbook == "drain-nodes.yml"
+        )
+        failed = [
+            ansible.TaskResult(
+                values["nodes_in_maintenance"][0], "roll-in", "See that it is", "gpu.count_matches_plan: expected 8, found 7"
+            )
+        ]
         return ansible.PlaybookResult(
             failed=failed if bad else [], changed=[ansible.TaskResult("w0", "gpu", "driver")] if playbook == "site.yml" else []
         )
@@ -51,7 +57,11 @@ def test_the_first_goes_alone_and_the_rest_by_batches(played: list[Any]) -> None
 def test_the_user_s_own_playbooks_are_rolled_with_the_phases(played: list[Any]) -> None:
     roll = Roll(Path("/p"), Path("/i"), Path("/s"), (), 1, site="/home/lab/site.yml")
     asyncio.run(roll.run(["w0"], said, said))
-    assert [(step, limit) for step, _, limit, _ in played] == [("roll-out.yml", []), ("/home/lab/site.yml", ["w0"]), ("roll-in.yml", [])]
+    assert [(step, limit) for step, _, limit, _ in played] == [
+        ("drain-nodes.yml", []),
+        ("/home/lab/site.yml", ["w0"]),
+        ("resume-nodes.yml", []),
+    ]
 
 
 def test_the_first_failure_ends_it_and_says_what_now(played: list[Any]) -> None:
@@ -64,4 +74,4 @@ def test_the_first_failure_ends_it_and_says_what_now(played: list[Any]) -> None:
 
 def test_a_node_that_does_not_get_empty_is_not_changed(played: list[Any]) -> None:
     assert not run(["busy", "w1"], 1).nodes
-    assert [step for step, *_ in played] == ["roll-out.yml"]
+    assert [step for step, *_ in played] == ["drain-nodes.yml"]

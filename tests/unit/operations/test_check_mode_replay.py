@@ -172,8 +172,8 @@ class TestInputs:
 class TestNotes:
     @pytest.fixture
     def plugin(self) -> Any:
-        file = paths.project_root() / layout.CALLBACK_PLUGINS / "rackwright_answers.py"
-        spec = importlib.util.spec_from_file_location("rackwright_answers", file)
+        file = paths.project_root() / layout.CALLBACK_PLUGINS / "rackwright_module_recorder.py"
+        spec = importlib.util.spec_from_file_location("rackwright_module_recorder", file)
         assert spec and spec.loader
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)

@@ -63,7 +63,7 @@ def leave(olds: dict[str, Any], news: dict[str, Any]) -> None:
 def test_a_node_that_cannot_leave_stops_the_run_and_names_the_job(asked: dict[str, Any]) -> None:
     with pytest.raises(RackwrightError, match="worker2 cannot leave yet:\nworker2: still occupied by job 13"):
         leave(inputs("worker0", "worker2", drain_timeout_s=300), inputs("worker0", drain_timeout_s=300))
-    assert (asked["playbook"], asked["values"]["leaving"]) == ("leave.yml", ["worker2"])
+    assert (asked["playbook"], asked["values"]["nodes_to_remove"]) == ("remove-nodes.yml", ["worker2"])
 
 
 def test_the_time_a_leaving_node_is_given_is_the_new_plan_s(asked: dict[str, Any]) -> None:

@@ -122,7 +122,7 @@ def kubernetes_inventory(inventory):
     inventory["all"]["vars"]["cluster"]["scheduler"] = copy.deepcopy(_KUBERNETES)
     members = {
         "kubernetes": ["login0", "worker0", "worker1"],
-        "kubernetes_control": ["login0"],
+        "kube_control_plane": ["login0"],
         "kubernetes_worker": ["worker0", "worker1"],
     }
     for group, names in {**members, "kubernetes_login": ["login0"], "slurm": []}.items():

@@ -201,10 +201,10 @@ class Converge(Resource):
         lost = await ssh.connect_all(operation.stack, asked, within=_LOOK)
         applied = await ansible.play(
             files.root,
-            "leave.yml",
+            "remove-nodes.yml",
             inventory=files.inventory,
             extra_vars=[files.secrets],
-            values={"leaving": list(leaving), "drain_timeout_s": json.loads(news["plan"])["scheduler"]["drain_timeout_s"]},
+            values={"nodes_to_remove": list(leaving), "drain_timeout_s": json.loads(news["plan"])["scheduler"]["drain_timeout_s"]},
             limit=[name for name in asked if name not in lost] if len(asked) - len(lost) < len(files.hosts) else (),
             on_progress=operation.status,
         )

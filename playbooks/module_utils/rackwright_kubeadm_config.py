@@ -1,0 +1,74 @@
+"""Build kubeadm's JoinConfiguration, and parse the join token that kubeadm prints. Pure; standard library only, Python 3.9 or newer."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+RUNTIME = "unix:///run/containerd/containerd.sock"
+ZONE = "topology.kubernetes.io/zone"
+
+
+def join_credentials(said: str) -> dict[str, str] | None:
+    """Return token and CA digest from the join command that kubeadm prints; None without one."""
+    token = re.search(r"--token (\S+)", said)
+    authority = re.search(r"--discovery-token-ca-cert-hash (\S+)", said)
+    return {"token": token[1], "authority": authority[1]} if token and authority else None
+
+
+def certificate_key(said: str) -> str | None:
+    """The key under which kubeadm laid down the control plane's certificates, out of what it prints; None where it printed none.
+
+    >>> certificate_key("[upload-certs] Using certificate key:\\n" + "0a" * 32 + "\\n") == "0a" * 32
+    True
+    """
+    found = re.search(r"certificate key:\s+([0-9a-f]{64})\b", said)
+    return found[1] if found else None
+
+
+def joining(params: dict[str, Any]) -> dict[str, Any]:
+    """JoinConfiguration (kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4); the authority is pinned."""
+    invited = params["join_credentials"]
+    document = {
+        "apiVersion": "kubeadm.k8s.io/v1beta4",
+        "kind": "JoinConfiguration",
+        "discovery": {
+            "bootstrapToken": {
+                "apiServerEndpoint": params["endpoint"],
+                "token": invited["token"],
+                "caCertHashes": [invited["authority"]],
+            }
+        },
+        "nodeRegistration": {
+            "name": params["name"],
+            "criSocket": RUNTIME,
+            "imagePullPolicy": "IfNotPresent",
+            "taints": [taint(text) for text in params["taints"]],
+            "kubeletExtraArgs": [{"name": "node-ip", "value": params["address"]}, *registered(params["labels"])],
+        },
+    }
+    if params["control_plane"]:
+        document["controlPlane"] = {
+            "localAPIEndpoint": {"advertiseAddress": params["address"], "bindPort": 6443},
+            "certificateKey": invited["certificate_key"],
+        }
+    return document
+
+
+def registered(labels: dict[str, str]) -> list[dict[str, str]]:
+    """The kubelet's argument for labels that a node may register with: those of kubernetes.io are not its own to set, but for its zone
+    (kubernetes.io/docs/reference/access-authn-authz/admission-controllers, NodeRestriction)."""
+    reserved = ("kubernetes.io", "k8s.io")
+    own = {key: value for key, value in labels.items() if key == ZONE or not key.partition("/")[0].endswith(reserved)}
+    return [{"name": "node-labels", "value": ",".join(f"{key}={value}" for key, value in sorted(own.items()))}] if own else []
+
+
+def taint(text: str) -> dict[str, str]:
+    """`key=value:Effect`.
+
+    >>> taint("node-role.kubernetes.io/control-plane=:NoSchedule")
+    {'key': 'node-role.kubernetes.io/control-plane', 'effect': 'NoSchedule'}
+    """
+    what, _, effect = text.rpartition(":")
+    key, _, value = what.partition("=")
+    return {"key": key, **({"value": value} if value else {}), "effect": effect}

@@ -1,0 +1,103 @@
+"""rackwright_raid, on files in place of disks: wipefs and mkfs are the real ones, mdadm's array is a file of its own."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils import rackwright_block_device as block
+from ansible.modules import rackwright_raid as array
+
+SIZE = 16 * 2**20
+
+
+def empty(path: Path) -> str:
+    """An empty disk."""
+    with path.open("wb") as stream:
+        stream.truncate(SIZE)
+    return str(path)
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], list[str]]:
+    """Two empty disks, and what mdadm was asked; an array that it makes is one more file."""
+    asked: list[str] = []
+    made = tmp_path / "md"
+
+    def call(*command: str) -> str:
+        if command[0] != "mdadm":
+            return block.call(*command)
+        asked.append(" ".join(command).replace(str(tmp_path), ""))
+        if "--create" in command or "--assemble" in command:
+            empty(made)
+        return "MD_NAME=any:scratch\n"
+
+    monkeypatch.setattr(array, "call", call)
+    monkeypatch.setattr(array, "is_block_device", lambda device: Path(device).is_file())
+    monkeypatch.setattr(array.Array, "device", property(lambda self: str(made) if self.joined else self.wanted["devices"][0]))
+    disks = [empty(tmp_path / "disk0"), empty(tmp_path / "disk1")]
+    return {"name": "scratch", "devices": disks, "mount": str(tmp_path / "scratch"), "use_empty_disks": True}, asked
+
+
+def test_empty_disks_become_one_array_with_a_file_system_once(run: Any, node: Any) -> None:
+    wanted, asked = node
+    first = run(array, wanted)
+    assert (first["failed"], len(first["changes"])) == (False, 2), first
+    create = "mdadm --create /md --run --metadata=1.2 --homehost=any --name=scratch --level=0 --raid-devices=2 /disk0 /disk1"
+    assert asked == [create]
+    assert block.signatures(first["device"]) == ["ext4"]
+    assert run(array, wanted)["changed"] is False
+    assert run(array, wanted, check=True)["changed"] is False
+
+
+def test_check_mode_writes_nothing(run: Any, node: Any) -> None:
+    wanted, asked = node
+    assert run(array, wanted, check=True)["changed"]
+    assert asked == []
+
+
+def test_nothing_is_written_unless_somebody_said_so(run: Any, node: Any) -> None:
+    wanted, asked = node
+    for devices in (wanted["devices"], wanted["devices"][:1]):
+        told = run(array, {**wanted, "devices": devices, "use_empty_disks": False})
+        assert told["failed"] and "format_empty_disks: true" in told["msg"]
+    assert asked == []
+
+
+@pytest.mark.parametrize("tool", [("mkswap",), ("mkfs.ext4", "-q")], ids=["swap", "a file system"])
+def test_one_disk_that_holds_anything_keeps_all_from_being_touched(run: Any, node: Any, tool: tuple[str, ...]) -> None:
+    wanted, asked = node
+    subprocess.run([*tool, wanted["devices"][1]], check=True, capture_output=True)
+    told = run(array, wanted)
+    assert told["failed"] and "nothing was written to any disk" in told["msg"] and wanted["devices"][1] in told["msg"]
+    assert asked == [] and block.signatures(wanted["devices"][0]) == []
+
+
+def test_disks_of_another_array_are_refused_and_those_of_ours_assembled(run: Any, node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted, asked = node
+    real = array.signatures
+    monkeypatch.setattr(array, "signatures", lambda device: ["linux_raid_member"] if "disk" in device else real(device))
+    told = run(array, {**wanted, "name": "other"})
+    assert told["failed"] and "expected an empty disk, found linux_raid_member" in told["msg"]
+    assert not [words for words in asked if "--create" in words]
+    assert "mdadm --assemble /md /disk0 /disk1" not in asked
+    run(array, wanted)
+    assert "mdadm --assemble /md /disk0 /disk1" in asked
+
+
+def test_one_disk_alone_is_used_as_it_is(run: Any, node: Any) -> None:
+    wanted, asked = node
+    told = run(array, {**wanted, "devices": wanted["devices"][:1]})
+    assert (told["device"], asked) == (wanted["devices"][0], [])
+    assert block.signatures(told["device"]) == ["ext4"]
+
+
+def test_a_disk_that_is_not_there_and_files_that_would_be_hidden_are_errors(run: Any, node: Any) -> None:
+    wanted, asked = node
+    assert "device not found" in run(array, {**wanted, "devices": [*wanted["devices"], "/dev/nowhere"]})["msg"]
+    Path(wanted["mount"]).mkdir()
+    (Path(wanted["mount"]) / "file").touch()
+    assert "would hide" in run(array, {**wanted, "devices": wanted["devices"][:1]})["msg"]
+    assert asked == []
