@@ -116,7 +116,9 @@ class Array:
     def refuse_unasked(self) -> None:
         """Raise DiskError unless empty disks may be formatted."""
         if not self.wanted["use_empty_disks"]:
-            raise DiskError(f"{', '.join(self.wanted['devices'])}: empty, but `use_empty_disks` is not set - set `format_empty_disks: true`")
+            raise DiskError(
+                f"{', '.join(self.wanted['devices'])}: empty, and the stack file does not permit formatting - set `format_empty_disks: true`"
+            )
 
     def do(self, what: str, command: tuple[str, ...]) -> None:
         """Record a change, and apply it outside check mode."""

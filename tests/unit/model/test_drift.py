@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 from pydantic import ValidationError
 
-from rackwright.model.drift import IgnoreRule, DriftPolicy
+from rackwright.model.drift import DriftPolicy, IgnoreRule
 
 ENTRY = {"subject": "gpu.count_matches_plan", "reason": "board 5 is at the maker", "until": "2027-01-31"}
 
