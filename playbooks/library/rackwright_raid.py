@@ -117,7 +117,8 @@ class Array:
         """Raise DiskError unless empty disks may be formatted."""
         if not self.wanted["use_empty_disks"]:
             raise DiskError(
-                f"{', '.join(self.wanted['devices'])}: empty, and the stack file does not permit formatting - set `format_empty_disks: true`"
+                f"{', '.join(self.wanted['devices'])}: empty, and the stack file does not permit formatting - "
+                "set `format_empty_disks: true`"
             )
 
     def do(self, what: str, command: tuple[str, ...]) -> None:
