@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rackwright import layout
 from rackwright.cli.progress import show_progress
 from rackwright.errors import InputError, RackwrightError, UndeterminedError
 from rackwright.inventory import paths
@@ -111,7 +112,7 @@ async def _play(stack: str, controllers: Sequence[str], playbook: str, file: Pat
             f"aborted before any change: {what}\n{told}", hint=f"run `rackwright up {stack}` to repair the controllers first"
         )
     applied = await ansible.play(
-        paths.project_root(),
+        layout.product_root(),
         playbook,
         inventory=paths.inventory(stack),
         extra_vars=[paths.secrets(stack)],
