@@ -19,6 +19,9 @@ from rackwright.operations import sweep_aws
 
 def up(stack: Annotated[str, typer.Argument(help="Stack name.")]) -> None:
     """Create, configure and verify a stack: `pulumi up` without prompts."""
+    from rackwright.drivers import pulumi
+
+    pulumi.provide(stack)
     raise typer.Exit(_pulumi("up", stack))
 
 

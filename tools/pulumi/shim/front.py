@@ -52,6 +52,7 @@ class Front:
         self._home.create()
         self._homes.link(self._project.root, self._home)
         self._environ.update(environment.for_our_project(self._environ, self._home, chosen))
+        self._environ["RACKWRIGHT_PROJECT"] = self._project.root
         address = self._environ.get("PULUMI_BACKEND_URL") or chosen or ""
         if self._command.asks_for_help:
             _become(self._engine, self._arguments, self._environ)
@@ -158,7 +159,10 @@ def _state_directory_module(tools: str) -> Any:
     """Load rackwright.operations.state.directory by path: importing it by name would run the package's own imports."""
     from importlib.util import module_from_spec, spec_from_file_location
 
-    file = os.path.join(os.path.dirname(os.path.dirname(tools)), "infra", "rackwright", "operations", "state", "directory.py")
+    product = os.path.dirname(os.path.dirname(tools))
+    of_wheel = os.path.basename(product) == "_data"  # rackwright/_data in an installed wheel (infra/rackwright/layout.py)
+    package = os.path.dirname(product) if of_wheel else os.path.join(product, "infra", "rackwright")
+    file = os.path.join(package, "operations", "state", "directory.py")
     spec = spec_from_file_location("state_directory", file)
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
