@@ -52,7 +52,7 @@ class Front:
         self._home.create()
         self._homes.link(self._project.root, self._home)
         self._environ.update(environment.for_our_project(self._environ, self._home, chosen))
-        self._environ["RACKWRIGHT_PROJECT"] = self._project.root
+        self._environ["RACKWRIGHT_PROJECT"] = os.path.abspath(self._project.root)
         address = self._environ.get("PULUMI_BACKEND_URL") or chosen or ""
         if self._command.asks_for_help:
             _become(self._engine, self._arguments, self._environ)
