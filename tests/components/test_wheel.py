@@ -153,7 +153,7 @@ def test_program_of_new_project_makes_the_resources_of_its_stack(installed: Inst
     ran = installed.run("python", "-c", _PROGRAM, folder=project)
     assert ran.returncode == 0, ran.stderr
     made = ran.stdout.splitlines()
-    assert "rackwright:index:Converge converge" in made and "rackwright:index:Verification verification" in made
+    assert "rackwright:ansible:Converge converge" in made and "rackwright:test:Verification verification" in made
     assert installed.of_checkout() == []
 
 
