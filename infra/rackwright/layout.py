@@ -64,6 +64,11 @@ def is_checkout() -> bool:
     return product_root().name != _DATA
 
 
+def doctor_command() -> str:
+    """Return the command that names what this machine lacks and installs it or says how: a wheel has no Makefile."""
+    return "make doctor" if is_checkout() else "rackwright up STACK"
+
+
 def project_root() -> Path:
     """Return the project folder: RACKWRIGHT_PROJECT, the nearest one above the working directory, the checkout, the working directory."""
     named = os.environ.get(PROJECT_ENV)
@@ -79,7 +84,8 @@ def is_project(folder: Path) -> bool:
         text = (folder / PULUMI_FILE).read_text(encoding="utf-8")
     except OSError:
         return False
-    return any(line.partition(" #")[0].strip() == f"name: {PROJECT_NAME}" for line in text.splitlines())
+    names = (line.removeprefix("name:").partition(" #")[0].strip().strip("'\"") for line in text.splitlines() if line.startswith("name:"))
+    return PROJECT_NAME in names
 
 
 def _nearest_project(start: Path) -> Path | None:

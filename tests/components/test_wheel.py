@@ -60,7 +60,11 @@ if [ "$1 $2" = "stack init" ]; then exit 1; fi
 echo "engine $* in $PWD"
 echo "project $RACKWRIGHT_PROJECT"
 echo "program $("$RACKWRIGHT_PYTHON" "$RACKWRIGHT_LANGUAGE_HOST" 127.0.0.1:1 </dev/null | head -n 1)"
-echo "provider $(timeout 20 plugin/pulumi-resource-rackwright 127.0.0.1:1 | head -n 1)"
+mkfifo said
+plugin/pulumi-resource-rackwright 127.0.0.1:1 > said &
+read -r port < said
+echo "provider $port"
+kill $!
 """
 
 
