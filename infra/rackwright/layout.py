@@ -1,4 +1,7 @@
-"""Where the parts of the project lie, as paths below its root.
+"""Where the product and the user's project lie (docs/adr/0029-project-folder-and-product-data.md).
+
+The product is playbooks, roles, checks and tools: the checkout, or in an installed wheel the folder `_data` of the package.
+The project is the user's: Pulumi.yaml, stack files, site playbooks, site catalogue. In a checkout both are one folder.
 
 Digests decide whether `up` applies a role or runs a check again. They are made of these paths, so a path that matches no file raises
 `FileNotFoundError`: the digest of nothing never changes, and `up` would report "no changes" for every edit.
@@ -6,13 +9,24 @@ Digests decide whether `up` applies a role or runs a check again. They are made 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Final
 
+from rackwright.errors import RackwrightError
+
+PROJECT_ENV: Final = "RACKWRIGHT_PROJECT"
+"""Environment variable that names the project folder."""
+PROJECT_NAME: Final = "rackwright"
+"""`name` in Pulumi.yaml, by which a project folder is recognized; state files are kept under it."""
+PULUMI_FILE: Final = "Pulumi.yaml"
 PACKAGE: Final = "infra/rackwright"
 IMPORT_ROOT: Final = Path(__file__).resolve().parents[1]
 """The folder that holds the package `rackwright`: PYTHONPATH of processes that the product starts."""
+PROGRAM: Final = "infra/__main__.py"
 STACKS: Final = "stacks"
 SITE_CATALOG: Final = "site/catalog"
 ANSIBLE_CFG: Final = "ansible.cfg"
@@ -27,8 +41,67 @@ CLUSTER_CHECKS: Final = "tests/cluster"
 ACCEPTANCE: Final = "tests/acceptance"
 HARDWARE_REPORT: Final = "tests/hardware"
 KUBERNETES_BUNDLE: Final = "tools/kubernetes"
+BOOTSTRAP: Final = "tools/bootstrap"
+SHIM: Final = "tools/pulumi/shim.sh"
 
+_DATA: Final = "_data"
 _GENERATED: Final = frozenset({"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"})
+
+
+@cache
+def product_root() -> Path:
+    """Return the folder below which the product's paths lie. Raises RackwrightError in a zip archive: Ansible reads folders."""
+    package = package_files("rackwright")
+    if not isinstance(package, Path):
+        hint = "install the wheel with pip or uv"
+        raise RackwrightError("rackwright runs from an archive, and Ansible reads roles from folders only", hint=hint)
+    data = package / _DATA
+    return data if data.is_dir() else IMPORT_ROOT.parent
+
+
+def is_checkout() -> bool:
+    """Return whether the product lies in a checkout, and not in an installed wheel."""
+    return product_root().name != _DATA
+
+
+def doctor_command() -> str:
+    """Return the command that names what this machine lacks and installs it or says how: a wheel has no Makefile."""
+    return "make doctor" if is_checkout() else "rackwright up STACK"
+
+
+def project_root() -> Path:
+    """Return the project folder: RACKWRIGHT_PROJECT, the nearest one above the working directory, the checkout, the working directory."""
+    named = os.environ.get(PROJECT_ENV)
+    if named:
+        return Path(named).expanduser().absolute()
+    found = _nearest_project(Path.cwd())
+    return found or (product_root() if is_checkout() else Path.cwd())
+
+
+def is_project(folder: Path) -> bool:
+    """Return whether a folder has a Pulumi.yaml of the product's name."""
+    try:
+        text = (folder / PULUMI_FILE).read_text(encoding="utf-8")
+    except OSError:
+        return False
+    names = (line.removeprefix("name:").partition(" #")[0].strip().strip("'\"") for line in text.splitlines() if line.startswith("name:"))
+    return PROJECT_NAME in names
+
+
+def _nearest_project(start: Path) -> Path | None:
+    """Return the folder of the nearest Pulumi.yaml, as the engine finds it, if it is of the product's name."""
+    nearest = next((folder for folder in (start, *start.parents) if (folder / PULUMI_FILE).is_file()), None)
+    return nearest if nearest is not None and is_project(nearest) else None
+
+
+def named_files(root: Path, parts: Iterable[str], *, may_be_empty: bool = False) -> Mapping[str, Path]:
+    """Return files as `files` finds them, by their path in a checkout: the same for the same content in an installed wheel."""
+    named = {_name(root, path): path for path in files(root, parts, may_be_empty=may_be_empty)}
+    return dict(sorted(named.items(), key=lambda item: Path(item[0])))
+
+
+def _name(root: Path, path: Path) -> str:
+    return str(path.relative_to(root)) if path.is_relative_to(root) else f"{PACKAGE}/{path.relative_to(root.parent)}"
 
 
 def files(root: Path, parts: Iterable[str], *, may_be_empty: bool = False) -> list[Path]:
@@ -46,6 +119,8 @@ def files(root: Path, parts: Iterable[str], *, may_be_empty: bool = False) -> li
 
 
 def _expand(root: Path, part: str) -> Iterable[Path]:
+    if root.name == _DATA and part.startswith(f"{PACKAGE}/"):  # In a wheel the data lies inside of the package.
+        root, part = root.parent, part.removeprefix(f"{PACKAGE}/")
     return root.glob(part) if "*" in part else [root / part]
 
 

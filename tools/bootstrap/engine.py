@@ -31,9 +31,8 @@ class Found(NamedTuple):
     origin: str
 
 
-def provide(machine: Machine, stages: Stages, checkout: Path) -> None:
-    """An engine is there and recorded when this returns."""
-    venv = checkout / ".venv"
+def provide(machine: Machine, stages: Stages, checkout: Path, venv: Path) -> None:
+    """An engine is there and recorded in the virtual environment when this returns."""
     found = look(machine, venv)
     if found is None:
         folder = cache_folder(machine)

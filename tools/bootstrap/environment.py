@@ -6,6 +6,7 @@ The runtime set (for `make up`) is requirements.lock. The dev set (for `make tes
 from __future__ import annotations
 
 import hashlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,8 @@ SUPPLIED = "3.12"
 """What uv brings where the system's Python is older."""
 
 _STAMP = "rackwright-installed"
+
+_START_OF_CHECKOUT = b'"$venv/../tools/pulumi/start_shim.py"'
 
 _NOTE = 70
 """Characters of a note about packages."""
@@ -61,9 +64,16 @@ def is_current(checkout: Path, dev: bool = False) -> bool:
 
 
 def install_shim(checkout: Path, venv: Path) -> None:
-    """`.venv/bin/pulumi`; a copy, since the file finds the checkout from where it lies."""
-    source, target = checkout / "tools" / "pulumi" / "shim.sh", venv / "bin" / "pulumi"
-    text = source.read_bytes()
+    """Write `bin/pulumi` of the environment: a copy, because the file finds the checkout from where it lies.
+
+    In another environment it names the files of the installed wheel. Raises Failure for a `pulumi` of somebody else's.
+    """
+    tools, target = checkout / "tools" / "pulumi", venv / "bin" / "pulumi"
+    text = (tools / "shim.sh").read_bytes()
+    if venv.parent != checkout:
+        text = text.replace(_START_OF_CHECKOUT, shlex.quote(str(tools / "start_shim.py")).encode())
+        if target.exists() and b"start_shim.py" not in target.read_bytes():
+            raise Failure(f"{target} is not rackwright's. Install rackwright in an environment of its own (`uv tool install`, `pipx`).")
     if not target.exists() or target.read_bytes() != text:
         target.unlink(missing_ok=True)
         target.write_bytes(text)

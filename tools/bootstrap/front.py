@@ -1,4 +1,4 @@
-"""Commands of the bootstrap: `setup` (system packages, Python, engine), `venv` (Python and engine), `doctor` (what is missing)."""
+"""Commands of the bootstrap: `setup` (system packages, Python, engine), `venv` (Python and engine), `doctor` (what is missing), `installed` (for a wheel)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,15 @@ CHECKOUT = Path(__file__).resolve().parent.parent.parent
 def main(arguments: list[str]) -> int:
     """Exit code: 0 good, 2 this machine or user cannot do it and the text says what to do."""
     parser = argparse.ArgumentParser(prog="bootstrap", description="Sets up a machine for rackwright.")
-    parser.add_argument("wanted", choices=["setup", "venv", "doctor"])
+    parser.add_argument("wanted", choices=["setup", "venv", "doctor", "installed"])
     parser.add_argument("--stack", default="lab", help="the stack `setup` and `doctor` are for; only a lab needs containers")
     parser.add_argument("--dev", action="store_true", help="install the tools for tests and checks too (requirements-dev.lock)")
     parser.add_argument("--without-ports", action="store_true", help="the stack itself is not brought up (tests make their own)")
+    parser.add_argument("--venv", type=Path, help="with `installed`: the environment that rackwright is installed in")
+    parser.add_argument("--project", type=Path, help="with `installed`: the project folder, which holds the stack file")
     asked = parser.parse_args(arguments)
+    if asked.wanted == "installed" and not (asked.venv and asked.project):
+        parser.error("`installed` needs --venv and --project")
     machine = Machine.this(os.environ)
     try:
         machine.must_be_linux()
@@ -36,6 +40,9 @@ def main(arguments: list[str]) -> int:
             report = doctor.report(machine, CHECKOUT, asked.stack)
             print(report.text, end="")
             return 2 if report.has_errors else 0
+        if asked.wanted == "installed":
+            set_up_installed(machine, asked.stack, asked.venv, asked.project)
+            return 0
         set_up(machine, asked.stack if asked.wanted == "setup" else None, asked.dev, with_ports=not asked.without_ports)
     except Failure as failure:
         print(f"\n{failure}", file=sys.stderr)
@@ -60,7 +67,20 @@ def set_up(machine: Machine, stack: str | None, dev: bool = False, *, with_ports
     else:
         packages.install(machine, stages, needs)
     environment.create(machine, stages, CHECKOUT, dev)
-    engine.provide(machine, stages, CHECKOUT)
+    engine.provide(machine, stages, CHECKOUT, CHECKOUT / ".venv")
+    stages.end()
+
+
+def set_up_installed(machine: Machine, stack: str, venv: Path, project: Path) -> None:
+    """System packages and engine for an installed wheel, whose environment pip or uv has filled; nothing is done twice."""
+    stages = Stages()
+    needs = tuple(need for need in packages.wanted(project, stack, machine) if need is not packages.PYTHON)
+    absent = packages.missing(machine, needs)
+    installs = [] if needs_root(machine, project, stack) else packages.commands(machine, absent)
+    require_machine(machine, check_containers(machine, project, stack), installs)
+    packages.install(machine, stages, needs)
+    engine.provide(machine, stages, CHECKOUT, venv)
+    environment.install_shim(CHECKOUT, venv)
     stages.end()
 
 

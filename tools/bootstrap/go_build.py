@@ -106,9 +106,7 @@ def _fetched_go(folder: Path, stage: Stage) -> str:
     stage.note("fetching Go")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    # This process may be the system's Python, which need not have pip; the virtual environment made just before does.
-    python = str(Path(__file__).resolve().parents[2] / ".venv" / "bin" / "python")
-    python = python if os.access(python, os.X_OK) else sys.executable
+    python = _python_with_pip(folder, stage)
     stage.run(
         [
             python,
@@ -135,3 +133,14 @@ def _fetched_go(folder: Path, stage: Stage) -> str:
         file.chmod(0o755)
     stamp.write_bytes(pins.read_bytes())
     return str(go)
+
+
+def _python_with_pip(folder: Path, stage: Stage) -> str:
+    """The checkout's virtual environment, else this process's Python; a new environment where that has no pip (uv installs none)."""
+    of_checkout = str(Path(__file__).resolve().parents[2] / ".venv" / "bin" / "python")
+    if os.access(of_checkout, os.X_OK):
+        return of_checkout
+    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0:
+        return sys.executable
+    stage.run([sys.executable, "-m", "venv", str(folder / "pip")])
+    return str(folder / "pip" / "bin" / "python")

@@ -21,7 +21,6 @@ from rackwright.model.units import Day, Label
 from rackwright.stackfile import yaml_reader
 from rackwright.stackfile.field_errors import explain
 
-_ROOT: Final = layout.IMPORT_ROOT.parent
 RULE: Final = "site-catalog"
 """Name of the findings about these files."""
 
@@ -120,7 +119,7 @@ class SiteCatalog:
 
 def folder() -> Path:
     """Return the folder of the site's catalogue; it need not exist."""
-    return _ROOT / layout.SITE_CATALOG
+    return layout.project_root() / layout.SITE_CATALOG
 
 
 def catalog() -> SiteCatalog:

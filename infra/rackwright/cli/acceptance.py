@@ -86,7 +86,7 @@ async def _accepted(stack: str, options: list[str]) -> tuple[int, str]:
 
     inventory = paths.inventory(stack)
     command = [
-        str(paths.project_root() / layout.ACCEPTANCE),
+        str(layout.product_root() / layout.ACCEPTANCE),
         "--inventory",
         str(inventory),
         "--ssh-config",

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from rackwright import layout
 from rackwright.drift import schedule as drift_schedule
 from rackwright.errors import InputError
 from rackwright.inventory import paths
@@ -70,8 +71,10 @@ def _program() -> str:
 
 
 def _environment() -> dict[str, str]:
-    chosen = os.environ.get("RACKWRIGHT_HOME")
-    return {"RACKWRIGHT_HOME": str(paths.home())} if chosen else {}
+    """Return what the scan needs of this process's environment. A timer starts in no project folder; a checkout is found without one."""
+    home = {"RACKWRIGHT_HOME": str(paths.home())} if os.environ.get("RACKWRIGHT_HOME") else {}
+    project = paths.project_root()
+    return home | ({layout.PROJECT_ENV: str(project)} if project != layout.product_root() else {})
 
 
 def _time(asked: str) -> time:

@@ -15,6 +15,7 @@ from rackwright import __version__
 from rackwright.errors import RackwrightError
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "new": ("rackwright.cli.new:new", "Create a project folder with a stack file, for clusters of one repository."),
     "validate": ("rackwright.cli.validate:validate", "Check a stack file offline and report every error."),
     "plan": ("rackwright.cli.plan:plan", "Show the nodes, addresses, storage and queues that a stack file expands to."),
     "impact": ("rackwright.cli.impact:impact", "Preview what an edited stack file will change."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rackwright import layout
 from rackwright.cli.progress import show_progress
 from rackwright.errors import InputError, RackwrightError, UndeterminedError
 from rackwright.inventory import is_baked, paths
@@ -84,7 +85,7 @@ async def _rolled(stack: str, cluster: Mapping[str, Any], nodes: Sequence[str], 
         skipped = ("install",) if is_baked(cluster) else ()
         batch, own = cluster["rolling"]["batch"], paths.site(stack)
         site = str(own) if own.exists() else "site.yml"
-        rolling = Roll(paths.project_root(), inventory, paths.secrets(stack), skipped, batch, reboot, site)
+        rolling = Roll(layout.product_root(), inventory, paths.secrets(stack), skipped, batch, reboot, site)
         return await rolling.run(nodes, _say, show_progress)
 
 

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from rackwright import layout
 from rackwright.cli import drift_schedule
 from rackwright.errors import UndeterminedError
 from rackwright.inventory import paths
@@ -19,6 +20,9 @@ from rackwright.operations import sweep_aws
 
 def up(stack: Annotated[str, typer.Argument(help="Stack name.")]) -> None:
     """Create, configure and verify a stack: `pulumi up` without prompts."""
+    from rackwright.drivers import pulumi
+
+    pulumi.provide(stack)
     raise typer.Exit(_pulumi("up", stack))
 
 
@@ -66,7 +70,8 @@ def remove_by_label(stack: str) -> list[str]:
 
     if shutil.which("podman") is None:
         raise UndeterminedError(
-            "cannot check for leftovers: podman is not installed", hint="run `make doctor` to see the command that installs podman"
+            "cannot check for leftovers: podman is not installed",
+            hint=f"run `{layout.doctor_command()}` to see the command that installs podman",
         )
     removed = asyncio.run(podman.sweep(stack))
     inotify_limits.forget(stack)

@@ -28,6 +28,8 @@ class ScheduledScan:
     """Maximum random delay of the start, in seconds, so that many stacks do not start at once."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the scan: the state directory."""
+    checks_out: bool = False
+    """Whether a workflow checks its repository out first: the stack file lies in the user's, not beside the program."""
 
     @property
     def unit(self) -> str:
@@ -79,7 +81,9 @@ def github(nightly: ScheduledScan) -> str:
     look = f"{shlex.quote(nightly.program)} drift {nightly.stack}"
     environment = {"env": dict(nightly.environment)} if nightly.environment else {}
     keep = {"name": f"drift-{nightly.stack}", "path": nightly.page, "if-no-files-found": "error"}
+    checkout = [{"name": "Check out the stack files", "uses": "actions/checkout@v4"}] if nightly.checks_out else []
     steps = [
+        *checkout,
         {"name": "Scan for drift", "run": look, **environment},
         {"name": "Upload the report", "if": "always()", "uses": "actions/upload-artifact@v4", "with": keep},
     ]
@@ -87,7 +91,7 @@ def github(nightly: ScheduledScan) -> str:
         "name": f"drift of {nightly.stack}",
         "on": {"schedule": [{"cron": f"{nightly.at.minute} {nightly.at.hour} * * *"}], "workflow_dispatch": {}},
         "concurrency": {"group": nightly.unit},
-        "permissions": {},
+        "permissions": {"contents": "read"} if checkout else {},
         "jobs": {"drift": {"runs-on": ["self-hosted", "rackwright"], "timeout-minutes": 60, "steps": steps}},
     }
     text: str = yaml.safe_dump(workflow, sort_keys=False, width=160)

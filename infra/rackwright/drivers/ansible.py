@@ -131,6 +131,7 @@ def _environment(root: Path) -> dict[str, str]:
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), inherited.get("PATH", os.defpath)]),
         "LANG": "C.UTF-8",
         "PYTHONPATH": str(layout.IMPORT_ROOT),
+        layout.PROJECT_ENV: str(layout.project_root()),
         "ANSIBLE_CONFIG": str(root / layout.ANSIBLE_CFG),
         "ANSIBLE_STRATEGY_PLUGINS": str(strategies),
         "ANSIBLE_STRATEGY": "mitogen_linear",

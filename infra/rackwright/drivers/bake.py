@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rackwright import layout
 from rackwright.drivers import ansible
 from rackwright.drivers.podman import SECRET_PREFIX, STACK_LABEL, SecretFile, limits, podman, podman_secrets, run_checked
 from rackwright.drivers.process import run
 from rackwright.drivers.ssh_key_pair import generate
 from rackwright.errors import RackwrightError
-from rackwright.inventory import BAKED, paths
+from rackwright.inventory import BAKED
 from rackwright.inventory.time_limits import slowness
 
 Say = Callable[[str], Awaitable[None]]
@@ -111,7 +112,7 @@ async def _answer(folder: Path) -> None:
 async def _install(folder: Path, baking: ImageBuild, status: Say) -> None:
     inventory = folder / "inventory.json"
     inventory.write_text(json.dumps(_inventory(folder, baking)))
-    applied = await ansible.play(paths.project_root(), "build-image.yml", inventory=inventory, on_progress=status)
+    applied = await ansible.play(layout.product_root(), "build-image.yml", inventory=inventory, on_progress=status)
     if applied.reasons:
         raise RackwrightError("baking the node image failed:\n" + "\n".join(applied.reasons))
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 from rackwright import layout
 from rackwright.drivers.process import stream
 from rackwright.errors import RackwrightError
-from rackwright.inventory import paths
 
 Say = Callable[[str], Awaitable[None]]
 CONTENTS: Final = "bundle.json"
@@ -65,7 +64,7 @@ async def _built(words: tuple[str, ...], what: str, info: Say, status: Say) -> s
             await info(said)
         await status(said + (f", {event['detail']}" if event.get("detail") else ""))
 
-    ended = await stream([str(paths.project_root() / layout.KUBERNETES_BUNDLE / "build"), "--json", *words], heard)
+    ended = await stream([str(layout.product_root() / layout.KUBERNETES_BUNDLE / "build"), "--json", *words], heard)
     folder = next((event["bundle"] for event in reversed(told) if "bundle" in event), None)
     if not ended.ok or folder is None:
         by_hand = " ".join(("tools/kubernetes/build", *words))

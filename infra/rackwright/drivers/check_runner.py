@@ -12,7 +12,6 @@ from typing import Final
 
 from rackwright import layout
 from rackwright.drivers.process import stream
-from rackwright.inventory import paths
 
 _LONGEST: Final = 900.0
 """Seconds a run may take; each check has a time-out of its own far below."""
@@ -59,7 +58,7 @@ async def run_checks(
 def _command(inventory: Path, ssh_config: Path, results: Path, level: str, kinds: str, nodes: Sequence[str]) -> list[str]:
     where = ["--inventory", str(inventory), "--ssh-config", str(ssh_config), "--results", str(results)]
     which = ["--level", level, "--kinds", kinds, *(("--nodes", ",".join(nodes)) if nodes else ())]
-    return [sys.executable, str(paths.project_root() / layout.CLUSTER_CHECKS), *where, *which]
+    return [sys.executable, str(layout.product_root() / layout.CLUSTER_CHECKS), *where, *which]
 
 
 def environment() -> dict[str, str]:

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from rackwright import layout
 from rackwright.drivers import cgroups
 from rackwright.drivers.process import CompletedProcess, OnCancel, run
 from rackwright.errors import RackwrightError
@@ -257,4 +258,4 @@ def _hint(stderr: str) -> str:
         return "this kernel grants fewer open files or processes than asked: see `ulimit -Hn`, `ulimit -Hu`"
     if "subnet" in stderr and ("used" in stderr or "overlap" in stderr or "conflict" in stderr):
         return "choose another network.cidr in the stack file; `podman network ls` shows those in use"
-    return "`make doctor` checks what the lab needs"
+    return f"`{layout.doctor_command()}` checks what the lab needs"

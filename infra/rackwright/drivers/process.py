@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from rackwright import layout
 from rackwright.drivers.supervision import INTERRUPTED, current
 from rackwright.errors import RackwrightError
 
@@ -153,7 +154,7 @@ async def _child(
         )
     except FileNotFoundError:
         raise RackwrightError(
-            f"{argv[0]} is not installed", hint="`make doctor` names what is missing and the command that installs it"
+            f"{argv[0]} is not installed", hint=f"`{layout.doctor_command()}` names what is missing and the command that installs it"
         ) from None
     whole = interruption is not OnCancel.ENDS_IT
     current.adopt(child.pid, whole=whole)

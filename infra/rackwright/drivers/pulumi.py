@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
+from rackwright import layout
 from rackwright.errors import RackwrightError
+from rackwright.inventory import paths
+from rackwright.stackfile.load import find_stack_file
 
 REFRESH_SCOPE_ENV: Final = "RACKWRIGHT_REFRESH_SCOPE"
 """Environment variable: with the value `resources`, a refresh compares resources only, whatever the stack file sets."""
@@ -16,5 +20,22 @@ def executable() -> Path:
     """Return the path of this environment's `pulumi`; raise RackwrightError if it is missing."""
     found = Path(sys.executable).with_name("pulumi")
     if not found.exists():
-        raise RackwrightError("pulumi is not installed in this environment", hint="run `make`")
+        hint = "run `make`" if layout.is_checkout() else "run `rackwright up STACK` once: it installs the engine"
+        raise RackwrightError("pulumi is not installed in this environment", hint=hint)
     return found
+
+
+def provide(stack: str) -> None:
+    """Install what `up` needs beside the wheel: the system packages of a lab, the engine, and `pulumi` in this environment.
+
+    Nothing is done in a checkout, where `make` does it.
+    Raises InputError for an unknown stack, and RackwrightError with the reason above it on standard error.
+    """
+    if layout.is_checkout():
+        return
+    find_stack_file(stack.rpartition("/")[2], paths.stacks())
+    where = ["--venv", sys.prefix, "--project", str(layout.project_root()), "--stack", stack]
+    done = subprocess.run([sys.executable, "-I", str(layout.product_root() / layout.BOOTSTRAP), "installed", *where], check=False)
+    if done.returncode:
+        hint = "do what the lines above say, then run the command again"
+        raise RackwrightError("the engine or the packages that the stack needs are not installed", path=f"stack {stack}", hint=hint)

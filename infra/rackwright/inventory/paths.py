@@ -210,8 +210,8 @@ def _private(place: Path) -> None:
 
 
 def project_root() -> Path:
-    """The checkout: the folder with Pulumi.yaml, playbooks, roles and stacks."""
-    return layout.IMPORT_ROOT.parent
+    """Return the user's project folder: Pulumi.yaml, stacks, site playbooks."""
+    return layout.project_root()
 
 
 def stacks() -> Path:

@@ -41,13 +41,15 @@ def parts(files: Sequence[str]) -> list[str]:
     return sorted({*files, *beside})
 
 
-def table_of_contents(site: Sequence[Mapping[str, Any]], after: Mapping[str, Sequence[str]], root: Path) -> list[dict[str, Any]]:
+def table_of_contents(
+    site: Sequence[Mapping[str, Any]], after: Mapping[str, Sequence[str]], product: Path, project: Path
+) -> list[dict[str, Any]]:
     """The phases of site.yml with each list of playbooks after its phase; paths are absolute, for it lies elsewhere."""
-    return [entry for phase in site for entry in _with_followers(phase, after, root)]
+    return [entry for phase in site for entry in _with_followers(phase, after, product, project)]
 
 
-def _with_followers(phase: Mapping[str, Any], after: Mapping[str, Sequence[str]], root: Path) -> Iterator[dict[str, Any]]:
+def _with_followers(phase: Mapping[str, Any], after: Mapping[str, Sequence[str]], product: Path, project: Path) -> Iterator[dict[str, Any]]:
     file = str(phase["ansible.builtin.import_playbook"])
-    yield {"name": phase["name"], "ansible.builtin.import_playbook": str(root / layout.PLAYBOOKS / file)}
+    yield {"name": phase["name"], "ansible.builtin.import_playbook": str(product / layout.PLAYBOOKS / file)}
     for own in after.get(Path(file).stem, ()):
-        yield {"name": f"Site playbook {own}", "ansible.builtin.import_playbook": str(root / own)}
+        yield {"name": f"Site playbook {own}", "ansible.builtin.import_playbook": str(project / own)}

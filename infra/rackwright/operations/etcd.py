@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from rackwright import layout
 from rackwright.drivers import ansible, ssh
 from rackwright.errors import InputError, RackwrightError, UndeterminedError
 from rackwright.inventory import paths
@@ -75,7 +76,7 @@ async def _play(stack: str, scheduler: Mapping[str, Any], playbook: str, file: P
     if lost and (needs_all or len(lost) == len(controllers)):
         raise _unreachable(stack, lost, needs_all=needs_all and len(controllers) > 1)
     applied = await ansible.play(
-        paths.project_root(),
+        layout.product_root(),
         playbook,
         inventory=paths.inventory(stack),
         extra_vars=[paths.secrets(stack)],

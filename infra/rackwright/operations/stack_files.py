@@ -99,7 +99,7 @@ def _write(stack: str, inputs: Mapping[str, Any], inventory: Path, settled: Coll
     _private(inventory, yaml.dump(handed_over, Dumper=_DUMPER, sort_keys=False))
     _draw(stack, plan)
     return StackFiles(
-        root=paths.project_root(),
+        root=layout.product_root(),
         inventory=inventory,
         secrets=paths.secrets(stack),
         site=site(stack, inputs.get("options", {}).get("site", {})),
@@ -115,9 +115,9 @@ def site(stack: str, own: Mapping[str, Sequence[str]]) -> str:
     if not own:
         paths.site(stack).unlink(missing_ok=True)
         return "site.yml"
-    root = paths.project_root()
-    phases = load_yaml((root / layout.SITE_PLAYBOOK).read_text(encoding="utf-8"))
-    _private(paths.site(stack), yaml.safe_dump(table_of_contents(phases, own, root), sort_keys=False))
+    product = layout.product_root()
+    phases = load_yaml((product / layout.SITE_PLAYBOOK).read_text(encoding="utf-8"))
+    _private(paths.site(stack), yaml.safe_dump(table_of_contents(phases, own, product, paths.project_root()), sort_keys=False))
     return str(paths.site(stack))
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from rackwright import layout
 from rackwright.errors import InputError
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity, did_you_mean, has_errors
@@ -104,6 +105,9 @@ def find_stack_file(asked: str, stacks: Path) -> Path:
     file = stacks / f"Pulumi.{asked}.yaml"
     if file.is_file():
         return file
+    if not stacks.is_dir():
+        hint = f"run the command in a folder that `rackwright new` made, or set {layout.PROJECT_ENV} to one"
+        raise InputError(f"unknown stack `{asked}`: {stacks.parent} is no project folder", path=f"{stacks.name}/{file.name}", hint=hint)
     known = [stack_name(path) for path in stacks.glob("Pulumi.*.yaml")]
     raise InputError(f"unknown stack `{asked}`", path=f"{stacks.name}/{file.name}", hint=did_you_mean(asked, known))
 

@@ -18,15 +18,15 @@ NODE_CHECKS = (
 """Files of the checks that compute nodes make of themselves (roles/slurm_worker)."""
 
 
-def converge(root: Path, site: Collection[str] = ()) -> dict[str, str]:
-    """Return the digests of what Converge applies; `site`: files and folders of the user's own playbooks."""
+def converge(root: Path, site: Collection[str] = (), project: Path | None = None) -> dict[str, str]:
+    """Return the digests of what Converge applies; `site`: files and folders of the user's own playbooks in `project` (default: root)."""
     ours = {
         "playbooks": _digest(root, [layout.PLAYBOOKS]),
         "roles": _digest(root, [layout.ROLES]),
         "ansible_cfg": _digest(root, [layout.ANSIBLE_CFG]),
         "node_checks": _digest(root, NODE_CHECKS),
     }
-    return ours | ({"site": _digest(root, site, may_be_empty=True)} if site else {})
+    return ours | ({"site": _digest(project or root, site, may_be_empty=True)} if site else {})
 
 
 def verification(root: Path) -> dict[str, str]:
@@ -72,6 +72,6 @@ def _bundle(root: Path) -> list[str]:
 def _digest(root: Path, parts: Iterable[str], *, may_be_empty: bool = False) -> str:
     """Return 16 hexadecimal digits; a folder of the user's own may be empty, one of the project's may not."""
     digest = hashlib.sha256()
-    for path in layout.files(root, parts, may_be_empty=may_be_empty):
-        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    for name, path in layout.named_files(root, parts, may_be_empty=may_be_empty).items():
+        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]

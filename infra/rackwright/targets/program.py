@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pulumi
 
-from rackwright import rules
+from rackwright import layout, rules
 from rackwright.errors import UndeterminedError
 from rackwright.impact import Action, ClusterPlan, PlannedChange, impact
 from rackwright.inventory import applied, paths, site_playbooks
@@ -104,9 +104,9 @@ def converge_options(described: ClusterPlan) -> dict[str, Any]:
 def converge_digests(described: ClusterPlan) -> dict[str, str]:
     """Digests of what Converge applies, the user's own playbooks among it."""
     own = [file for files in site_playbooks.listed(described.cluster).values() for file in files]
-    return digests.converge(paths.project_root(), site_playbooks.parts(own))
+    return digests.converge(layout.product_root(), site_playbooks.parts(own), paths.project_root())
 
 
 def verification_digests() -> dict[str, str]:
     """Digests of what Verification runs."""
-    return digests.verification(paths.project_root())
+    return digests.verification(layout.product_root())

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from rackwright import layout
 from rackwright.drivers import ansible
 from rackwright.inventory import paths
 from rackwright.operations import stack_files
@@ -47,6 +48,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "site" / "archive.yml").write_text(yaml.safe_dump(play("The archive", roles=["archive"])))
     (tmp_path / "inventory.yml").write_text(yaml.safe_dump({"all": {"hosts": {"node0": {"ansible_connection": "local"}}}}))
     monkeypatch.setattr(paths, "project_root", lambda: root)
+    monkeypatch.setattr(layout, "product_root", lambda: root)
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
     paths.prepare("lab")
     return root

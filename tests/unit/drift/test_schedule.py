@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from datetime import time
 
 import yaml
@@ -49,3 +50,11 @@ def test_github_runs_it_on_ones_own_runner_once_at_a_time_and_keeps_the_page_of_
     assert workflow["concurrency"] == {"group": "rackwright-drift-lab"} and workflow["permissions"] == {}
     assert "self-hosted" in job["runs-on"] and job["steps"][1]["if"] == "always()"
     assert shlex.split(job["steps"][0]["run"])[-2:] == ["drift", "lab"]
+
+
+def test_workflow_of_project_folder_checks_out_its_stack_files():
+    workflow = yaml.safe_load(schedule.github(replace(NIGHTLY, checks_out=True)))
+    steps = workflow["jobs"]["drift"]["steps"]
+    assert steps[0]["uses"].startswith("actions/checkout@")
+    assert shlex.split(steps[1]["run"])[-2:] == ["drift", "lab"]
+    assert workflow["permissions"] == {"contents": "read"}

@@ -53,10 +53,10 @@ def test_every_phase_can_be_followed_and_nothing_else() -> None:
 
 def test_they_come_after_their_phase_and_before_the_next() -> None:
     own = site_playbooks.listed(lab(after_scheduler=["site/b.yml"], after_storage=["site/z.yml", "site/a.yml"]))
-    table = [entry["ansible.builtin.import_playbook"] for entry in site_playbooks.table_of_contents(SITE, own, Path("/p"))]
+    table = [entry["ansible.builtin.import_playbook"] for entry in site_playbooks.table_of_contents(SITE, own, Path("/p"), Path("/u"))]
     storage = table.index("/p/playbooks/storage.yml")
-    assert table[storage : storage + 4] == ["/p/playbooks/storage.yml", "/p/site/z.yml", "/p/site/a.yml", "/p/playbooks/gpu.yml"]
-    assert table[-3:] == ["/p/site/b.yml", "/p/playbooks/kubernetes.yml", "/p/playbooks/software.yml"]
+    assert table[storage : storage + 4] == ["/p/playbooks/storage.yml", "/u/site/z.yml", "/u/site/a.yml", "/p/playbooks/gpu.yml"]
+    assert table[-3:] == ["/u/site/b.yml", "/p/playbooks/kubernetes.yml", "/p/playbooks/software.yml"]
     assert len(table) == len(SITE) + 3
 
 

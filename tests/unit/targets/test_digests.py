@@ -111,6 +111,7 @@ def test_empty_folder_of_the_users_own_playbooks_is_no_error(project: Path) -> N
 
 def test_paths_of_the_layout_exist() -> None:
     of_users = {layout.SITE_CATALOG}
-    paths = [value for name, value in vars(layout).items() if name.isupper() and isinstance(value, str) and value not in of_users]
+    names = {layout.PROJECT_ENV, layout.PROJECT_NAME, layout._DATA}
+    paths = [value for name, value in vars(layout).items() if name.isupper() and isinstance(value, str) and value not in of_users | names]
     assert len(paths) > 10
     assert not [path for path in paths if not (project_root() / path).exists()]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from shim import IS_INSTALLED
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +24,7 @@ def find(environ: Mapping[str, str], venv: str) -> str:
             return path
     sys.exit(
         "pulumi: the engine is missing (no path recorded in the virtual environment, none in the cache)\n"
-        f"  run `make venv` once: it finds, downloads or builds Pulumi {VERSION}"
+        f"  run `{'rackwright up STACK' if IS_INSTALLED else 'make venv'}` once: it finds, downloads or builds Pulumi {VERSION}"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from shim import engine, environment, interruption, login, project, selection, stack
+from shim import PACKAGE, engine, environment, interruption, login, project, selection, stack
 from shim.child import Child
 from shim.command import Command
 from shim.file_backend import PREFIX, FileBackend
@@ -29,21 +29,19 @@ def main(venv: str, arguments: list[str]) -> NoReturn:
     found = project.find(os.path.join(os.getcwd(), command.folder or ""))
     if found is None or found.name != project.OURS or command.changes_login:
         _become(path, arguments, environ)
-    Front(path, arguments, command, found, environ, tools).go()
+    Front(path, arguments, command, found, environ).go()
 
 
 class Front:
     """One command on our own project."""
 
-    def __init__(
-        self, engine_path: str, arguments: list[str], command: Command, of: project.Project, environ: dict[str, str], tools: str
-    ) -> None:
+    def __init__(self, engine_path: str, arguments: list[str], command: Command, of: project.Project, environ: dict[str, str]) -> None:
         self._engine = engine_path
         self._arguments = arguments
         self._command = command
         self._project = of
         self._environ = environ
-        self._homes = _state_directory_module(tools)
+        self._homes = _state_directory_module()
         self._home = self._homes.Home.of(environ)
 
     def go(self) -> NoReturn:
@@ -52,6 +50,7 @@ class Front:
         self._home.create()
         self._homes.link(self._project.root, self._home)
         self._environ.update(environment.for_our_project(self._environ, self._home, chosen))
+        self._environ["RACKWRIGHT_PROJECT"] = os.path.abspath(self._project.root)
         address = self._environ.get("PULUMI_BACKEND_URL") or chosen or ""
         if self._command.asks_for_help:
             _become(self._engine, self._arguments, self._environ)
@@ -154,11 +153,11 @@ def _leave_as(status: int) -> NoReturn:
     os._exit(os.waitstatus_to_exitcode(status))
 
 
-def _state_directory_module(tools: str) -> Any:
+def _state_directory_module() -> Any:
     """Load rackwright.operations.state.directory by path: importing it by name would run the package's own imports."""
     from importlib.util import module_from_spec, spec_from_file_location
 
-    file = os.path.join(os.path.dirname(os.path.dirname(tools)), "infra", "rackwright", "operations", "state", "directory.py")
+    file = os.path.join(PACKAGE, "operations", "state", "directory.py")
     spec = spec_from_file_location("state_directory", file)
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)

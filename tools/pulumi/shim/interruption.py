@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
+from shim import IS_INSTALLED
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +48,8 @@ def message(operation: str, stack: str, environ: Mapping[str, str]) -> str:
 
 def _command(operation: str, stack: str, environ: Mapping[str, str]) -> str:
     target = {"up": "up", "destroy": "down"}.get(operation)
+    if target and IS_INSTALLED:
+        return f"rackwright {target} {stack}"  # uv puts no `pulumi` on PATH
     return f"make {target} STACK={stack}" if target and environ.get("MAKELEVEL") else f"pulumi {operation} -s {stack}"
 
 

@@ -32,7 +32,7 @@ def inputs(root: Path, files: Iterable[Path], words: Iterable[str]) -> str:
 def _texts(root: Path) -> list[Path]:
     """Every file of the phases and roles, and of the checks, some of which they lay down on nodes."""
     parts = (layout.ANSIBLE_CFG, layout.PLAYBOOKS, layout.ROLES, layout.CLUSTER_CHECKS, f"{layout.PACKAGE}/errors.py")
-    return layout.files(root, parts)
+    return [*layout.named_files(root, parts).values()]
 
 
 def programs(side: str, root: Path, calls: Mapping[str, Iterable[Mapping[str, Any]]], modules: Collection[str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+from rackwright import layout
 from rackwright.drift.difference import ScanMethod
 from rackwright.drivers import ansible, remote_exec
 from rackwright.drivers.ansible_child import private_tempdir
@@ -43,7 +44,7 @@ class PlaybookRun:
         if self.site != DEFAULT_SITE:
             return ""
         given = [self.inventory, self.secrets, paths.ssh_config(self.stack)]
-        return replay.inputs(paths.project_root(), given, [*self.skip_tags, _applied(self.stack)])
+        return replay.inputs(layout.product_root(), given, [*self.skip_tags, _applied(self.stack)])
 
     @cached_property
     def _all(self) -> dict[str, Any]:
@@ -116,7 +117,7 @@ async def _others(phases: PlaybookRun, kept: recording.Record, root: Mapping[str
     side = files("rackwright.operations.check_mode").joinpath("remote_replay.py").read_text(encoding="utf-8")
     programs = replay.programs(
         side,
-        paths.project_root(),
+        layout.product_root(),
         secret_placeholders.unmask(kept.calls, secret_placeholders.named(phases.secrets)),
         recording.modules(kept),
     )
@@ -129,7 +130,7 @@ async def _played(phases: PlaybookRun, nodes: list[str], say: ProgressCallback, 
     if not nodes:
         return ansible.PlaybookResult()
     return await ansible.play(
-        paths.project_root(),
+        layout.product_root(),
         phases.site,
         inventory=phases.inventory,
         extra_vars=[phases.secrets],

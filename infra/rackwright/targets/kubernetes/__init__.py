@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pulumi
 
+from rackwright import layout
 from rackwright.inventory import paths
 from rackwright.model.scheduler.kubernetes import Cni, ObjectApplier
 from rackwright.plan import Plan
@@ -26,7 +27,7 @@ def bundle(plan: Plan) -> resources.Bundle | None:
     """Binaries and images, where the plan takes them from no repository and no registry."""
     if plan.scheduler.kind != "kubernetes" or not plan.scheduler.bundled:
         return None
-    digest = digests.kubernetes_bundle(paths.project_root())
+    digest = digests.kubernetes_bundle(layout.product_root())
     extras = ["flannel"] if plan.scheduler.cni is Cni.FLANNEL else []
     return resources.Bundle("kubernetes-bundle", version=plan.scheduler.version, digest=digest, extras=extras)
 
@@ -36,7 +37,7 @@ def addons(plan: Plan) -> dict[str, pulumi.Output[str]]:
     cluster = plan.scheduler
     if not isinstance(cluster, Kubernetes):
         return {}
-    root = paths.project_root()
+    root = layout.product_root()
     return {
         one.name: resources.Addon(
             f"kubernetes-{one.name}", addon=one.name, version=one.version, digest=digests.kubernetes_addon(root, one.name)

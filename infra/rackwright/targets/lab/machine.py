@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pulumi
 
+from rackwright import layout
 from rackwright.drivers import cgroups
 from rackwright.drivers.cgroups import rootless
 from rackwright.plan import Plan
@@ -23,12 +24,12 @@ def refuse_unfit(plan: Plan) -> None:
     """Raise where containers of this plan cannot run here, saying why and what to type."""
     if plan.target.kind != "lab" or not rootless():
         return
-    command = f"run `sudo make up STACK={plan.stack}`"
+    command = f"run `sudo {_up(plan.stack)}`"
     if plan.scheduler.kind == "kubernetes":
         raise pulumi.RunError(
             f"stacks/Pulumi.{plan.stack}.yaml: scheduler.kind: a kubelet mounts file systems, makes devices and writes kernel settings, "
             "and rootless Podman lets it do none of these\n"
-            f"  {command}, or use a lab with Slurm: `make up STACK=lab`"
+            f"  {command}, or use a lab with Slurm: `{_up('lab')}`"
         )
     if not cgroups.is_cgroup_v2():
         raise pulumi.RunError(
@@ -36,3 +37,7 @@ def refuse_unfit(plan: Plan) -> None:
             "(containers exit with status 255 at once)\n"
             f"  {command}, or boot this machine with the kernel parameter systemd.unified_cgroup_hierarchy=1"
         )
+
+
+def _up(stack: str) -> str:
+    return f"make up STACK={stack}" if layout.is_checkout() else f"rackwright up {stack}"

@@ -7,7 +7,7 @@ from typing import Final
 
 import pulumi
 
-from rackwright.inventory import paths
+from rackwright import layout
 from rackwright.model.target import LabTarget
 from rackwright.plan import Plan, PlanNode
 from rackwright.targets import digests, resources
@@ -31,7 +31,7 @@ def image(plan: Plan, bundle: resources.Bundle | None) -> resources.Image:
         mirror=target.mirror,
         scheduler=plan.scheduler.kind,
         bundle=bundle.folder if bundle else None,
-        digest=digests.bake(paths.project_root(), plan.scheduler.kind),
+        digest=digests.bake(layout.product_root(), plan.scheduler.kind),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pulumi
 
-from rackwright.inventory import paths
+from rackwright import layout
 from rackwright.plan import Plan
 from rackwright.targets import digests, resources
 
@@ -14,7 +14,7 @@ def power(plan: Plan, made: dict[str, resources.Node]) -> resources.PowerManager
     saving, controllers = plan.scheduler.power_saving, plan.scheduler.controllers
     if saving is None or not saving.nodes or not controllers:
         return None
-    agent = digests.power_agent(paths.project_root())
+    agent = digests.power_agent(layout.product_root())
     return resources.PowerManager("power", stack=plan.stack, controller=made[controllers[0]].id, nodes=saving.nodes, agent=agent)
 
 

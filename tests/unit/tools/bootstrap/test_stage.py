@@ -142,7 +142,7 @@ def test_engine_names_the_lock_holder(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "tools" / "pulumi" / "pulumi-language-python").write_text("")
     with (folder / ".lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        waiting = threading.Thread(target=engine.provide, args=(machine, Stages(), tmp_path))
+        waiting = threading.Thread(target=engine.provide, args=(machine, Stages(), tmp_path, tmp_path / ".venv"))
         waiting.start()
         said, deadline = "", time.monotonic() + 20
         while "waits for another process" not in said and time.monotonic() < deadline:

@@ -75,7 +75,7 @@ def test_a_record_holds_until_the_engine_changes(tmp_path: Path) -> None:
     (tmp_path / ".venv").mkdir()
     (tmp_path / "tools" / "pulumi").mkdir(parents=True)
     good = put_engine(tmp_path / "good", "v3.270.0")
-    engine.provide(machine(tmp_path, str(tmp_path / "good")), Stages(), tmp_path)
+    engine.provide(machine(tmp_path, str(tmp_path / "good")), Stages(), tmp_path, tmp_path / ".venv")
     assert engine.look(machine(tmp_path), tmp_path / ".venv") == (good, "recorded")
     assert shim_engine.find({"HOME": str(tmp_path)}, str(tmp_path / ".venv")) == str(good)
     put_engine(tmp_path / "good", "v4.0.0-and-longer")

@@ -1,0 +1,55 @@
+"""The wheel holds every file that the product reads, and none of the project's own tests."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+from rackwright import layout
+
+ROOT = Path(__file__).resolve().parents[2]
+_OF_USERS = {layout.STACKS, layout.SITE_CATALOG}
+_NO_PATHS = {layout.PROJECT_ENV, layout.PROJECT_NAME, layout.PULUMI_FILE, layout._DATA}
+PARTS = sorted(
+    {value for name, value in vars(layout).items() if name.isupper() and isinstance(value, str)} - _OF_USERS - _NO_PATHS - {layout.PACKAGE}
+)
+"""What the layout names as the product's."""
+
+
+@pytest.fixture(scope="module")
+def contents() -> dict[str, Path]:
+    """The files of the wheel: path in it -> source."""
+    builder = WheelBuilder(str(ROOT))
+    found = [*builder.recurse_included_files(), *builder.recurse_forced_files(builder.config.get_force_include())]
+    return {file.distribution_path: Path(file.path) for file in found}
+
+
+@pytest.mark.parametrize("part", [*PARTS, "tools/pulumi"])
+def test_wheel_holds_every_file_of_product(contents: dict[str, Path], part: str) -> None:
+    wanted = {f"rackwright/_data/{file.relative_to(ROOT)}": file for file in layout.files(ROOT, [part])}
+    assert wanted.items() <= contents.items()
+
+
+def test_wheel_holds_package_with_its_data(contents: dict[str, Path]) -> None:
+    package = {str(file.relative_to(ROOT / "infra")): file for file in layout.files(ROOT, [layout.PACKAGE])}
+    assert package.items() <= contents.items()
+    assert f"rackwright/_data/{layout.STACKS}/Pulumi.lab.yaml" in contents
+
+
+def test_wheel_holds_nothing_else(contents: dict[str, Path]) -> None:
+    assert {path.split("/")[0] for path in contents} == {"rackwright"}
+    data = {"/".join(path.split("/")[2:4]) for path in contents if path.startswith("rackwright/_data/")}
+    tests = {folder for folder in data if folder.startswith("tests/")}
+    assert tests == {layout.CLUSTER_CHECKS, layout.ACCEPTANCE, layout.HARDWARE_REPORT}
+    assert not [path for path in contents if "__pycache__" in path]
+
+
+def test_programs_of_wheel_are_executable(contents: dict[str, Path]) -> None:
+    programs = [
+        file for path, file in contents.items() if path.endswith(("tools/kubernetes/build", "tools/bootstrap/run", "pulumi/shim.sh"))
+    ]
+    assert len(programs) == 3
+    assert all(stat.S_IMODE(file.stat().st_mode) & 0o111 for file in programs if file.name != "shim.sh")
