@@ -1,4 +1,4 @@
-"""Commands of the bootstrap: `setup` (system packages, Python, engine), `venv` (Python and engine), `doctor` (what is missing), `installed` (for a wheel)."""
+"""Commands of the bootstrap: `setup` (packages, Python, engine), `venv`, `doctor` (what is missing), `installed` (for a wheel)."""
 
 from __future__ import annotations
 
