@@ -156,6 +156,7 @@ class TestInputs:
             name for file in root.glob("roles/*/tasks/*.yml") for name in re.findall(r"role_path ~ '/\.\./\.\./([^']+)'", file.read_text())
         }
         counted = {str(file.relative_to(root)) for file in answers._texts(root)}
+        found = {name for name in found if not name.startswith("../")}  # The same file in an installed package.
         assert "tests/cluster/test_gpu.py" in found <= counted
 
     @pytest.mark.parametrize("name", DECIDING)
