@@ -98,7 +98,7 @@ def described(size: int) -> dict[str, Any]:
         "network": {"cidr": "10.30.0.0/16"},
         "groups": {
             "controller": {"count": 1, "roles": ["login", "controller"], "cpus": 16, "memory": "64GiB"},
-            "worker": {"count": size, "capacity": size, "cpus": 128, "memory": "1600GiB", "gpus": {"model": "h100", "count": 8}},
+            "worker": {"count": size, "reserved_addresses": size, "cpus": 128, "memory": "1600GiB", "gpus": {"model": "h100", "count": 8}},
         },
         "fabric": {"kind": "infiniband", "rails": 1, "nodes": size},
     }

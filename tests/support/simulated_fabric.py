@@ -27,7 +27,7 @@ LD_PRELOAD=$preload ibnetdiscover -p
 
 def planned(nodes: int) -> Plan:
     """A cluster of 8-GPU nodes with a rail for each GPU. Where it fills every switch, nothing but workers finds a port."""
-    groups = {"login": {"count": 1}, "worker": {"count": nodes, "capacity": nodes, "gpus": {"model": "h100", "count": 8}}}
+    groups = {"login": {"count": 1}, "worker": {"count": nodes, "reserved_addresses": nodes, "gpus": {"model": "h100", "count": 8}}}
     loaded = load_cluster(
         {"target": {"kind": "lab"}, "network": {"cidr": "10.77.0.0/20"}, "groups": groups, "fabric": {"kind": "infiniband"}}
     )

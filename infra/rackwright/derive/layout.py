@@ -1,6 +1,6 @@
 """Addresses of groups in the network: pure arithmetic on the stack file, stable under scaling.
 
-Every group owns a block of `capacity` addresses; blocks follow in declared order from the base of their subnet + 16. A node's address
+Every group owns a block of `reserved_addresses`; blocks follow in declared order from the base of their subnet + 16. A node's address
 therefore depends on the groups declared before its own and on its index, never on the number of nodes. Changing this allocator
 renumbers running clusters.
 """
@@ -18,7 +18,7 @@ FIRST_OFFSET: Final = 16
 """Addresses below this offset are for the gateway and for other uses of a target or an administrator."""
 WORKER_CAPACITY: Final = 64
 OTHER_CAPACITY: Final = 8
-"""Addresses that a group owns without a `capacity` of its own. Chosen: a /24 holds three groups of workers and some others, and a group
+"""Addresses that a group without `reserved_addresses` owns. Chosen: a /24 holds three groups of workers and some others, and a group
 grows to that size without new addresses for the groups behind it."""
 
 
@@ -28,8 +28,8 @@ def capacity_of(name: str, group: Group) -> int:
     >>> capacity_of("worker", Group(count=2))
     64
     """
-    if group.capacity is not None:
-        return group.capacity
+    if group.reserved_addresses is not None:
+        return group.reserved_addresses
     return WORKER_CAPACITY if Role.WORKER in roles_of(name, group) else OTHER_CAPACITY
 
 

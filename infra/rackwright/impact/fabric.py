@@ -25,7 +25,7 @@ def cables(step: Transition) -> Iterator[PlannedChange]:
     words = ", ".join(filter(None, (_count(moved, "move"), _count(come, "add"), _count(gone, "remove"), _switches(old, new))))
     if not words:
         return
-    why = step.why(("fabric",), ("groups", "*", "count"), ("groups", "*", "capacity"), changes=_CAUSES)
+    why = step.why(("fabric",), ("groups", "*", "count"), ("groups", "*", "reserved_addresses"), changes=_CAUSES)
     hint = f"{_LIST}\n  {_MOST_MOVED}" if moved else _LIST
     yield PlannedChange(Action.RECABLE, ("fabric",), why, f"requires manual work on the fabric: {words}", hint)
 

@@ -130,7 +130,7 @@ def _control_away(plan: Plan) -> list[str]:
 
 def _shape_edits(step: Transition, node: PlanNode) -> tuple[str, ...]:
     return step.why(changes=[UpdatePolicy.REPLACE], node=node) or step.why(
-        ("groups", "*", "roles"), ("groups", "*", "capacity"), ("storage",), changes=(*_SHAPE, UpdatePolicy.RENUMBER), node=node
+        ("groups", "*", "roles"), ("groups", "*", "reserved_addresses"), ("storage",), changes=(*_SHAPE, UpdatePolicy.RENUMBER), node=node
     )
 
 

@@ -16,7 +16,10 @@ _ENDPOINT: Final = (
     "keep the endpoint, or a single controller if there is none: every node stores the address of the control plane. To grow, declare "
     "`scheduler.endpoint` from the start: run `rackwright down` and `rackwright up` with it, and apply the cluster's objects again"
 )
-_BLOCKS: Final = "keep the groups and their `capacity`, and add new groups at the end: addresses follow groups and `capacity` in order"
+_BLOCKS: Final = (
+    "keep the groups and their `reserved_addresses`, and add new groups at the end: "
+    "addresses follow groups and `reserved_addresses` in order"
+)
 _HOME: Final = "keep its first server, because `up` does not move data; or declare a new file system, copy the data and remove this one"
 _ROLE: Final = "reduce the count of its group, run `up`, then add the node again with its new role"
 

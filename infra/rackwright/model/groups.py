@@ -60,7 +60,7 @@ class Group(ConfigModel):
     gpus: Annotated[Gpus | None, UpdatePolicy.RESTART, OnTarget(lab=UpdatePolicy.REPLACE)] = Field(
         default=None, description="GPUs per node."
     )
-    capacity: Annotated[int | None, UpdatePolicy.RENUMBER, OnTarget(hosts=UpdatePolicy.RUN)] = Field(
+    reserved_addresses: Annotated[int | None, UpdatePolicy.RENUMBER, OnTarget(hosts=UpdatePolicy.RUN)] = Field(
         default=None,
         ge=1,
         le=65536,

@@ -45,11 +45,11 @@ def test_a_preview_of_what_is_up_announces_nothing(lab: Project) -> None:
 
 def test_an_edit_that_cannot_be_done_is_refused_before_anything_is_touched(lab: Project) -> None:
     before = lab.stack_file.read_text()
-    lab.edit(lambda cluster: cluster["groups"]["worker"].update(capacity=65))
+    lab.edit(lambda cluster: cluster["groups"]["worker"].update(reserved_addresses=65))
     try:
         for verb in ("preview", "up"):
             said = lab.pulumi(verb)
-            assert not said.ok and "renumbers group storage: refused (groups.worker.capacity)" in said.output, said.output
+            assert not said.ok and "renumbers group storage: refused (groups.worker.reserved_addresses)" in said.output, said.output
             assert "Traceback" not in said.output
     finally:
         lab.stack_file.write_text(before)

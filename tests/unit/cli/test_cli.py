@@ -74,7 +74,7 @@ def test_everything_that_is_wrong_comes_at_once(run: Run, bad: Path) -> None:
         "verify_level: `smok` is not one of checks, smoke, full\n  did you mean `smoke`?\n"
         "groups.worker.memry: unknown key `memry`\n  did you mean `memory`?\n"
         "groups.worker.count: 70 nodes, but the group has 64 addresses\n"
-        "  add `capacity: 70`, which renumbers the groups after worker\n"
+        "  add `reserved_addresses: 70`, which renumbers the groups after worker\n"
         "groups (warning): 71 containers on one machine\n"
         "  reduce a count: with more than 48 containers, daemons may time out\n"
         "access.port: 22 is a privileged port\n  use a port like 2222\n"

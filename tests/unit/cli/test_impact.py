@@ -77,7 +77,7 @@ def moved(said: dict[str, Any]) -> None:
 
 
 def renumbered(said: dict[str, Any]) -> None:
-    said["groups"]["worker"]["capacity"] = 65
+    said["groups"]["worker"]["reserved_addresses"] = 65
 
 
 def test_what_is_described_as_it_was_applied_is_nothing_to_do(up: Path, run: Run) -> None:
@@ -100,8 +100,9 @@ def test_a_refused_edit_says_what_now(up: Path, run: Run) -> None:
     code, said, _ = run("impact", edit(up, renumbered))
     assert code == 2
     assert said == (
-        "renumbers group storage: refused (groups.worker.capacity)\n"
-        "  keep the groups and their `capacity`, and add new groups at the end: addresses follow groups and `capacity` in order\n"
+        "renumbers group storage: refused (groups.worker.reserved_addresses)\n"
+        "  keep the groups and their `reserved_addresses`, and add new groups at the end: "
+        "addresses follow groups and `reserved_addresses` in order\n"
     )
 
 
@@ -113,7 +114,7 @@ def test_the_same_for_programs(up: Path, run: Run, change: Any) -> None:
     assert (code, told["ends_work"], [finding["path"] for finding in told["findings"]]) == {
         grown: (0, False, []),
         moved: (1, True, []),
-        renumbered: (2, False, ["groups.worker.capacity"]),
+        renumbered: (2, False, ["groups.worker.reserved_addresses"]),
     }[change]
 
 

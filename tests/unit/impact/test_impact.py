@@ -130,8 +130,8 @@ ROWS: list[tuple[dict[str, Any], list[str]]] = [
     ),
     ({"groups__worker__gpus__model": "a100"}, [f"{RELOAD} (groups.worker.gpus.model)"]),
     ({"groups__worker__rack": "r1"}, ["affects runs only; no node changes (groups.worker.rack)"]),
-    ({"groups__storage__capacity": 9}, ["changes nothing on any node (groups.storage.capacity)"]),
-    ({"groups__worker__capacity": 65}, ["renumbers group storage: refused (groups.worker.capacity)"]),
+    ({"groups__storage__reserved_addresses": 9}, ["changes nothing on any node (groups.storage.reserved_addresses)"]),
+    ({"groups__worker__reserved_addresses": 65}, ["renumbers group storage: refused (groups.worker.reserved_addresses)"]),
     (
         {"nodes__worker1": {"state": "out", "reason": "bad DIMM"}},
         [

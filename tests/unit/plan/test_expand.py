@@ -39,7 +39,7 @@ def group_sets(draw: st.DrawFn) -> dict[str, Any]:
         roles = draw(ROLES)
         capacity = draw(st.none() | st.integers(min_value=1, max_value=40))
         most = capacity or (64 if "worker" in roles else 8)
-        groups[name] = {"roles": roles, "count": draw(st.integers(min_value=0, max_value=most)), "capacity": capacity}
+        groups[name] = {"roles": roles, "count": draw(st.integers(min_value=0, max_value=most)), "reserved_addresses": capacity}
     return groups
 
 
@@ -61,7 +61,7 @@ def test_names_addresses_and_macs_are_unique_and_inside_the_network(groups: dict
 def test_scaling_moves_nobody(groups: dict[str, Any], data: st.DataObject) -> None:
     """Adding worker2 never renumbers worker1, nor any node of any other group."""
     name = data.draw(st.sampled_from(sorted(groups)))
-    most = groups[name]["capacity"] or (64 if "worker" in groups[name]["roles"] else 8)
+    most = groups[name]["reserved_addresses"] or (64 if "worker" in groups[name]["roles"] else 8)
     scaled = {**groups, name: {**groups[name], "count": data.draw(st.integers(min_value=0, max_value=most))}}
     before = {node.name: node for node in expand(cluster(groups), "lab").nodes}
     after = {node.name: node for node in expand(cluster(scaled), "lab").nodes}
@@ -220,7 +220,7 @@ def test_a_plan_answers_for_its_nodes() -> None:
 def test_the_scale_the_design_aims_at_is_expanded_in_a_moment() -> None:
     """256 nodes with 2048 GPUs; a hang here would be somebody's quadratic loop."""
     plan = expand(
-        cluster({"login": {"count": 1}, "worker": {"count": 256, "capacity": 512, "gpus": {"model": "h100", "count": 8}}}), "rack"
+        cluster({"login": {"count": 1}, "worker": {"count": 256, "reserved_addresses": 512, "gpus": {"model": "h100", "count": 8}}}), "rack"
     )
     assert len(plan.nodes) == 257
     assert sum(node.gpus for node in plan.scheduler.nodes) == 2048

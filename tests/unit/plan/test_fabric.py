@@ -33,8 +33,8 @@ MACHINE = {"host_key": "SHA256:" + "A" * 43}
 def described(workers: int, first: tuple[int, int] | None = None, **fabric: Any) -> Any:
     """Machines with eight GPUs each, and a fabric; `first`: count and capacity of another group, whose places come first."""
     gpus = {"gpus": {"model": "h100", "count": 8}}
-    groups = {"first": {"count": first[0], "capacity": first[1], "roles": ["worker"], **gpus}} if first else {}
-    groups["worker"] = {"count": workers, "capacity": 4096, **gpus}
+    groups = {"first": {"count": first[0], "reserved_addresses": first[1], "roles": ["worker"], **gpus}} if first else {}
+    groups["worker"] = {"count": workers, "reserved_addresses": 4096, **gpus}
     machines = {f"{name}[0-{group['count'] - 1}]": {"address": "10.30.1.1"} for name, group in groups.items() if group["count"]}
     loaded = load_cluster(
         {
@@ -288,10 +288,10 @@ def load_out(name: str) -> Any:
 def test_two_groups_lie_one_after_the_other() -> None:
     """As their addresses do: growing the first moves no cable of the second."""
     groups = {"login": {"count": 1, "roles": ["login", "controller"]}}
-    big = {"count": 2, "roles": ["worker"], "capacity": 40, "gpus": {"model": "h100", "count": 8}}
+    big = {"count": 2, "roles": ["worker"], "reserved_addresses": 40, "gpus": {"model": "h100", "count": 8}}
     data = {"target": {"kind": "lab"}, "network": {"cidr": "10.77.0.0/24"}, "fabric": {"subnet_manager": "login0"}}
-    cluster = load_cluster({**data, "groups": {**groups, "a": big, "b": {**big, "capacity": 8}}}).cluster
-    more = load_cluster({**data, "groups": {**groups, "a": {**big, "count": 9}, "b": {**big, "capacity": 8}}}).cluster
+    cluster = load_cluster({**data, "groups": {**groups, "a": big, "b": {**big, "reserved_addresses": 8}}}).cluster
+    more = load_cluster({**data, "groups": {**groups, "a": {**big, "count": 9}, "b": {**big, "reserved_addresses": 8}}}).cluster
     assert cluster is not None and more is not None
     fabric = expand_fabric(cluster)
     assert fabric is not None and fabric.places == {"a": 0, "b": 40} and fabric.nodes == 48

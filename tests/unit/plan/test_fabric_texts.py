@@ -110,7 +110,12 @@ def test_nvlink_domains_are_blocks() -> None:
 
 def test_no_nvlink_domain_is_split_or_shared_by_groups() -> None:
     """A rack is filled with nodes of one group, and places, which follow capacities, say nothing of it. What has no GPUs has no NVLink."""
-    plan = groups(a={"count": 20, "capacity": 40}, cpu={"count": 2, "gpus": None}, b={"count": 18, "capacity": 36}, nvlink_domain=18)
+    plan = groups(
+        a={"count": 20, "reserved_addresses": 40},
+        cpu={"count": 2, "gpus": None},
+        b={"count": 18, "reserved_addresses": 36},
+        nvlink_domain=18,
+    )
     assert plan.scheduler.topology is not None
     assert plan.scheduler.topology.lines == (
         "BlockName=nvl1 Nodes=a[0-17]",
@@ -273,7 +278,7 @@ def racks(count: int, workers: dict[str, str], login: str | None = "r1", **fabri
             "network": {"cidr": "10.30.0.0/16"},
             "groups": {
                 "login": {"count": 1, "roles": ["login", "controller"]},
-                "worker": {"count": count, "capacity": 4096, "gpus": {"model": "h100", "count": 8}},
+                "worker": {"count": count, "reserved_addresses": 4096, "gpus": {"model": "h100", "count": 8}},
             },
             "fabric": fabric,
         }

@@ -81,7 +81,9 @@ def group_capacity(case: RuleContext) -> Iterator[Violation]:
         capacity = capacity_of(name, group)
         if group.count > capacity:
             cause = f"{group.count} nodes, but the group has {capacity} addresses"
-            yield Violation(f"groups.{name}.count", cause, f"add `capacity: {group.count}`, which renumbers the groups after {name}")
+            yield Violation(
+                f"groups.{name}.count", cause, f"add `reserved_addresses: {group.count}`, which renumbers the groups after {name}"
+            )
 
 
 @rule("login-missing")

@@ -36,7 +36,7 @@ def network_too_small(case: RuleContext) -> Iterator[Violation]:
             prefix = 32 - (wanted + FIRST_OFFSET).bit_length() - (subnet.prefixlen - cluster.network.cidr.prefixlen)
             whose = "the groups" if subnet == cluster.network.cidr else f"the groups of the {tier} subnet"
             cause = f"{subnet} has {space(subnet)} addresses for nodes, but {whose} reserve {wanted}"
-            yield Violation("network.cidr", cause, f"use a /{prefix} or wider, or reduce the groups' capacity")
+            yield Violation("network.cidr", cause, f"use a /{prefix} or wider, or reduce the groups' `reserved_addresses`")
 
 
 @rule("network-too-wide", Severity.WARNING)

@@ -171,7 +171,7 @@ def fabric_room(case: RuleContext) -> Iterator[Violation]:
         count = case.cluster.groups[name].count
         if count and first + count > nodes:
             cause = f"group {name} ends at place {first + count}, but the fabric is planned for {nodes} nodes"
-            hint = "increase it, which moves cables of an existing fabric; places follow groups and their `capacity` in order"
+            hint = "increase it, which moves cables of an existing fabric; places follow groups and their `reserved_addresses` in order"
             yield Violation("fabric.nodes", cause, hint)
 
 
