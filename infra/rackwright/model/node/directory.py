@@ -47,8 +47,10 @@ class Ldap(ConfigModel):
     group_schema: Annotated[LdapSchema, UpdatePolicy.LIVE] = Field(
         default=LdapSchema.RFC2307, description="Format of group members: login names (rfc2307) or distinguished names (rfc2307bis)."
     )
-    allow: Annotated[str | None, UpdatePolicy.LIVE] = Field(
-        default=None, pattern=r"^\([^\n]+\)$", description="LDAP filter of the users who may log in. Default: all users."
+    allowed_groups: Annotated[str | None, UpdatePolicy.LIVE] = Field(
+        default=None,
+        pattern=r"^\([^\n]+\)$",
+        description="LDAP filter of the users who may log in, for example (memberOf=cn=hpc,dc=example,dc=org). Default: all users.",
     )
     create_homes: Annotated[bool, UpdatePolicy.LIVE] = Field(default=True, description="Create the home directory at first login.")
 
