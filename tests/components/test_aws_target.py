@@ -172,7 +172,7 @@ def saving() -> Recording:
     cluster = load_stack(paths.stack_file("aws-p5")).cluster
     assert cluster is not None and isinstance(cluster.target, AwsTarget)
     target = cluster.target.model_copy(update={"instances": {**cluster.target.instances, "worker": Instances(type="c6in.32xlarge")}})
-    power = PowerSaving(idle="15m", suspend_timeout="2m", resume_timeout="10m")  # type: ignore[arg-type]
+    power = PowerSaving(suspend_time="15m", suspend_timeout="2m", resume_timeout="10m")  # type: ignore[arg-type]
     slurm = cluster.scheduler.model_copy(update={"power_saving": power})
     return built(expand(cluster.model_copy(update={"target": target, "scheduler": slurm}), "aws-p5"))
 

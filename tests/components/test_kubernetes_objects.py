@@ -27,7 +27,7 @@ def by(applier: ObjectApplier) -> Plan:
     """The committed lab with its objects applied by somebody."""
     plan = committed("lab-k8s")
     assert isinstance(plan.scheduler, Kubernetes)
-    return plan.model_copy(update={"scheduler": plan.scheduler.model_copy(update={"objects_by": applier})})
+    return plan.model_copy(update={"scheduler": plan.scheduler.model_copy(update={"apply_with": applier})})
 
 
 @cache
@@ -49,7 +49,7 @@ def ours(recording: Recording) -> dict[str, tuple[str, dict[str, Any]]]:
 
 
 def test_by_default_the_role_applies_them_and_pulumi_has_nothing_of_kubernetes() -> None:
-    assert committed("lab-k8s").scheduler.objects_by is ObjectApplier.ANSIBLE  # type: ignore[union-attr]
+    assert committed("lab-k8s").scheduler.apply_with is ObjectApplier.ANSIBLE  # type: ignore[union-attr]
     recording = recorded(ObjectApplier.ANSIBLE)
     assert not [
         typ for typ, _ in recording.made.values() if typ in {OBJECTS, "pulumi:providers:kubernetes", "rackwright:kubernetes:ApiTunnel"}

@@ -49,7 +49,7 @@ LDAP = {
     "uri": [f"ldaps://{NODE}"],
     "base": "dc=example,dc=org",
     "ca": "/etc/ldap/ca.pem",
-    "allowed_groups": "(description=cluster)",
+    "access_filter": "(description=cluster)",
 }
 PACKAGES = (
     *("e2fsprogs", "libnss-sss", "libpam-sss", "mdadm", "sssd-common", "sssd-dbus", "sssd-ldap", "sssd-tools", "tuned", "xfsprogs"),

@@ -47,7 +47,7 @@ class Ldap(ConfigModel):
     group_schema: Annotated[LdapSchema, UpdatePolicy.LIVE] = Field(
         default=LdapSchema.RFC2307, description="Format of group members: login names (rfc2307) or distinguished names (rfc2307bis)."
     )
-    allowed_groups: Annotated[str | None, UpdatePolicy.LIVE] = Field(
+    access_filter: Annotated[str | None, UpdatePolicy.LIVE] = Field(
         default=None,
         pattern=r"^\([^\n]+\)$",
         description="LDAP filter of the users who may log in, for example (memberOf=cn=hpc,dc=example,dc=org). Default: all users.",

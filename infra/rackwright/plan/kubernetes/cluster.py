@@ -62,7 +62,7 @@ def expand_kubernetes(
         nodes=tuple(_node(cluster, declared, cni, node, labels.get(node.name, {})) for node in members),
         namespaces=tuple(_namespace(name, one) for name, one in declared.namespaces.items()),
         drain_timeout_s=declared.drain_timeout,
-        objects_by=declared.apply_with,
+        apply_with=declared.apply_with,
         addons=tuple(_addon(name) for name in AddonName if name in declared.addons),
         probe_image=own_image("probe") if bundled else None,
         jobs=declared.acceptance_image or own_image("jobs"),

@@ -113,7 +113,7 @@ class Kubernetes(ConfigModel):
     """Whether workers make it themselves."""
     objects: tuple[dict[str, Any], ...] = ()
     """What is applied to the cluster beyond kubeadm's own, in this order: the one source for the roles and for Pulumi."""
-    objects_by: ObjectApplier = ObjectApplier.ANSIBLE
+    apply_with: ObjectApplier = ObjectApplier.ANSIBLE
     """Who applies them."""
     addons: tuple[Addon, ...] = ()
     """In the order in which they are installed."""

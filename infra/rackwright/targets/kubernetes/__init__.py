@@ -63,7 +63,7 @@ def resolve_object_owner(plan: Plan, environ: Mapping[str, str]) -> Plan:
         f"{', '.join(f'{number} {kind}' for kind, number in counted.items())}\n"
         f"  run `{plugins.command('kubernetes')}` before the first `up`; it is downloaded from Pulumi"
     )
-    return plan.model_copy(update={"scheduler": cluster.model_copy(update={"objects_by": ObjectApplier.ANSIBLE})})
+    return plan.model_copy(update={"scheduler": cluster.model_copy(update={"apply_with": ObjectApplier.ANSIBLE})})
 
 
 def applied(plan: Plan, built: TargetResult, converge: resources.Converge) -> list[pulumi.Resource]:
@@ -78,4 +78,4 @@ def applied(plan: Plan, built: TargetResult, converge: resources.Converge) -> li
 
 def _by_pulumi(plan: Plan) -> Kubernetes | None:
     cluster = plan.scheduler
-    return cluster if isinstance(cluster, Kubernetes) and cluster.objects_by is ObjectApplier.PULUMI else None
+    return cluster if isinstance(cluster, Kubernetes) and cluster.apply_with is ObjectApplier.PULUMI else None
