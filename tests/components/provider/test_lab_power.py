@@ -241,7 +241,8 @@ def test_deletion_leaves_no_process_and_no_file_and_may_be_repeated(started: Liv
         paths.power_lock("lab").unlink()
     for _ in range(2):
         asyncio.run(PowerManager().delete(OPERATION, recorded(started)))
-        assert daemon.start_time(started.outputs["pid"]) != started.outputs["born"]
+        # An ended process keeps its number until its parent has collected it.
+        wait_until(lambda: daemon.start_time(started.outputs["pid"]) != started.outputs["born"])
     assert not [file.name for file in paths.folder("lab").iterdir() if file.name.startswith(("power", "asleep", "woken"))]
 
 
