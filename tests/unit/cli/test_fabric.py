@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from support.cli import CliResult, Run, run_cli
 from rackwright.inventory import paths
 from rackwright.plan import expand
 from rackwright.plan.fabric import description, wiring
+from rackwright.plan.fabric.netlist import port_guids
 from rackwright.stackfile.load import load_stack
 
 
@@ -37,12 +39,13 @@ def discovered(*, without: tuple[str, ...] = (), swapped: tuple[str, str] | None
             cables[one]._replace(switch=cables[other].switch, switch_port=cables[other].switch_port),
             cables[other]._replace(switch=cables[one].switch, switch_port=cables[one].switch_port),
         )
-    lines = [f"SW 13 64 0x{'0' * 16} 4x SDR                                     'leaf-su1-r7'"]
+    guids = port_guids(expand(cluster, "lab"))
+    lines = [f"SW 13 64 {guids['leaf-su1-r7']:#018x} 4x SDR                                     'leaf-su1-r7'"]
     for cable in cables.values():
         if cable.device in without:
             continue
-        kind, guid = "CA" if "/" in cable.device else "SW", f"0x{'1' * 16}"
-        one, other = f"{kind} 27 {cable.port} {guid}", f"SW 13 {cable.switch_port} {guid}"
+        kind = "CA" if "/" in cable.device else "SW"
+        one, other = f"{kind} 27 {cable.port} {guids[cable.device]:#018x}", f"SW 13 {cable.switch_port} {guids[cable.switch]:#018x}"
         rate = "4x HDR" if cable.device == slow else "4x NDR"
         here, there = description(cable.device), cable.switch
         lines += [f"{one} {rate} - {other} ( '{here}' - '{there}' )", f"{other} {rate} - {one} ( '{there}' - '{here}' )"]
@@ -120,11 +123,12 @@ def test_what_is_missing_swapped_or_slow_is_named(run: Run, found: Path) -> None
 
 
 def test_a_link_nobody_planned_is_named(run: Run, found: Path) -> None:
-    guid = f"0x{'2' * 16}"
-    one, other = f"CA 99 1 {guid}", f"SW 13 40 {guid}"
+    lines = discovered().splitlines()
+    leaf = next(line.split()[3] for line in lines if line.startswith("SW") and "( 'leaf-su1-r1' - " in line)
+    one, other = f"CA 99 1 0x{'2' * 16}", f"SW 13 40 {leaf}"
     text = f"{one} 4x NDR - {other} ( 'stranger mlx5_0' - 'leaf-su1-r1' )\n{other} 4x NDR - {one} ( 'leaf-su1-r1' - 'stranger mlx5_0' )\n"
     ended = diff(run, found, discovered() + text)
-    assert (ended.code, ended.out) == (1, "stranger/mlx5_0:1 - leaf-su1-r1:40 is not planned\n")
+    assert (ended.code, ended.out) == (1, f'"stranger mlx5_0" 0x{"2" * 16}:1 - leaf-su1-r1:40 is not planned\n')
 
 
 @pytest.mark.parametrize(
@@ -140,6 +144,27 @@ def test_a_file_that_does_not_tell_is_no_verdict(run: Run, found: Path, text: st
     ended = diff(run, found, text)
     assert (ended.code, ended.out) == (3, "")
     assert cause in ended.err and "run `ibnetdiscover -p` again" in ended.err
+
+
+def test_simulated_devices_are_known_by_the_guids_of_the_plan(run: Run, found: Path) -> None:
+    assert diff(run, found, re.sub(r"'[^']*'", "''", discovered())) == CliResult(0, "all 81 cables are connected as planned\n", "")
+
+
+def test_devices_that_nothing_identifies_are_no_verdict(run: Run, found: Path, tmp_path: Path) -> None:
+    """Of a fabric with other GUIDs than the plan's: a real one."""
+    text = re.sub(r"0x(a088c2|fc6a1c)", "0x946dae", discovered(without=("worker1/mlx5_2",)))
+    assert diff(run, found, text).code == 1
+    unnamed = text.replace("'spine-0", "'SwitchIB Mellanox Technologies'#").replace("worker0 mlx5_3", "worker0 HCA-4")
+    unnamed = re.sub(r"'SwitchIB Mellanox Technologies'#\d+'", "'SwitchIB Mellanox Technologies'", unnamed)
+    ended = diff(run, found, unnamed)
+    assert (ended.code, ended.out) == (3, "worker1/mlx5_2:1 - leaf-su1-r2:2 is missing\n")
+    assert "have neither a name nor a GUID of the plan" in ended.err and "--node-name-map" in ended.err
+    lines = {re.search(r"(0x\S+) 4x \S+ .*?\( '(.*?)' - ", line) for line in text.splitlines()}  # type: ignore[union-attr]
+    names = tmp_path / "ib-node-name-map"
+    names.write_text("".join(f'{line[1]} "{line[2]}"\n' for line in lines if line))
+    assert diff(run, found, unnamed, "--node-name-map", str(names)).out == "worker1/mlx5_2:1 - leaf-su1-r2:2 is missing\n"
+    refused = diff(run, found, unnamed, "--node-name-map", str(found))
+    assert refused.code == 2 and "is not a line of a node-name map" in refused.err
 
 
 def test_bad_input_is_told(run: Run, found: Path) -> None:
