@@ -55,8 +55,8 @@ _LINE: Final = re.compile(
 )
 _UNUSED: Final = re.compile(rf"^{_END.format('')}\s+\S+\s+\S+\s+'(?P<name>.*)'$")
 _AGGREGATION: Final = "Mellanox Technologies Aggregation Node"
-"""Description of the adapter inside every Quantum switch, for reductions with NVIDIA SHARP, linked with the port after the last one (QM8700:
-41, QM9700: 65). No cable leads to it."""
+"""Description of the adapter inside every Quantum switch, for reductions with NVIDIA SHARP, linked with the port after the last one
+(QM8700: 41, QM9700: 65). No cable leads to it."""
 _WITHIN: Final = 8
 """GUID of an aggregation node or of a router inside a switch, minus the switch's: both are of the switch's own block of GUIDs. From public
 outputs of ibhosts, ibswitches and ibnetdiscover: QM8700 (aggregation nodes), Q3400-RA (routers)."""

@@ -1,4 +1,4 @@
-"""Assignment of the devices of a fabric to those of the plan: by GUID where it is known, else by description where that is unambiguous. Pure."""
+"""Assignment of a fabric's devices to the plan: by GUID where it is known, else by description where that is unambiguous. Pure."""
 
 from __future__ import annotations
 
@@ -157,11 +157,9 @@ def _unassigned(links: FabricLinks, names: Mapping[int, str], nodes: Collection[
     for guid in {port.guid for port in links.far} - names.keys():
         description, kind = links.descriptions[guid], links.kinds[guid]
         words = description.split()
-        node = words[0].partition(".")[0] if words else ""
-        if kind is DeviceKind.SWITCH:
+        nameless = len(words) < 2 or bool(_FACTORY.search(description)) or times[description, numbers.get(guid, 0)] > 1
+        if kind is DeviceKind.SWITCH or (kind is DeviceKind.ADAPTER and nameless):
             found[links.label(guid)] = None
-        elif kind is DeviceKind.ADAPTER and (len(words) < 2 or _FACTORY.search(description) or times[description, numbers[guid]] > 1):
-            found[links.label(guid)] = None
-        elif kind is DeviceKind.ADAPTER and node in nodes:
-            found[links.label(guid)] = node
+        elif kind is DeviceKind.ADAPTER and words[0].partition(".")[0] in nodes:
+            found[links.label(guid)] = words[0].partition(".")[0]
     return found

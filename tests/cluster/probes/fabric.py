@@ -13,7 +13,7 @@ from rackwright.report.fabric_links import PortId, read_links
 LINK_LAYERS: Final = {"IB": "InfiniBand", "InfiniBand": "InfiniBand", "Ethernet": "Ethernet"}
 """What ibstat prints -> what is handed over; simulated adapters say IB."""
 _VIRTUAL: Final = frozenset(f"MT{number}" for number in (0x1002, 0x1004, 0x1012, 0x1014, 0x1016, 0x1018, 0x101A, 0x101C, 0x101E, 0xA2D3))
-"""Types of virtual functions: the device IDs with MLX4_PCI_DEV_IS_VF and MLX5_PCI_DEV_IS_VF in the kernel's mlx4/main.c and mlx5/core/main.c."""
+"""Types of virtual functions: device IDs with MLX4_PCI_DEV_IS_VF or MLX5_PCI_DEV_IS_VF in the kernel (mlx4/main.c, mlx5/core/main.c)."""
 
 
 @dataclass(frozen=True)

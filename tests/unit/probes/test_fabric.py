@@ -76,6 +76,22 @@ def test_errors_by_port_and_not_what_counts_load_or_reboots():
     assert parse_errors(captured("fabric-errors")) == {}
 
 
+def test_errors_are_those_of_guids_and_not_of_names():
+    """Of a real switch, too, which counts in more bits and prints the number a second time."""
+    assert parse_errors(captured("fabric-errors", "good-adapters-by-number")) == {
+        PortId(0x946DAE0300C1A0B2, 1): ("SymbolErrorCounter 42",),
+        PortId(0xB83FD20300D0E100, 2): ("PortRcvErrors 6100",),
+    }
+
+
+@pytest.mark.parametrize(
+    ("case", "links", "switches"), [("adapters-by-number", 4, 1), ("unnamed-switches", 6, 2), ("chips-and-routers", 4, 2)]
+)
+def test_links_of_odd_descriptions(case, links, switches):
+    found = LINKS.parse(captured("fabric-links", f"good-{case}"))
+    assert (len(found.far), sum(kind == "SW" for kind in found.kinds.values())) == (links, switches)
+
+
 def test_who_manages_the_subnet():
     assert parse_manager(captured("fabric-manager")) == Manager(1, "MASTER")
     assert parse_manager(captured("fabric-manager", "nobody")) is None
