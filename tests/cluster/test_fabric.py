@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache, partial
+
 import pytest
 
 from cluster.probes.fabric import COUNTERS, LINKS, MANAGER, PORTS
 from rackwright.errors import UndeterminedError
-from rackwright.report.fabric_diff import End, differences
+from rackwright.report.fabric_diff import NODE_NAME_MAP, compare, ends
+from rackwright.report.fabric_links import DeviceKind, PortId
 
 
 @pytest.fixture
@@ -33,16 +36,41 @@ def links(ask, observer):
     return ask(LINKS, of=observer)
 
 
-@pytest.fixture
-def astray(fabric, links):
-    """Return the cables that differ from the plan."""
-    return differences(fabric["cables"], links)
+@lru_cache(maxsize=4)
+def compared_once(cables, links, adapters):
+    """Return the comparison of the cables; that of thousands of cables is the same for every node."""
+    guids = {name: guid for name, guid, virtual in adapters if not virtual}
+    return compare(cables, links, guids=guids, hidden={name for name, _, virtual in adapters if virtual})
 
 
 @pytest.fixture
-def counted(ask, observer):
-    """Return the error counters by port."""
-    return {str(end): counters for end, counters in ask(COUNTERS, of=observer).items()}
+def comparison(fabric, links, ask, members):
+    """Return the cables compared with the links. A node that does not report its GUIDs is known by the descriptions of its adapters."""
+    adapters = []
+    for name in members("fabric"):
+        try:
+            adapters += [(f"{name}/{port.adapter}", port.guid, port.virtual) for port in ask(PORTS, of=name)]
+        except UndeterminedError:
+            continue
+    return compared_once(tuple(fabric["cables"]), links, tuple(adapters))
+
+
+def require_each_compared(comparison, concerned):
+    """Raise UndeterminedError if one of the concerned cables could not be compared."""
+    if any(map(concerned, comparison.unknown)):
+        raise UndeterminedError(f"{comparison.why_unknown}; name them, or list their GUIDs in {NODE_NAME_MAP} of the observer")
+
+
+@pytest.fixture
+def require_compared(comparison):
+    """Return a function that raises UndeterminedError if one of the concerned cables could not be compared."""
+    return partial(require_each_compared, comparison)
+
+
+@pytest.fixture
+def counted(ask, observer, comparison):
+    """Return the error counters by end of a cable."""
+    return {comparison.live.end(port): counters for port, counters in ask(COUNTERS, of=observer).items()}
 
 
 def test_adapters_are_present(node, ask, expect):
@@ -60,13 +88,13 @@ def test_link_layer_matches_plan(planned_ports, fabric, expect):
     expect({port.adapter: port.link_layer for port in planned_ports if port.link_layer != fabric["link_layer"]}, {})
 
 
-def test_rate_matches_plan(node, fabric, up, ask, members, expect):
+def test_rate_matches_plan(fabric, up, ask, members, expect):
     """A bad cable makes a link slower, not dead. A simulated adapter always reports 104 Gb/s, so the rate is read from the subnet."""
     planned = f"{fabric['rate_gbps']} Gb/s"
-    found = {port.adapter: f"{port.rate_gbps} Gb/s" for port in up}
+    found = {port.adapter: port.rate for port in up}
     if fabric["simulated"]:
         planned, seen = f"{fabric['width']} {fabric['speed']}", ask(LINKS, of=members("@observer")[0]).rates
-        found = {port.adapter: seen.get(End(f"{node.name}/{port.adapter}", 1), "not seen") for port in up}
+        found = {port.adapter: seen.get(PortId(port.guid, 1), "not seen") for port in up}
     expect({adapter: rate for adapter, rate in found.items() if rate != planned} or planned, planned)
 
 
@@ -76,38 +104,53 @@ def test_single_subnet_manager(up, ask, observer, expect):
     expect({f"LID {lid}" for lid in here}, {f"LID {port.manager}" for port in ask(PORTS, of=observer) if port.up})
 
 
-def test_cables_match_plan(node, astray, expect):
+def test_cables_match_plan(node, comparison, require_compared, expect):
     """Two swapped cables are both up: only the plan shows the fault, and traffic of separate rails meets."""
-    expect([str(one) for one in astray if one.node == node.name], [])
+    expect([str(one) for one in comparison.differences if one.node == node.name], [])
+    require_compared(lambda cable: cable.near.node == node.name)
 
 
-def test_no_link_errors(node, fabric, counted, expect):
+def test_no_link_errors(node, fabric, planned_ports, links, comparison, counted, require_compared, expect):
     """Errors at either end of the node's cables cause retransmissions, and a collective waits for the slowest link."""
-    own = {end for row in fabric["cables"] if row.startswith(f"{node.name}/") for end in row.split()}
-    expect({end: counters for end, counters in counted.items() if end in own}, {})
+    live = comparison.live
+    own = {end for cable in map(ends, fabric["cables"]) if cable.near.node == node.name for end in cable}
+    for port in (PortId(port.guid, 1) for port in planned_ports):
+        own |= {live.end(one) for one in (port, links.far.get(port)) if one}
+    expect({str(end): counters for end, counters in counted.items() if end in own}, {})
+    require_compared(lambda cable: cable.near.node == node.name and cable.near.device not in live.identified)
 
 
-def test_switches_match_plan(fabric, links, expect):
+def test_switches_match_plan(fabric, comparison, expect):
     """A switch that is not visible has no power, or no working cable."""
-    expect(set(links.switches), set(fabric["switches"]))
+    found, planned = comparison.live.switches, frozenset(fabric["switches"])
+    unnamed = found & set(comparison.live.unnamed(DeviceKind.SWITCH))
+    if unnamed and found - planned == unnamed and len(unnamed) == len(planned - found):
+        raise UndeterminedError(
+            f"{len(unnamed)} of {len(planned)} switches have no name of their own: {', '.join(sorted(unnamed)[:3])}; "
+            f"name them, or list their GUIDs in {NODE_NAME_MAP} of the observer"
+        )
+    expect(set(found), set(planned))
 
 
-def test_switch_cables_match_plan(astray, expect):
+def test_switch_cables_match_plan(comparison, require_compared, expect):
     """The cables between switches must match the plan."""
-    expect([str(one) for one in astray if one.node is None], [])
+    expect([str(one) for one in comparison.differences if one.is_between_switches], [])
+    require_compared(lambda cable: cable.near.node is None)
 
 
-def test_switch_rates_match_plan(fabric, links, expect):
+def test_switch_rates_match_plan(fabric, comparison, expect):
     """One slow link between switches slows every rail that uses it."""
-    planned = f"{fabric['width']} {fabric['speed']}"
-    between = {str(end): rate for end, rate in links.rates.items() if end.node is None and links.far[end].node is None}
-    expect({end: rate for end, rate in between.items() if rate != planned}, {})
+    planned, far = f"{fabric['width']} {fabric['speed']}", comparison.live.far
+    between = {end: rate for end, rate in comparison.live.rates.items() if {end.kind, far[end].kind} == {DeviceKind.SWITCH}}
+    expect({str(end): rate for end, rate in between.items() if rate != planned}, {})
 
 
-def test_switch_links_count_no_errors(fabric, counted, expect):
+def test_switch_links_count_no_errors(fabric, comparison, counted, require_compared, expect):
     """Errors at the links between switches affect every job whose traffic crosses them."""
-    between = {end for row in fabric["cables"] if "/" not in row for end in row.split()}
-    expect({end: counters for end, counters in counted.items() if end in between}, {})
+    planned = {end for cable in map(ends, fabric["cables"]) if cable.near.node is None for end in cable}
+    expect({str(end): counters for end, counters in counted.items() if end in planned}, {})
+    if any(end.device in comparison.live.unassigned for end in counted):
+        require_compared(lambda cable: cable.near.node is None)
 
 
 def test_subnet_manager_is_master(ask, expect):

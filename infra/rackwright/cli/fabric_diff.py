@@ -13,7 +13,9 @@ import typer
 from rackwright.cli.fabric_options import SCHEMA, AsJson, Stack, plan_with_fabric
 
 if TYPE_CHECKING:
-    from rackwright.report.fabric_diff import Difference, Live
+    from rackwright.plan import Plan
+    from rackwright.report.fabric_diff import Comparison, Difference
+    from rackwright.report.fabric_links import FabricLinks
 
 _DIFFERS: Final = 1
 """Exit code "not as declared" (`rackwright.cli.main.app`)."""
@@ -25,24 +27,52 @@ def diff(
     stack: Stack,
     file: Annotated[str, typer.Argument(help="Output of `ibnetdiscover -p`; - reads standard input.")],
     as_json: AsJson = False,
+    node_name_map: Annotated[
+        str | None, typer.Option("--node-name-map", help='Names by GUID, as in infiniband-diags(8): lines `<guid> "<name>"`.')
+    ] = None,
 ) -> None:
     """Compare a discovered fabric with the plan.
 
-    Exit codes: 0 all cables as planned, 1 some differ, 2 invalid input, 3 file cannot be interpreted.
+    Devices are known by GUID where the plan or the node-name map has it, else by description.
+
+    Exit codes: 0 all cables as planned, 1 some differ, 2 invalid input, 3 file cannot be interpreted or devices cannot be identified.
     """
     from rackwright.plan.fabric.wiring import wiring
-    from rackwright.report.fabric_diff import differences
 
     plan = plan_with_fabric(stack)
-    assert plan.fabric is not None
+    links = _discovered(file)
+    if node_name_map is not None:
+        links = links.renamed(_node_names(node_name_map))
     laid = wiring(plan)
-    found = differences((cable.row() for cable in laid.cables), _discovered(file), f"{plan.fabric.width} {plan.fabric.speed}")
+    compared = _compared(plan, [cable.row() for cable in laid.cables], links)
+    found = compared.differences
     if as_json:
         document = {"schema": SCHEMA, "stack": plan.stack, "cables": len(laid.cables), "differences": [row.as_dict() for row in found]}
         print(json.dumps(document, indent=2))
-    else:
+    elif found or not compared.unknown:
         print("\n".join(_lines(found)) or f"all {len(laid.cables)} cables are connected as planned")
+    _require_identified(compared, file)
     raise typer.Exit(_DIFFERS if found else 0)
+
+
+def _compared(plan: Plan, rows: list[str], links: FabricLinks) -> Comparison:
+    from rackwright.plan.fabric.netlist import port_guids
+    from rackwright.report.fabric_diff import compare
+
+    assert plan.fabric is not None
+    guids = port_guids(plan) if plan.fabric.simulated else {}
+    return compare(rows, links, guids=guids, rate=f"{plan.fabric.width} {plan.fabric.speed}")
+
+
+def _require_identified(compared: Comparison, file: str) -> None:
+    """Raise UndeterminedError if a planned cable could not be compared, because several devices could be its end."""
+    from rackwright.errors import UndeterminedError
+
+    if compared.unknown:
+        hint = (
+            "name the devices, or pass their names by GUID with `--node-name-map`; `ibstat` on a node prints the port GUIDs of its adapters"
+        )
+        raise UndeterminedError(compared.why_unknown, path=file, hint=hint)
 
 
 def _lines(found: tuple[Difference, ...]) -> Iterable[str]:
@@ -51,22 +81,34 @@ def _lines(found: tuple[Difference, ...]) -> Iterable[str]:
         yield f"and {len(found) - _SHOWN} more"
 
 
-def _discovered(file: str) -> Live:
+def _discovered(file: str) -> FabricLinks:
     """Return the fabric in the file; raise UndeterminedError if the file is empty, truncated or has another format."""
     from rackwright.errors import UndeterminedError
-    from rackwright.report.fabric_diff import read
+    from rackwright.report.fabric_links import read_links
 
     try:
-        return read(_read(file))
+        return read_links(_read(file, "pass a file with the output of `ibnetdiscover -p`"))
     except ValueError as unreadable:
         hint = "run `ibnetdiscover -p` again on a node with an active port, and save its complete output"
         raise UndeterminedError(str(unreadable), path=file, hint=hint) from None
 
 
-def _read(file: str) -> str:
+def _node_names(file: str) -> dict[int, str]:
+    """Return the names by GUID; raise InputError if the file is no node-name map."""
+    from rackwright.errors import InputError
+    from rackwright.report.fabric_links import read_node_names
+
+    hint = 'pass a file with lines such as `0xfc6a1c0300000200 "spine-01"`'
+    try:
+        return read_node_names(_read(file, hint))
+    except ValueError as unreadable:
+        raise InputError(str(unreadable), path=file, hint=hint) from None
+
+
+def _read(file: str, hint: str) -> str:
     from rackwright.errors import InputError
 
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as unreadable:
-        raise InputError(str(unreadable), path=file, hint="pass a file with the output of `ibnetdiscover -p`") from None
+        raise InputError(str(unreadable), path=file, hint=hint) from None

@@ -1,39 +1,17 @@
-"""Comparison of the output of `ibnetdiscover -p` with the planned cables: missing, misconnected and unplanned ones. Pure."""
+"""Comparison of the links of a fabric with the planned cables: missing, misconnected, unplanned and unidentifiable ones. Pure."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 from typing import Final, NamedTuple
 
+from rackwright.report.fabric_links import DeviceKind, FabricLinks
+from rackwright.report.fabric_names import End, Live, assigned, end_of
 
-class End(NamedTuple):
-    """One end of a cable, named as in the inventory."""
-
-    device: str
-    """`worker0/mlx5_3`, or a switch."""
-    port: int
-
-    @property
-    def node(self) -> str | None:
-        """Node of the adapter, or None for a switch."""
-        return self.device.split("/")[0] if "/" in self.device else None
-
-    def __str__(self) -> str:
-        return f"{self.device}:{self.port}"
-
-
-@dataclass(frozen=True)
-class Live:
-    """All links that are up, from both ends."""
-
-    far: Mapping[End, End]
-    rates: Mapping[End, str]
-    """Width and speed, as in `4x NDR`."""
-    switches: frozenset[str]
+NODE_NAME_MAP: Final = "/etc/rdma/ib-node-name-map"
+"""Where the tools of rdma-core look for a node-name map (util/node_name_map.c; `IBDIAG_NODENAME_MAP_PATH` of its CMakeLists.txt)."""
 
 
 class Kind(StrEnum):
@@ -65,6 +43,12 @@ class Difference(NamedTuple):
         """Node at one of the ends, or None for a cable between switches."""
         return self.end.node or (self.planned.node if self.planned else None)
 
+    @property
+    def is_between_switches(self) -> bool:
+        """Whether the planned cable is between switches, or the unplanned link is."""
+        other = self.planned or self.found
+        return self.end.kind is DeviceKind.SWITCH and other is not None and other.kind is DeviceKind.SWITCH
+
     def as_dict(self) -> dict[str, str | None]:
         """Return the difference as data for JSON."""
         told = {"end": self.end, "planned": self.planned, "found": self.found}
@@ -79,70 +63,107 @@ class Difference(NamedTuple):
         }[self.kind]
 
 
-_LINE: Final = re.compile(
-    r"^(?:CA|SW|RT)\s+\d+\s+(?P<port>\d+)\s+0x[0-9a-f]+\s+(?P<width>\S+)\s+(?P<speed>\S+)"
-    r"\s+-\s+(?:CA|SW|RT)\s+\d+\s+(?P<far_port>\d+)\s+0x[0-9a-f]+\s+\( '(?P<name>.*)' - '(?P<far_name>.*)' \)$"
-)
-_UNUSED: Final = re.compile(r"^(?P<kind>CA|SW|RT)\s+\d+\s+\d+\s+0x[0-9a-f]+\s+\S+\s+\S+\s+'(?P<name>.*)'$")
-_MANAGED: Final = re.compile(r"^MF0;(?P<name>[^:]+):.*$")
-"""Node description of a managed NVIDIA switch: `MF0;<host name>:<model>/U1`."""
-_WITHIN: Final = "Mellanox Technologies Aggregation Node"
-"""Internal adapter of every Quantum switch, for reductions with NVIDIA SHARP, linked with the port after the last one (QM8700: 41,
-QM9700: 65). All have this name and are therefore indistinguishable, and no cable leads to them."""
+class Cable(NamedTuple):
+    """A planned cable, the end nearer to the nodes first."""
+
+    near: End
+    far: End
 
 
-@cache
-def read(text: str) -> Live:
-    """Parse the output of `ibnetdiscover -p`; raise ValueError if it is empty, truncated or has an invalid line."""
-    far: dict[End, End] = {}
-    rates: dict[End, str] = {}
-    switches: set[str] = set()
-    for number, line in enumerate(filter(str.strip, text.splitlines()), start=1):
-        if wired := _LINE.match(line.rstrip()):
-            if _WITHIN in (wired["name"], wired["far_name"]):
-                continue
-            near = End(device(wired["name"]), int(wired["port"]))
-            far[near] = End(device(wired["far_name"]), int(wired["far_port"]))
-            rates[near] = f"{wired['width']} {wired['speed']}"
-        elif (unused := _UNUSED.match(line.rstrip())) is None:
-            raise ValueError(f"line {number} is not output of `ibnetdiscover -p`: {line.strip()[:80]}")
-        elif unused["kind"] == "SW":
-            switches.add(device(unused["name"]))
-    if not far:
-        raise ValueError("contains no link")
-    if one_sided := [near for near, other in far.items() if far.get(other) != near]:
-        raise ValueError(f"output is truncated: the link of {one_sided[0]} is listed from one end only")
-    switches |= {end.device for end in far if end.node is None}
-    return Live(far, rates, frozenset(switches))
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What differs for certain, and the cables that could not be compared."""
+
+    live: Live
+    differences: tuple[Difference, ...]
+    unknown: tuple[Cable, ...]
+
+    @property
+    def why_unknown(self) -> str:
+        """Which devices could not be identified."""
+        found = [
+            *_unnamed(self.live.unnamed(DeviceKind.SWITCH), "switch has", "switches have"),
+            *_unnamed(self.live.unnamed(DeviceKind.ADAPTER), "adapter has", "adapters have"),
+        ]
+        return f"{len(self.unknown)} planned cables cannot be compared: {'; '.join(found) or 'their adapters are virtual functions'}"
 
 
-def device(description: str) -> str:
-    """Return the name of a device in the inventory for its node description.
-
-    >>> device("worker0 mlx5_3"), device("leaf-su1-r3"), device("MF0;spine-01:MQM9700/U1")
-    ('worker0/mlx5_3', 'leaf-su1-r3', 'spine-01')
-    """
-    managed = _MANAGED.match(description)
-    return managed["name"] if managed else description.replace(" ", "/", 1)
+def _unnamed(labels: list[str], one: str, many: str) -> Iterable[str]:
+    if labels:
+        shown = ", ".join(labels[:3]) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
+        yield f"{len(labels)} {many if len(labels) > 1 else one} neither a name nor a GUID of the plan ({shown})"
 
 
-def ends(row: str) -> tuple[End, End]:
+def ends(row: str) -> Cable:
     """Return both ends of a cable in the inventory.
 
-    >>> ends("worker0/mlx5_3:1 leaf-su1-r3:1")
-    (End(device='worker0/mlx5_3', port=1), End(device='leaf-su1-r3', port=1))
+    >>> [str(end) for end in ends("worker0/mlx5_3:1 leaf-su1-r3:1")]
+    ['worker0/mlx5_3:1', 'leaf-su1-r3:1']
     """
-    near, far = (End(name, int(port)) for name, _, port in (word.rpartition(":") for word in row.split()))
-    return near, far
+    near, far = row.split()
+    return Cable(end_of(near), end_of(far))
 
 
-def differences(rows: Iterable[str], live: Live, rate: str = "") -> tuple[Difference, ...]:
-    """Return every cable that differs: planned ones in the plan's order, then unplanned ones. Include slow links if `rate` is given."""
+def compare(
+    rows: Iterable[str],
+    links: FabricLinks,
+    *,
+    guids: Mapping[str, int] | None = None,
+    hidden: Collection[str] = (),
+    rate: str = "",
+) -> Comparison:
+    """Compare planned cables, in their order, with the links; differences of planned cables come first, then unplanned links.
+
+    `guids`: port GUIDs by device. `hidden`: adapters that a fabric does not show, virtual functions. `rate`: report links at another one.
+    """
     planned = [ends(row) for row in rows]
+    live = assigned(links, (end for cable in planned for end in cable), guids or {}, hidden)
+    possible = _possible(live)
+    differences: list[Difference] = []
+    unknown: list[Cable] = []
+    for cable in planned:
+        if cable.near.device in hidden or _is_possible(cable, live, possible):
+            unknown.append(cable)
+        elif difference := _compared(*cable, live, rate):
+            differences.append(difference)
+    return Comparison(live, (*differences, *_unplanned(planned, unknown, live)), tuple(unknown))
+
+
+def _unplanned(planned: Iterable[Cable], unknown: Iterable[Cable], live: Live) -> Iterable[Difference]:
+    """Return links between ends that are not in the plan, but for those that may be a cable that could not be compared."""
     known = {end for cable in planned for end in cable}
-    compared = (_compared(near, far, live, rate) for near, far in planned)
     strays = {_near_first(one, other) for one, other in live.far.items() if one not in known and other not in known}
-    return (*filter(None, compared), *(Difference(Kind.UNPLANNED, near, None, far) for near, far in sorted(strays)))
+    for near, far in sorted(strays):
+        doubtful = {near.device, far.device} & live.unassigned.keys()
+        if not (doubtful and unknown):
+            yield Difference(Kind.UNPLANNED, near, None, far)
+
+
+_Shape = tuple[DeviceKind, int, str | None, DeviceKind, int, str | None]
+"""Kind, port and node of both ends of a link between two devices that could not be identified."""
+
+
+def _possible(live: Live) -> frozenset[_Shape]:
+    loose = live.unassigned
+    return frozenset(
+        (one.kind, one.port, loose[one.device], other.kind, other.port, loose[other.device])
+        for one, other in live.far.items()
+        if one.device in loose and other.device in loose
+    )
+
+
+def _is_possible(cable: Cable, live: Live, possible: frozenset[_Shape]) -> bool:
+    """Return whether the cable may be as planned although it is not found: an end of it cannot be told from others."""
+    near, far = cable
+    if near.device in live.identified:
+        found = live.far.get(near)
+        return found is not None and live.may_be(found, far)
+    if far.device in live.identified:
+        found = live.far.get(far)
+        return found is not None and live.may_be(found, near)
+    return any(
+        (near.kind, near.port, node, far.kind, far.port, other) in possible for node in {None, near.node} for other in {None, far.node}
+    )
 
 
 def _compared(near: End, far: End, live: Live, rate: str) -> Difference | None:
@@ -157,5 +178,7 @@ def _compared(near: End, far: End, live: Live, rate: str) -> Difference | None:
     return Difference(Kind.MISSING, near, far, None)
 
 
-def _near_first(one: End, other: End) -> tuple[End, End]:
-    return (one, other) if one.node or (other.node is None and one < other) else (other, one)
+def _near_first(one: End, other: End) -> Cable:
+    adapters = [end.kind is DeviceKind.ADAPTER for end in (one, other)]
+    first = one < other if adapters[0] == adapters[1] else adapters[0]
+    return Cable(one, other) if first else Cable(other, one)

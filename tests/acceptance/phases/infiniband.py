@@ -57,7 +57,7 @@ def _told(check: str, port: Port) -> str:
     return {
         "ports_are_active": port.state,
         "links_are_up": port.physical,
-        "rate_matches_plan": f"{port.rate_gbps} Gb/s",
+        "rate_matches_plan": port.rate,
         "link_layer_matches_plan": port.link_layer,
     }[check]
 

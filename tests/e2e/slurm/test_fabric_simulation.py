@@ -7,7 +7,9 @@ from support.project import Project
 from support.simulated_fabric import planned, seen
 
 from rackwright.plan.fabric import netlist, wiring
-from rackwright.report.fabric_diff import differences, read
+from rackwright.plan.fabric.netlist import port_guids
+from rackwright.report.fabric_diff import compare
+from rackwright.report.fabric_links import guid_text, read_links
 
 pytestmark = pytest.mark.podman
 NDR = "4x NDR"
@@ -23,11 +25,13 @@ def image(lab: Project) -> str:
 def test_what_is_planned_is_what_the_subnet_shows(image: str, nodes: int, ports: int, switches: int) -> None:
     plan = planned(nodes)
     laid = wiring(plan)
-    live = read(seen(image, netlist(plan)))
+    compared = compare((cable.row() for cable in laid.cables), read_links(seen(image, netlist(plan))), guids=port_guids(plan), rate=NDR)
+    live = compared.live
     assert sum(end.node is not None for end in live.far) == ports
     assert len(live.switches) == switches
     assert len(live.far) == 2 * len(laid.cables)
-    assert differences((cable.row() for cable in laid.cables), live, NDR) == ()
+    assert (compared.differences, compared.unknown) == ((), ())
+    assert {guid_text(guid) for guid in live.links.kinds} == {guid_text(guid) for guid in port_guids(plan).values()}
 
 
 def test_an_unplugged_and_two_swapped_cables_are_found_among_a_thousand(image: str) -> None:
@@ -38,7 +42,7 @@ def test_an_unplugged_and_two_swapped_cables_are_found_among_a_thousand(image: s
     pulled = next(row for row in rows if row.startswith("worker9/mlx5_4:"))
     unlink = [f"Unlink {end}" for end in (one, other, spoken(pulled.split()[0]))]
     text = seen(image, netlist(plan), *unlink, f"Link {one} {other_leaf}", f"Link {other} {leaf}")
-    found = differences(rows, read(text), NDR)
+    found = compare(rows, read_links(text), guids=port_guids(plan), rate=NDR).differences
     assert {str(difference.end) for difference in found} == {"worker7/mlx5_2:1", "worker7/mlx5_3:1", "worker9/mlx5_4:1"}
     assert f"{pulled.replace(' ', ' - ')} is missing" in map(str, found)
 

@@ -276,7 +276,7 @@ class TestInfiniband:
     def port(self, name, state="Active", physical="LinkUp", rate=400, layer="InfiniBand"):
         return (
             f"CA '{name}'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: {state}\n\t\tPhysical state: {physical}\n"
-            f"\t\tRate: {rate}\n\t\tSM lid: 1\n\t\tLink layer: {layer}\n"
+            f"\t\tRate: {rate}\n\t\tSM lid: 1\n\t\tPort GUID: 0x946dae0300f01234\n\t\tLink layer: {layer}\n"
         )
 
     @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from support.cli import CliResult, Run, run_cli
 from rackwright.inventory import paths
 from rackwright.plan import expand
 from rackwright.plan.fabric import description, wiring
+from rackwright.plan.fabric.netlist import port_guids
 from rackwright.stackfile.load import load_stack
 
 
@@ -26,23 +28,24 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return once
 
 
-def discovered(*, without: tuple[str, ...] = (), swapped: tuple[str, str] | None = None, slow: str = "") -> str:
-    """What `ibnetdiscover -p` prints of the lab's planned fabric; some cables missing, a pair swapped, one at another speed."""
-    cluster = load_stack(paths.stack_file("lab")).cluster
+def discovered(stack: str = "lab", *, without: tuple[str, ...] = (), swapped: tuple[str, str] | None = None, slow: str = "") -> str:
+    """What `ibnetdiscover -p` prints of a stack's planned fabric; some cables missing, a pair swapped, one at another speed."""
+    cluster = load_stack(paths.stack_file(stack)).cluster
     assert cluster is not None
-    cables = {cable.device + f":{cable.port}": cable for cable in wiring(expand(cluster, "lab")).cables}
+    cables = {cable.device + f":{cable.port}": cable for cable in wiring(expand(cluster, stack)).cables}
     if swapped:
         one, other = (f"{device}:1" for device in swapped)
         cables[one], cables[other] = (
             cables[one]._replace(switch=cables[other].switch, switch_port=cables[other].switch_port),
             cables[other]._replace(switch=cables[one].switch, switch_port=cables[one].switch_port),
         )
-    lines = [f"SW 13 64 0x{'0' * 16} 4x SDR                                     'leaf-su1-r7'"]
+    guids = port_guids(expand(cluster, stack))
+    lines = [f"SW 13 64 {guids['leaf-su1-r7']:#018x} 4x SDR                                     'leaf-su1-r7'"]
     for cable in cables.values():
         if cable.device in without:
             continue
-        kind, guid = "CA" if "/" in cable.device else "SW", f"0x{'1' * 16}"
-        one, other = f"{kind} 27 {cable.port} {guid}", f"SW 13 {cable.switch_port} {guid}"
+        kind = "CA" if "/" in cable.device else "SW"
+        one, other = f"{kind} 27 {cable.port} {guids[cable.device]:#018x}", f"SW 13 {cable.switch_port} {guids[cable.switch]:#018x}"
         rate = "4x HDR" if cable.device == slow else "4x NDR"
         here, there = description(cable.device), cable.switch
         lines += [f"{one} {rate} - {other} ( '{here}' - '{there}' )", f"{other} {rate} - {one} ( '{there}' - '{here}' )"]
@@ -120,11 +123,12 @@ def test_what_is_missing_swapped_or_slow_is_named(run: Run, found: Path) -> None
 
 
 def test_a_link_nobody_planned_is_named(run: Run, found: Path) -> None:
-    guid = f"0x{'2' * 16}"
-    one, other = f"CA 99 1 {guid}", f"SW 13 40 {guid}"
+    lines = discovered().splitlines()
+    leaf = next(line.split()[3] for line in lines if line.startswith("SW") and "( 'leaf-su1-r1' - " in line)
+    one, other = f"CA 99 1 0x{'2' * 16}", f"SW 13 40 {leaf}"
     text = f"{one} 4x NDR - {other} ( 'stranger mlx5_0' - 'leaf-su1-r1' )\n{other} 4x NDR - {one} ( 'leaf-su1-r1' - 'stranger mlx5_0' )\n"
     ended = diff(run, found, discovered() + text)
-    assert (ended.code, ended.out) == (1, "stranger/mlx5_0:1 - leaf-su1-r1:40 is not planned\n")
+    assert (ended.code, ended.out) == (1, f'"stranger mlx5_0" 0x{"2" * 16}:1 - leaf-su1-r1:40 is not planned\n')
 
 
 @pytest.mark.parametrize(
@@ -140,6 +144,26 @@ def test_a_file_that_does_not_tell_is_no_verdict(run: Run, found: Path, text: st
     ended = diff(run, found, text)
     assert (ended.code, ended.out) == (3, "")
     assert cause in ended.err and "run `ibnetdiscover -p` again" in ended.err
+
+
+def test_simulated_devices_are_known_by_the_guids_of_the_plan(run: Run, found: Path) -> None:
+    assert diff(run, found, re.sub(r"'[^']*'", "''", discovered())) == CliResult(0, "all 81 cables are connected as planned\n", "")
+
+
+def test_devices_that_nothing_identifies_are_no_verdict(run: Run, found: Path, tmp_path: Path) -> None:
+    """Of a real fabric, whose GUIDs the plan does not have."""
+    text, missing = discovered("rack-h100", without=("worker1/mlx5_2",)), "worker1/mlx5_2:1 - leaf-su1-r2:2 is missing\n"
+    unnamed = re.sub(r"'spine-\d+'", "'SwitchIB Mellanox Technologies'", text).replace("worker0 mlx5_3", "worker0 HCA-4")
+    names = tmp_path / "ib-node-name-map"
+    lines = (re.match(r"\S+ \d+ \d+ (0x\S+) .*\( '(.*?)' - ", line) for line in text.splitlines())
+    names.write_text("".join(f'{line[1]} "{line[2]}"\n' for line in lines if line))
+    found.write_text(unnamed)
+    ended = run("diff", "rack-h100", str(found))
+    assert (ended.code, ended.out) == (3, missing)
+    assert "32 switches have neither a name nor a GUID of the plan" in ended.err and "--node-name-map" in ended.err
+    assert run("diff", "rack-h100", str(found), "--node-name-map", str(names)) == CliResult(1, missing, "")
+    refused = run("diff", "rack-h100", str(found), "--node-name-map", str(found))
+    assert refused.code == 2 and "is not a line of a node-name map" in refused.err
 
 
 def test_bad_input_is_told(run: Run, found: Path) -> None:

@@ -21,6 +21,7 @@ from rackwright.plan.fabric import netlist, wiring
 from rackwright.plan.fabric.cable_list import as_csv, rows
 from rackwright.plan.fabric.labels import nccl, node_labels
 from rackwright.plan.fabric.management import management
+from rackwright.plan.fabric.netlist import port_guids
 from rackwright.plan.fabric.slurm import topology
 from rackwright.plan.fabric.summary import sections, summary
 from rackwright.plan.fabric.svg import picture
@@ -63,6 +64,13 @@ def test_every_device_of_the_netlist_has_a_guid_of_its_own_that_stays() -> None:
     two, three = guids(2), guids(3)
     assert len(two) == 27 and len(set(two.values())) == 27
     assert two.items() < three.items()
+
+
+def test_ports_have_the_guids_that_the_simulator_gives_them() -> None:
+    """It adds the number of an adapter's port to the GUID of the netlist, and nothing for a switch."""
+    plan = stack("lab")
+    named = re.findall(r'(ca|switch)guid=(0x[0-9a-f]{16})\n(?:Ca|Switch) \d+ "(.+?)"', netlist(plan))
+    assert port_guids(plan) == {name: int(guid, 16) + (kind == "ca") for kind, guid, name in named}
 
 
 def test_a_fabric_of_ethernet_has_no_netlist() -> None:

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.fabric_text import adapter, link, switch
 
-from rackwright.report.fabric_diff import Difference, End, Kind, Live, differences, ends, read
+from rackwright.report.fabric_diff import Difference, Kind, compare
+from rackwright.report.fabric_links import read_links
+from rackwright.report.fabric_names import End
 
 FOLDER = Path(__file__).parents[1] / "captured" / "fabric-links"
 TEXT = (FOLDER / "good.txt").read_text(encoding="utf-8")
@@ -19,43 +22,67 @@ NDR = "4x NDR"
 calm = settings(derandomize=True)
 
 
-def live(rows, rates=None):
-    """A fabric that is wired like this."""
-    far = {}
+def discovered(rows, rates=None):
+    """Return what is printed of a fabric that is wired like this, all devices named as in the plan."""
+    names = sorted({word.rpartition(":")[0] for row in rows for word in row.split()})
+    guids = {name: 0xB8CE_F600_0000_0000 + 0x10 * number for number, name in enumerate(names)}
+    text = ""
     for row in rows:
-        near, other = ends(row)
-        far |= {near: other, other: near}
-    return Live(far, {end: (rates or {}).get(str(end), NDR) for end in far}, frozenset())
+        (one, port), (other, other_port) = ((word.rpartition(":")[0], int(word.rpartition(":")[2])) for word in row.split())
+        devices = [adapter(guids[name], name.replace("/", " ")) if "/" in name else switch(guids[name], name) for name in (one, other)]
+        text += link(devices[0], port, devices[1], other_port, (rates or {}).get(f"{one}:{port}", NDR))
+    return read_links(text)
 
 
-def told(rows, fabric, rate=""):
-    return [str(one) for one in differences(rows, fabric, rate)]
+def differences(rows, links, rate=""):
+    compared = compare(rows, links, rate=rate)
+    assert compared.unknown == ()
+    return compared.differences
+
+
+def told(rows, links, rate=""):
+    return [str(one) for one in differences(rows, links, rate)]
 
 
 def test_what_was_planned_is_found():
-    seen = read(TEXT)
-    assert seen.switches == {"leaf-su1-r1", "leaf-su1-r3", "spine-01"}
-    assert differences(ROWS, seen, NDR) == ()
+    seen = compare(ROWS, read_links(TEXT), rate=NDR)
+    assert seen.live.switches == {"leaf-su1-r1", "leaf-su1-r3", "spine-01"}
+    assert (seen.differences, seen.unknown) == ((), ())
 
 
 def test_a_switch_that_is_managed_is_known_by_its_host_name():
-    assert differences(ROWS, read(TEXT.replace("'spine-01'", "'MF0;spine-01:MQM9700/U1'")), NDR) == ()
+    assert differences(ROWS, read_links(TEXT.replace("'spine-01'", "'MF0;spine-01:MQM9700/U1'")), NDR) == ()
 
 
 def test_what_switches_have_within_themselves_is_no_cable():
-    """Whether the fabric has three such switches or one."""
-    assert read(REAL_FORM).far == read(TEXT).far
-    assert differences(ROWS, read(REAL_FORM), NDR) == ()
+    """Whether the fabric has three such switches or one, and whatever their descriptions are."""
+    assert read_links(REAL_FORM).far == read_links(TEXT).far
+    assert differences(ROWS, read_links(REAL_FORM), NDR) == ()
     alone = "".join(line for line in REAL_FORM.splitlines(True) if "Aggregation" not in line or "leaf-su1-r1" in line)
-    assert differences(ROWS, read(alone), NDR) == ()
+    assert differences(ROWS, read_links(alone), NDR) == ()
+    assert differences(ROWS, read_links(REAL_FORM.replace("Mellanox Technologies Aggregation Node", "")), NDR) == ()
+
+
+def test_router_inside_a_switch_is_no_cable():
+    inside = link(
+        switch(0xFC6A1C0300000200, "spine-01"), 149, adapter(0xFC6A1C0300000208, "MF0;spine-01:Q3400_RA/U1/RT")._replace(kind="RT"), 2
+    )
+    assert differences(ROWS, read_links(TEXT + inside), NDR) == ()
+
+
+def test_router_at_a_planned_port_is_reported():
+    router = adapter(0x946DAE0300AA0010, "edge router")._replace(kind="RT")
+    text = "".join(line for line in TEXT.splitlines(True) if "worker0 mlx5_1" not in line)
+    found = told(ROWS, read_links(text + link(router, 1, switch(0xFC6A1C0300000300, "leaf-su1-r1"), 1)))
+    assert found == ['leaf-su1-r1:1 is connected to "edge router" 0x946dae0300aa0010:1 (expected worker0/mlx5_1:1)']
 
 
 def test_an_unplugged_cable_is_named_by_both_ends():
-    assert told(ROWS, live(ROWS[1:])) == ["worker0/mlx5_1:1 - leaf-su1-r1:1 is missing"]
+    assert told(ROWS, discovered(ROWS[1:])) == ["worker0/mlx5_1:1 - leaf-su1-r1:1 is missing"]
 
 
 def test_cables_that_changed_places_are_named_with_where_they_are():
-    swapped = live(("worker0/mlx5_1:1 leaf-su1-r3:1", "worker0/mlx5_3:1 leaf-su1-r1:1", *ROWS[2:]))
+    swapped = discovered(("worker0/mlx5_1:1 leaf-su1-r3:1", "worker0/mlx5_3:1 leaf-su1-r1:1", *ROWS[2:]))
     assert told(ROWS, swapped) == [
         "worker0/mlx5_1:1 is connected to leaf-su1-r3:1 (expected leaf-su1-r1:1)",
         "worker0/mlx5_3:1 is connected to leaf-su1-r1:1 (expected leaf-su1-r3:1)",
@@ -63,42 +90,53 @@ def test_cables_that_changed_places_are_named_with_where_they_are():
 
 
 def test_a_port_that_somebody_else_took():
-    (one,) = differences(ROWS, live(("stranger/mlx5_0:1 leaf-su1-r1:1", *ROWS[1:])))
-    assert str(one) == "leaf-su1-r1:1 is connected to stranger/mlx5_0:1 (expected worker0/mlx5_1:1)"
+    (one,) = differences(ROWS, discovered(("stranger/mlx5_0:1 leaf-su1-r1:1", *ROWS[1:])))
+    assert str(one) == 'leaf-su1-r1:1 is connected to "stranger mlx5_0" 0xb8cef60000000030:1 (expected worker0/mlx5_1:1)'
     assert one.node == "worker0"
 
 
 def test_a_cable_that_nobody_planned():
-    (one,) = differences(ROWS, live((*ROWS, "leaf-su1-r1:60 worker9/mlx5_0:1")))
-    assert str(one) == "worker9/mlx5_0:1 - leaf-su1-r1:60 is not planned"
+    (one,) = differences(ROWS, discovered((*ROWS, "leaf-su1-r1:60 worker9/mlx5_0:1")))
+    assert str(one) == '"worker9 mlx5_0" 0xb8cef60000000050:1 - leaf-su1-r1:60 is not planned'
+    assert not one.is_between_switches
+    (between,) = differences(ROWS, discovered((*ROWS, "leaf-su1-r1:61 leaf-su1-r3:61")))
+    assert between.is_between_switches
 
 
 def test_a_slow_link_is_one_where_a_rate_is_asked_for():
-    slow = live(ROWS, {"leaf-su1-r1:9": "2x HDR"})
+    slow = discovered(ROWS, {"leaf-su1-r1:9": "2x HDR"})
     assert told(ROWS, slow, NDR) == ["leaf-su1-r1:9 - spine-01:2 runs at 2x HDR"]
     assert told(ROWS, slow) == []
 
 
 def test_a_cable_between_switches_is_no_nodes():
-    assert [one.node for one in differences(ROWS, live(ROWS[:3]))] == [None]
+    assert [(one.node, one.is_between_switches) for one in differences(ROWS, discovered(ROWS[:3]))] == [(None, True)]
 
 
 @pytest.mark.parametrize("text", ["", "words\n", TEXT[: TEXT.index("SW     2  4")], TEXT.replace("4x NDR - SW", "4x NDR ? SW", 1)])
 def test_what_is_no_whole_answer_is_refused(text):
     with pytest.raises(ValueError, match=r"."):
-        read(text)
+        read_links(text)
+
+
+def test_two_devices_with_one_guid_are_refused():
+    one, other = adapter(0xA0, "worker0 mlx5_0"), adapter(0xA0, "worker1 mlx5_0")
+    leaf = switch(0xB0, "leaf-01")
+    with pytest.raises(ValueError, match="two devices have the same GUID"):
+        read_links(link(one, 1, leaf, 1) + link(other, 1, leaf, 2))
 
 
 @calm
 @given(st.integers(1, 6), st.integers(1, 4), st.data())
 def test_every_cable_that_is_touched_is_named_and_no_other(nodes, rails, data):
     rows = [f"worker{node}/mlx5_{rail}:1 leaf-r{rail}:{node + 1}" for node in range(nodes) for rail in range(rails)]
+    spare = ["spare/mlx5_0:1 leaf-spare:1"]
     gone = data.draw(st.sets(st.sampled_from(rows)))
-    found = differences(rows, live([row for row in rows if row not in gone]))
+    found = differences([*rows, *spare], discovered([*[row for row in rows if row not in gone], *spare]))
     assert {f"{one.end} {one.planned}" for one in found} == gone
     assert {one.kind for one in found} <= {Kind.MISSING}
     others = data.draw(st.permutations(range(len(rows))))
     swapped = [f"{row.split()[0]} {rows[other].split()[1]}" for row, other in zip(rows, others, strict=True)]
-    moved = differences(rows, live(swapped))
+    moved = differences(rows, discovered(swapped))
     assert [str(one.end) for one in moved] == [row.split()[0] for row, now in zip(rows, swapped, strict=True) if row != now]
     assert all(isinstance(one, Difference) and one.kind is Kind.MOVED and isinstance(one.found, End) for one in moved)

@@ -21,7 +21,7 @@ _SWITCH_GUID: Final = 0xFC6A1C0300000000
 """First GUIDs of a simulated fabric. The upper 24 bits are those of real HCAs and switches of NVIDIA, so that tools that look at the vendor
 recognise them; what follows is counted."""
 _APART: Final = 0x100
-"""A port's GUID is its node's plus its number; HCAs have one port, switches none of their own."""
+"""ibsim gives a port of an HCA the GUID of its node plus the number of the port, which is 1, and the ports of a switch the switch's."""
 
 
 def description(device: str) -> str:
@@ -52,6 +52,14 @@ def _blocks(fabric: FabricPlan, laid: Wiring) -> Iterator[str]:
     for switch in laid.switches:
         kind = f'Switch {fabric.ports} "{switch.name}"'
         yield _block(fabric, kind, switch.name, f"switchguid={_switch_guid(switch):#018x}", ends[switch.name])
+
+
+def port_guids(plan: Plan) -> dict[str, int]:
+    """Return the GUID by which the simulated fabric shows each device: that of an HCA's port, or of a switch. Empty without a fabric."""
+    laid = wiring(plan)
+    places = {seat.node: seat.place for seat in laid.seats}
+    hcas = {cable.device: _hca_guid(cable, places) + cable.port for cable in laid.cables if "/" in cable.device}
+    return hcas | {switch.name: _switch_guid(switch) for switch in laid.switches}
 
 
 def _hca_guid(cable: Cable, places: Mapping[str, int]) -> int:

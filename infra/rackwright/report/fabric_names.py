@@ -1,0 +1,165 @@
+"""Assignment of a fabric's devices to the plan: by GUID where it is known, else by description where that is unambiguous. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from rackwright.report.fabric_links import DeviceKind, FabricLinks, PortId
+
+
+class End(NamedTuple):
+    """One end of a cable."""
+
+    device: str
+    """`worker0/mlx5_3`, a switch, or the label of a device that the plan does not have."""
+    port: int
+    kind: DeviceKind
+    node: str | None = None
+    """Node of the adapter; None for a switch, and for an adapter of an unknown node."""
+
+    def __str__(self) -> str:
+        return f"{self.device}:{self.port}"
+
+
+def end_of(word: str) -> End:
+    """Return an end of a cable of the inventory, in which `/` is between node and adapter.
+
+    >>> end_of("worker0/mlx5_3:1").node, end_of("leaf-su1-r3:1").node
+    ('worker0', None)
+    """
+    name, _, port = word.rpartition(":")
+    return _end(name, int(port))
+
+
+def _end(name: str, port: int) -> End:
+    node, slash, _ = name.partition("/")
+    return End(name, port, DeviceKind.ADAPTER, node) if slash else End(name, port, DeviceKind.SWITCH)
+
+
+@dataclass(frozen=True, eq=False)
+class Live:
+    """All links that are up, in the names of the plan."""
+
+    links: FabricLinks
+    names: Mapping[int, str]
+    """GUID of every device that is identified -> its name; planned or not, with or without a link."""
+    unassigned: Mapping[str, str | None]
+    """Label of every device that may be one of the plan -> its node, or None if it may be any node's, or if it is a switch."""
+    identified: frozenset[str]
+    """Devices of the plan that `names` has."""
+    far: Mapping[End, End]
+    rates: Mapping[End, str]
+
+    @property
+    def switches(self) -> frozenset[str]:
+        """Every switch, unnamed ones included."""
+        found = (guid for guid, kind in self.links.kinds.items() if kind is DeviceKind.SWITCH)
+        return frozenset(self.names.get(guid, self.links.label(guid)) for guid in found)
+
+    def end(self, port: PortId) -> End:
+        """Return a port in the names of the plan, or with a label."""
+        return _live_end(self.links, port, self.names)
+
+    def may_be(self, found: End, planned: End) -> bool:
+        """Return whether an end that could not be identified may be this end of the plan."""
+        if found.device not in self.unassigned or planned.device in self.identified:
+            return False
+        return (found.kind, found.port) == (planned.kind, planned.port) and self.unassigned[found.device] in (None, planned.node)
+
+    def unnamed(self, kind: DeviceKind) -> list[str]:
+        """Return the labels of the devices of a kind that may be devices of the plan."""
+        return sorted({end.device for end in self.far if end.kind is kind and end.device in self.unassigned})
+
+
+_CHIP: Final = re.compile(r"^MF0;(?P<host>[^:]+):[^/]*(?:/(?P<path>.+))?$")
+"""Description of a chip of a managed NVIDIA switch: `MF0;<host name>:<model>/U1`; of several chips with one host name `/U2` (Quantum-X800),
+`/L17/U2` or `/S3/U1` (line and spine cards of a director switch)."""
+_FACTORY: Final = re.compile(r"Mellanox Technologies|^Infiniscale|^localhost\b", re.IGNORECASE)
+"""Descriptions of devices that nobody named: `SwitchIB Mellanox Technologies`, `MT4129 ConnectX7   Mellanox Technologies`."""
+
+
+def assigned(links: FabricLinks, planned: Iterable[End], guids: Mapping[str, int], hidden: Collection[str] = ()) -> Live:
+    """Return the links in the names of the plan. `guids`: port GUID of devices of the plan or of other adapters of its nodes.
+
+    A device with a known GUID is identified by it alone. Any other is identified by its description if it is a name of the plan, and no
+    other device of the fabric has it. Devices of the plan that are `hidden` are not identified.
+    """
+    wanted = {end.device: end for end in planned}
+    times = Counter(guids.values())
+    names = {guid: name for name, guid in guids.items() if guid and times[guid] == 1}
+    names |= _described(links, wanted, excluded=frozenset(guids.values()), taken=guids.keys() | set(hidden))
+    nodes = frozenset(end.node for end in wanted.values() if end.node)
+    ends = {port: _live_end(links, port, names) for port in links.far}
+    return Live(
+        links,
+        names,
+        _unassigned(links, names, nodes),
+        frozenset(names.values()) & wanted.keys(),
+        far={ends[port]: ends[other] for port, other in links.far.items()},
+        rates={ends[port]: rate for port, rate in links.rates.items()},
+    )
+
+
+def _described(links: FabricLinks, wanted: Collection[str], *, excluded: Collection[int], taken: Collection[str]) -> dict[int, str]:
+    """Return the names of devices by their descriptions: switches' own names, and adapters' names that the plan has."""
+    said: dict[int, str] = {}
+    for guid, name in {**links.descriptions, **_chip_names(links)}.items():
+        kind = links.kinds[guid]
+        if kind is DeviceKind.ADAPTER:
+            node, _, adapter = name.partition(" ")
+            name = f"{node.partition('.')[0]}/{adapter.strip()}"
+        if guid not in excluded and (kind is DeviceKind.SWITCH or (kind is DeviceKind.ADAPTER and name in wanted)):
+            said[guid] = name
+    numbers = _port_numbers(links)
+    times = Counter((name, numbers.get(guid)) for guid, name in said.items())
+    own = {guid: name for guid, name in said.items() if name and name not in taken and not _FACTORY.search(name)}
+    return {guid: name for guid, name in own.items() if times[name, numbers.get(guid)] == 1}
+
+
+def _port_numbers(links: FabricLinks) -> dict[int, int]:
+    """Return the number of each adapter's port: the ports of one adapter have one description, and a GUID each."""
+    return {port.guid: port.number for port in links.far if links.kinds[port.guid] is DeviceKind.ADAPTER}
+
+
+def _chip_names(links: FabricLinks) -> dict[int, str]:
+    """Return the names of the chips of managed switches: the host name of a switch with one chip, else with the chip's place."""
+    found = {
+        guid: chip for guid, kind in links.kinds.items() if kind is DeviceKind.SWITCH and (chip := _CHIP.match(links.descriptions[guid]))
+    }
+    places: dict[str, set[str]] = {}
+    for chip in found.values():
+        places.setdefault(chip["host"], set()).add(chip["path"] or "U1")
+    return {
+        guid: chip["host"] if places[chip["host"]] == {"U1"} else f"{chip['host']}/{chip['path'] or 'U1'}" for guid, chip in found.items()
+    }
+
+
+def _live_end(links: FabricLinks, port: PortId, names: Mapping[int, str]) -> End:
+    """Return a port in the names of the plan. A chip's name has a `/`, too: what a device is, the fabric says, or the node that has it."""
+    name = names.get(port.guid)
+    if name is None:
+        return End(links.label(port.guid), port.number, links.kinds.get(port.guid, DeviceKind.OTHER))
+    if port.guid not in links.kinds:
+        return _end(name, port.number)
+    kind = links.kinds[port.guid]
+    return End(name, port.number, kind, name.partition("/")[0] if kind is DeviceKind.ADAPTER else None)
+
+
+def _unassigned(links: FabricLinks, names: Mapping[int, str], nodes: Collection[str]) -> dict[str, str | None]:
+    """Return the devices without a name of their own. A device with another name, of a node or a switch of others, is not of the plan."""
+    numbers = _port_numbers(links)
+    times = Counter((links.descriptions[guid], number) for guid, number in numbers.items())
+    found: dict[str, str | None] = {}
+    for guid in {port.guid for port in links.far} - names.keys():
+        description, kind = links.descriptions[guid], links.kinds[guid]
+        words = description.split()
+        nameless = len(words) < 2 or bool(_FACTORY.search(description)) or times[description, numbers.get(guid, 0)] > 1
+        if kind is DeviceKind.SWITCH or (kind is DeviceKind.ADAPTER and nameless):
+            found[links.label(guid)] = None
+        elif kind is DeviceKind.ADAPTER and words[0].partition(".")[0] in nodes:
+            found[links.label(guid)] = words[0].partition(".")[0]
+    return found

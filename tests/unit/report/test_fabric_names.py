@@ -1,0 +1,160 @@
+"""Devices of a fabric are those of the plan by GUID, else by an unambiguous description; where neither tells, nothing is told."""
+
+from __future__ import annotations
+
+import pytest
+from support.fabric_text import adapter, link, switch, unused
+
+from rackwright.report.fabric_diff import compare
+from rackwright.report.fabric_links import DeviceKind, read_links, read_node_names
+
+ROWS = ("worker0/mlx5_0:1 leaf-01:1", "worker1/mlx5_0:1 leaf-02:1", "leaf-01:40 leaf-02:40")
+GUIDS = {"worker0/mlx5_0": 0x946DAE0300000B94, "worker1/mlx5_0": 0x946DAE0300000B74}
+LEAVES = (0xFC6A1C0300008200, 0xFC6A1C0300009300)
+
+
+def fabric(adapters=("worker0 mlx5_0", "worker1 mlx5_0"), leaves=("leaf-01", "leaf-02"), ports=(1, 1)):
+    """Return the fabric as planned, with these descriptions; `ports`: where the adapters are connected."""
+    one, other = (adapter(guid, said) for guid, said in zip(GUIDS.values(), adapters, strict=True))
+    first, second = (switch(guid, said) for guid, said in zip(LEAVES, leaves, strict=True))
+    text = link(one, 1, first, ports[0]) + link(other, 1, second, ports[1]) + link(first, 40, second, 40) + unused(second, 39)
+    return read_links(text)
+
+
+def told(links, **known):
+    compared = compare(ROWS, links, **known)
+    return [str(one) for one in compared.differences], [f"{cable.near} {cable.far}" for cable in compared.unknown]
+
+
+ADAPTERS = [
+    ("worker0 HCA-1", "worker1 HCA-1"),
+    ("worker0 mlx5_0", "worker0 mlx5_0"),
+    ("", ""),
+    ("  ", "worker1 mlx5_0"),
+    ("localhost mlx5_0", "localhost mlx5_0"),
+    ("MT4129 ConnectX7   Mellanox Technologies", "MT4129 ConnectX7   Mellanox Technologies"),
+    ("worker1 mlx5_0", "worker0 mlx5_0"),
+    ("leaf-01", "node with many words in its name"),
+    ("it's - 'quoted", "worker1 mlx5_0 ' - '"),
+]
+
+
+@pytest.mark.parametrize("adapters", ADAPTERS)
+def test_adapters_with_known_guids_need_no_description(adapters):
+    assert told(fabric(adapters), guids=GUIDS) == ([], [])
+    crossed = compare(ROWS, fabric(adapters), guids=dict(zip(GUIDS, reversed(GUIDS.values()), strict=True)))
+    assert [str(one) for one in crossed.differences] == [
+        "worker0/mlx5_0:1 is connected to leaf-02:1 (expected leaf-01:1)",
+        "worker1/mlx5_0:1 is connected to leaf-01:1 (expected leaf-02:1)",
+    ]
+
+
+@pytest.mark.parametrize("adapters", [*ADAPTERS[:3], *ADAPTERS[4:6]])
+def test_adapters_without_guid_and_name_are_not_compared(adapters):
+    compared = compare(ROWS, fabric(adapters))
+    assert ([str(one) for one in compared.differences], [str(cable.near) for cable in compared.unknown]) == (
+        [],
+        ["worker0/mlx5_0:1", "worker1/mlx5_0:1"],
+    )
+    assert "2 adapters have neither a name nor a GUID of the plan" in compared.why_unknown
+    assert "0x946dae0300000b94" in compared.why_unknown
+
+
+def test_one_unnamed_adapter_leaves_the_others_compared():
+    assert told(fabric(("", "worker1 mlx5_0"))) == ([], ["worker0/mlx5_0:1 leaf-01:1"])
+
+
+def test_names_of_nodes_with_domain_are_those_of_the_plan():
+    assert told(fabric(("worker0.cluster.example mlx5_0", "worker1.cluster.example mlx5_0"))) == ([], [])
+
+
+def test_guid_counts_more_than_description():
+    """The description says worker1; the node worker0 reports the GUID."""
+    assert told(fabric(("worker1 mlx5_0", "worker0 mlx5_0"), ports=(1, 1)), guids=GUIDS) == ([], [])
+
+
+def test_misplaced_cable_is_certain_though_the_switch_is_unnamed():
+    """Whichever of the two it is: the port is another."""
+    found, unknown = told(fabric(leaves=("", ""), ports=(7, 1)), guids=GUIDS)
+    assert found == [f'worker0/mlx5_0:1 is connected to "" {LEAVES[0]:#018x}:7 (expected leaf-01:1)']
+    assert unknown == ["worker1/mlx5_0:1 leaf-02:1", "leaf-01:40 leaf-02:40"]
+
+
+UNNAMED = [
+    ("SwitchIB Mellanox Technologies", "SwitchIB Mellanox Technologies"),
+    ("Quantum Mellanox Technologies", "Infiniscale-IV Mellanox Technologies"),
+    ("", ""),
+    ("leaf", "leaf"),
+    ("MF0;switch-5e1f00:MSB7800/U1", "MF0;switch-5e1f00:MSB7800/U1"),
+]
+
+
+@pytest.mark.parametrize("leaves", UNNAMED)
+def test_unnamed_switches_are_switches_and_are_not_compared(leaves):
+    compared = compare(ROWS, fabric(leaves=leaves), guids=GUIDS)
+    assert len(compared.live.switches) == 2
+    assert ([str(one) for one in compared.differences], len(compared.unknown)) == ([], 3)
+    assert compared.why_unknown.startswith("3 planned cables cannot be compared: 2 switches have neither a name nor a GUID of the plan")
+    assert {end.kind for end in compared.live.far if end.port == 40} == {DeviceKind.SWITCH}
+    assert {end.node for end in compared.live.far if end.kind is DeviceKind.SWITCH} == {None}
+
+
+@pytest.mark.parametrize("leaves", UNNAMED)
+def test_node_name_map_names_switches(leaves):
+    names = read_node_names(f'# leaves\n{LEAVES[0]:#x} "leaf-01"\n\n{LEAVES[1]:#x}\t"leaf-02"  # rack 2\n')
+    assert told(fabric(leaves=leaves).renamed(names)) == ([], [])
+
+
+def test_line_that_is_no_name_is_refused():
+    with pytest.raises(ValueError, match="line 2 is not a line of a node-name map: leaf-01"):
+        read_node_names('0x1 "spine-01"\nleaf-01\n')
+
+
+def test_switch_with_blanks_in_its_name_is_a_switch():
+    live = compare(ROWS, fabric(leaves=("rack 1 slot 2", "leaf-02"))).live
+    assert live.switches == {"rack 1 slot 2", "leaf-02"}
+    assert {end.device for end in live.far if end.kind is DeviceKind.SWITCH} == {"rack 1 slot 2", "leaf-02"}
+
+
+@pytest.mark.parametrize(
+    ("leaves", "names"),
+    [
+        (("MF0;ib-r1:Q3400_RA/U1", "MF0;ib-r1:Q3400_RA/U2"), {"ib-r1/U1", "ib-r1/U2"}),
+        (("MF0;core:CS8500/L17/U2", "MF0;core:CS8500/S3/U1"), {"core/L17/U2", "core/S3/U1"}),
+        (("MF0;core:CS8500/L17/U2", "leaf-02"), {"core/L17/U2", "leaf-02"}),
+        (("MF0;leaf-01:MQM9700/U1", "MF0;leaf-02:MQM9790"), {"leaf-01", "leaf-02"}),
+    ],
+)
+def test_each_chip_has_a_name(leaves, names):
+    compared = compare(ROWS, fabric(leaves=leaves))
+    assert compared.live.switches == names
+    assert len(compared.live.far) == 6
+    assert {end.node for end in compared.live.far if end.kind is DeviceKind.SWITCH} == {None}
+
+
+def test_ports_of_one_adapter_share_a_description():
+    """Each has its own GUID (mlx4); the plan has port 1."""
+    second = link(adapter(0x946DAE0300000B95, "worker0 mlx5_0"), 2, switch(LEAVES[1], "leaf-02"), 30)
+    first = link(adapter(GUIDS["worker0/mlx5_0"], "worker0 mlx5_0"), 1, switch(LEAVES[0], "leaf-01"), 1)
+    found = compare(ROWS[:1], read_links(first + second))
+    assert found.unknown == ()
+    assert [str(one) for one in found.differences] == ["worker0/mlx5_0:2 - leaf-02:30 is not planned"]
+
+
+def test_guid_that_two_nodes_report_identifies_neither():
+    assert told(fabric(), guids=dict.fromkeys(GUIDS, GUIDS["worker0/mlx5_0"]))[1] == list(ROWS[:2])
+
+
+def test_hidden_adapters_are_not_compared():
+    """A virtual function has a GUID of its own, which the fabric does not show, on the link of its physical function."""
+    assert told(fabric(("hypervisor3 mlx5_0", "worker1 mlx5_0")), hidden={"worker0/mlx5_0"}) == (
+        [],
+        ["worker0/mlx5_0:1 leaf-01:1"],
+    )
+
+
+def test_adapter_without_link_is_missing_and_not_unknown():
+    """Its node reports its GUID, and the fabric does not have it."""
+    text = link(adapter(GUIDS["worker1/mlx5_0"], ""), 1, switch(LEAVES[1], "leaf-02"), 1)
+    text += link(switch(LEAVES[0], "leaf-01"), 40, switch(LEAVES[1], "leaf-02"), 40)
+    assert told(read_links(text), guids=GUIDS) == (["worker0/mlx5_0:1 - leaf-01:1 is missing"], [])
