@@ -153,7 +153,7 @@ def _possible(live: Live) -> frozenset[_Shape]:
 
 
 def _is_possible(cable: Cable, live: Live, possible: frozenset[_Shape]) -> bool:
-    """Return whether the cable may be as planned although it is not found: an end of it cannot be told from others."""
+    """Return whether the cable may be as planned although it is not found: an end of it cannot be distinguished from others."""
     near, far = cable
     if near.device in live.identified:
         found = live.far.get(near)

@@ -79,7 +79,7 @@ _CHIP: Final = re.compile(r"^MF0;(?P<host>[^:]+):[^/]*(?:/(?P<path>.+))?$")
 """Description of a chip of a managed NVIDIA switch: `MF0;<host name>:<model>/U1`; of several chips with one host name `/U2` (Quantum-X800),
 `/L17/U2` or `/S3/U1` (line and spine cards of a director switch)."""
 _FACTORY: Final = re.compile(r"Mellanox Technologies|^Infiniscale|^localhost\b", re.IGNORECASE)
-"""Descriptions of devices that nobody named: `SwitchIB Mellanox Technologies`, `MT4129 ConnectX7   Mellanox Technologies`."""
+"""Descriptions of devices without a name of their own: `SwitchIB Mellanox Technologies`, `MT4129 ConnectX7   Mellanox Technologies`."""
 
 
 def assigned(links: FabricLinks, planned: Iterable[End], guids: Mapping[str, int], hidden: Collection[str] = ()) -> Live:
