@@ -89,7 +89,7 @@ def measure(folder: Path, rounds: int) -> str:
     rented = [rented_preview(folder / f"rented-{number}", _SIZES[0]) for number in range(rounds)]
     lines.append(row("`pulumi preview` of aws-p5, the account a stand-in", _SIZES[0], rented, "≤ 10 s"))
     ratios = [part_said("growth", folder / "Pulumi.grown.yaml")["ratio"] for _ in range(rounds)]
-    lines.append(f"| plan and hand-over: one node more at 64 against one more at 2 | | | {statistics.median(ratios):.2f} × | | ≤ 1.5 × |")
+    lines.append(f"| plan and inventory: one node more at 64 against one more at 2 | | | {statistics.median(ratios):.2f} × | | ≤ 1.5 × |")
     return "\n".join(lines)
 
 
@@ -189,7 +189,7 @@ def hosts(plan: Any) -> dict[str, dict[str, Any]]:
 
 
 def growth(_: Path) -> dict[str, float]:
-    """How much dearer one more node is at 64 than at 2, in plan and hand-over: CPU seconds, the least of many turns at each size."""
+    """How much dearer one more node is at 64 than at 2, in plan and inventory: CPU seconds, the least of many turns at each size."""
     sizes = (2, 2 + _STEP, 64 - _STEP // 2, 64 + _STEP // 2)
     data = {size: described(size)["config"]["rackwright:cluster"] for size in sizes}
     gc.disable()

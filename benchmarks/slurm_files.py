@@ -12,7 +12,7 @@ _ROLE: Final = Path(__file__).resolve().parents[1] / "roles" / "slurm_controller
 
 
 def handed_over(described: Mapping[str, Any], stack: str) -> dict[str, Any]:
-    """The hand-over of a description, every node as if it existed; a description with errors is one of ours."""
+    """The inventory of a description, every node as if it existed; a description with errors is one of ours."""
     from rackwright import inventory as rackwright_inventory
     from rackwright import rules
     from rackwright.inventory import Host

@@ -87,7 +87,7 @@ class Lab:
 
 
 def opened(home: Path, scratch: Path, project: Project | None = None) -> Lab:
-    """The stack whose hand-over lies there; green before the first fault."""
+    """The stack whose inventory lies there; green before the first fault."""
     lab = Lab(home, scratch, load(home / "inventory.yml"), project)
     wrong = lab.look(Level.SMOKE)
     assert not wrong, told(wrong.values())

@@ -23,7 +23,7 @@ from rackwright.report.hardware.document import Section, document  # noqa: E402
 def main() -> int:
     """Look, and write the report. 0: it is written, whatever it says; any other status: there is none."""
     parser = argparse.ArgumentParser(prog="python tests/hardware", description="Look at the hardware of a live cluster.")
-    parser.add_argument("--inventory", type=Path, required=True, help="the hand-over")
+    parser.add_argument("--inventory", type=Path, required=True, help="Ansible inventory of the stack")
     parser.add_argument("--ssh-config", type=Path, required=True, help="how the nodes are reached")
     parser.add_argument("--section", type=Section, choices=list(Section), default=Section.SUMMARY)
     parser.add_argument("--in-job", action="store_true", help="look from inside a Slurm job on each worker")

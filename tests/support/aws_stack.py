@@ -10,7 +10,7 @@ from standins.fixtures import AwsAccount
 from support.project import ROOT, Project, clone
 
 _IMAGE: Final = "ami-0123456789abcdef0"
-_PROGRAM: Final = '''"""The program up to the hand-over."""
+_PROGRAM: Final = '''"""The program up to the inventory."""
 
 import pulumi
 

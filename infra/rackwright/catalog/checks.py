@@ -103,7 +103,7 @@ class CheckSpec:
     kind: Kind
     level: Level
     group: str
-    """Group of the hand-over (`@entry`, `@insiders`, `@submit` are lists of its `cluster`): one result for each of its nodes."""
+    """Group of the inventory (`@entry`, `@insiders`, `@submit` are lists of its `cluster`): one result for each of its nodes."""
     needs: tuple[Feature, ...]
     hardware: str | None
     """Subsystem that decides whether evidence is real: simulated where the target simulates it."""

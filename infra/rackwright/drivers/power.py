@@ -69,7 +69,7 @@ class PowerSavingNodes:
 
 
 def from_inventory(inventory: Path, only: Collection[str] = ()) -> PowerSavingNodes | None:
-    """From the hand-over of a stack that is up."""
+    """From the inventory of a stack that is up."""
     found = load_yaml(inventory.read_text(encoding="utf-8")) if inventory.is_file() else None
     return PowerSavingNodes.of(found["all"]["vars"]["cluster"]["scheduler"], only) if found else None
 

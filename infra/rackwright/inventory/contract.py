@@ -35,7 +35,7 @@ def inventory(
     bundle: str | None = None,
     addons: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The hand-over as Ansible reads it: nodes without a host are left out of everything.
+    """The inventory as Ansible reads it: nodes without a host are left out of everything.
 
     `sources`: file system -> what clients mount. `bundle`: where on this machine the Kubernetes bundle lies; `addons`: their parts of it.
 

@@ -39,7 +39,7 @@ def folder(stack: str) -> Path:
 
 
 def inventory(stack: str) -> Path:
-    """The hand-over as an Ansible inventory."""
+    """The Ansible inventory."""
     return folder(stack) / "inventory.yml"
 
 

@@ -57,7 +57,7 @@ def run_name(now: datetime | None = None) -> str:
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python tests/acceptance", description="Prove a live cluster by jobs of an ordinary user.")
-    parser.add_argument("--inventory", type=Path, required=True, help="the hand-over; the report goes into its folder")
+    parser.add_argument("--inventory", type=Path, required=True, help="Ansible inventory of the stack; the report goes into its folder")
     parser.add_argument("--ssh-config", type=Path, required=True, help="how the nodes are reached")
     parser.add_argument("--phase", action="append", default=[], help="only this phase (may be given again): no verdict on the cluster")
     parser.add_argument("--level", choices=[Level.SMOKE, Level.FULL], default=Level.FULL, help="how far to go (default: all phases)")

@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python tests/cluster", description="Check a live cluster against its plan.")
-    parser.add_argument("--inventory", type=Path, required=True, help="the hand-over")
+    parser.add_argument("--inventory", type=Path, required=True, help="Ansible inventory of the stack")
     parser.add_argument("--ssh-config", type=Path, required=True, help="how the nodes are reached")
     parser.add_argument("--results", type=Path, required=True, help="folder for raw results; the report goes into the folder above it")
     parser.add_argument("--level", choices=list(Level), default=None, help="how far to prove (default: as declared)")

@@ -1,4 +1,4 @@
-"""A lab's hand-over whose shared file system is a folder here, and the stand-in for the node that its jobs are sent from."""
+"""A lab's inventory whose shared file system is a folder here, and the stand-in for the node that its jobs are sent from."""
 
 from __future__ import annotations
 

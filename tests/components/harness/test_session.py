@@ -23,7 +23,7 @@ GOLDEN = PROJECT / "tests" / "golden" / "inventory" / "inventory.yml"
 
 @pytest.fixture
 def home(tmp_path):
-    """A stack's folder with a hand-over and a report that is green; at addresses for examples, where a lab that is up does not answer."""
+    """A stack's folder with an inventory and a report that is green; at addresses for examples, where a lab that is up does not answer."""
     folder = tmp_path / "home" / "lab"
     folder.mkdir(parents=True)
     handed_over = GOLDEN.read_text(encoding="utf-8")

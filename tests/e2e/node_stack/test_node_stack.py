@@ -70,7 +70,7 @@ class Stack:
         self.password.write_text(f"{SECRET}\n", encoding="utf-8")
 
     def describe(self, **more: Any) -> None:
-        """The hand-over of the cluster above, with something else."""
+        """The inventory of the cluster above, with something else."""
         bind = {"dn": "cn=reader,dc=example,dc=org", "password_file": str(self.password)}
         loaded = load_cluster({**CLUSTER, "directory": {"ldap": {**LDAP, "bind": bind}}, **more})
         assert loaded.cluster is not None, loaded.findings
@@ -214,5 +214,5 @@ def test_the_directorys_password_is_nobody_elses_to_read(node: EmulatedMachines,
         if path.is_file() and path.stat().st_size < 2**24 and path != stack.password
     ]
     assert [path for path in kept if SECRET in path.read_text(errors="replace")] == [], (
-        "neither the hand-over nor what Ansible said holds it"
+        "neither the inventory nor what Ansible said holds it"
     )

@@ -54,7 +54,7 @@ class Stack:
         self.runner = folder / "runner"
 
     def describe(self) -> None:
-        """The hand-over of the cluster above."""
+        """The inventory of the cluster above."""
         loaded = load_cluster(CLUSTER)
         assert loaded.cluster is not None, loaded.findings
         plan = expand(loaded.cluster, "nfs")

@@ -1,4 +1,4 @@
-"""What validate.yml says about a hand-over that cannot be worked with."""
+"""What validate.yml says about an inventory that cannot be worked with."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _record(name, group, gpus=None, **more):
 
 @pytest.fixture
 def inventory():
-    """The hand-over of one login and three real GPU nodes on an InfiniBand fabric."""
+    """The inventory of one login and three real GPU nodes on an InfiniBand fabric."""
     nodes = [_record("login0", "login"), *(_record(f"worker{index}", "worker", GPUS) for index in range(3))]
     names = [node["name"] for node in nodes]
     workers = names[1:]

@@ -24,7 +24,7 @@ SAYS = "echo '{}'".format(json.dumps({"name": "memory", "rc": 0, "out": "MemTota
 
 @pytest.fixture
 def cluster(tmp_path, monkeypatch, inventory):
-    """A hand-over with so many workers, reached as an ordinary user, and srun as told."""
+    """An inventory with so many workers, reached as an ordinary user, and srun as told."""
 
     def make(workers, srun):
         for name, body in {**TOOLS, "srun": srun}.items():

@@ -44,7 +44,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_phase_can_be_followed_and_nothing_else() -> None:
-    """The hand-over's own check is no phase: nothing is there yet that could be followed."""
+    """The inventory's own check is no phase: nothing is there yet that could be followed."""
     ours = [Path(entry["ansible.builtin.import_playbook"]).stem for entry in SITE]
     assert [after.phase for after in AfterPhase] == ours[1:]
     assert ours[0] == "validate"

@@ -93,7 +93,7 @@ _NODE_STACK = {
 
 @pytest.fixture
 def inventory():
-    """The hand-over of a lab with one login, two GPU workers and one storage node. It has every part: NFS and a cloud's, too."""
+    """The inventory of a lab with one login, two GPU workers and one storage node. It has every part: NFS and a cloud's, too."""
     return copy.deepcopy(_inventory())
 
 

@@ -1,4 +1,4 @@
-"""What a report knows of a hand-over."""
+"""What a report knows of an inventory."""
 
 from __future__ import annotations
 

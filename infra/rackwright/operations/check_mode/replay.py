@@ -22,7 +22,7 @@ _DECIDE: Final = ("ansible-core", "mitogen")
 
 
 def inputs(root: Path, files: Iterable[Path], words: Iterable[str]) -> str:
-    """Digest of all that decides what the phases do, but for what nodes answer: their text, the hand-over, the versions they run on."""
+    """Digest of all that decides what the phases do, but for what nodes answer: their text, the inventory, the versions they run on."""
     taken = hashlib.sha256("\n".join([*words, *(f"{name} {version(name)}" for name in _DECIDE)]).encode())
     for file in (*files, *_texts(root)):
         taken.update(f"\n{file.name} {file.stat().st_size}\n".encode() + file.read_bytes())

@@ -1,6 +1,6 @@
 """A look at what the phases would change: nodes are asked what the phases asked them when all was well; else they are.
 
-What a run of the phases does follows from their text, the hand-over, and what nodes answer. While all three are as they were when the
+What a run of the phases does follows from their text, the inventory, and what nodes answer. While all three are as they were when the
 phases would have changed nothing, they would change nothing now. Where they are not, the phases themselves look, in check mode.
 """
 

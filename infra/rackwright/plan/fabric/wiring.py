@@ -42,7 +42,7 @@ class Cable(NamedTuple):
     """None between switches, and of the subnet manager's own HCA."""
 
     def row(self) -> str:
-        """Both ends as the hand-over has them.
+        """Both ends as the inventory has them.
 
         >>> Cable("worker0/mlx5_3", 1, "leaf-su1-r3", 1, 3).row()
         'worker0/mlx5_3:1 leaf-su1-r3:1'

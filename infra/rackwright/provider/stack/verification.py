@@ -79,7 +79,7 @@ class Verification(Resource):
 
 
 async def _run(operation: RequestContext, level: str, results: Path) -> dict[str, Any]:
-    """Run the checks on nodes that are awake and read the report they left; raises InputError where they refuse the hand-over."""
+    """Run the checks on nodes that are awake and read the report they left; raises InputError where they refuse the inventory."""
     inventory = paths.inventory(operation.stack)
     async with wake_nodes(operation.stack, from_inventory(inventory), operation.status):
         outcome = await run_checks(
