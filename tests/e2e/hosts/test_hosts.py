@@ -107,7 +107,7 @@ def test_a_second_up_changes_nothing(hosts: Project) -> None:
 
 
 def test_a_look_for_drift_finds_nothing_until_somebody_does_something(hosts: Project, machines: Machines) -> None:
-    for how in ("the phases looked", "nodes answer as on"):
+    for how in ("check mode ran", "nodes answer as on"):
         said = hosts.rackwright("drift", hosts.stack)
         assert said.ok and how in said.output, said.end
     machines.on("worker1", "systemctl stop slurmd; cp -p /etc/sudoers.d/admin /etc/sudoers.d/other")

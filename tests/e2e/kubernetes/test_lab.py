@@ -54,7 +54,7 @@ def test_phases_applied_again_change_nothing_and_a_look_would_change_nothing(lab
 
 @pytest.mark.essential
 def test_a_look_for_drift_finds_nothing_in_any_layer(lab: Project) -> None:
-    for how in ("the phases looked", "nodes answer as on"):
+    for how in ("check mode ran", "nodes answer as on"):
         said = lab.rackwright("drift", lab.stack)
         assert said.ok and how in said.output, said.end
 

@@ -69,7 +69,7 @@ def stack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Stack:
 
 def test_the_phases_look_once_and_then_the_nodes_are_asked(stack: Stack) -> None:
     ways = [stack.look() for _ in range(3)]
-    assert stack.plays == 1 and ways[0].message == "the phases looked" and "nodes answer as on" in ways[2].message
+    assert stack.plays == 1 and ways[0].message == "check mode ran" and "nodes answer as on" in ways[2].message
     assert [one.method for one in ways] == [ScanMethod.CHECK_MODE, ScanMethod.CACHED, ScanMethod.CACHED]
     assert stack.target == "lab"  # whose nodes share this machine
     assert paths.check_mode_cache("lab").stat().st_mode & 0o777 == 0o600
@@ -95,7 +95,7 @@ def test_where_one_node_answers_otherwise_the_phases_look_at_that_and_at_the_con
     stack.other, stack.limited = "worker1", CHANGED
     found = stack.look()
     assert found.applied is CHANGED and stack.limits == [[], ["login0", "worker1"]]
-    assert found.message == "the phases looked at login0,worker1: worker1 answers otherwise to `Look`"
+    assert found.message == "check mode ran on login0,worker1: worker1 answers otherwise to `Look`"
     assert found.method is ScanMethod.CHECK_MODE
     stack.other = ""
     assert "nodes answer as on" in stack.look().message, "what was kept holds still"
@@ -111,7 +111,7 @@ def test_they_look_at_all_nodes_where_some_do_not_tell(stack: Stack, limited: an
     stack.other, stack.limited, stack.applied = "worker1", limited, CHANGED
     found = stack.look()
     assert found.applied is CHANGED and stack.limits[1:] == [["login0", "worker1"], []]
-    assert found.message == "the phases looked: worker1 answers otherwise to `Look`"
+    assert found.message == "check mode ran: worker1 answers otherwise to `Look`"
 
 
 def test_a_node_that_is_lost_leaves_the_others_to_the_phases_and_nothing_is_kept(stack: Stack) -> None:
@@ -139,18 +139,18 @@ def test_only_what_was_well_is_kept(stack: Stack, applied: ansible.PlaybookResul
 def test_another_hand_over_is_another_question(stack: Stack, file: Any) -> None:
     stack.look()
     file("lab").write_text(file("lab").read_text() + "\n# more\n")
-    assert stack.look().message == "the phases looked" and stack.plays == 2
+    assert stack.look().message == "check mode ran" and stack.plays == 2
 
 
 def test_an_up_that_applied_something_asks_anew(stack: Stack) -> None:
     stack.look()
     os.utime(paths.applied("lab"), (1, 1))
-    assert stack.look().message == "the phases looked" and stack.plays == 2
+    assert stack.look().message == "check mode ran" and stack.plays == 2
 
 
 def test_playbooks_of_the_users_own_are_always_asked(stack: Stack) -> None:
     stack.phases = looking.PlaybookRun("lab", paths.inventory("lab"), paths.secrets("lab"), site=str(paths.site("lab")))
-    assert {stack.look().message for _ in range(2)} == {"the phases looked"} and stack.plays == 2
+    assert {stack.look().message for _ in range(2)} == {"check mode ran"} and stack.plays == 2
 
 
 def test_secrets_stay_in_their_file_and_are_asked_with_all_the_same(stack: Stack) -> None:

@@ -212,7 +212,7 @@ class TestSettled:
             return found.pop(0) if found else ansible.PlaybookResult()
 
         async def look(*_: object) -> CheckModeResult:
-            return CheckModeResult(await play(), ScanMethod.CHECK_MODE, "the phases looked")
+            return CheckModeResult(await play(), ScanMethod.CHECK_MODE, "check mode ran")
 
         monkeypatch.setattr(converge.ansible, "play", play)
         monkeypatch.setattr(converge, "run", look)
@@ -284,7 +284,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
         return ansible.PlaybookResult(rolls=list(waits), failed=list(found["failed"]), status=2 if found["failed"] else 0)
 
     async def look(*_: object) -> CheckModeResult:
-        return CheckModeResult(await site(), ScanMethod.CHECK_MODE, "the phases looked")
+        return CheckModeResult(await site(), ScanMethod.CHECK_MODE, "check mode ran")
 
     async def reach(*_: object, **__: object) -> dict[str, str]:
         return {}

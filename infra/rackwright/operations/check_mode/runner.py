@@ -87,20 +87,20 @@ async def run(phases: PlaybookRun, lost: Mapping[str, str], say: ProgressCallbac
             return CheckModeResult(
                 ansible.PlaybookResult(),
                 ScanMethod.CACHED,
-                f"nodes answer as on {when}, when the phases looked and would have changed nothing",
+                f"nodes answer as on {when}, when check mode ran and would have changed nothing",
             )
         why = f": {_told(others)}"
         limit = phases.enough(node for node, _ in others)  # A rack of which one node differs is not played whole to name that.
         if len(limit) < len(root):
             some = await _played(phases, limit, say)
             if (some.changed or some.rolls) and not some.reasons:
-                return CheckModeResult(some, ScanMethod.CHECK_MODE, f"the phases looked at {compressed(limit)}{why}")
+                return CheckModeResult(some, ScanMethod.CHECK_MODE, f"check mode ran on {compressed(limit)}{why}")
     with private_tempdir(paths.folder(phases.stack)) as folder:  # Notes hold secrets until they are kept: a killed look's go with the next.
         notes = Path(folder) / "notes"
         applied = await _played(phases, [name for name in root if name not in lost], say, notes)
         if inputs and not (lost or applied.reasons or applied.changed or applied.rolls):
             _keep(phases, inputs, root, notes)
-    return CheckModeResult(applied, ScanMethod.CHECK_MODE, f"the phases looked{why}")
+    return CheckModeResult(applied, ScanMethod.CHECK_MODE, f"check mode ran{why}")
 
 
 def _told(others: Iterable[tuple[str, str]]) -> str:
