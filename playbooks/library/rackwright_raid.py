@@ -21,7 +21,7 @@ options:
   level: {description: RAID level; 0 stripes and 1 mirrors. A single disk with 0 needs no array., type: int, choices: [0, 1], default: 0}
   file_system: {description: File system of a new array., choices: [ext4, xfs], default: ext4}
   mount: {description: Mount point; it must not contain files., type: path, required: true}
-  use_empty_disks: {description: Whether empty disks may be formatted; other disks are never changed., type: bool, default: false}
+  format_empty_disks: {description: Whether empty disks may be formatted; other disks are never changed., type: bool, default: false}
 """
 
 RETURN = r"""
@@ -35,7 +35,7 @@ ARGUMENTS = {
     "level": {"type": "int", "choices": [0, 1], "default": 0},
     "file_system": {"type": "str", "choices": ["ext4", "xfs"], "default": "ext4"},
     "mount": {"type": "path", "required": True},
-    "use_empty_disks": {"type": "bool", "default": False},
+    "format_empty_disks": {"type": "bool", "default": False},
 }
 MEMBER = "linux_raid_member"
 MAKE = {"ext4": ("mkfs.ext4", "-q"), "xfs": ("mkfs.xfs", "-q")}
@@ -115,7 +115,7 @@ class Array:
 
     def refuse_unasked(self) -> None:
         """Raise DiskError unless empty disks may be formatted."""
-        if not self.wanted["use_empty_disks"]:
+        if not self.wanted["format_empty_disks"]:
             raise DiskError(
                 f"{', '.join(self.wanted['devices'])}: empty, and the stack file does not permit formatting - "
                 "set `format_empty_disks: true`"

@@ -26,7 +26,7 @@ def test_running_config_current(ask, expect):
 
 
 def test_host_key_matches_pinned_key(node, ask, judge, expect):
-    """A replaced key makes the next connection fail; the check reports the key on disk beforehand."""
+    """A replaced key makes the next connection fail; the check compares the key on disk, which sshd loads at its next start."""
     pinned = pinned_keys(judge)[f"{judge.declared.stack}-{node.name}"]  # the alias under which the inventory pins a key
     found = ask(HOST_KEYS).public
     expect({kind: found.get(kind) for kind in pinned}, pinned)

@@ -189,7 +189,7 @@ def test_up_keeps_a_pulumi_of_somebody_else(installed: Installation, project: Pa
     stack.write_text(stack.read_text().replace("{kind: lab, os: debian-13}", "{kind: hosts}"))
     up = installed.run("rackwright", "up", "lab", folder=project)
     assert up.returncode == 1
-    assert "bin/pulumi is not rackwright's" in up.stderr
+    assert "bin/pulumi belongs to another package" in up.stderr
     assert "theirs" in (installed.venv / "bin" / "pulumi").read_text()
     (installed.venv / "bin" / "pulumi").unlink()
 

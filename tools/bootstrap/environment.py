@@ -66,14 +66,17 @@ def is_current(checkout: Path, dev: bool = False) -> bool:
 def install_shim(checkout: Path, venv: Path) -> None:
     """Write `bin/pulumi` of the environment: a copy, because the file finds the checkout from where it lies.
 
-    In another environment it names the files of the installed wheel. Raises Failure for a `pulumi` of somebody else's.
+    In another environment it names the files of the installed wheel. Raises Failure if another package installed `pulumi` there.
     """
     tools, target = checkout / "tools" / "pulumi", venv / "bin" / "pulumi"
     text = (tools / "shim.sh").read_bytes()
     if venv.parent != checkout:
         text = text.replace(_START_OF_CHECKOUT, shlex.quote(str(tools / "start_shim.py")).encode())
         if target.exists() and b"start_shim.py" not in target.read_bytes():
-            raise Failure(f"{target} is not rackwright's. Install rackwright in an environment of its own (`uv tool install`, `pipx`).")
+            raise Failure(
+                f"{target} belongs to another package, and rackwright does not replace it. "
+                "Install rackwright in an environment of its own (`uv tool install`, `pipx`)."
+            )
     if not target.exists() or target.read_bytes() != text:
         target.unlink(missing_ok=True)
         target.write_bytes(text)

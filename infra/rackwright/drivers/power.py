@@ -76,19 +76,19 @@ def from_inventory(inventory: Path, only: Collection[str] = ()) -> PowerSavingNo
 
 @contextlib.asynccontextmanager
 async def wake_nodes(
-    stack: str, sleepers: PowerSavingNodes | None, on_progress: Callable[[str], Awaitable[None]], *, within: float = _ANSWER
+    stack: str, power_saving: PowerSavingNodes | None, on_progress: Callable[[str], Awaitable[None]], *, within: float = _ANSWER
 ) -> AsyncIterator[str]:
     """The nodes are awake inside, as far as Slurm can wake them; gives why not, or an empty text.
 
     The controller may take `within` seconds to answer at all.
     """
-    if sleepers is None:
+    if power_saving is None:
         yield ""
         return
     await on_progress("making sure that no node sleeps")
-    lost = await ssh.connect_all(stack, [sleepers.controller], within=within)
-    reason = lost.get(sleepers.controller) or await _wake(stack, sleepers, sleepers.cycle_s + _POLLS)
-    keeping = asyncio.create_task(_keep(stack, sleepers))
+    lost = await ssh.connect_all(stack, [power_saving.controller], within=within)
+    reason = lost.get(power_saving.controller) or await _wake(stack, power_saving, power_saving.cycle_s + _POLLS)
+    keeping = asyncio.create_task(_keep(stack, power_saving))
     try:
         yield reason
     finally:
@@ -97,11 +97,11 @@ async def wake_nodes(
             await keeping
 
 
-async def _wake(stack: str, sleepers: PowerSavingNodes, patience: float) -> str:
+async def _wake(stack: str, power_saving: PowerSavingNodes, patience: float) -> str:
     """Wake them all; why some may still sleep, in Slurm's own words."""
-    command = f"sh -c {shlex.quote(_WAKE)} wake {','.join(sleepers.nodes)} {patience:.0f}"
+    command = f"sh -c {shlex.quote(_WAKE)} wake {','.join(power_saving.nodes)} {patience:.0f}"
     try:
-        ended = await run(["ssh", "-F", str(paths.ssh_config(stack)), sleepers.controller, command], timeout=patience + _ANSWER)
+        ended = await run(["ssh", "-F", str(paths.ssh_config(stack)), power_saving.controller, command], timeout=patience + _ANSWER)
     except RackwrightError as error:
         return str(error)
     said = ended.stdout.splitlines()
@@ -110,7 +110,7 @@ async def _wake(stack: str, sleepers: PowerSavingNodes, patience: float) -> str:
     return "" if ended.ok else ([*said, *ended.stderr.splitlines()] or [f"ssh ended with status {ended.status}"])[-1]
 
 
-async def _keep(stack: str, sleepers: PowerSavingNodes) -> None:
+async def _keep(stack: str, power_saving: PowerSavingNodes) -> None:
     while True:
-        await asyncio.sleep(sleepers.idle_s / 3)
-        await _wake(stack, sleepers, 0)
+        await asyncio.sleep(power_saving.idle_s / 3)
+        await _wake(stack, power_saving, 0)

@@ -62,17 +62,9 @@ def _variables(plan: Plan, preinstalled_roles: tuple[str, ...], sources: Mapping
         "ansible_ssh_common_args": f"-F {shlex.quote(str(paths.ssh_config(plan.stack)))}",
         "handover": {"schema": SCHEMA, "stack": plan.stack, "target": plan.target.kind},
         "cluster": _cluster(plan, preinstalled_roles, sources),
-        "node_stack": _node_stack(plan),
+        "node_stack": plan.node_stack.model_dump(mode="json"),
         "fabric": _fabric(plan),
     }
-
-
-def _node_stack(plan: Plan) -> dict[str, Any]:
-    """The node stack, with the two names that differ between the stack file's section `scratch` and the inventory."""
-    data = plan.node_stack.model_dump(mode="json")
-    if scratch := data["scratch"]:
-        scratch |= {"use_empty_disks": scratch.pop("format_empty_disks"), "level": scratch.pop("raid_level")}
-    return data
 
 
 def _cluster(plan: Plan, preinstalled_roles: tuple[str, ...], sources: Mapping[str, str]) -> dict[str, Any]:

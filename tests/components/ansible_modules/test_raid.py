@@ -38,7 +38,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any
     monkeypatch.setattr(array, "is_block_device", lambda device: Path(device).is_file())
     monkeypatch.setattr(array.Array, "device", property(lambda self: str(made) if self.joined else self.wanted["devices"][0]))
     disks = [empty(tmp_path / "disk0"), empty(tmp_path / "disk1")]
-    return {"name": "scratch", "devices": disks, "mount": str(tmp_path / "scratch"), "use_empty_disks": True}, asked
+    return {"name": "scratch", "devices": disks, "mount": str(tmp_path / "scratch"), "format_empty_disks": True}, asked
 
 
 def test_empty_disks_become_one_array_with_a_file_system_once(run: Any, node: Any) -> None:
@@ -61,7 +61,7 @@ def test_check_mode_writes_nothing(run: Any, node: Any) -> None:
 def test_nothing_is_written_unless_somebody_said_so(run: Any, node: Any) -> None:
     wanted, asked = node
     for devices in (wanted["devices"], wanted["devices"][:1]):
-        told = run(array, {**wanted, "devices": devices, "use_empty_disks": False})
+        told = run(array, {**wanted, "devices": devices, "format_empty_disks": False})
         assert told["failed"] and "format_empty_disks: true" in told["msg"]
     assert asked == []
 

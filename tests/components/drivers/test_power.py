@@ -134,7 +134,7 @@ def test_a_controller_that_does_not_answer_is_told(wake: Wake) -> None:
 def test_idle_time_is_refreshed_for_as_long_as_nodes_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
 
-    async def wake_(stack: str, sleepers: PowerSavingNodes, patience: float) -> str:
+    async def wake_(stack: str, power_saving: PowerSavingNodes, patience: float) -> str:
         asked.append(patience)
         return "why not"
 

@@ -31,7 +31,14 @@ STACK: dict[str, Any] = {
     "rdma": {"doca": None, "efa": None, "roce": None, "virtual_functions": 0, "ipoib": False},
 }  # fmt: skip
 TUNING = {"profile": "hpc-compute", "transparent_hugepages": None, "hugepages": {}, "limits": {}, "sysctl": {}}
-SCRATCH = {"devices": ["/dev/nvme9n1"], "use_empty_disks": False, "level": 0, "file_system": "xfs", "mount": "/scratch", "mode": "1777"}
+SCRATCH = {
+    "devices": ["/dev/nvme9n1"],
+    "format_empty_disks": False,
+    "raid_level": 0,
+    "file_system": "xfs",
+    "mount": "/scratch",
+    "mode": "1777",
+}
 
 
 def lacking() -> str:

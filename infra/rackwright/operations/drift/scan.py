@@ -59,11 +59,11 @@ async def scan(stack: str, progress: Progress, *, with_traces: bool) -> tuple[Dr
 
 async def _look(stack: str, declared: Inventory, progress: Progress, *, with_traces: bool) -> tuple[DriftReport, Traces]:
     started, began = datetime.now(UTC), time.monotonic()
-    sleepers = PowerSavingNodes.of(declared.cluster["scheduler"])
+    power_saving = PowerSavingNodes.of(declared.cluster["scheduler"])
     looks: dict[Layer, Callable[[str, Saying], Awaitable[LayerScan]]] = {
-        Layer.RESOURCES: partial(_resources, sleepers=sleepers),
+        Layer.RESOURCES: partial(_resources, power_saving=power_saving),
         Layer.CONFIGURATION: configuration.look,
-        Layer.BEHAVIOUR: partial(_behaviour, sleepers=sleepers),
+        Layer.BEHAVIOUR: partial(_behaviour, power_saving=power_saving),
     }
     scans = [_told(layer, one, stack, partial(progress, layer)) for layer, one in looks.items()]
     baseline = collect(stack, declared) if with_traces else empty()
@@ -92,7 +92,7 @@ async def _told(layer: Layer, one: Callable[[str, Saying], Awaitable[LayerScan]]
         return LayerScan(layer, time.monotonic() - began, unknown=((CLUSTER, str(error)),))
 
 
-async def _resources(stack: str, say: Saying, *, sleepers: PowerSavingNodes | None) -> LayerScan:
+async def _resources(stack: str, say: Saying, *, power_saving: PowerSavingNodes | None) -> LayerScan:
     """Preview a Pulumi refresh that reads resources only. If it fails, the layer is unknown, even without differences."""
 
     began = time.monotonic()
@@ -104,7 +104,7 @@ async def _resources(stack: str, say: Saying, *, sleepers: PowerSavingNodes | No
         env = {**os.environ, pulumi.REFRESH_SCOPE_ENV: Layer.RESOURCES.value, "PULUMI_DEBUG_COMMANDS": "true"}
         ended = await run(command, timeout=_ENGINE * slowness(), env=env)
         events = resources.events(log.read_text(encoding="utf-8")) if log.exists() else []
-    found = resources.scan(stack, time.monotonic() - began, events, sleepers.nodes if sleepers else ())
+    found = resources.scan(stack, time.monotonic() - began, events, power_saving.nodes if power_saving else ())
     if not ended.ok and (not events or not found.unknown):
         why = ended.stderr.strip() or ended.stdout.strip() or f"pulumi refresh ended with {ended.status}"
         found = replace(found, unknown=((CLUSTER, why),))
@@ -119,9 +119,9 @@ async def _strangers(stack: str, events: Sequence[Mapping[str, Any]]) -> tuple[D
     return resources.unmanaged_resources(kinds, resources.recorded(events))
 
 
-async def _behaviour(stack: str, say: Saying, *, sleepers: PowerSavingNodes | None) -> LayerScan:
+async def _behaviour(stack: str, say: Saying, *, power_saving: PowerSavingNodes | None) -> LayerScan:
     """Run the passive checks and return their failures as differences."""
-    async with wake_nodes(stack, sleepers, say):
+    async with wake_nodes(stack, power_saving, say):
         outcome = await run_checks(
             inventory=paths.inventory(stack),
             ssh_config=paths.ssh_config(stack),

@@ -90,14 +90,14 @@ class Converge(Resource):
         news: Properties,
         newcomers: Sequence[str],
         settled: Sequence[str],
-        sleepers: PowerSavingNodes | None,
+        power_saving: PowerSavingNodes | None,
     ) -> LiveResource:
         started = time.monotonic()
         stack_files.invalidate_report(operation.stack)
         stack_files.record(operation.stack, news, settled=False)
         for name in newcomers:
             await ssh.close(operation.stack, name)
-        lost, applied = await self._play(operation, news, settled, sleepers, within=_BUSY, check=False)
+        lost, applied = await self._play(operation, news, settled, power_saving, within=_BUSY, check=False)
         reasons = [*lost, *applied.reasons]
         if not reasons:
             settled = _settled_now(news, settled)
@@ -120,19 +120,19 @@ class Converge(Resource):
         operation: RequestContext,
         inputs: Properties,
         settled: Sequence[str],
-        sleepers: PowerSavingNodes | None,
+        power_saving: PowerSavingNodes | None,
         *,
         within: float,
         check: bool,
     ) -> tuple[list[str], ansible.PlaybookResult]:
         """Wake who sleeps, then run the phases on every host that answers; the reasons of those that do not, and what was done."""
         files = stack_files.write(operation.stack, inputs, settled)
-        async with wake_nodes(operation.stack, sleepers, operation.status, within=within) as asleep:
+        async with wake_nodes(operation.stack, power_saving, operation.status, within=within) as asleep:
             lost = await self._reach(operation, files, _young(inputs, files.hosts, settled) if not check else (), within=within)
             applied = await self._applied(operation, files, lost, within=within, check=check)
             if applied.rolls and not applied.reasons and not check:
                 await self._roll(operation, files, inputs, applied)
-        told = dict.fromkeys(sleepers.nodes if sleepers and asleep else (), f"; it may sleep, and Slurm did not wake it: {asleep}")
+        told = dict.fromkeys(power_saving.nodes if power_saving and asleep else (), f"; it may sleep, and Slurm did not wake it: {asleep}")
         return [f"{name}: {reason}{told.get(name, '')}" for name, reason in lost.items()], applied
 
     async def _reach(
@@ -246,10 +246,10 @@ def _sleepers(*inputs: Properties) -> PowerSavingNodes | None:
 
     A node that was made anew is awake, and cannot tell Slurm so before it is converged.
     """
-    found = [sleepers for one in inputs if (sleepers := PowerSavingNodes.of(json.loads(one["plan"])["scheduler"]))]
+    found = [power_saving for one in inputs if (power_saving := PowerSavingNodes.of(json.loads(one["plan"])["scheduler"]))]
     lives = [{name: host.get("incarnation") for name, host in one["hosts"].items()} for one in inputs]
     old = {name for name in lives[0] if all(name in others and others[name] == lives[0][name] for others in lives)}
-    nodes = dict.fromkeys(name for sleepers in found for name in sleepers.nodes if name in old)
+    nodes = dict.fromkeys(name for power_saving in found for name in power_saving.nodes if name in old)
     return replace(found[0], nodes=tuple(nodes)) if nodes else None
 
 
